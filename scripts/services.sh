@@ -1,8 +1,8 @@
 # Private Postgres and Redis for the other scripts. Sourced, not run.
 #
-# It uses the binaries it finds (PATH, or Debian's versioned PostgreSQL directory), installs them with
-# apt-get when it runs as root, and otherwise says exactly what to install. It stops only what it
-# started, by process id.
+# It uses installed binaries (PATH, or Debian's versioned PostgreSQL directory), installs them with apt-get
+# when it runs as root, and otherwise names the packages to install. It stops only processes that it started,
+# by process id.
 
 find_postgres() {
   local directory
@@ -23,7 +23,7 @@ find_redis() {
   command -v redis-server || command -v valkey-server
 }
 
-# Sets POSTGRES_BIN and REDIS_SERVER, or ends the script with what to install.
+# Sets POSTGRES_BIN and REDIS_SERVER, or ends the script with an install hint.
 require_services() {
   local missing=()
   find_postgres >/dev/null || missing+=(postgresql)
@@ -52,7 +52,7 @@ TEXT
   fi
 }
 
-# Postgres refuses to run as root, so root hands it to somebody else.
+# Postgres refuses to run as root, so root uses an unprivileged user.
 as_postgres_user() {
   if [ "$(id -u)" != 0 ]; then
     "$@"
@@ -69,7 +69,7 @@ as_postgres_user() {
 free_port() {
   local port
   for _ in $(seq 100); do
-    # Below the range that outgoing connections take, so that nobody else picks it up in between.
+    # Below the ephemeral port range, so that no client gets the port in between.
     port=$((10000 + (RANDOM * 32768 + RANDOM) % 22000))
     if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
       echo "$port"
@@ -102,9 +102,9 @@ start_postgres() {
   POSTGRES_PID=$(head -1 "$directory/data/postmaster.pid")
 }
 
-# prepare_wal GIGABYTES: writes so much write-ahead log and makes a checkpoint, so that later writes recycle its segments.
-# A new server has none: it fills and syncs a segment of 16 MB whenever one is needed, and every commit waits for that
-# (50 to 100 ms on a slow disk). A server that has run for a while does not.
+# prepare_wal GIGABYTES: writes this much write-ahead log and makes a checkpoint, so that later writes recycle
+# its segments. A new server has none: it fills and syncs a segment of 16 MB whenever one is needed, and every
+# commit waits for that (50 to 100 ms on a slow disk). A server that has run for a while does not.
 prepare_wal() {
   local psql=$POSTGRES_BIN/psql
   [ -x "$psql" ] || psql=$(command -v psql) || { echo "psql is missing: the write-ahead log is not prepared" >&2; return 0; }
@@ -141,7 +141,7 @@ stop_redis() {
 wait_for_end() {
   for _ in $(seq 300); do
     kill -0 "$1" 2>/dev/null || return 0
-    # Our own children stay zombies until somebody waits for them.
+    # Our own children stay zombies until they are waited for.
     case "$(ps -o stat= -p "$1" 2>/dev/null)" in Z* | "") return 0 ;; esac
     sleep 0.1
   done

@@ -1,4 +1,4 @@
-//! Generates the messages and services, without a protoc on the machine.
+//! Generates the messages and services, without an installed protoc.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-/// What clients may ask about by reflection. `state.proto` is nobody's business.
+/// Files that reflection serves. `state.proto` is internal.
 const SERVICES: &[&str] = &[
     "millstream/v1/workflow_service.proto",
     "millstream/v1/node_service.proto",
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(out.join("millstream.v1.bin"), public.encode_to_vec())?;
 
     let all = protox::compile(SERVICES.iter().chain([&STATE]), ["proto"])?;
-    // Sorted maps: what is written twice is the same bytes twice.
+    // Sorted maps make the encoding deterministic.
     tonic_prost_build::configure().btree_map(".").bytes(".").compile_fds(all)?;
     Ok(())
 }

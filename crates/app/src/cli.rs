@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and how it is explained.
+//! The command line: arguments and help texts.
 
 mod bench;
 mod bench_work;
@@ -38,8 +38,8 @@ Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid i
 
 const WHY_EXAMPLES: &str = "\
 Examples:
-  millstream why film-1                    who has the run, who had it, and everybody's score at the last choice
-  millstream why default/o-1/4/charge      why nobody performs the action, and who is connected";
+  millstream why film-1                    its device, previous devices, and all scores at the last choice
+  millstream why default/o-1/4/charge      why it is not performed, and which workers are connected";
 
 /// A durable, event-sourced workflow engine.
 #[derive(Debug, Parser)]
@@ -132,9 +132,9 @@ pub(crate) enum Command {
     Dead(DeadCommand),
     /// Cancel an execution
     Cancel(CancelArgs),
-    /// Say why a run is where it is, or why nobody performs an action
+    /// Say why a run is where it is, or why an action is not performed
     Why(WhyArgs),
-    /// Show who is up
+    /// Show the workers that are up
     Workers,
     /// What tenants may use, and what they use: get, set, usage
     Quota(QuotaArgs),
@@ -160,7 +160,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The address that a role's own flag names.
+    /// The address from the role's own flag.
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
         if let Self::Dev(DevArgs { listen, .. })
         | Self::BenchDev(DevArgs { listen, .. })

@@ -1,4 +1,4 @@
-//! The client commands' way to the server: plain HTTP, with errors a person can act on.
+//! HTTP client of the client commands; its errors suggest a remedy.
 
 use anyhow::{Context, Result, bail};
 use millstream_runtime::config::Config;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::failure::{ExitCode, Failure};
 
-/// A server and how to talk to it.
+/// A server's base URL and the HTTP client for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -57,7 +57,7 @@ impl Client {
         self.json(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Send, and read a JSON answer or explain the refusal.
+    /// Sends a request; reads a JSON answer, or turns a refusal into an error.
     pub(crate) async fn json(&self, request: RequestBuilder) -> Result<Value> {
         self.send(request).await?.json().await.context("the server's answer is not JSON")
     }
@@ -138,7 +138,7 @@ fn explain(status: StatusCode, problem: &Value) -> Failure {
     Failure::new(code, message)
 }
 
-/// A path segment that came from a person.
+/// Encodes user input as a path segment.
 pub(crate) fn segment(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }

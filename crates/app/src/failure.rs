@@ -1,4 +1,4 @@
-//! How a command fails: a message that says what to do, and an exit code that a script can use.
+//! Failures of commands: a message with a remedy, and an exit code for scripts.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ pub(crate) enum ExitCode {
     Different = 1,
     /// Wrong usage or invalid input.
     Invalid = 2,
-    /// Refused, or there is no such thing.
+    /// Refused, or not found.
     Refused = 3,
     /// The server or a service cannot be reached.
     Unreachable = 4,
 }
 
-/// An error that carries its exit code. `anyhow` errors without one exit with 2.
+/// An error with an exit code. `anyhow` errors without one exit with 2.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub code: ExitCode,
@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A refusal with what to do about it; other errors say that themselves.
+/// Adds a hint to a refusal; other errors already contain one.
 pub(crate) fn hinted(error: anyhow::Error, hint: &str) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(Failure { code: ExitCode::Refused, message }) => {

@@ -1,5 +1,5 @@
-//! The `millstream` binary: the command line, one file per subcommand, what is printed. Settings and
-//! wiring are in `millstream-runtime`.
+//! The `millstream` binary: the command line, one file per subcommand, output. Settings and wiring are in
+//! `millstream-runtime`.
 
 mod cli;
 mod client;
@@ -21,18 +21,18 @@ use crate::cli::{Cli, Command};
 use crate::client::Client;
 use crate::output::Output;
 
-/// Half of what a worker does between two round trips is to allocate and free many small things.
+/// A worker spends half of its time between two round trips on small allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    // The one TLS provider of the process; a second call (it cannot happen) would keep the first.
+    // The one TLS provider of the process; a second call, which cannot happen, would keep the first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     let outcome = settings(&cli).and_then(|config| {
         let runtime = runtime(threads(&config))?;
         let outcome = runtime.block_on(run(&cli, config));
-        // A name that is being looked up, say, must not hold up the exit.
+        // A pending name lookup, for example, must not delay the exit.
         runtime.shutdown_background();
         outcome
     });
@@ -53,8 +53,8 @@ fn threads(config: &Config) -> usize {
     }
 }
 
-/// One thread does everything itself: with a second one, which only waits for the main future, every
-/// arrival of an event would cross from one to the other and back.
+/// With one thread, that thread does all the work. A second thread would only wait for the main future, and
+/// every arriving event would cross between the two.
 fn runtime(threads: usize) -> std::io::Result<Runtime> {
     match threads {
         1 => Builder::new_current_thread().enable_all().build(),
@@ -106,7 +106,7 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
     }
 }
 
-/// The store behind the commands that work on it directly, and its time.
+/// The store and its time, for commands that use it directly.
 async fn open(config: &Config) -> Result<(Stores, Timestamp)> {
     let stores = Database::open(config).await?.stores();
     let now = stores.housekeeping.ping().await?;

@@ -1,4 +1,4 @@
-//! What commands print: tables and colours on a terminal, JSON on request.
+//! Output of commands: tables and colours on a terminal, JSON on request.
 
 use std::io::{IsTerminal, Write};
 
@@ -14,7 +14,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// JSON as it is, or whatever `text` makes of it.
+    /// Prints the JSON itself, or the text that `text` makes of it.
     pub(crate) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> Result<()> {
         match self {
             Self::Json => line(&serde_json::to_string_pretty(value)?),
@@ -23,7 +23,7 @@ impl Output {
     }
 }
 
-/// One line on stdout. A reader that went away (`| head`) is not an error.
+/// Prints one line to stdout. A closed reader (`| head`) is not an error.
 pub(crate) fn line(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -53,7 +53,7 @@ pub(crate) fn fields(object: &Value, names: &[&str]) -> String {
         .join("\n")
 }
 
-/// A JSON value as a person would write it.
+/// A JSON value as plain text.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! What a person wrote: files, standard input, JSON on the command line.
+//! User input: files, standard input, JSON on the command line.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +8,7 @@ use millstream_core::definition::Format;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The text of a file, or of standard input for `-`, and the format its name tells.
+/// The text of a file, or of standard input for `-`, and its format by the file name.
 pub(crate) fn definition(file: &Path) -> Result<(String, Format)> {
     let format = match file.extension().and_then(|ending| ending.to_str()) {
         Some("json") => Format::Json,
@@ -17,7 +17,7 @@ pub(crate) fn definition(file: &Path) -> Result<(String, Format)> {
     Ok((text(file)?, format))
 }
 
-/// The JSON of a file, or of standard input for `-`, as it stands there.
+/// The JSON of a file, or of standard input for `-`, unparsed.
 pub(crate) fn json_file(file: &Path) -> Result<Box<RawValue>> {
     let text = text(file)?;
     serde_json::from_str(&text).with_context(|| format!("not JSON: {}", file.display()))

@@ -1,7 +1,7 @@
-//! Devices that crash, decline, are cut off and paused, over HTTP against real processes that are killed: no run is
-//! lost, none is had by two at once.
+//! Devices that crash, decline, are cut off and paused, over HTTP against real processes that are killed: no
+//! run is lost, and no seat has two holders at once.
 //!
-//! One after another: each wants the machine.
+//! Sequential: each test needs the whole machine.
 #![allow(clippy::expect_used, reason = "a panic is how a test fails")]
 
 use clap::Parser;
@@ -30,7 +30,7 @@ async fn torture(runs: usize, seed: u64, further: &[&str]) -> Report {
 
 fn holds(report: &Report) {
     assert_eq!(report.findings, []);
-    // What did not happen proves nothing.
+    // A fault that did not occur proves nothing.
     let runs = report.evidence.runs.len();
     assert!(runs > RUNS / 3, "in two minutes only {runs} runs were created");
     assert!(report.completed() > runs * 7 / 10, "only {} were completed", report.completed());
@@ -43,7 +43,7 @@ fn holds(report: &Report) {
     }
     for fault in ["crashed", "crashed and forgot", "cut off", "deaf", "left", "device paused", "run paused"] {
         let faults = &report.evidence.clients.faults;
-        assert!(faults.contains_key(fault), "nobody {fault}: {faults:?}");
+        assert!(faults.contains_key(fault), "no device {fault}: {faults:?}");
     }
 }
 

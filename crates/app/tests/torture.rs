@@ -1,6 +1,6 @@
-//! A minute of faults under which nothing may be lost, and known bugs that the checks must find.
+//! A minute of faults without any loss, and planted bugs that the checks must find.
 //!
-//! One after another: each starts a fleet of its own and wants the machine.
+//! Sequential: each test starts a fleet of its own and needs the whole machine.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -37,17 +37,17 @@ async fn torture(arguments: &[&str]) -> Report {
 async fn nothing_is_lost_in_a_minute_of_faults() {
     let report = torture(&["--for", "60s", "--seed", "1"]).await;
     assert_eq!(report.violations, []);
-    // What was not injected, not noticed or not accepted proves nothing.
+    // A fault that was not injected, had no effect or met no load proves nothing.
     let bit = report.faults.iter().filter(|fault| fault.bite.is_ok()).count();
     assert!(bit >= 25, "only {bit} faults bit");
     assert!(report.accepted() >= 3_000, "only {} events were accepted", report.accepted());
     assert_eq!(report.recoveries.len(), 3);
 }
 
-/// How many runs may pass a planted bug by: some are races that a run of seconds can miss.
+/// Runs that may miss a planted bug: some bugs are races that a run of seconds can miss.
 const SEEDS: [&str; 4] = ["1", "2", "3", "4"];
 
-/// Plants a bug, injects what brings it to light, and expects these checks among those that find it.
+/// Plants a bug, injects the faults that reveal it, and expects these checks among those that find it.
 async fn finds(bug: &str, faults: &str, length: &str, expected: &[Check], further: &[&str]) {
     let mut passed_by = Vec::new();
     for seed in SEEDS {
@@ -77,7 +77,7 @@ async fn finds(bug: &str, faults: &str, length: &str, expected: &[Check], furthe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ack_before_the_commit_is_found() {
-    // The poison is never counted: its doorbell is gone before it kills.
+    // The poison event is never counted: its doorbell is acknowledged before it kills.
     finds("ack-before-commit", "none", "8s", &[Check::Accepted], &[]).await;
 }
 
@@ -99,7 +99,7 @@ async fn a_missing_overdue_sweep_is_found() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settling_without_a_lock_is_found() {
-    // So few slots that the two actions of one event are performed by different workers.
+    // Few slots, so that the two actions of one event are performed by different workers.
     let slots = ["--set", "MILLSTREAM_WORKER__ACTION_SLOTS=1"];
     finds("settle-without-lock", "none", "15s", &[Check::Quiet], &slots).await;
 }
@@ -122,7 +122,7 @@ async fn a_settlement_under_an_old_token_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_tenant_costs_its_neighbour_nothing() {
     let _alone = ALONE.lock().await;
-    // The latencies are those of a machine that has nothing else to do; here they only have to be finite.
+    // The default bounds are for an otherwise idle machine; here the latencies only have to be finite.
     let arguments = "--for 1s --burst 500 --rate 20 --seed 1 --accept-p99 20s --action-p99 30s --health 10s";
     let binary = ["torture", "--binary", env!("CARGO_BIN_EXE_millstream")];
     let options = NeighbourOptions::parse_from(binary.into_iter().chain(arguments.split(' ')));

@@ -1,4 +1,4 @@
-//! How large the batches were and how long their transactions took, from the engine's own histograms.
+//! Batch sizes and transaction times, from the engine's own histograms.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exposition::Exposition;
 use crate::target::Subject;
 
-/// (what it is called here, the histogram's name).
+/// (name in reports, name of the histogram).
 const HISTOGRAMS: &[(&str, &str)] = &[
     ("append_items", "millstream_append_batch_size"),
     ("append_seconds", "millstream_append_seconds"),
@@ -19,7 +19,7 @@ const HISTOGRAMS: &[(&str, &str)] = &[
     ("settle_seconds", "millstream_worker_settle_seconds"),
 ];
 
-/// What a histogram recorded during a run.
+/// Observations of a histogram during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Batches {
     pub count: f64,
@@ -43,7 +43,7 @@ impl Reading {
     fn of(front: &Exposition, workers: &[Exposition]) -> Self {
         let mut seen = BTreeMap::new();
         for (name, histogram) in HISTOGRAMS {
-            // An embedded engine has one exposition for both; its workers' part is read as such.
+            // An embedded engine has one exposition for both roles; it is read as that of a worker.
             let sources: Vec<&Exposition> =
                 if histogram.contains("_worker_") { workers.iter().collect() } else { vec![front] };
             let sum = sources.iter().map(|source| source.histogram(histogram));
@@ -53,7 +53,7 @@ impl Reading {
         Self { seen, attempts }
     }
 
-    /// Means over what was recorded since `earlier`. What was never recorded is left out.
+    /// Means of the observations since `earlier`. Histograms without observations are left out.
     pub(crate) fn since(&self, earlier: &Self) -> BTreeMap<String, Batches> {
         let mut means = BTreeMap::new();
         for (name, (count, sum)) in &self.seen {
@@ -63,7 +63,7 @@ impl Reading {
                 means.insert((*name).to_owned(), Batches { count, mean: sum / count });
             }
         }
-        // The engine does not record how many it settles at once: attempts over settlements.
+        // The engine does not record the size of settle batches: attempts divided by settlements.
         if let Some(settled) = means.get("settle_seconds").copied() {
             let mean = (self.attempts - earlier.attempts) / settled.count;
             means.insert("settle_actions".to_owned(), Batches { count: settled.count, mean });

@@ -1,4 +1,4 @@
-//! Calls over HTTP by their names: how long each took.
+//! Latency per kind of HTTP call.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What a part of a run used: CPU by role, and by the thing that was done.
+//! Resource usage of a part of a run: CPU by role, and per unit of work.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use crate::batches::Batches;
 use crate::table::{cells, mebibytes, table};
 use crate::usage::RoleUsage;
 
-/// Divided by how many things were done: an event of a role's usage is such a thing.
+/// Divided by the units of work: an event of a role's usage is such a unit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cost {
-    /// CPU of the engine's own processes for one; unknown of an engine that was not started here.
+    /// CPU per unit of the engine's own processes; unknown for an engine that was not started here.
     pub engine_cpu_micros: Option<f64>,
-    /// The same with PostgreSQL and Redis.
+    /// The same including PostgreSQL and Redis.
     pub cpu_micros: Option<f64>,
     pub roles: Vec<RoleUsage>,
-    /// CPU cores that neither the engine, nor its services, nor this process used meanwhile.
+    /// CPU cores used by other programs: neither the engine, nor its services, nor this process.
     pub cores_taken_by_others: Option<f64>,
     pub database_bytes: Option<f64>,
     pub batches: BTreeMap<String, Batches>,
 }
 
-/// `what` was done, such as "answer".
+/// `what` is the unit of work, such as "answer".
 pub(crate) fn costs(what: &str, costs: &[(&str, &Cost)]) -> String {
     let mut table = table(&["part", "role", "CPU s", &format!("CPU us/{what}"), "peak MiB"]);
     for (part, cost) in costs {

@@ -1,8 +1,8 @@
-//! Workers outside the engine: each leases tasks over HTTP by long polls and completes them.
+//! External workers: each leases tasks over HTTP by long polls and completes them.
 //!
-//! They run on a thread of their own, whose CPU time is a role in the report: what a task costs includes
-//! the one who does it, as a function in Rust is part of its worker. A crew that meets anything but the
-//! answers it hopes for stops and says so when it is asked whether it is well.
+//! They run on a thread of their own, whose CPU time is a role in the report: the cost of a task includes its
+//! worker, as a function in Rust is part of the engine's worker. On an unexpected answer the crew stops and
+//! [`Crew::well`] returns the error.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use crate::process;
 use crate::wire::{Address, Connection, excerpt, find};
 use crate::workload::WORK;
 
-/// How many workers, and how each of them works.
+/// Number of workers, and how each of them works.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) workers: usize,
-    /// Tasks in one lease.
+    /// Maximum number of tasks in one lease.
     pub(crate) most: usize,
     pub(crate) complete: Complete,
 }
 
-/// How a worker tells that it is done with what it has leased.
+/// How a worker reports the tasks of a lease as completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Complete {
-    /// One request for each task, over eight connections at once.
+    /// One request per task, over eight connections at once.
     Single,
-    /// One request for all.
+    /// One request for all tasks.
     Batch,
 }
 
@@ -59,7 +59,8 @@ struct Shared {
     wrong: Mutex<Option<String>>,
 }
 
-/// When a worker first held the task of each execution `{prefix}{number}` from the `first` number on.
+/// The time at which a worker first held the task of each execution `{prefix}{number}`, from the number
+/// `first` on.
 #[derive(Debug, Default)]
 struct Arrivals {
     prefix: String,
@@ -81,7 +82,7 @@ struct Task {
 }
 
 impl Crew {
-    /// Starts the workers; they ask for the first time when this returns, or soon after.
+    /// Starts the workers; their first polls may follow shortly after this returns.
     pub(crate) async fn start(address: &Address, shape: Shape) -> Result<Self> {
         let (shared, (stop, stopped), (told, clock)) =
             (Arc::new(Shared::default()), watch::channel(false), oneshot::channel());
@@ -95,7 +96,7 @@ impl Crew {
                     working.arrived.notify_one();
                 }
             })
-            .map_err(BenchError::machine("start the crew's thread"))?;
+            .map_err(BenchError::machine("start the thread of the external workers"))?;
         let clock = clock.await.ok().flatten();
         Ok(Self { shared, stop, thread: Some(thread), clock })
     }
@@ -105,27 +106,27 @@ impl Crew {
         self.shared.completed.load(Ordering::Relaxed)
     }
 
-    /// Where the thread's CPU time is read, if this machine tells.
+    /// Path of the thread's CPU clock, where the platform has one.
     pub(crate) fn clock(&self) -> Option<&PathBuf> {
         self.clock.as_ref()
     }
 
-    /// An error when something went wrong.
+    /// The error that stopped the workers, if any.
     pub(crate) fn well(&self) -> Result<()> {
         match &*lock(&self.shared.wrong) {
-            Some(text) => Err(BenchError::Wrong(format!("a worker outside the engine: {text}"))),
+            Some(text) => Err(BenchError::Wrong(format!("an external worker failed: {text}"))),
             None => Ok(()),
         }
     }
 
-    /// Forgets what was; tasks of `{prefix}{number}` are remembered from now on.
+    /// Resets the arrivals; from now on, tasks of `{prefix}{number}` are recorded.
     pub(crate) fn expect(&self, prefix: &str, numbers: Range<usize>) {
         let (first, count) = (numbers.start, numbers.len());
         *lock(&self.shared.arrivals) =
             Arrivals { prefix: prefix.to_owned(), first, seen: vec![None; count], missing: count };
     }
 
-    /// When each expected task was first held, once all of them were.
+    /// Arrival time of each expected task, once all have arrived.
     pub(crate) async fn all_arrived(&self) -> Result<Vec<Instant>> {
         loop {
             self.well()?;
@@ -144,7 +145,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // It has said what was wrong, if anything was.
+            // [`Crew::well`] reports its error.
             let _ = thread.join();
         }
     }
@@ -178,14 +179,14 @@ fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(BenchError::machine("start the crew's runtime"))?;
+        .map_err(BenchError::machine("start the runtime of the external workers"))?;
     LocalSet::new().block_on(&runtime, async {
         let mut workers = JoinSet::new();
         for number in 0..shape.workers {
             workers.spawn_local(work(address.clone(), number, shape, shared.clone()));
         }
         tokio::select! {
-            // A sender that is gone is a crew that was dropped.
+            // A closed channel means that the crew was dropped.
             _ = stopped.wait_for(|stopped| *stopped) => Ok(()),
             ended = workers.join_next() => match ended {
                 Some(Ok(ended)) => ended,
@@ -196,7 +197,7 @@ fn run(
     })
 }
 
-/// Leases and completes for ever.
+/// Leases and completes in an endless loop.
 async fn work(address: Address, number: usize, shape: Shape, shared: Arc<Shared>) -> Result<()> {
     let wish =
         format!("{{\"types\":[\"{WORK}\"],\"max\":{},\"wait\":60,\"worker\":\"crew-{number}\"}}", shape.most);
@@ -235,7 +236,7 @@ async fn complete_all(line: &mut Connection, tasks: &[Task], shared: &Shared) ->
     Ok(())
 }
 
-/// One request for each, over all hands at once.
+/// One request per task, over all connections at once.
 async fn complete_each(
     hands: &mut Vec<Connection>,
     mut tasks: Vec<Task>,

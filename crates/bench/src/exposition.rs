@@ -1,4 +1,4 @@
-//! Reading `/metrics`: sums over the series of a name.
+//! Parses `/metrics`: sums over the series of a name.
 
 /// Prometheus text, as a process renders it.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ impl Exposition {
         self.text.lines().filter_map(|line| series(line, name, label)).sum()
     }
 
-    /// How often a histogram was recorded to, and the sum of what was.
+    /// Number of observations of a histogram, and their sum.
     pub(crate) fn histogram(&self, name: &str) -> (f64, f64) {
         (self.sum(&format!("{name}_count"), ""), self.sum(&format!("{name}_sum"), ""))
     }

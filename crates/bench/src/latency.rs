@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::error::{BenchError, Result};
 
-/// Everything longer counts as this.
+/// Longer latencies are recorded as this.
 const LONGEST_MICROS: u64 = 120_000_000;
 
-/// The percentiles that every table shows.
+/// Percentiles of every table.
 pub(crate) const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// A recording with three significant digits.
@@ -19,7 +19,7 @@ pub(crate) struct Latencies {
     histogram: Histogram<u64>,
 }
 
-/// What is kept of a recording, in milliseconds.
+/// Summary of a recording, in milliseconds.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Percentiles {
     pub count: u64,
@@ -29,7 +29,7 @@ pub struct Percentiles {
     pub p99_ms: f64,
     pub p999_ms: f64,
     pub max_ms: f64,
-    /// (percentile, milliseconds), denser towards the end: what plots are drawn from.
+    /// (percentile, milliseconds), denser towards the end: for plots.
     pub curve: Vec<(f64, f64)>,
 }
 
@@ -64,7 +64,7 @@ impl Latencies {
     }
 }
 
-/// Where a curve is drawn through.
+/// Percentiles at which a curve is drawn.
 const CURVE: &[f64] = &[
     0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 92.5, 95.0, 97.5, 98.0, 99.0,
     99.5, 99.9, 99.99, 100.0,

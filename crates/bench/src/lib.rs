@@ -1,14 +1,14 @@
 //! `millstream bench`: load, measurements, floors and reports.
 //!
-//! It measures the engine from outside, over HTTP, as its users meet it; what it needs to know beyond
-//! that (counts, sizes, CPU time) it asks the services for. It refuses to report a run in which an
-//! event was lost, and to touch data that is not its own: every run that starts an engine has a
-//! private database and private keys.
+//! It measures the engine from outside, over HTTP, as its users see it; counts, sizes and CPU time come from
+//! the services. It refuses to report a run in which an event was lost, and to touch data that is not its
+//! own: every run that starts an engine has a private database and private keys.
 //!
-//! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
-//! `graph` (graphs, and who performs them), `people`, `line` and `devices` (work that somebody is given), `fairness` (two tenants), `target` (the
-//! engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
-//! (that nothing is missing), [`expressions`] (what one step may cost), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
+//! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load), `graph`
+//! (graphs, and the executor of their nodes), `people`, `line` and `devices` (items and runs that are
+//! assigned), `fairness` (two tenants), `target` (the engine under test), `phase` (the steps of each
+//! measurement), `quiet` (recognising the end), `verify` (checking that nothing is missing), [`expressions`]
+//! (cost of one step), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
 pub mod calls;
 pub mod cost;

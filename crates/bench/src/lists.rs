@@ -1,4 +1,4 @@
-//! Lists by cursor, read to their end.
+//! Reads cursor-paginated lists to their end.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// Everything that a path with a query lists.
+/// All items of a path with a query.
 pub(crate) async fn all<T: DeserializeOwned>(front: &mut Connection, path: &str) -> Result<Vec<T>> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -28,17 +28,17 @@ pub(crate) async fn all<T: DeserializeOwned>(front: &mut Connection, path: &str)
     }
 }
 
-/// An answer, or an error that says where it came from.
+/// Parses an answer; the error names its path.
 pub(crate) fn read<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T> {
     serde_json::from_slice(body)
         .map_err(|error| BenchError::Wrong(format!("the answer of {path} cannot be read: {error}")))
 }
 
-/// Some of what is wrong, and how much there is of it.
+/// Summarises deviations: the first ones, and their number.
 pub(crate) fn nothing_wrong(wrong: &[String]) -> std::result::Result<(), String> {
     if wrong.is_empty() {
         return Ok(());
     }
     let (count, some) = (wrong.len(), wrong[..wrong.len().min(3)].join("; "));
-    Err(format!("{count} things are not as they should be: {some}"))
+    Err(format!("{count} deviations: {some}"))
 }

@@ -1,4 +1,4 @@
-//! What to measure: the command line's wishes, checked.
+//! What to measure: the validated command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,64 +19,64 @@ use crate::workload::Workload;
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub target: Target,
-    /// This very program: engines are started from it.
+    /// Path of this program: engines are started from it.
     pub binary: PathBuf,
     /// Settings for engines that are started, as environment variables.
     pub settings: Vec<(String, String)>,
     pub measures: Vec<Measure>,
-    /// Graphs to measure, beside or instead of all that.
+    /// Graphs to measure, in addition to or instead of the measures.
     pub graphs: Option<Graphs>,
-    /// The same for people who work off a queue,
+    /// The same for people who process a queue,
     pub people: Option<People>,
-    /// people who ask while very much waits,
+    /// people who ask while a long line waits,
     pub line: Option<Line>,
-    /// and devices that are given runs.
+    /// and devices with runs.
     pub devices: Option<Devices>,
-    /// A tenant beside another with a backlog.
+    /// A tenant beside another tenant with a backlog.
     pub fairness: Option<Fairness>,
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
-    /// How workers outside the engine tell that tasks are done.
+    /// How external workers report tasks as completed.
     pub complete: Complete,
-    /// `None`: the workload's own size.
+    /// `None`: the default size of the workload.
     pub amount: Option<Amount>,
     pub runs: usize,
-    /// Workers outside the engine that wait for tasks.
+    /// External workers that wait for tasks.
     pub pollers: usize,
     /// Events before the measured ones, discarded.
     pub warmup: usize,
-    /// At which rates latency is measured.
+    /// Rates at which latency is measured.
     pub rates: Vec<Rate>,
-    /// How late the sink answers HTTP actions.
+    /// Delay of the sink's answers to HTTP actions.
     pub action_wait: Duration,
     pub size: Size,
     pub progress: Progress,
 }
 
-/// Against what.
+/// The engine to measure.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// An ingress that is running.
     Url { url: String, key: String },
     /// `millstream dev`, started in a directory of its own.
     Embedded { workers: usize },
-    /// An ingress and so many workers, started on a private database.
+    /// An ingress and `workers` workers, started on a private database.
     Fleet { workers: usize, database_url: String, redis_url: String },
 }
 
-/// Which figures are wanted.
+/// Kinds of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// Each workload, as fast as it goes.
+    /// Each workload at full speed.
     Throughput,
-    /// From POST to what follows, at set rates.
+    /// Latency from POST to each stage, at set rates.
     Latency,
     /// The same statements straight at the store.
     Floor,
-    /// The least that three tables could cost, for orientation.
+    /// The minimum cost of three tables, as a reference.
     FloorRaw,
-    /// What workers cost that wait for tasks, and how soon they have one.
+    /// Cost of waiting workers, and latency of their tasks.
     Pollers,
 }
 
@@ -87,7 +87,7 @@ pub enum Amount {
     For(Duration),
 }
 
-/// Figures, or only the proof that it works.
+/// Full measurements, or only a smoke test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     Full,
@@ -155,7 +155,7 @@ impl Plan {
         self.measures.contains(&measure)
     }
 
-    /// How many events a workload gets; with `--for`, how many executions are made ready.
+    /// Number of events of a workload; with `--for`, the number of executions to prepare.
     pub(crate) fn events(&self, workload: Workload) -> usize {
         match (self.amount, self.size) {
             (Some(Amount::Events(events)), _) => events,
@@ -164,7 +164,8 @@ impl Plan {
         }
     }
 
-    /// When the measured part of a workload ends. A backlog and a history have a size, not a length.
+    /// Condition that ends the measured part of a workload. A backlog and a history have a size, not a
+    /// duration.
     pub(crate) fn amount(&self, workload: Workload) -> Amount {
         match (self.amount, workload) {
             (Some(Amount::For(_)), Workload::Backlog | Workload::History) | (None, _) => {

@@ -1,7 +1,7 @@
-//! PostgreSQL as the bench sees it: a private database per run, counts, sizes, settings.
+//! PostgreSQL for the bench: a private database per run, counts, sizes, settings.
 //!
-//! It never writes to a database that it did not make: given `postgres://…/name` it connects there
-//! only to make and drop databases of its own beside it.
+//! It never writes to a database that it did not create: with `postgres://…/name` it connects there only to
+//! create and drop databases of its own.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::error::{BenchError, Result};
 
 const NAME_PREFIX: &str = "millstream_bench_";
 
-/// A database that was made for one run.
+/// A database created for one run.
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateDatabase {
     pub(crate) url: String,
@@ -23,12 +23,12 @@ pub(crate) struct PrivateDatabase {
     admin: String,
 }
 
-/// What the server says about itself, durability above all.
+/// Properties of the server, durability above all.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PostgresFacts {
     pub version: String,
     pub settings: BTreeMap<String, String>,
-    /// The process above the one that serves us; only when the server is on this machine.
+    /// Parent process of our backend process; only when the server is on this machine.
     #[serde(skip)]
     pub(crate) postmaster: Option<u32>,
 }
@@ -46,7 +46,7 @@ const SETTINGS: &[&str] = &[
 ];
 
 impl PrivateDatabase {
-    /// Makes an empty database beside the one that `admin` names.
+    /// Creates an empty database on the server of `admin`.
     pub(crate) async fn create(admin: &str, run: &str) -> Result<Self> {
         let name = format!("{NAME_PREFIX}{run}");
         let mut url = Url::parse(admin)
@@ -61,7 +61,7 @@ impl PrivateDatabase {
     }
 }
 
-/// Bytes on disk of the database of this url.
+/// Bytes on disk of the database of this URL.
 pub(crate) async fn size(url: &str) -> Result<u64> {
     let mut connection = connect(url).await?;
     let size: i64 = sqlx::query_scalar("SELECT pg_database_size(current_database())")
@@ -101,7 +101,7 @@ fn is_local(url: &str) -> bool {
 pub(crate) async fn connect(url: &str) -> Result<PgConnection> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| BenchError::Usage(format!("the database url cannot be used: {error}")))?;
-    // Dropping a large database takes its time, and that is no news.
+    // Dropping a large database is slow; a log line about it is not useful.
     let connection = PgConnection::connect_with(&options.disable_statement_logging()).await;
     connection.map_err(|error| BenchError::unreachable("PostgreSQL", error))
 }

@@ -1,49 +1,49 @@
-//! CPU time and memory of processes, from `/proc`. Elsewhere than on Linux there is none.
+//! CPU time and memory of processes, from `/proc`; none on other systems than Linux.
 
 use std::path::{Path, PathBuf};
 
 /// Linux reports CPU time in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The fields of `/proc/PID/stat` that matter here.
+/// The used fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
     parent: u32,
-    /// Seconds of its own.
+    /// CPU seconds of the process.
     own: f64,
-    /// Seconds of children that have ended.
+    /// CPU seconds of ended children.
     waited: f64,
 }
 
-/// Seconds of CPU that a process has used so far.
+/// CPU seconds of a process so far.
 pub(crate) fn cpu_seconds(pid: u32) -> Option<f64> {
     read_stat(pid).map(|stat| stat.own)
 }
 
-/// Where the CPU time of the thread that asks is read.
+/// Path of the CPU clock of the calling thread.
 pub(crate) fn this_thread() -> Option<PathBuf> {
     let own = std::fs::read_link("/proc/thread-self").ok()?;
     Some(Path::new("/proc").join(own).join("stat"))
 }
 
-/// Seconds of CPU that a thread of [`this_thread`] has used so far.
+/// CPU seconds so far of a thread of [`this_thread`].
 pub(crate) fn thread_cpu_seconds(stat: &Path) -> Option<f64> {
     parse_stat(&std::fs::read_to_string(stat).ok()?).map(|stat| stat.own)
 }
 
-/// Seconds of a process and of all its children, the ended ones included.
+/// CPU seconds of a process and of all its children, ended ones included.
 pub(crate) fn family_cpu_seconds(pid: u32) -> Option<f64> {
     let head = read_stat(pid)?;
     let children: f64 = children(pid).filter_map(read_stat).map(|stat| stat.own + stat.waited).sum();
     Some(head.own + head.waited + children)
 }
 
-/// Seconds of CPU that everything on this machine has used so far.
+/// CPU seconds of the whole machine so far.
 pub(crate) fn machine_cpu_seconds() -> Option<f64> {
     parse_machine(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// Memory of a process and its children, what they share counted once, in bytes; now, not at the most.
+/// Present memory of a process and its children in bytes, shared pages counted once; not the peak.
 pub(crate) fn family_rss(pid: u32) -> Option<u64> {
     let memory = |pid: u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -54,19 +54,19 @@ pub(crate) fn family_rss(pid: u32) -> Option<u64> {
     Some((all.iter().map(|(own, _)| own).sum::<u64>() + shared) * 1024)
 }
 
-/// The memory that a process has now, in bytes.
+/// Present memory of a process, in bytes.
 pub(crate) fn rss(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     kilobytes(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
-/// The most memory that a process has had, in bytes.
+/// Peak memory of a process, in bytes.
 pub(crate) fn peak_rss(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     kilobytes(&status, "VmHWM:").map(|kilobytes| kilobytes * 1024)
 }
 
-/// The parent of a process of this name, if there is such a process on this machine.
+/// Parent process, if it has this name and runs on this machine.
 pub(crate) fn parent(pid: u32, name: &str) -> Option<u32> {
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     if command.trim().contains(name) { read_stat(pid).map(|stat| stat.parent) } else { None }
@@ -84,7 +84,7 @@ fn kilobytes(status: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Everything but idle and waiting for the disk.
+/// All CPU time except idle and I/O wait.
 fn parse_machine(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<f64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -96,7 +96,7 @@ fn read_stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The name in parentheses may contain anything, parentheses included: fields follow the last one.
+/// The name in parentheses may contain any character, parentheses included: fields follow the last one.
 fn parse_stat(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();

@@ -1,10 +1,10 @@
-//! What a person sees meanwhile: one bar on a terminal, nothing otherwise.
+//! Progress display: one bar on a terminal, otherwise no output.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Whether anybody looks.
+/// Whether progress is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A bar on standard error, if that is a terminal.
@@ -31,7 +31,7 @@ impl Progress {
     }
 }
 
-/// A bar that is gone when it is dropped.
+/// A progress bar, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,

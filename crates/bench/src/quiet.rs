@@ -1,8 +1,8 @@
-//! Recognising that everything is done, cheaply.
+//! Recognises cheaply that all work is done.
 //!
-//! Counters of the workers say when it is worth asking the store; the store's word (nothing undecided,
-//! no open action) ends the run. Counters alone would not do: an attempt is counted before it is
-//! settled. A run in which nothing moves any more ends too, and the final count says what is missing.
+//! Counters of the workers say when it is worth asking the store; the store's answer (nothing undecided, no
+//! open action) ends the run. Counters alone do not suffice: an attempt is counted before it is settled. A
+//! run without progress ends too, and the final count reports what is missing.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use crate::target::Subject;
 
 const EVERY: Duration = Duration::from_millis(50);
 const NEAR_THE_END: Duration = Duration::from_millis(5);
-/// Nothing moved for this long: ask the store, whatever the counters say.
+/// Without progress for this long: ask the store, whatever the counters say.
 const STILL: Duration = Duration::from_secs(2);
-/// Nothing moved for this long, and the store still has work: something is lost.
+/// Without progress for this long while the store still has work: something is lost.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What the workers have done.
+/// Work done by the workers so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counters {
     pub(crate) decided: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// What was counted so far by whoever counts here; `None` where the engine's workers cannot be asked.
+    /// Present counters; `None` where the engine's workers cannot be asked.
     pub(crate) async fn read(subject: &mut Subject) -> Result<Option<Self>> {
         let outside = subject.completed_outside();
         let seen = subject.counters().await?.map(|seen| Self::of(&seen));
@@ -61,7 +61,7 @@ fn whole(value: f64) -> u64 {
     value.max(0.0) as u64
 }
 
-/// What to do next.
+/// Next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     LookAgain(Duration),
@@ -69,7 +69,7 @@ pub(crate) enum Next {
     GiveUp,
 }
 
-/// Follows counters over time.
+/// Tracks counters over time.
 #[derive(Debug)]
 pub(crate) struct Watch {
     last: Counters,
@@ -81,7 +81,8 @@ impl Watch {
         Self { last: Counters::default(), moved: now }
     }
 
-    /// `wanted` is `None` while events are still being sent; `seen` is `None` where nobody counts.
+    /// `wanted` is `None` while events are still being sent; `seen` is `None` where no counters are
+    /// available.
     pub(crate) fn judge(&mut self, seen: Option<Counters>, wanted: Option<Counters>, now: Instant) -> Next {
         if seen.is_some_and(|seen| seen != self.last) {
             self.last = seen.unwrap_or_default();
@@ -102,16 +103,16 @@ impl Watch {
     }
 }
 
-/// When it became quiet, and the way there.
+/// When the work was done, and the course until then.
 #[derive(Debug)]
 pub(crate) struct Quiet {
-    /// `None`: it never did.
+    /// `None`: the work was not completed.
     pub(crate) at: Option<Instant>,
-    /// (when, what had been done since the beginning).
+    /// (time, work done since the start).
     pub(crate) course: Vec<(Instant, Counters)>,
 }
 
-/// Watches from `baseline` on; `wanted` is asked until it knows how much there is to do.
+/// Watches from `baseline` on; `wanted` is called until it knows the amount of work.
 pub(crate) async fn watch(
     subject: &mut Subject,
     baseline: Counters,
@@ -137,7 +138,7 @@ pub(crate) async fn watch(
                 if open("millstream_undecided") <= 0.0 && open("millstream_open_actions") <= 0.0 {
                     return Ok(Quiet { at: Some(Instant::now()), course });
                 }
-                // Asking costs the store time; it is asked at most half of the time.
+                // Polling costs the store time; it takes at most half of the time.
                 tokio::time::sleep(now.elapsed().max(NEAR_THE_END)).await;
             }
         }

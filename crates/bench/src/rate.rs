@@ -1,4 +1,4 @@
-//! Rates at which latency is measured: so many per second, or a part of what the engine can do.
+//! Rates at which latency is measured: events per second, or a fraction of the engine's capacity.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::error::{BenchError, Result};
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
     PerSecond(f64),
-    /// Of the measured capacity, between 0 and 1.
+    /// Fraction of the measured capacity, between 0 and 1.
     OfCapacity(f64),
 }
 
@@ -38,7 +38,7 @@ impl Rate {
         }
     }
 
-    /// Events per second, given what the engine can do.
+    /// Events per second for the given capacity of the engine.
     pub(crate) fn per_second(self, capacity: f64) -> f64 {
         match self {
             Self::PerSecond(rate) => rate,

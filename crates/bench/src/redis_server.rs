@@ -1,4 +1,4 @@
-//! Redis as the bench sees it: CPU, memory, version, and our keys removed afterwards.
+//! Redis for the bench: CPU, memory, version, and removal of our keys.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{BenchError, Result};
 
-/// A connection for questions.
+/// A connection for queries.
 #[derive(Clone)]
 pub(crate) struct RedisServer {
     connection: MultiplexedConnection,
@@ -19,7 +19,7 @@ impl std::fmt::Debug for RedisServer {
     }
 }
 
-/// What `INFO` says.
+/// Facts from `INFO`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RedisFacts {
     pub version: String,

@@ -1,4 +1,4 @@
-//! What a bench found, as one document.
+//! Results of a bench, as one document.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct Machine {
     pub cpu: Option<String>,
 }
 
-/// All runs of one workload; the median one is spelt out.
+/// All runs of one workload; the median one in full.
 #[derive(Debug, Clone, Serialize)]
 pub struct WorkloadReport {
     pub workload: Workload,
@@ -77,14 +77,14 @@ pub struct RunReport {
     pub submit_seconds: f64,
     pub submit_per_second: f64,
     pub submit_latency: Percentiles,
-    /// Answers of 429 and 503.
+    /// Answers with status 429 or 503 (backpressure).
     pub pushed_back: usize,
     pub end_to_end_seconds: f64,
     pub end_to_end_per_second: f64,
     pub roles: Vec<RoleUsage>,
     /// Of all roles but the generator.
     pub cpu_micros_per_event: f64,
-    /// CPU cores that neither the engine, nor its services, nor the generator used meanwhile.
+    /// CPU cores used by other programs: neither the engine, nor its services, nor the generator.
     pub cores_taken_by_others: Option<f64>,
     pub database_bytes_per_event: Option<f64>,
     pub redis_used_memory_before: Option<u64>,
@@ -95,64 +95,65 @@ pub struct RunReport {
     pub course: Vec<CoursePoint>,
 }
 
-/// What an event costs after a long history.
+/// Cost of an event after a long history.
 #[derive(Debug, Clone, Serialize)]
 pub struct HistoryReport {
-    /// How long the history was.
+    /// Length of the history.
     pub events: usize,
     /// POST to applied: the first event of new executions.
     pub first: Percentiles,
     /// POST to applied: the next events of the old one.
     pub next: Percentiles,
-    /// Of the medians.
+    /// Ratio of the medians.
     pub ratio: f64,
 }
 
-/// What the store alone does with the same rows.
+/// Floor: throughput of the store alone with the same rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct FloorReport {
     pub per_second: Spread,
-    /// Rows in one transaction, as the engine had them.
+    /// Rows per transaction, equal to the engine's.
     pub append_batch: usize,
     pub commit_batch: usize,
     pub settle_batch: usize,
-    /// Transactions at the same time.
+    /// Concurrent transactions.
     pub append_hands: usize,
     pub commit_hands: usize,
     pub settle_hands: usize,
-    /// The engine's end-to-end throughput by the floor's: medians.
+    /// End-to-end throughput of the engine divided by the floor's: medians.
     pub end_to_end_ratio: f64,
 }
 
-/// A task of a worker outside by the same thing as a function in Rust: runs of the same round.
+/// Ratio of a task of an external worker to the same work as a function in Rust: runs of the same round.
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskToCall {
     /// CPU per event, all roles but the generator.
     pub cost: Spread,
-    /// CPU per event above what an event without an action costs; when `plain` was run beside them.
+    /// CPU per event minus that of an event without an action; when `plain` was run too.
     pub cost_of_action: Option<Spread>,
     /// Events per second, end to end.
     pub throughput: Spread,
 }
 
-/// Workers outside the engine that wait for tasks.
+/// External workers that wait for tasks.
 #[derive(Debug, Clone, Serialize)]
 pub struct PollersReport {
     pub workers: usize,
-    /// Of the process with the ingress, in bytes: before they came, while they waited, and at the most.
+    /// Memory in bytes of the process with the ingress: before the workers, while they waited, and at the
+    /// peak.
     pub ingress_rss_before: Option<u64>,
     pub ingress_rss_idle: Option<u64>,
     pub ingress_rss_peak: Option<u64>,
-    /// CPU by role while everybody waited.
+    /// CPU by role while all workers waited.
     pub idle_cores: BTreeMap<String, f64>,
     /// As of a throughput run.
     pub cores_taken_by_others: Option<f64>,
-    /// From the answer to an event to a worker that has its task; events one at a time.
+    /// From the answer to an event until a worker has its task; events one at a time.
     pub single: Percentiles,
     pub burst: BurstReport,
 }
 
-/// As many events in one request as there are workers.
+/// Bursts: as many events in one request as there are workers.
 #[derive(Debug, Clone, Serialize)]
 pub struct BurstReport {
     pub size: usize,
@@ -163,7 +164,7 @@ pub struct BurstReport {
 /// Latencies at set rates.
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyReport {
-    /// What single POSTs reach end to end; measured when a rate is a part of it.
+    /// End-to-end capacity for single POSTs; measured when a rate is a fraction of it.
     pub capacity_per_second: Option<f64>,
     /// As of a throughput run.
     pub cores_taken_by_others: Option<f64>,
@@ -175,23 +176,23 @@ pub struct LatencyFigure {
     pub rate: Rate,
     pub per_second: f64,
     pub stage: Stage,
-    /// From when a request was due.
+    /// From the due time of a request.
     pub latency: Percentiles,
-    /// How late requests left, because of the generator: part of `latency`.
+    /// Send delay caused by the generator: part of `latency`.
     pub send_delay: Percentiles,
 }
 
-/// How far an event has come.
+/// Stages of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// 202: durable.
     Accepted,
-    /// Its transition is committed, and the caller knows.
+    /// Its transition is committed and the caller is notified.
     Applied,
     /// Its HTTP action has reached its target.
     ActionStarted,
-    /// Its action is settled, and the caller knows.
+    /// Its action is settled and the caller is notified.
     Completed,
 }
 
@@ -208,7 +209,7 @@ impl Stage {
     }
 }
 
-/// How far things were at a moment of the run.
+/// Progress at a moment of the run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CoursePoint {
     pub seconds: f64,
@@ -232,7 +233,7 @@ impl Machine {
 }
 
 impl WorkloadReport {
-    /// The run in the middle by end-to-end throughput (of an even number, the lower one).
+    /// The median run by end-to-end throughput (of an even number, the lower one).
     pub(crate) fn of(workload: Workload, runs: Vec<RunReport>) -> Option<Self> {
         let mut order: Vec<&RunReport> = runs.iter().collect();
         order.sort_by(|left, right| left.end_to_end_per_second.total_cmp(&right.end_to_end_per_second));
@@ -269,8 +270,8 @@ impl TaskToCall {
 }
 
 impl Spread {
-    /// `None` of nothing. Of an even number the median is the lower of the two in the middle, so that
-    /// it is one that was measured.
+    /// `None` without values. Of an even number the median is the lower of the two in the middle, so that it
+    /// is a measured value.
     pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Requests as bytes: written into a buffer that is used again, nothing allocated per event.
+//! Requests as bytes, written into a reused buffer: no allocation per event.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::workload::Workload;
 pub enum Submit {
     /// One POST per event.
     Single,
-    /// So many events per POST, one per line.
+    /// `batch` events per POST, one per line.
     Ndjson { batch: usize },
 }
 
@@ -24,7 +24,7 @@ impl Submit {
         }
     }
 
-    /// Enough to keep the server busy, few enough to cost little.
+    /// Default number of connections: enough to keep the server busy, few enough to cost little.
     pub const fn default_connections(self) -> usize {
         match self {
             Self::Single => 64,
@@ -33,7 +33,7 @@ impl Submit {
     }
 }
 
-/// What a caller of a single POST waits for.
+/// The stage that a single POST waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     Accepted,
@@ -94,7 +94,7 @@ impl Requests {
         self.submit
     }
 
-    /// The request for `count` events from the `first` on. `scratch` is for the body.
+    /// Writes the request for `count` events from the number `first` on. `scratch` is for the body.
     pub(crate) fn write(&self, into: &mut Vec<u8>, scratch: &mut Vec<u8>, first: usize, count: usize) {
         into.clear();
         scratch.clear();

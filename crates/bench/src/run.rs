@@ -1,4 +1,5 @@
-//! The course of a bench: each workload as often as asked, its floor beside it, then latencies, pollers, graphs, people and devices.
+//! The sequence of a bench: rounds of each workload with its floor, then latencies, pollers, graphs, people
+//! and devices.
 
 use std::future::Future;
 
@@ -10,8 +11,8 @@ use crate::report::{FloorReport, Machine, Report, RunReport, Spread, TaskToCall,
 use crate::workload::Workload;
 use crate::world::World;
 
-/// Measures everything that the plan names, unless `interrupted` resolves first. Whatever was made for
-/// it is gone when this returns.
+/// Runs all measurements of the plan, unless `interrupted` resolves first. Everything created for them is
+/// removed when this returns.
 pub async fn run(plan: &Plan, interrupted: impl Future<Output = ()>) -> Result<Report> {
     plan.check()?;
     let world = World::open(plan).await?;
@@ -86,7 +87,7 @@ async fn measure(world: &World) -> Result<Report> {
     })
 }
 
-/// In rounds, each workload once, so that those that are compared met the same machine.
+/// Runs in rounds, each workload once, so that compared runs meet the same state of the machine.
 async fn all_runs(world: &World) -> Result<Vec<WorkloadReport>> {
     let mut all: Vec<Runs> = world.plan.workloads.iter().copied().map(Runs::of).collect();
     for _ in 0..world.plan.runs {
@@ -97,7 +98,7 @@ async fn all_runs(world: &World) -> Result<Vec<WorkloadReport>> {
     Ok(all.into_iter().filter_map(Runs::report).collect())
 }
 
-/// What one workload has come to so far.
+/// Results of one workload so far.
 struct Runs {
     workload: Workload,
     runs: Vec<RunReport>,
@@ -109,7 +110,7 @@ impl Runs {
         Self { workload, runs: Vec::new(), floors: Vec::new() }
     }
 
-    /// The floor comes right after each run, for the same reason.
+    /// The floor runs right after each run, for the same reason.
     async fn once_more(&mut self, world: &World) -> Result<()> {
         let run = throughput::once(world, self.workload).await?;
         if world.plan.wants(Measure::Floor) && self.workload.has_floor() {
@@ -135,7 +136,7 @@ fn floor_size(world: &World) -> usize {
     }
 }
 
-/// The batch sizes that the engine had in this run.
+/// Batch sizes of the engine in this run.
 fn shape(world: &World, run: &RunReport) -> Shape {
     #[expect(
         clippy::cast_possible_truncation,
@@ -148,7 +149,7 @@ fn shape(world: &World, run: &RunReport) -> Shape {
         append_batch: mean("append_items"),
         commit_batch: mean("commit_events"),
         settle_batch: mean("settle_actions"),
-        // One for the door; a worker decides two batches at a time and settles one.
+        // One for the ingress; a worker decides two batches concurrently and settles one.
         append_hands: 1,
         commit_hands: workers * 2,
         settle_hands: workers,

@@ -1,13 +1,13 @@
-//! Before the clock starts: the definition, and the executions that events will go to.
+//! Set-up before the clock starts: the definition, and the executions that receive events.
 
 use crate::error::{BenchError, Result};
 use crate::target::Subject;
 use crate::wire::{Address, Connection};
 use crate::workload::Workload;
 
-/// Executions in one request.
+/// Executions per request.
 const BATCH: usize = 500;
-/// Requests at the same time.
+/// Concurrent requests.
 const HANDS: usize = 4;
 
 pub(crate) async fn apply(subject: &mut Subject, workload: Workload, sink: &str) -> Result<()> {

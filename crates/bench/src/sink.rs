@@ -1,7 +1,6 @@
-//! The target of HTTP actions: a server in this process that answers 200, at once or a little later.
+//! Target of HTTP actions: a server in this process that answers 200, at once or after a delay.
 //!
-//! It remembers when it was first asked for each number in `/{number}`: the moment at which an action
-//! started, seen from outside.
+//! It records the first request for each number in `/{number}`: the start of an action, seen from outside.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use crate::error::{BenchError, Result};
 use crate::wire::find;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\ntrue";
-/// Longer requests are not ours.
+/// Maximum length of a request; longer ones are not ours.
 const LONGEST: usize = 64 * 1024;
 
 /// A running sink. It ends with the process.
@@ -25,7 +24,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Listens on loopback, on a thread of its own; every answer comes `wait` after its request.
+    /// Listens on loopback, on a thread of its own; every answer is delayed by `wait`.
     pub(crate) async fn open(wait: Duration) -> Result<Self> {
         let listener =
             std::net::TcpListener::bind("127.0.0.1:0").map_err(BenchError::machine("open the sink"))?;
@@ -44,18 +43,18 @@ impl Sink {
         format!("http://{}", self.address)
     }
 
-    /// Forgets what was; numbers below `count` are remembered from now on.
+    /// Resets the arrivals; from now on, numbers below `count` are recorded.
     pub(crate) fn expect(&self, count: usize) {
         *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner) = vec![None; count];
     }
 
-    /// When each number was first asked for.
+    /// Time of the first request for each number.
     pub(crate) fn arrivals(&self) -> Vec<Option<Instant>> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn serve(self, listener: std::net::TcpListener, wait: Duration) {
-        // Without a runtime nobody answers: the actions fail and the run with them.
+        // Without a runtime there are no answers: the actions fail, and the run with them.
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };

@@ -1,4 +1,4 @@
-//! SQLite as the bench sees it: its version, and the size of a file.
+//! SQLite for the bench: its version, and the size of a file.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// How the embedded store opens its file. `synchronous` belongs to a connection and cannot be asked
-/// for from outside; the store sets it.
+/// Settings with which the embedded store opens its file. `synchronous` belongs to a connection and cannot be
+/// queried from outside; the store sets it.
 #[derive(Debug, Clone, Serialize)]
 pub struct SqliteFacts {
     pub version: String,
@@ -20,7 +20,7 @@ pub(crate) async fn facts() -> Result<SqliteFacts> {
     Ok(SqliteFacts { version, journal_mode: "wal", synchronous: "full" })
 }
 
-/// Bytes on disk, what is still in the write-ahead log included.
+/// Bytes on disk, the write-ahead log included.
 pub(crate) fn size(file: &Path) -> u64 {
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let mut log = file.as_os_str().to_owned();

@@ -6,7 +6,7 @@ use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToC
 use crate::usage::GENERATOR;
 use crate::{devices, fairness, graph, line, people};
 
-/// Everything that fits a screen.
+/// The full report.
 pub fn render(report: &Report) -> String {
     let mut parts = vec![head(report)];
     if !report.workloads.is_empty() {
@@ -108,7 +108,7 @@ fn cpu(workloads: &[WorkloadReport]) -> String {
     table.trim_fmt()
 }
 
-/// Batch sizes, times of transactions, and what is left behind.
+/// Batch sizes, transaction times, and remaining work.
 fn context(workloads: &[WorkloadReport]) -> String {
     let mut table = table(&[
         "workload",
@@ -279,7 +279,7 @@ fn latency(latency: &LatencyReport) -> String {
     format!("{}{}", table.trim_fmt(), capacity.unwrap_or_default())
 }
 
-/// Figures that were taken beside somebody else's work are not what the machine can do.
+/// Warns about other programs' load: figures taken meanwhile understate the machine.
 fn disturbed(report: &Report) -> Option<String> {
     let runs = report.workloads.iter().filter_map(|one| one.median.cores_taken_by_others);
     let latency = report.latency.iter().filter_map(|latency| latency.cores_taken_by_others);

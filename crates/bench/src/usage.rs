@@ -6,7 +6,7 @@ use crate::process;
 use crate::redis_server::RedisFacts;
 use crate::target::{Place, Role};
 
-/// This process: what sends the events, and no part of what they cost.
+/// This process: it sends the events and is not part of their cost.
 pub(crate) const GENERATOR: &str = "generator";
 
 /// One role during one run.
@@ -15,11 +15,11 @@ pub struct RoleUsage {
     pub role: String,
     pub cpu_seconds: f64,
     pub cpu_micros_per_event: f64,
-    /// The most it ever had, in bytes (of PostgreSQL: what it had at the end); 0 where it is not known.
+    /// Peak memory in bytes (of PostgreSQL: at the end); 0 where unknown.
     pub peak_rss: u64,
 }
 
-/// Everything that uses CPU during a run.
+/// CPU clocks of all roles during a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     readings: Vec<Reading>,
@@ -41,7 +41,7 @@ impl Meter {
         for role in roles {
             let (cpu_seconds, peak_rss) = match &role.place {
                 Place::Process(pid) => (process::cpu_seconds(*pid), process::peak_rss(*pid)),
-                // Its memory is this process's.
+                // Memory of a thread belongs to this process.
                 Place::Thread(stat) => (process::thread_cpu_seconds(stat), None),
             };
             let Some(cpu_seconds) = cpu_seconds else { continue };
@@ -67,7 +67,7 @@ impl Meter {
         Self { readings, machine: process::machine_cpu_seconds() }
     }
 
-    /// What was used since an earlier reading; a role that was not there started at zero.
+    /// Usage since an earlier reading; a new role starts at zero.
     pub(crate) fn since(&self, earlier: &Self, events: usize) -> Vec<RoleUsage> {
         self.readings
             .iter()
@@ -85,7 +85,7 @@ impl Meter {
     }
 }
 
-/// CPU seconds that nobody of ours used: compilers, neighbours. Figures taken beside them are too low.
+/// CPU seconds used by other programs. Figures taken meanwhile are too low.
 pub(crate) fn others(now: &Meter, earlier: &Meter) -> Option<f64> {
     let ours: f64 = now.since(earlier, 1).iter().map(|role| role.cpu_seconds).sum();
     Some((now.machine? - earlier.machine? - ours).max(0.0))

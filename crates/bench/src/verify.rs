@@ -1,8 +1,8 @@
-//! After the clock has stopped: every event that was accepted was applied, once, to its execution.
+//! Verification after the clock has stopped: every accepted event was applied, once, to its execution.
 //!
-//! Asked over HTTP, so that it holds for every target and whatever the tables look like: an
-//! execution's `seq` is 1 after its start and grows by one with every event that is applied. Together
-//! with nothing undecided, nothing dead and no open action, that is all there is to lose.
+//! It asks over HTTP, so that it works for every target and schema: an execution's `seq` is 1 after its start
+//! and grows by one with every applied event. Together with zero undecided events, zero dead events and zero
+//! open actions, this rules out every kind of loss.
 
 use serde::Deserialize;
 
@@ -25,7 +25,7 @@ struct Item {
     status: String,
 }
 
-/// Executions of `{prefix}{number}` that got `events` in turn, round and round.
+/// Executions `{prefix}{number}`, which received `events` events in rotation (round robin).
 pub(crate) async fn applied(
     subject: &mut Subject,
     workload: Workload,
@@ -36,7 +36,7 @@ pub(crate) async fn applied(
     let mut seen = vec![Seen::Nothing; executions];
     let mut found = 0;
     let mut cursor = String::new();
-    // Newest first: ours are all there before anything that was there before us.
+    // Newest first: our executions precede all older ones.
     while found < executions {
         let path = format!("/v1/executions?definition=bench_{workload}&limit={PAGE}{cursor}");
         let body = subject.front().get(&path).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn applied(
     nothing_left(subject).await
 }
 
-/// Nothing is undecided, open, dead or paused that was not before.
+/// Verifies that nothing new is undecided, open, dead or paused.
 pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
     let metrics = subject.front_metrics().await?;
     for (name, what) in [
@@ -69,19 +69,19 @@ pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
     ] {
         let count = metrics.sum(name, "") - subject.before(name);
         if count > 0.0 {
-            return Err(BenchError::Wrong(format!("{count} {what} are left when everything should be done")));
+            return Err(BenchError::Wrong(format!("{count} {what} are left after the run")));
         }
     }
     Ok(())
 }
 
-/// What became of one execution.
+/// State of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,
     /// Active, at this seq.
     At(u64),
-    /// Paused or ended, which no workload asks for.
+    /// Paused or ended, which no workload causes.
     Stopped,
 }
 
@@ -94,7 +94,7 @@ fn judge(seen: &[Seen], events: usize) -> Result<()> {
             Seen::At(seq) if *seq == wanted => {}
             Seen::At(seq) => wrong.push(format!("execution {number} is at seq {seq}, not {wanted}")),
             Seen::Stopped => wrong.push(format!("execution {number} is not active any more")),
-            Seen::Nothing => wrong.push(format!("execution {number} is not there")),
+            Seen::Nothing => wrong.push(format!("execution {number} is missing")),
         }
     }
     if wrong.is_empty() {
@@ -102,7 +102,7 @@ fn judge(seen: &[Seen], events: usize) -> Result<()> {
     }
     let (count, some) = (wrong.len(), wrong[..wrong.len().min(3)].join("; "));
     Err(BenchError::Wrong(format!(
-        "{events} events were accepted for {executions} executions, and {count} of those are not as they should be: {some}"
+        "{events} events were accepted for {executions} executions, and {count} of those deviate: {some}"
     )))
 }
 

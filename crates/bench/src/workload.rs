@@ -1,4 +1,4 @@
-//! The workloads: which definition, which execution each event goes to, what it carries.
+//! Workloads: their definition, the target execution of each event, and its payload.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use serde::Serialize;
 
 use crate::error::{BenchError, Result};
 
-/// What is asked of the engine.
+/// What the engine has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
-    /// Each event to another execution: one guard, one `set`, one action through lease and settle.
+    /// Each event to a different execution: one guard, one `set`, one action through lease and settle.
     Many,
     /// The same without the action.
     Plain,
-    /// Each execution gets ten events.
+    /// Ten events per execution.
     Chain,
     /// All events to ten executions.
     Hot,
     /// As `many`, with 10 KiB of payload.
     Payload,
-    /// As `many`, but the workers start when everything has been accepted.
+    /// As `many`, but the workers start after everything has been accepted.
     Backlog,
-    /// One execution with a long history: what the next event costs.
+    /// One execution with a long history: the cost of its next event.
     History,
     /// As `many`, with an HTTP action against a sink in this process.
     Http,
-    /// As `many`, with a function in Rust that the worker brings along.
+    /// As `many`, with a function in Rust registered at the worker.
     Call,
-    /// As `call`, with a task that workers outside the engine lease and complete over HTTP.
+    /// As `call`, with a task that external workers lease and complete over HTTP.
     Task,
 }
 
-/// Who performs a workload's actions, beside an engine as it comes.
+/// Performers of a workload's actions, in addition to the engine itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hands {
     /// The engine alone.
@@ -93,7 +93,7 @@ impl Workload {
         Self::ALL.into_iter().find(|workload| workload.name() == word).ok_or_else(|| unknown(word))
     }
 
-    /// How many events a full-sized run takes.
+    /// Number of events of a full-sized run.
     pub const fn full_size(self) -> usize {
         match self {
             Self::Many | Self::Plain | Self::Chain | Self::Hot => 100_000,
@@ -104,7 +104,7 @@ impl Workload {
         }
     }
 
-    /// How many events show that it works at all.
+    /// Number of events of a smoke test.
     pub const fn smoke_size(self) -> usize {
         match self {
             Self::Many | Self::Plain | Self::Chain | Self::Hot | Self::Backlog => 400,
@@ -113,7 +113,7 @@ impl Workload {
         }
     }
 
-    /// How many executions so many events are spread over, one after the other, round and round.
+    /// Number of executions that share this number of events, in rotation (round robin).
     pub const fn executions(self, events: usize) -> usize {
         let wanted = match self {
             Self::Many
@@ -130,7 +130,7 @@ impl Workload {
         if wanted == 0 { 1 } else { wanted }
     }
 
-    /// Actions that each event leads to.
+    /// Actions per event.
     pub const fn actions(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -146,7 +146,7 @@ impl Workload {
         }
     }
 
-    /// Who performs them.
+    /// Performers of the actions.
     pub(crate) const fn hands(self) -> Hands {
         match self {
             Self::Many
@@ -162,8 +162,7 @@ impl Workload {
         }
     }
 
-    /// Whether its rows can be written straight to the store: one event for each execution, and no
-    /// outside world.
+    /// Whether its rows can be written directly to the store: one event per execution, and no external calls.
     pub(crate) const fn has_floor(self) -> bool {
         match self {
             Self::Many | Self::Plain | Self::Payload => true,
@@ -193,7 +192,7 @@ impl Workload {
         }
     }
 
-    /// The definition, by a name of its own. `sink` is where HTTP actions go.
+    /// The definition, under a name of its own. `sink` is the target of HTTP actions.
     pub fn definition(self, sink: &str) -> String {
         let (act, action) = match self {
             Self::Plain => ("", String::new()),
@@ -234,7 +233,7 @@ impl Workload {
     }
 }
 
-/// Text that does not compress well: a database that shrinks it would be measured at something else.
+/// Poorly compressible text: with compressible text the database would store less than intended.
 fn note(length: usize) -> String {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();

@@ -1,4 +1,4 @@
-//! What all runs of a bench share: the plan, the services, and what has to be removed at the end.
+//! Shared state of all runs of a bench: the plan, the services, and everything to remove at the end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,7 +51,7 @@ impl World {
         Ok(world)
     }
 
-    /// Names everything that belongs to one run.
+    /// A new id for one run.
     pub(crate) fn new_run(&self, hands: Hands) -> Start {
         Start {
             guard: self.guard.clone(),
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// An engine of its own for one run.
+    /// Starts an engine for one run.
     pub(crate) async fn start(&self, start: &Start, workers: Workers) -> Result<Subject> {
         let database = match &self.plan.target {
             Target::Fleet { .. } => Some(self.private_database(&start.run).await?),
@@ -72,7 +72,7 @@ impl World {
         Subject::start(&self.plan.target, database.as_ref(), start, workers).await
     }
 
-    /// Stops the engine of a run and removes its data; the failure of a run comes with its last words.
+    /// Stops the engine of a run and removes its data; the error of a run includes the ends of its logs.
     pub(crate) async fn finish<T>(&self, subject: Subject, outcome: Result<T>) -> Result<T> {
         let outcome = outcome.map_err(|error| with_logs(error, &subject));
         drop(subject);
@@ -89,7 +89,8 @@ impl World {
         Ok(database)
     }
 
-    /// Removes what runs made. What cannot be removed now is left with its telling name.
+    /// Removes everything that runs created. An object that cannot be removed now keeps its recognisable
+    /// name.
     pub(crate) async fn clean_up(&self) {
         let databases = std::mem::take(&mut *self.databases.lock().unwrap_or_else(PoisonError::into_inner));
         for database in databases {

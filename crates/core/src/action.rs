@@ -1,8 +1,8 @@
-//! What follows from one attempt at an action.
+//! Outcome of an action attempt: result, retry or permanent failure.
 //!
 //! The worker performs and reports an [`Attempt`]; this module alone decides whether that means a
-//! result, another attempt or a failure for good, and which event tells the execution. It performs
-//! nothing and draws no random number.
+//! result, another attempt or a permanent failure, and which result event the execution receives. It
+//! performs no I/O and draws no random number.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub enum Attempt {
     Success {
         result: RawJson,
     },
-    /// Another attempt may succeed; `retry_after` is what the other side asked for.
+    /// Another attempt may succeed; `retry_after` is the delay that the remote side requested.
     Transient {
         error: ActionError,
         retry_after: Option<Duration>,
@@ -28,7 +28,7 @@ pub enum Attempt {
     Permanent {
         error: ActionError,
     },
-    /// No further attempt until a person has looked at it, whatever the definition says.
+    /// No further attempt before an operator resolves the incident, whatever the definition says.
     Pause {
         error: ActionError,
     },
@@ -40,12 +40,12 @@ pub enum Attempt {
 pub struct ActionError {
     pub class: ErrorClass,
     pub message: String,
-    /// Of an HTTP answer.
+    /// Status code of an HTTP response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// What to record about the action, and what to tell the execution.
+/// The outcome to record for the action, and the result event to emit to the execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Conclusion {
     Succeeded { result: RawJson, emit: Option<(Name, RawJson)> },
@@ -53,18 +53,18 @@ pub enum Conclusion {
     Failed { error: ActionError, then: OnFailure },
 }
 
-/// What a failure for good leads to.
+/// Consequence of a permanent failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnFailure {
     Emit(Name, RawJson),
-    /// What the transition has completed is undone; what [`compensated`] says follows then.
+    /// The completed actions of the transition are undone; the event of [`compensated`] follows.
     Compensate,
-    /// Nothing handles it: the event is failed and the execution paused.
+    /// The definition has no handler for the failure: the event is failed and the execution paused.
     Incident,
 }
 
-/// Decides after the attempt number `attempts` (the first is 1), with no limit on all of them together.
-/// `unit_random` is in `0.0..1.0`.
+/// Decides the outcome of attempt number `attempts` (the first is 1), without a limit on their total
+/// duration. `unit_random` is in `0.0..1.0`.
 pub fn conclude(
     spec: &ActionSpec,
     key: &str,
@@ -75,7 +75,8 @@ pub fn conclude(
     conclude_within(spec, key, attempts, attempt, unit_random, None)
 }
 
-/// [`conclude`] where `left` is what remains of `schedule_to_close`: a wait that is longer is not begun.
+/// [`conclude`] with `left`, the remainder of `schedule_to_close`: a backoff that does not fit fails the
+/// action.
 pub fn conclude_within(
     spec: &ActionSpec,
     key: &str,
@@ -107,14 +108,14 @@ pub fn conclude_within(
     }
 }
 
-/// The event that tells the execution of a success, whether an attempt had it or a person declared it.
+/// The result event of a success, whether an attempt succeeded or an operator declared the result.
 pub fn succeeded(spec: &ActionSpec, key: &str, attempts: u32, result: &RawJson) -> Option<(Name, RawJson)> {
     let event = spec.on_success.as_ref()?;
     let outcome = Outcome { action: &spec.name, key, attempts, result: Some(result), error: None };
     Some((event.clone(), RawJson::of(&outcome)))
 }
 
-/// The event that tells the execution once everything is undone.
+/// The result event after compensation has completed.
 pub fn compensated(
     spec: &ActionSpec,
     key: &str,

@@ -1,9 +1,9 @@
-//! Places where a process can be told to die, for tests that prove nothing is lost.
+//! Crash points: fault injection that kills a process at a chosen place, for durability tests.
 //!
-//! Only the words live here. A role receives the chosen place in its options, and its shell kills
-//! the process when it comes by; release builds carry no such code.
+//! This module only names the crash points. A role receives one in its options, and its shell kills
+//! the process on reaching it; release builds contain no such code.
 
-/// A place between two steps that a crash must not tear apart.
+/// A point between two steps where a crash must lose nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashPoint {
     /// A worker has read doorbells and committed nothing.
@@ -14,9 +14,9 @@ pub enum CrashPoint {
     WorkerBeforeAction,
     /// A worker has performed an action and not settled it.
     WorkerBeforeSettle,
-    /// An ingress has committed an event and rung no bell.
+    /// An ingress has committed an event and published no doorbell.
     IngressBeforeRing,
-    /// An ingress has committed an event and sent no answer.
+    /// An ingress has committed an event and sent no response.
     IngressBeforeAnswer,
 }
 

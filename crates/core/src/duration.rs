@@ -1,11 +1,11 @@
-//! Lengths of time as people write them: `250ms`, `15s`, `30m`, `12h`, `30d`, and `1h30m`.
+//! Durations in human-readable form: `250ms`, `15s`, `30m`, `12h`, `30d`, and `1h30m`.
 //!
-//! Used by definitions and by settings alike. Zero, signs, fractions and bare numbers are refused:
-//! each of them has been somebody's misunderstanding.
+//! Used by definitions and by settings alike. Zero, signs, fractions and bare numbers are refused,
+//! because each of them is easy to misread.
 
 use std::time::Duration;
 
-/// No duration may be longer than this: a hundred years, so that adding one to a time stays sane.
+/// Longest duration: a hundred years, so that adding one to a timestamp cannot overflow.
 pub const MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Why a text is not a duration.
@@ -15,7 +15,7 @@ pub enum InvalidDuration {
     Syntax(String),
     #[error("{0:?} is longer than 100 years")]
     TooLong(String),
-    #[error("{0:?} is no time at all")]
+    #[error("{0:?} must be greater than zero")]
     Zero(String),
 }
 
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
     }
 }
 
-/// Write a duration in the largest unit that says it exactly.
+/// Write a duration in the largest unit that represents it exactly.
 pub fn format(length: Duration) -> String {
     let millis = length.as_millis();
     for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
@@ -67,7 +67,7 @@ fn unit_millis(unit: &str) -> Option<u64> {
     }
 }
 
-/// For `#[serde(with = …)]`: a length as its text.
+/// For `#[serde(with = …)]`: a duration as text.
 pub(crate) mod text {
     use std::time::Duration;
 
@@ -82,7 +82,7 @@ pub(crate) mod text {
     }
 }
 
-/// For `#[serde(with = …)]`: a length as its text, or null.
+/// For `#[serde(with = …)]`: a duration as text, or null.
 pub(crate) mod optional {
     use std::time::Duration;
 

@@ -1,20 +1,20 @@
-//! How long one visit to a mailbox may go on: limits of the shell, which change no outcome.
+//! Work limits of one mailbox visit, set by the shell; they change no outcome.
 //!
-//! The budget of a step (see [`crate::expr::Budget`]) decides rejections and is the same everywhere. A shell
-//! has other wishes: to decide cheap events at once and dear ones elsewhere, to let others have their turn,
-//! and to give up on an evaluation that takes unreasonably long by the clock. All of them end a visit early;
-//! what it decided stands, and the rest stays undecided for the next visit.
+//! The budget of a step (see [`crate::expr::Budget`]) decides rejections and is the same everywhere. The
+//! shell has additional limits: to decide cheap events at once and expensive ones on another thread, to
+//! schedule executions fairly, and to abandon an evaluation that exceeds its wall-clock limit. Each of them
+//! ends a visit early; its decisions are kept, and the remaining events stay undecided for the next visit.
 
 use crate::expr::{Budget, BudgetEnd, StopRule};
 use crate::id::EventId;
 use crate::log::{Outcome, Unfinished};
 
-/// When a visit ends early.
+/// Limits that end a visit early.
 #[derive(Debug, Clone, Copy)]
 pub struct VisitLimits<'a> {
-    /// Once the visit has spent this much work, no further event is begun.
+    /// After this much work the visit starts no further event.
     pub units: u64,
-    /// Ends the deciding of an event. Its units count from the beginning of the visit.
+    /// Abandons the decision of an event. Its units count from the start of the visit.
     pub stop: StopRule<'a>,
 }
 
@@ -23,7 +23,7 @@ impl VisitLimits<'_> {
     pub const NONE: VisitLimits<'static> = VisitLimits { units: u64::MAX, stop: StopRule::NEVER };
 }
 
-/// What a visit has spent.
+/// Work that a visit has spent so far.
 #[derive(Debug)]
 pub(crate) struct VisitEffort<'a> {
     limits: VisitLimits<'a>,
@@ -56,7 +56,7 @@ impl<'a> VisitEffort<'a> {
         }
     }
 
-    /// Whether no further event is to be begun. Asked where there is one.
+    /// Whether the visit starts no further event. Called only when one is left.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.is_cut |= self.spent >= self.limits.units;
         self.is_cut || self.abandoned.is_some()

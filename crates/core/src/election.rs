@@ -1,33 +1,33 @@
-//! Who comes first among equals: an order that everybody computes alike, without asking anybody.
+//! Leader election as a deterministic order: each process computes it locally, without communication.
 //!
-//! The most capable comes first, and of those that are equally capable the one with the smallest id. There
-//! are no rounds and no terms: whoever has the same list has the same order.
+//! The most capable member comes first; equal capability is ordered by the smallest id. There are no rounds
+//! and no terms: the same member list always gives the same order.
 
-/// A member as the election sees it.
+/// A candidate of the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member<'a, Id> {
     pub id: &'a Id,
     pub capability: u64,
 }
 
-/// All of them, the first one first.
+/// All members, the leader first.
 pub fn order<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Vec<&'a Id> {
     let mut members: Vec<Member<'a, Id>> = members.into_iter().collect();
     members.sort_by(|one, other| other.capability.cmp(&one.capability).then_with(|| one.id.cmp(other.id)));
     members.into_iter().map(|member| member.id).collect()
 }
 
-/// The first of them.
+/// The leader: the first member of the order.
 pub fn coordinator<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Option<&'a Id> {
     order(members).first().copied()
 }
 
-/// A place in an order of so many, scaled: the first has 1, the last has 0, and one alone is the first.
+/// The position in an order of `of` members, scaled: the first has 1, the last 0, a single member 1.
 pub fn rank(place: usize, of: usize) -> f64 {
     if of <= 1 {
         return 1.0;
     }
-    #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 members")]
+    #[expect(clippy::cast_precision_loss, reason = "member counts stay far below 2^53")]
     let behind = place.min(of - 1) as f64 / (of - 1) as f64;
     1.0 - behind
 }

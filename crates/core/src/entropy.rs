@@ -1,4 +1,4 @@
-//! Randomness and ids, handed in from outside.
+//! Randomness and ids, injected by the caller.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::id::EventId;
 use crate::time::Timestamp;
 
-/// A source of random bits. The roles receive one; a simulation hands in a seeded one.
+/// A source of random bits. The roles receive one; a simulation injects a seeded one.
 pub trait Entropy: Send + Sync + std::fmt::Debug {
     fn next_u64(&self) -> u64;
 }
@@ -26,7 +26,7 @@ pub fn event_id(now: Timestamp, entropy: &dyn Entropy) -> EventId {
     EventId(uuid_v7(now, entropy))
 }
 
-/// An id that the same text always has: what is appended under it twice is appended once.
+/// A deterministic id derived from a text: appending twice under it appends once.
 pub fn derived_event_id(text: &str) -> EventId {
     let digest = Sha256::digest(text.as_bytes());
     let mut bytes = [0; 16];

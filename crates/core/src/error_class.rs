@@ -1,7 +1,7 @@
-//! The kinds of failure of an action, in the words of the `error.class` of a result event.
+//! Error classes of actions: the `error.class` of a result event.
 //!
-//! The engine has its own words; somebody's own code may use others (`card_declined`), to be named in
-//! `retry.except` and to tell incidents apart.
+//! The engine has a fixed set of classes; user code may add others (`card_declined`), for `retry.except`
+//! and for the fingerprint of incidents.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ macro_rules! classes {
         #[serde(try_from = "String", into = "String")]
         pub enum ErrorClass {
             $($(#[$doc])* $variant,)+
-            /// A word of somebody's own code.
+            /// A class chosen by user code.
             Custom(Name),
         }
 
         impl ErrorClass {
-            /// The engine's own.
+            /// All classes of the engine.
             pub const OWN: &'static [ErrorClass] = &[$(ErrorClass::$variant,)+];
 
             pub fn as_str(&self) -> &str {
@@ -39,37 +39,37 @@ macro_rules! classes {
 }
 
 classes! {
-    /// The input could not be rendered, or the code that it is for could not read it.
+    /// The input could not be rendered, or the user code could not decode it.
     Input = "input",
-    /// No answer: refused, reset, name not found.
+    /// No response: connection refused, reset, name not found.
     Network = "network",
-    /// One attempt took too long.
+    /// One attempt exceeded its timeout.
     Timeout = "timeout",
-    /// An attempt gave no sign of life for too long.
+    /// An attempt sent no heartbeat in time.
     Heartbeat = "heartbeat",
-    /// Nobody began in time, or all attempts together took too long.
+    /// No worker started in time, or all attempts together exceeded their limit.
     Schedule = "schedule",
-    /// An answer that is not a success.
+    /// A response whose status is not a success.
     Status = "status",
-    /// An answer that could not be read (too large, not what was promised).
+    /// A response that could not be read (too large, unexpected format).
     Response = "response",
     /// The target is not allowed.
     Forbidden = "forbidden",
     /// A secret is missing or unusable.
     Secret = "secret",
-    /// What somebody's own code returned cannot be used.
+    /// The output of user code cannot be used.
     Output = "output",
-    /// Somebody's own code failed without a word for it.
+    /// User code failed without an error class.
     Failed = "failed",
     /// The tenant is at a quota.
     Quota = "quota",
     /// The child execution did not complete.
     Child = "child",
-    /// The execution that an event was for cannot take it.
+    /// The target execution of an event cannot accept it.
     Target = "target",
-    /// What is stored of an execution, or the definition that it has, cannot be read.
+    /// The stored state of an execution, or its definition, cannot be read.
     Corrupt = "corrupt",
-    /// Something in the engine itself.
+    /// An error of the engine itself.
     Internal = "internal",
 }
 

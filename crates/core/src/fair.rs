@@ -1,10 +1,10 @@
 //! Fair queueing between tenants: start-time fair queueing (SFQ), pure and in memory.
 //!
-//! Every item costs its tenant one unit of service, or as many as the caller says, divided by the tenant's weight. A tenant that has items waiting
-//! carries a *start tag*: the virtual time at which its first item may be served. The queue serves the smallest tag
-//! and the virtual time follows it. A tenant that was idle starts at the virtual time, so it gains nothing from
-//! having waited and loses nothing either: one item of a tenant that has nothing else waiting is served after at most
-//! one item (at equal weights) of each of the others.
+//! Every item costs its tenant one unit of service, or as many as the caller says, divided by the tenant's
+//! weight. A tenant with waiting items carries a *start tag*: the virtual time at which its first item may be
+//! served. The queue serves the smallest tag and the virtual time follows it. A tenant that was idle starts
+//! at the virtual time, so that idling neither earns nor costs service: the only waiting item of a tenant is
+//! served after at most one item (at equal weights) of each other tenant.
 //!
 //! ```text
 //! start tag  = max(virtual time, finish tag of the tenant's item before)
@@ -13,7 +13,7 @@
 //!
 //! Serving costs O(log active tenants). Within a tenant the order is first in, first out. A tenant leaves no state
 //! once the virtual time has passed its last finish tag. Refuses: durable state. A queue that is lost with its process
-//! starts from zero, and the worst that follows is one round that was already served.
+//! starts from zero; at worst one round of service is repeated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,7 +22,7 @@ use crate::id::TenantId;
 /// One unit of service at weight 1. Divisible by all small weights.
 const UNIT: u64 = 720_720;
 
-/// The largest weight: beyond it shares are no longer told apart well.
+/// The largest weight: above it the shares lose too much precision.
 pub const MAX_WEIGHT: u32 = 1_000;
 
 /// A point in virtual time.
@@ -36,12 +36,12 @@ impl VirtualTime {
     }
 }
 
-/// How much of the service each tenant gets while others wait too, relative to them. 1 unless set.
+/// Relative share of service per tenant while several tenants wait. 1 unless set.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct TenantWeights(BTreeMap<TenantId, u32>);
 
 impl TenantWeights {
-    /// Weights are between 1 and [`MAX_WEIGHT`]; others are moved to the nearest of these.
+    /// Clamps the weight to 1 ..= [`MAX_WEIGHT`].
     pub fn set(&mut self, tenant: TenantId, weight: u32) {
         self.0.insert(tenant, weight.clamp(1, MAX_WEIGHT));
     }
@@ -129,7 +129,7 @@ impl<T> FairQueue<T> {
         self.pop_costing(|tenant, _| passes(tenant), |_| 1)
     }
 
-    /// The next item of a tenant whose first item passes; it costs the tenant so many units of service.
+    /// The next item of a tenant whose first item passes, charged to the tenant at `cost` units of service.
     pub fn pop_costing(
         &mut self,
         passes: impl Fn(&TenantId, &T) -> bool,
@@ -143,7 +143,7 @@ impl<T> FairQueue<T> {
         let backlog = self.waiting.get_mut(&tenant)?;
         let item = backlog.items.pop_front()?;
         self.len -= 1;
-        // One that was passed over keeps its smaller tag.
+        // A tenant that was skipped keeps its smaller tag.
         self.now = self.now.max(start);
         let finish = start.after(cost(&item), self.weights.of(&tenant));
         if backlog.items.is_empty() {
@@ -216,10 +216,10 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// A finish tag that the virtual time has passed says nothing any more.
+    /// Drops finish tags that the virtual time has passed.
     fn forget_rested(&mut self) {
         if self.waiting.is_empty() {
-            // There is no other tenant to be unfair to.
+            // Without another waiting tenant the tags carry no information.
             self.clear();
         }
         while let Some((finish, _)) = self.rest_ends.first()

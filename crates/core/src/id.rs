@@ -1,4 +1,4 @@
-//! Names and numbers that must not be mistaken for each other.
+//! Newtypes for ids, names and sequence numbers, so that the compiler keeps them apart.
 //!
 //! Text ids are validated once, where they enter; inside the engine they are cheap to clone. Order
 //! between events never comes from an id: see [`AcceptNo`] and [`Seq`].
@@ -110,7 +110,7 @@ text_id!(
     Name, 128, "a-z, 0-9, '_', '.', '-' and must start with a-z", is_name
 );
 text_id!(
-    /// Who owns the data. It comes from the caller's key and from nowhere else.
+    /// The owner of the data. It always comes from the caller's API key.
     TenantId, 64, "a-z, 0-9, '_', '.', '-' and must start with a-z", is_name
 );
 text_id!(
@@ -118,11 +118,11 @@ text_id!(
     ExecutionId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
-    /// A piece of work for devices, unique within its tenant. Chosen by the caller or made for it.
+    /// A device run (work for devices), unique within its tenant. Chosen by the caller or generated.
     RunId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
-    /// A device that takes work, unique within its tenant. It names itself.
+    /// A device that takes work, unique within its tenant. Chosen by the device.
     DeviceId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
@@ -130,23 +130,23 @@ text_id!(
     WorkerId, 160, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
-    /// A piece of work for people, unique within its tenant. Chosen by whoever hands it in.
+    /// A work item for people, unique within its tenant. Chosen by the caller that imports it.
     ItemId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
-    /// Somebody who works, by the name that the caller has for them.
+    /// A person who works on items, by the caller's id for them.
     PersonId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 
 impl TenantId {
-    /// The tenant of everybody while no key exists.
+    /// The tenant of all requests while no API key exists.
     pub fn default_tenant() -> Self {
         Self("default".into())
     }
 }
 
 impl WorkerId {
-    /// Who takes nothing: for outcomes that are settled without a worker, by whoever writes something else.
+    /// Placeholder worker: marks outcomes that another write settles without a lease.
     pub fn nobody() -> Self {
         Self("nobody".into())
     }
@@ -156,7 +156,7 @@ impl Name {
     /// Event names that only the engine may use start with this.
     pub const RESERVED_PREFIX: &'static str = "millstream.";
 
-    /// One of the engine's own names.
+    /// A reserved name of the engine.
     pub(crate) fn reserved(name: &'static str) -> Self {
         Self(name.into())
     }
@@ -185,7 +185,7 @@ impl Name {
         matches!(self.as_str(), "millstream.cancel" | "millstream.fail")
     }
 
-    /// `millstream.return`: the action by which a child tells its parent how it ended.
+    /// `millstream.return`: the action by which a child reports its outcome to its parent.
     pub fn return_to_parent() -> Self {
         Self("millstream.return".into())
     }
@@ -212,7 +212,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// Something that a person has to decide about.
+/// A failure that an operator has to resolve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IncidentId(pub Uuid);
@@ -223,7 +223,7 @@ impl fmt::Display for IncidentId {
     }
 }
 
-/// One time that one person was given one item. UUIDv7 for locality in indexes.
+/// One assignment of an item to a person. UUIDv7 for locality in indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AssignmentId(pub Uuid);
@@ -234,7 +234,7 @@ impl fmt::Display for AssignmentId {
     }
 }
 
-/// An item, named completely.
+/// The full key of an item: tenant and id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemKey {
     pub tenant: TenantId,
@@ -247,12 +247,12 @@ impl fmt::Display for ItemKey {
     }
 }
 
-/// The place of an event in the total order of acceptance: one database sequence for everything.
+/// The position of an event in the total order of acceptance: one database sequence for all events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AcceptNo(pub i64);
 
-/// The place of a transition in its execution: 1, 2, 3 … without gaps.
+/// The position of a transition in its execution: 1, 2, 3 … without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub i64);
@@ -279,7 +279,7 @@ impl fmt::Display for Seq {
 pub struct Epoch(pub i64);
 
 impl Epoch {
-    /// Of an action that nobody has leased yet.
+    /// Of an action that has never been leased.
     pub const NONE: Epoch = Epoch(0);
     /// Of the first lease.
     pub const FIRST: Epoch = Epoch(1);
@@ -291,7 +291,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// An execution, named completely. Every key in the store begins with the tenant.
+/// The full key of an execution. Every key in the store begins with the tenant.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExecutionKey {
     pub tenant: TenantId,
@@ -304,7 +304,7 @@ impl fmt::Display for ExecutionKey {
     }
 }
 
-/// A run, named completely.
+/// The full key of a run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {
     pub tenant: TenantId,
@@ -317,7 +317,7 @@ impl fmt::Display for RunKey {
     }
 }
 
-/// A device, named completely.
+/// The full key of a device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DeviceKey {
     pub tenant: TenantId,
@@ -343,7 +343,7 @@ impl fmt::Display for DefinitionRef {
     }
 }
 
-/// The deterministic key of an action: the same on every attempt, on every worker, for ever.
+/// The deterministic idempotency key of an action: the same on every attempt and every worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActionKey {
     pub execution: ExecutionKey,
@@ -358,14 +358,14 @@ impl fmt::Display for ActionKey {
 }
 
 impl ActionKey {
-    /// What attempts carry as their key: the same on every attempt at the same input. An input that a
-    /// person has edited is another piece of work and has another key.
+    /// The idempotency key that attempts send: the same on every attempt at the same input. An input that an
+    /// operator has edited is different work and has a different key.
     pub fn with_revision(&self, revision: i32) -> String {
         if revision == 0 { self.to_string() } else { format!("{self}~{revision}") }
     }
 
-    /// The key and revision behind such a text, within a tenant: what comes from outside names no tenant
-    /// that it does not belong to.
+    /// Parses the key and the revision. Refuses the key of another tenant, because the text comes from an
+    /// external caller.
     pub fn parse_within(tenant: &TenantId, text: &str) -> Option<(Self, i32)> {
         let rest = text.strip_prefix(tenant.as_str())?.strip_prefix('/')?;
         let mut parts = rest.split('/');

@@ -1,4 +1,4 @@
-//! Failures that a person has to decide about, and which of them are the same trouble.
+//! Incidents: failures that an operator has to resolve, grouped by fingerprint.
 
 use sha2::{Digest, Sha256};
 
@@ -10,12 +10,12 @@ use crate::id::{IncidentId, Name};
 pub struct NewIncident {
     pub id: IncidentId,
     pub class: ErrorClass,
-    /// What a person reads first; also why the execution is paused.
+    /// Summary for the operator; also the reason why the execution is paused.
     pub reason: String,
 }
 
-/// What incidents of the same trouble have in common: definition, action and class of the error. Of an
-/// event that could not be decided there is no action.
+/// Groups incidents with the same cause: definition, action and error class. An event that could not be
+/// decided has no action.
 pub fn fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass) -> String {
     let mut hash = Sha256::new();
     for part in [definition.as_str(), action.map_or("", Name::as_str), class.as_str()] {
@@ -25,7 +25,7 @@ pub fn fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass)
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a text could be one.
+/// Whether a text has the format of a fingerprint.
 pub fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

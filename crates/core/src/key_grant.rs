@@ -1,7 +1,8 @@
-//! Which API keys a key may issue: pure decisions about a wanted key, for the API and the command line alike.
+//! Which API keys a key may issue: pure decisions about a requested key, for the API and the CLI.
 //!
-//! A key issues no key with more rights than its own: neither a stronger role ([`Role::may_grant`]), nor one of
-//! another tenant, nor one that outlives it. An operator belongs to no tenant and names the tenant.
+//! A key cannot issue a key with more rights than its own: not one with a stronger role
+//! ([`Role::may_grant`]), not one of another tenant, and not one that outlives it. An operator key belongs to
+//! no tenant and names the tenant.
 
 use std::time::Duration;
 
@@ -24,22 +25,22 @@ pub struct KeyIssuer {
 /// Why a key is not issued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyGrantRefusal {
-    #[error("a key with the role {issuer} issues no key with the role {wanted}")]
+    #[error("a key with the role {issuer} cannot issue a key with the role {wanted}")]
     StrongerRole { issuer: Role, wanted: Role },
-    #[error("a key of a tenant issues keys of its own tenant only")]
+    #[error("a tenant key can issue keys of its own tenant only")]
     OtherTenant,
-    #[error("is required: an operator names the tenant of a key")]
+    #[error("is required: an operator must name the tenant of a new key")]
     TenantMissing,
-    #[error("is not given for the role operator, which belongs to no tenant")]
+    #[error("is not allowed for the role operator, which belongs to no tenant")]
     OperatorHasNoTenant,
-    #[error("this key expires at {0}; a key that it issues expires no later")]
+    #[error("this key expires at {0}; a key that it issues must not expire later")]
     OutlivesIssuer(Timestamp),
-    #[error("this key expires itself; the successor lives no longer than its predecessor was to live")]
+    #[error("this key expires; the lifetime of its successor must not exceed its own lifetime")]
     OutlivesPredecessor,
 }
 
 impl KeyIssuer {
-    /// The tenant of a new key, of which the request may name one.
+    /// The tenant of a new key. `named` is the tenant in the request.
     pub fn tenant_of_new(
         &self,
         role: Role,
@@ -66,7 +67,7 @@ impl KeyIssuer {
         Ok(())
     }
 
-    /// When a new key expires: as asked for; otherwise with the key that issues it.
+    /// Expiry of a new key: as requested, by default the expiry of the issuing key.
     pub fn expiry_of_new(&self, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, KeyGrantRefusal> {
         match (self.expires_at, wanted) {
             (Some(own), Some(wanted)) if wanted > own => Err(KeyGrantRefusal::OutlivesIssuer(own)),
@@ -74,10 +75,11 @@ impl KeyIssuer {
         }
     }
 
-    /// When the successor of a key expires: after as long as asked for; otherwise after as long as the key was to live.
+    /// Expiry of the successor of a rotated key: after the requested lifetime, by default after the lifetime
+    /// of the predecessor.
     ///
-    /// A key that expires renews itself for at most as long as it was to live. Successors of other keys expire no
-    /// later than it does, as new keys do.
+    /// A key that expires renews itself for at most its own lifetime. The successor of another key expires no
+    /// later than the issuing key, like every new key.
     pub fn expiry_of_successor(
         &self,
         of: KeyPredecessor,
@@ -100,15 +102,15 @@ impl KeyIssuer {
     }
 }
 
-/// A key that gets a successor.
+/// A key that is rotated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPredecessor {
     pub relation: KeyRelation,
-    /// How long it was to live from its creation; `None` for a key that does not expire.
+    /// Lifetime from its creation; `None` for a key that does not expire.
     pub lifetime: Option<Duration>,
 }
 
-/// Whether a key is the one that issues its own successor.
+/// Whether the rotated key is the key that issues the successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRelation {
     Issuer,
@@ -119,23 +121,23 @@ pub enum KeyRelation {
 #[error("must have 1 to 100 printable characters other than #")]
 pub struct InvalidKeyName;
 
-/// A name that a new key may have. `#` separates the name of a rotated key from its id.
+/// Checks the name of a new key. `#` separates the name of a rotated key from its id.
 pub fn check_key_name(name: &str) -> Result<(), InvalidKeyName> {
     let is_printable = |c: char| !c.is_control() && c != '#';
     let is_short = name.chars().count() <= KEY_NAME_CHARS;
     if !name.is_empty() && is_short && name.chars().all(is_printable) { Ok(()) } else { Err(InvalidKeyName) }
 }
 
-/// Why a key cannot be bound as asked.
+/// Why a key cannot be bound to the requested person or device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyBindingRefusal {
-    #[error("a key with the role work is bound to one person")]
+    #[error("a key with the role work must be bound to a person")]
     PersonMissing,
     #[error("person {0}")]
     InvalidPerson(String),
     #[error("device {0}")]
     InvalidDevice(String),
-    #[error("person goes with the role work, device with the role device")]
+    #[error("person is allowed for the role work only, device for the role device only")]
     Unfitting,
 }
 

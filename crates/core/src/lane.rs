@@ -1,8 +1,8 @@
-//! Which lane a doorbell takes: the one function that says so.
+//! Lanes: tenant sharding of doorbells over a fixed number of streams.
 //!
-//! Tenants are spread over a fixed number of lanes, and readers take a bounded number of entries
-//! from each, so that one tenant's backlog does not stand in front of everyone. The hash is written
-//! out here because it must never change between builds.
+//! Tenants are hashed onto the lanes, and readers take a bounded number of entries from each, so that
+//! one tenant's backlog does not block the other tenants. The hash is written out here because it must
+//! never change between builds.
 
 use crate::id::TenantId;
 

@@ -1,13 +1,13 @@
-//! The pure heart of Millstream: vocabulary, definitions and the machines that decide.
+//! The pure core of Millstream: vocabulary, definitions and the state machines that decide.
 //!
 //! Nothing in here performs I/O, reads a clock, draws a random number, awaits, or depends on the
 //! iteration order of a hash map. Time, randomness and ids are arguments. That is what makes replay,
 //! simulation and property tests possible.
 //!
-//! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
-//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
-//! [`election`], [`assignment`], [`action`]), what others are told ([`notice`]), and the small decisions of the
-//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`],
+//! Reading order: vocabulary ([`id`], [`time`], [`raw`], [`status`], [`problem`]), the execution log
+//! ([`log`]), workflow definitions ([`definition`], [`expr`]), the deciders ([`machine`], [`graph`],
+//! [`claim`] with [`election`], [`assignment`], [`action`]), notifications ([`notice`]), and the small
+//! decisions of the I/O layers ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`],
 //! [`key_grant`]).
 
 pub mod action;

@@ -1,6 +1,6 @@
-//! What is written down about an execution: transitions, the state they fold into, planned work.
+//! The execution log: transitions, the state they fold into, planned actions.
 //!
-//! A transition says what was *decided*, not how: replay folds it and never evaluates an
+//! A transition records what was *decided*, not how: replay folds it and never evaluates an
 //! expression, so no upgrade of Millstream changes history. Blobs carry a format number.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub struct Transition {
     pub decision: Decision,
 }
 
-/// What a step decided.
+/// The decision of a step, stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub format: u8,
@@ -55,20 +55,20 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: Context,
     pub phase: Phase,
-    /// Why the execution ended, where the definition does not say it by a final state.
+    /// Why the execution ended, if not by entering a final state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timers: Vec<ArmedTimer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Name>,
-    /// At creation: whose child it is.
+    /// At creation: the parent of a child execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// Where the transition gave the execution its correlation, or another one.
+    /// The correlation, if the transition set or changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
-    /// Of a graph: what happened to its nodes.
+    /// Of a graph: the changes of its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Box<Change>>,
 }
@@ -80,12 +80,12 @@ pub struct Parent {
     pub seq: Seq,
     pub action: Name,
     pub close: ParentClose,
-    /// How many executions the child is below the one that has no parent.
+    /// Number of ancestors: the depth below the root execution.
     #[serde(default = "first_level", skip_serializing_if = "is_first_level")]
     pub depth: u64,
 }
 
-/// Of children that were started before depths were recorded.
+/// Default for children that were started before depths were recorded.
 const fn first_level() -> u64 {
     1
 }
@@ -120,7 +120,7 @@ impl ArmedTimer {
     pub const EXECUTION_TIMEOUT: Seq = Seq(0);
 }
 
-/// Everything the next step needs to know: the fold of all transitions.
+/// The input of the next step: the fold of all transitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub format: u8,
@@ -136,16 +136,16 @@ pub struct State {
     pub at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// By which signals find it.
+    /// Key by which signals address the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
-    /// Of a graph. Not part of the snapshot's JSON: it is stored beside it, as a protobuf blob.
+    /// Of a graph. Not part of the snapshot's JSON: it is stored in a separate protobuf blob.
     #[serde(skip)]
     pub graph: Option<Arc<Graph>>,
 }
 
 impl State {
-    /// The size of the context as JSON, near enough for a limit.
+    /// Approximate size of the context as JSON, for the size limit.
     pub fn context_bytes(&self) -> usize {
         context_bytes(&self.context)
     }
@@ -155,13 +155,13 @@ pub fn context_bytes(context: &Context) -> usize {
     2 + context.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>()
 }
 
-/// Where an event came from, as far as deciding it is concerned.
+/// Origin of an event, as far as the decision depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Origin {
     /// A client, an action's outcome, another execution.
     Posted,
-    /// A timer that was armed by the entry at `armed_seq`: void once that entry has been left.
+    /// A timer that was armed by the entry at `armed_seq`: stale once that state has been left.
     Timer { armed_seq: Seq },
 }
 
@@ -175,9 +175,9 @@ pub struct Waiting {
     pub accepted_at: Timestamp,
     pub origin: Origin,
     pub kept: Kept,
-    /// How often deciding it was given up by a crash or an error.
+    /// Number of decision attempts that ended in a crash or an error.
     pub attempts: i32,
-    /// W3C trace context of the request that brought it.
+    /// W3C trace context of the request that posted it.
     pub traceparent: Option<String>,
 }
 
@@ -188,66 +188,66 @@ pub enum Kept {
     Deferred,
 }
 
-/// An action that a transition calls for, ready to be written into the store.
+/// An action of a transition, ready to be written to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedAction {
     pub name: Name,
-    /// Its place in the `do` list.
+    /// Its position in the `do` list.
     pub ordinal: i32,
     pub needs: Vec<Name>,
     pub plan: Plan,
 }
 
-/// What has to happen before and while an action runs.
+/// When and how the input of an action is rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// No outside effect and nothing to wait for: settled in the transition's own commit.
+    /// No external effect and no dependency: settled in the commit of the transition.
     Inline { input: RawJson, result: RawJson },
     /// Its input is rendered; it may be leased at once.
     Ready { input: RawJson },
-    /// It needs results of others. `scope` holds the values of `context`, `event` and `now` that its
-    /// expressions mention, as they were after the transition; with the results it renders the input.
+    /// Depends on the results of other actions. `scope` holds the values of `context`, `event` and `now` that
+    /// its expressions reference, as of the end of the transition; the results complete it.
     Waiting { scope: RawJson },
-    /// An undo action: it waits until what it takes back has to be taken back.
+    /// A compensation (undo) action: waits until its action has to be compensated.
     Standby { scope: RawJson },
-    /// Its input could not be rendered: it fails for good without an attempt.
+    /// Its input could not be rendered: it fails permanently without an attempt.
     Broken { error: String, scope: RawJson },
 }
 
-/// The verdict on one event of the mailbox.
+/// The decision about one event of the mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It took the next seq.
     Applied(Box<Applied>),
-    /// It causes nothing, for the reason given.
+    /// It causes no transition, for the given reason.
     Rejected { reason: String },
-    /// It is kept for a later state.
+    /// It stays in the mailbox for a later state.
     Deferred,
 }
 
-/// One transition with the work that it calls for.
+/// One transition with its planned actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     pub transition: Transition,
     pub actions: Vec<PlannedAction>,
 }
 
-/// Everything that one visit to a mailbox decided, in the order in which it was decided.
+/// All decisions of one mailbox visit, in the order of decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Each event at most once.
     pub outcomes: Vec<(EventId, Outcome)>,
     /// The state after all of them.
     pub state: State,
-    /// Why events that could have been decided were not.
+    /// Why the visit left decidable events undecided.
     pub unfinished: Option<Unfinished>,
 }
 
-/// Why a visit ended before its mailbox was decided. No outcome depends on it.
+/// Why a visit ended before the whole mailbox was decided. No outcome depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfinished {
-    /// The visit had taken enough work; the rest is for another one.
+    /// The work limit of the visit was reached; the next visit decides the rest.
     Rest,
-    /// The stop rule ended the deciding of this event, which stays undecided.
+    /// The stop rule abandoned the decision of this event, which stays undecided.
     Abandoned(EventId),
 }

@@ -11,14 +11,14 @@ use ::core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Services by which a cloud hands credentials to its machines. An allowed network does not open them: only an entry
-/// for that single address does.
+/// Cloud metadata services, which hand out credentials to machines. Allowing a surrounding network does not
+/// open them: only an entry for the single address does.
 const METADATA: &[IpAddr] = &[
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     // Container credentials of AWS.
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),
-    // WireServer of Azure: a public address that is answered by the host.
+    // WireServer of Azure: a public address that the host answers.
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
@@ -28,7 +28,7 @@ const METADATA: &[IpAddr] = &[
     IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
 ];
 
-/// Public addresses, and the networks that the operator allows beside them.
+/// Allow list: all public addresses, plus the networks that the operator allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkPolicy {
     allow: Vec<IpNet>,
@@ -51,7 +51,7 @@ impl NetworkPolicy {
             return Ok(());
         }
         if metadata {
-            return Err("it is a metadata service of a cloud");
+            return Err("it is a cloud metadata service");
         }
         match plain {
             IpAddr::V4(ip) => not_public_v4(ip),

@@ -1,8 +1,9 @@
-//! What others are told of runs and items: rare things that somebody may have to act upon.
+//! Notices: outbound notifications about runs and items, for rare events that may need an operator.
 //!
-//! Derived from a change and nothing else ([`claim::notices`](crate::claim::notices),
-//! [`assignment::notices`](mod@crate::assignment::notices)), and written with it. What goes well is not among them, and
-//! neither is what somebody asked for: whoever cancels a run or withdraws an item knows.
+//! A notice is derived from a change alone ([`claim::notices`](crate::claim::notices),
+//! [`assignment::notices`](mod@crate::assignment::notices)) and written in the same commit. Successes cause
+//! no notice, and neither do requested changes: the caller that cancels a run or withdraws an item knows
+//! already.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ use crate::status::words;
 use crate::time::Timestamp;
 
 words! {
-    /// What a notice is about. Ids are unique within one of these.
+    /// Subject type of a notice. Ids are unique within one subject type.
     Family {
         Run = "run",
         Item = "item",
@@ -19,18 +20,18 @@ words! {
 }
 
 words! {
-    /// The words are for ever.
+    /// Kind of a notice. The words are part of the public contract and never change.
     Kind {
-        /// No device is left for a run, which has failed with that.
+        /// No device is left for a run, which has failed.
         #[serde(rename = "run.nobody_left")]
         RunNobodyLeft = "run.nobody_left",
-        /// A device says that it cannot be done.
+        /// A device reported that the run cannot be done.
         #[serde(rename = "run.failed")]
         RunFailed = "run.failed",
-        /// It was given out as often as its queue allows, or nobody may have it, or it is late.
+        /// The item reached the assignment limit of its queue, has no eligible person, or is overdue.
         #[serde(rename = "item.failed")]
         ItemFailed = "item.failed",
-        /// It would have failed; its queue sends it to another one, or names an event.
+        /// The item would have failed; its queue escalates it to another queue or names an event.
         #[serde(rename = "item.escalated")]
         ItemEscalated = "item.escalated",
     }
@@ -51,7 +52,7 @@ pub struct Notice {
     /// The id of the run or item.
     pub subject: String,
     pub at: Timestamp,
-    /// What there is to know, an object.
+    /// Details, a JSON object.
     pub data: RawJson,
 }
 

@@ -1,25 +1,25 @@
-//! When a batch may begin while others are under way. Pure.
+//! Batching (group commit): when a batch may start while others are in flight. Pure.
 //!
-//! Whatever arrived while a batch was under way is the next batch, and a second one beside it keeps the
-//! store busy. But two that share a load halve it: each costs the same round trips and the same sync to
-//! disk for fewer items. So:
+//! Items that arrive while a batch is in flight form the next batch, and a second batch in parallel keeps
+//! the store busy. But two batches that split the load are half as large: each costs the same round trips
+//! and the same disk sync for fewer items. So:
 //!
-//! - beside a few single items anything may begin: where little arrives nobody waits;
-//! - beside anything larger a batch begins only when it is as large, and large enough to be worth it.
+//! - beside a few single items any batch may start: low load adds no latency;
+//! - beside a larger batch the next one starts only when it is as large, and large enough to be worthwhile.
 //!
-//! A batch that takes long (a lock, a slow disk) holds up smaller ones for a moment only.
+//! A slow batch (a lock, a slow disk) delays smaller ones only for a short time.
 
 use std::time::Duration;
 
-/// How long a batch holds up smaller ones.
+/// Longest delay that a batch in flight imposes on smaller ones.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// A batch of so many holds up nobody.
+/// Batches up to this size delay no other batch.
 const FEW: usize = 4;
-/// A batch of so many is worth its own round trips, whatever else is under way.
+/// From this size on a batch is worth its own round trips, whatever else is in flight.
 const WORTHWHILE: usize = 16;
 
-/// A batch that is under way.
+/// A batch in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnderWay {
     pub items: usize,
@@ -29,11 +29,11 @@ pub struct UnderWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     Begin,
-    /// Until one of them ends, more arrives, or this much time has passed.
+    /// Wait until a batch ends, more items arrive, or this much time has passed.
     Wait(Duration),
 }
 
-/// What to do with `waiting` items that could be a batch.
+/// Whether `waiting` items start a batch now or wait for more.
 pub fn pace(waiting: usize, under_way: impl IntoIterator<Item = UnderWay>) -> Pace {
     let larger = under_way
         .into_iter()

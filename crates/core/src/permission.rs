@@ -1,12 +1,12 @@
-//! What the role of an API key permits: one closed set of permissions, one pure function.
+//! Permissions of API key roles: one closed set of permissions, one pure function.
 //!
 //! Every HTTP route and every gRPC method names the [`Permission`] it needs; [`Role::permits`] decides. No handler
-//! compares roles. All permissions but those of the fleet concern the tenant of the key alone.
+//! compares roles. All permissions except those of the fleet concern only the tenant of the key.
 
 use crate::status::{Role, words};
 
 words! {
-    /// What a call needs.
+    /// The permission that a call needs.
     Permission {
         /// Read executions, graphs, runs, items, definitions and all other data of the tenant.
         ReadData = "read_data",
@@ -22,7 +22,7 @@ words! {
         ServeNodes = "serve_nodes",
         /// Register an executor: workers connect to its address.
         RegisterExecutor = "register_executor",
-        /// Take an executor off the list.
+        /// Remove an executor from the registry.
         RetireExecutor = "retire_executor",
         /// Register a device, send its heartbeats, read its assignments, act on its runs.
         ActAsDevice = "act_as_device",
@@ -89,8 +89,9 @@ impl Role {
 
     /// Whether a key of this role may create, rotate or revoke a key of the role `wanted`.
     ///
-    /// A key of a tenant grants at most what it may do itself. An operator issues the keys of every tenant: that is
-    /// its task, although it may not read a tenant's data itself. The list of keys shows who created each of them.
+    /// A tenant key grants at most its own permissions. An operator issues the keys of every tenant: that is
+    /// its task, although it cannot read a tenant's data itself. The list of keys shows the creator of each
+    /// key.
     pub const fn may_grant(self, wanted: Self) -> bool {
         match self {
             Self::Operator => true,
@@ -113,7 +114,7 @@ impl Role {
         !matches!(self, Self::Operator)
     }
 
-    /// What the role is for, in one line.
+    /// A one-line description of the role.
     pub const fn summary(self) -> &'static str {
         match self {
             Self::Admin => "everything within its tenant, keys included",

@@ -1,13 +1,12 @@
-//! Who may perform an action: every action stands in a queue, and a worker says which queues it serves.
+//! Action queues: every action waits in a queue, and a worker declares which queues it serves.
 //!
-//! The engine's own kinds stand in one queue per tenant, and every worker serves them all. `call: NAME` stands in a
-//! queue of its tenant and function, served by the workers that brought the function along. Each tenant has queues of
-//! its own because leasing takes turns between queues: a backlog of one does not stand in front of the others.
-//! (Releases before that kept the actions of all tenants in a shared queue, and in one per function; what
-//! stands there is served as well.) `task` stands in a queue of its
-//! tenant, type and labels, served by whoever asks for the type and has all the labels. A node of a graph
-//! stands in a queue of its tenant, role and labels, served by a worker as far as it knows of executors with
-//! room.
+//! The built-in action kinds have one queue per tenant, and every worker serves all of them. `call: NAME` has
+//! one queue per tenant and function, served by the workers that registered the function. Queues are per
+//! tenant because leasing is a round robin over queues: the backlog of one tenant does not block the others.
+//! (Earlier releases used one shared queue for all tenants, and one per function; these queues are still
+//! served.) `task` has one queue per tenant, type and labels, served by each external worker that requests
+//! the type and has all the labels. A graph node waits in a queue per tenant, role and labels, served by the
+//! workers that know an executor with free capacity.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,14 +14,14 @@ use std::sync::Arc;
 
 use crate::id::{Name, TenantId};
 
-/// The queue of an action, as the store keeps it. Texts compare like queues.
+/// The queue of an action, in its stored text form. The order of the texts is the order of the queues.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue(Arc<str>);
 
-/// What a queue is made of.
+/// The parts of a queue name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueParts {
-    /// Without a tenant: of all of them.
+    /// Built-in kinds. Without a tenant: of all tenants.
     Engine {
         tenant: Option<TenantId>,
     },
@@ -43,28 +42,29 @@ pub enum QueueParts {
 }
 
 impl Queue {
-    /// What all queues of nodes begin with.
+    /// Prefix of all node queues.
     pub const NODES: &'static str = "node:";
-    /// What all queues of functions begin with.
+    /// Prefix of all function queues.
     pub const CALLS: &'static str = "call:";
-    /// What the engine's own queues of tenants begin with.
+    /// Prefix of the engine's queues per tenant.
     pub const ENGINES: &'static str = "engine:";
-    /// Of a queue of nodes. An index takes no more than 2,700 bytes.
+    /// Longest name of a node queue. An index entry is limited to 2,700 bytes.
     const LONGEST: usize = 1024;
     const TASK: &'static str = "task:";
 
-    /// Of the kinds that every worker performs, for all tenants. In what a worker serves it stands for the queues
-    /// of every tenant.
+    /// The queue of built-in kinds for all tenants. In the list that a worker serves it matches the queues of
+    /// every tenant.
     pub fn engine() -> Self {
         Self("".into())
     }
 
-    /// Of the kinds that every worker performs.
+    /// The queue of built-in kinds of one tenant.
     pub fn engine_of(tenant: &TenantId) -> Self {
         Self(format!("{}{tenant}", Self::ENGINES).into())
     }
 
-    /// Of a function, for all tenants. In what a worker serves it stands for the queues of every tenant.
+    /// The queue of a function for all tenants. In the list that a worker serves it matches the queues of
+    /// every tenant.
     pub fn call(function: &Name) -> Self {
         Self(format!("{}{function}", Self::CALLS).into())
     }
@@ -77,15 +77,15 @@ impl Queue {
         Self(format!("{}{tenant}/{kind}/{}", Self::TASK, joined(labels)).into())
     }
 
-    /// A role is any text, and comes last; no store takes a NUL. What would be too long to be looked up by
-    /// stands in the engine's queue of the tenant.
+    /// A role is any text and comes last; a NUL is escaped, because no store accepts it. A name that would be
+    /// too long for the index falls back to the engine's queue of the tenant.
     pub fn node(tenant: &TenantId, role: &str, labels: &BTreeSet<Name>) -> Self {
         let role = role.replace('%', "%25").replace('\0', "%00");
         let text = format!("{}{tenant}/{}/{role}", Self::NODES, joined(labels));
         if text.len() > Self::LONGEST { Self::engine_of(tenant) } else { Self(text.into()) }
     }
 
-    /// What all task queues of a tenant begin with.
+    /// Prefix of all task queues of a tenant.
     pub fn tasks_of(tenant: &TenantId) -> String {
         format!("{}{tenant}/", Self::TASK)
     }
@@ -94,7 +94,7 @@ impl Queue {
         &self.0
     }
 
-    /// `None` for a text that no queue has.
+    /// `None` for a text that is not a queue name.
     pub fn parse(text: &str) -> Option<Self> {
         let queue = Self(text.into());
         queue.parts().map(|_| queue)
@@ -131,7 +131,8 @@ impl Queue {
         self.0.is_empty() || self.0.starts_with(Self::ENGINES)
     }
 
-    /// The queue of all tenants that stands for this one in what a worker serves; none for tasks and nodes.
+    /// The queue for all tenants that matches this one in the list that a worker serves; none for tasks and
+    /// nodes.
     pub fn for_all_tenants(&self) -> Option<Self> {
         if self.is_of_the_engine() {
             return Some(Self::engine());
@@ -141,7 +142,7 @@ impl Queue {
         Some(Self(format!("{}{function}", Self::CALLS).into()))
     }
 
-    /// The same queue of one tenant, for a queue of all tenants.
+    /// The queue of one tenant, for a queue of all tenants.
     pub fn of_tenant(&self, tenant: &TenantId) -> Option<Self> {
         match self.parts()? {
             QueueParts::Engine { tenant: None } => Some(Self::engine_of(tenant)),
@@ -153,12 +154,12 @@ impl Queue {
         }
     }
 
-    /// Whether it is leased over HTTP, by somebody whom the engine does not know.
+    /// Whether external workers lease it over HTTP.
     pub fn is_external(&self) -> bool {
         self.0.starts_with(Self::TASK)
     }
 
-    /// Whether executors perform what stands in it.
+    /// Whether executors perform its actions.
     pub fn is_of_nodes(&self) -> bool {
         self.0.starts_with(Self::NODES)
     }
@@ -182,7 +183,7 @@ impl fmt::Display for Queue {
     }
 }
 
-/// What an external worker can do.
+/// Task types and labels of an external worker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Capability {
     pub tenant: TenantId,
@@ -199,7 +200,7 @@ pub enum Unfit {
 }
 
 impl Capability {
-    /// Whether the worker may take what stands in the queue.
+    /// Whether the worker may lease actions of the queue.
     pub fn serves(&self, queue: &Queue) -> bool {
         match queue.parts() {
             Some(QueueParts::Task { tenant, kind, labels }) => {

@@ -1,35 +1,35 @@
-//! Bugs that can be planted on purpose, to prove that the checks of a history can fail.
+//! Mutation testing: removes one guard on purpose, to prove that the history checks detect it.
 //!
-//! Each takes one guard away that the promises rest on. At most one is planted, once, when the process
-//! starts; the places that keep the guards ask [`is`]. This is the one global of the workspace: an
-//! argument would have to go through every store, stream and pure function for the sake of tests alone.
-//! Builds without debug assertions carry none of it: there `is` is `false` to the compiler.
+//! Each mutation removes one guard that the guarantees depend on. At most one is active, set once at process
+//! start; the code at each guard calls [`is`]. This is the only global of the workspace: an argument would
+//! have to pass through every store, stream and pure function for tests alone. Builds without debug
+//! assertions contain none of it: there `is` is a constant `false`.
 
 #[cfg(debug_assertions)]
 use std::sync::OnceLock;
 
-/// A guard that is missing.
+/// A removed guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// A worker acknowledges doorbells before it has decided anything.
     AckBeforeCommit,
-    /// A commit does not look where the execution stands.
+    /// A commit does not check the current seq of the execution (no fencing).
     NoFence,
-    /// A lock is released and extended by whoever asks.
+    /// A lock can be released and extended without its token.
     LockWithoutToken,
-    /// Nobody looks for events that were never rung.
+    /// The sweep for events without a doorbell is disabled.
     NoOverdueSweep,
-    /// Two actions of one event settle side by side.
+    /// Two actions of one event settle concurrently.
     SettleWithoutLock,
-    /// A timer fires although its state was left.
+    /// A timer fires after its state was left.
     StaleTimer,
-    /// What kills its worker is not counted.
+    /// An attempt that crashes its worker is not counted.
     AttemptNotCounted,
     /// Any token of an action may renew, release and settle it.
     AnyToken,
     /// Any device may act on any claim, by any token.
     ClaimWithoutToken,
-    /// Nobody looks for devices that did not answer, begin or beat in time.
+    /// The monitor for devices that miss their answer, start or heartbeat deadline is disabled.
     NoRunMonitor,
 }
 
@@ -70,8 +70,8 @@ impl Bug {
 #[cfg(debug_assertions)]
 static PLANTED: OnceLock<Bug> = OnceLock::new();
 
-/// Plants a bug for the rest of this process; the first one stays. Nothing happens in a build without
-/// debug assertions.
+/// Activates a mutation for the rest of this process; later calls have no effect. A build without debug
+/// assertions ignores it.
 pub fn plant(bug: Bug) {
     #[cfg(debug_assertions)]
     let _ = PLANTED.set(bug);
@@ -79,7 +79,7 @@ pub fn plant(bug: Bug) {
     let _ = bug;
 }
 
-/// Whether this bug was planted.
+/// Whether this mutation is active.
 #[cfg(debug_assertions)]
 pub fn is(bug: Bug) -> bool {
     PLANTED.get() == Some(&bug)

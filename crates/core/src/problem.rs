@@ -1,10 +1,10 @@
-//! What is wrong with something that a person wrote, and where.
+//! Validation problems of user input: a path and a message.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that is wrong. The path is dotted, as in `states.paid.on.ship.to`; empty for the whole.
+/// One validation problem. The path is dotted, as in `states.paid.on.ship.to`; empty for the whole document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
     pub path: String,
@@ -27,7 +27,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong, found in one go. Never empty.
+/// All validation problems of one document. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Problems(pub Vec<Problem>);

@@ -1,4 +1,4 @@
-//! What decides for an execution: the machine of its definition, or the graph in its own log.
+//! The decider of an execution: the state machine of its definition, or the graph in its own log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::machine::{self, Machine};
 use crate::status::PauseState;
 use crate::time::Timestamp;
 
-/// Cheap to clone.
+/// The decider of an execution. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Program {
     Machine(Arc<Machine>),
-    /// The same for all graphs: what differs is in their state.
+    /// The same for all graphs: the graph itself is part of the state.
     Graph,
 }
 
 impl Program {
-    /// The one program that no definition has to be looked up for.
+    /// The built-in program, which needs no definition.
     pub fn built_in(definition: &DefinitionRef) -> Option<Self> {
         (definition.name == Name::graph()).then_some(Self::Graph)
     }
@@ -34,7 +34,7 @@ impl Program {
         }
     }
 
-    /// Decides a slice of a mailbox, ended early by the limits.
+    /// Decides a slice of a mailbox and ends early at the limits.
     pub fn turn_within(
         &self,
         state: State,
@@ -49,7 +49,7 @@ impl Program {
         }
     }
 
-    /// How an action is tried and what its outcome is told as; the engine's own actions included.
+    /// The spec of an action (retries, timeouts, result events), internal actions included.
     pub fn action(&self, name: &Name) -> Option<Cow<'_, ActionSpec>> {
         if let Some(internal) = machine::internal(name) {
             return Some(Cow::Owned(internal));

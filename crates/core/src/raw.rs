@@ -1,7 +1,7 @@
-//! JSON that passes through untouched.
+//! Raw JSON: passed through unchanged.
 //!
-//! A payload is checked once (syntax, depth) and then carried as text: a 2 MiB body costs 2 MiB and
-//! not the 170 MB of a value tree, and the bytes that a client sent are the bytes that it reads back.
+//! A payload is checked once (syntax, depth) and then carried as text: a 2 MiB body costs 2 MiB instead of
+//! the 170 MB of a value tree, and a client reads back exactly the bytes that it sent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ impl RawJson {
         Ok(Self(raw.get().into()))
     }
 
-    /// The JSON of any value of ours. Falls back to `null` for what JSON cannot say (maps with
+    /// Serializes a value. Falls back to `null` for values that JSON cannot represent (maps with
     /// non-text keys), which none of our types contain.
     pub fn of<T: Serialize>(value: &T) -> Self {
         serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
     }
 
-    /// Text that our own store wrote and that was checked when it came in.
+    /// Text from the store, which was checked when it was accepted.
     pub fn trusted(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -60,7 +60,7 @@ impl RawJson {
         self.0.is_empty()
     }
 
-    /// Whether it is nested no deeper than a value of a context may be.
+    /// Checks the nesting depth against [`MAX_DEPTH`].
     pub fn within_depth(&self) -> Result<(), InvalidJson> {
         check_depth(self.0.as_bytes())
     }
@@ -118,8 +118,8 @@ impl Serialize for RawJson {
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // What is read back was checked when it came in; a result that wraps a deep answer must not
-        // make the record that holds it unreadable.
+        // No depth check: stored JSON was checked when it was accepted, and a result that wraps a deep
+        // response must not make its record unreadable.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self(raw.get().into()))
     }

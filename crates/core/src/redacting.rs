@@ -1,9 +1,11 @@
-//! Finding a text however it is written: as it is, with the escapes of JSON (in several layers), or of a URL.
+//! Redaction: finds a secret in a text in any encoding: plain, JSON-escaped (in several layers) or
+//! URL-encoded.
 //!
-//! A target that repeats what it was sent writes `/` as `/`, `\/`, `\u002f` or `%2F`. To look for each way of
-//! writing the whole secret would miss those that mix them; here each character may be written in its own way.
+//! A target that echoes a request may write `/` as `/`, `\/`, `\u002f` or `%2F`. Searching for each encoding
+//! of the whole secret would miss mixed encodings; the search here accepts a different encoding for each
+//! character.
 
-/// The text with `with` wherever `wanted` stood. Nothing stands nowhere.
+/// Replaces every occurrence of `wanted` by `with`. An empty `wanted` has no occurrence.
 pub(crate) fn replace(text: &str, wanted: &str, with: &str) -> String {
     let Some(first) = wanted.bytes().next() else { return text.to_owned() };
     let bytes = text.as_bytes();
@@ -11,7 +13,7 @@ pub(crate) fn replace(text: &str, wanted: &str, with: &str) -> String {
     while at < bytes.len() {
         let may_begin = bytes[at] == first || matches!(bytes[at], b'\\' | b'%');
         match may_begin.then(|| end_of(bytes, at, wanted.as_bytes())).flatten() {
-            // Only whole characters are matched, so that both ends are at the border of one.
+            // Only whole characters match, so that both ends are character boundaries.
             Some(end) if text.is_char_boundary(at) && text.is_char_boundary(end) => {
                 out.push_str(&text[kept..at]);
                 out.push_str(with);
@@ -24,9 +26,9 @@ pub(crate) fn replace(text: &str, wanted: &str, with: &str) -> String {
     out
 }
 
-/// Where `wanted` ends if it begins at `start`: the longest way to read it.
+/// The end of `wanted` if it begins at `start`: the longest match over all encodings.
 fn end_of(text: &[u8], start: usize, wanted: &[u8]) -> Option<usize> {
-    // Pairs of how much of `wanted` is read and where: few, since hardly any byte can be read in two ways.
+    // Pairs (bytes of `wanted` matched, position in the text): few, since hardly any byte is ambiguous.
     let mut open = vec![(0, start)];
     let mut longest = None;
     while let Some((read, at)) = open.pop() {
@@ -48,7 +50,7 @@ fn end_of(text: &[u8], start: usize, wanted: &[u8]) -> Option<usize> {
         {
             go_on(1, next);
         }
-        // Doubled, once or in several layers.
+        // Backslashes doubled by one or several layers of JSON.
         let slashes = slashes(text, at);
         if slashes > 1 && rest[0] == b'\\' {
             go_on(1, at + 2);
@@ -65,7 +67,7 @@ fn end_of(text: &[u8], start: usize, wanted: &[u8]) -> Option<usize> {
     longest
 }
 
-/// `%2F`
+/// A percent-encoded byte such as `%2F`.
 fn percent(text: &[u8], at: usize) -> Option<(u8, usize)> {
     if *text.get(at)? != b'%' {
         return None;
@@ -78,7 +80,7 @@ fn slashes(text: &[u8], at: usize) -> usize {
     text.iter().skip(at).take_while(|byte| **byte == b'\\').count()
 }
 
-/// What backslashes before a letter or a mark stand for, however many layers of text in text have doubled them.
+/// Decodes a JSON escape whose backslashes any number of JSON layers have doubled.
 fn escaped(text: &[u8], at: usize) -> Option<(char, usize)> {
     let slashes = slashes(text, at);
     if slashes == 0 {
@@ -99,7 +101,7 @@ fn escaped(text: &[u8], at: usize) -> Option<(char, usize)> {
     }
 }
 
-/// `u00e9`, or two of them for what UTF-16 needs two for.
+/// `u00e9`, or a surrogate pair of two such escapes.
 fn unicode(text: &[u8], mark: usize) -> Option<(char, usize)> {
     let unit = |mark: usize| {
         let digits = std::str::from_utf8(text.get(mark + 1..mark + 5)?).ok()?;

@@ -1,29 +1,29 @@
-//! When to try again: exponential backoff with full jitter, capped, and never sooner than asked.
+//! Retry policy: exponential backoff with jitter, capped, and never shorter than a requested `Retry-After`.
 
 use std::time::Duration;
 
 use crate::action::ErrorClass;
 
-/// How often and how patiently an action is tried.
+/// Number of attempts and backoff of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included. At least 1.
     pub attempts: u32,
-    /// The longest wait before the second attempt; doubles with each one.
+    /// The longest wait before the second attempt; doubles with each attempt.
     pub backoff: Duration,
     /// No wait is longer than this.
     pub max: Duration,
     pub jitter: Jitter,
-    /// Failures of these classes are for good at once.
+    /// Error classes that are not retried.
     pub except: Vec<ErrorClass>,
 }
 
-/// How much of a wait is left to chance.
+/// The random share of a backoff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jitter {
-    /// All of it: those who failed together do not come back together.
+    /// The whole wait is random: simultaneous failures do not retry simultaneously.
     Full,
-    /// The second half.
+    /// The second half of the wait is random.
     Half,
     None,
 }
@@ -43,7 +43,7 @@ impl Jitter {
         Self::ALL.iter().copied().find(|jitter| jitter.as_str() == word)
     }
 
-    /// `length` as chance would have it; `unit` is in `0.0..1.0`.
+    /// Applies the jitter to `length`; `unit` is a random number in `0.0..1.0`.
     fn of(self, length: Duration, unit: f64) -> Duration {
         let unit = unit.clamp(0.0, 1.0);
         match self {
@@ -67,10 +67,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// How long to wait after `attempt` failed, or `None` when that was the last one.
+    /// The backoff after `attempt` failed, or `None` when that was the last attempt.
     ///
-    /// `unit` is a random number in `0.0..1.0`; `asked` is what the other side wants
-    /// (`Retry-After`), which only ever lengthens the wait, up to ten times `max`.
+    /// `unit` is a random number in `0.0..1.0`; `asked` is the `Retry-After` of the remote side, which only
+    /// lengthens the wait, up to ten times `max`.
     pub fn wait_after(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;

@@ -1,4 +1,4 @@
-//! The limits that span attempts: when an action should have begun, and when it should be over.
+//! Schedule timeouts, which span attempts: `schedule_to_start` and `schedule_to_close`.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::definition::Timeouts;
 use crate::duration;
 use crate::time::Timestamp;
 
-/// Why an attempt that begins now begins too late. `attempt` counts from 1.
+/// The schedule timeout that an attempt starting now has missed. `attempt` counts from 1.
 pub fn missed(timeouts: &Timeouts, attempt: i32, ready_at: Timestamp, now: Timestamp) -> Option<ActionError> {
     let over = |limit: &Duration| now >= ready_at.plus(*limit);
     let message = if let Some(limit) = timeouts.schedule_to_close.filter(over) {
-        format!("no outcome within {} of being ready (schedule_to_close)", duration::format(limit))
+        format!("no outcome within {} of becoming ready (schedule_to_close)", duration::format(limit))
     } else if let Some(limit) = timeouts.schedule_to_start.filter(|limit| attempt <= 1 && over(limit)) {
-        format!("nobody began within {} (schedule_to_start)", duration::format(limit))
+        format!("not started within {} (schedule_to_start)", duration::format(limit))
     } else {
         return None;
     };
     Some(ActionError { class: ErrorClass::Schedule, message, status: None })
 }
 
-/// What is left of `schedule_to_close`.
+/// The remainder of `schedule_to_close`.
 pub fn left(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Option<Duration> {
     timeouts.schedule_to_close.map(|limit| ready_at.plus(limit).since(now))
 }
 
-/// How long an attempt that begins now may take.
+/// The timeout of an attempt that starts now.
 pub fn attempt_within(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Duration {
     left(timeouts, ready_at, now).map_or(timeouts.start_to_close, |left| left.min(timeouts.start_to_close))
 }
@@ -51,7 +51,7 @@ mod tests {
         let late = missed(&LIMITS, 1, at(100), at(105)).unwrap();
         assert_eq!(
             (late.class, late.message.as_str()),
-            (ErrorClass::Schedule, "nobody began within 5s (schedule_to_start)")
+            (ErrorClass::Schedule, "not started within 5s (schedule_to_start)")
         );
         assert_eq!(missed(&LIMITS, 2, at(100), at(105)), None);
     }

@@ -1,9 +1,9 @@
-//! Texts and values with holes where secrets go.
+//! Secrets: texts and values with placeholders (holes) that are filled at each attempt.
 //!
-//! A definition mentions a secret by name: `secret("token")`, always as a whole value or as a whole
-//! `${…}` of a text. What is rendered and stored has a hole there, at a place that the definition
-//! chose; no data can make one. The worker fills the holes anew for each attempt, and takes what it
-//! filled in out of everything that comes back before anybody else sees it.
+//! A definition references a secret by name: `secret("token")`, always as a whole value or as a whole
+//! `${…}` of a text. The rendered and stored input has a hole at that place; only the definition creates
+//! holes, input data cannot. The worker fills the holes at each attempt and redacts the secrets from every
+//! response before it is stored or shown.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::id::Name;
 use crate::raw::RawJson;
 use crate::redacting;
 
-/// A text that may have holes. Without any it is stored as a plain text.
+/// A text that may have holes. A text without holes is stored as a plain string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Phrase {
@@ -29,15 +29,15 @@ pub enum PhrasePart {
     Secret { secret: Name },
 }
 
-/// Where in a JSON value secrets go: JSON pointers to the secrets' names. The value has nulls there.
+/// The holes of a JSON value: JSON pointer to secret name. The value is null at each pointer.
 pub type Holes = BTreeMap<String, Name>;
 
-/// A secret that is needed and not there.
+/// A referenced secret does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no secret {:?}", .0.as_str())]
 pub struct MissingSecret(pub Name);
 
-/// The secrets of one attempt: what was filled in, by name. Never shown.
+/// The secret values of one attempt, by name. `Debug` prints the names only.
 #[derive(Default)]
 pub struct Filled(BTreeMap<Name, String>);
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Filled {
 }
 
 impl Phrase {
-    /// The names of its holes.
+    /// The names of the secrets in its holes.
     pub fn secrets(&self) -> impl Iterator<Item = &Name> {
         let parts: &[PhrasePart] = match self {
             Self::Plain(_) => &[],
@@ -106,10 +106,10 @@ impl Filled {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The text without the secrets, however they are written in it: see [`crate::redacting`].
+    /// Redacts the secrets from a text in any encoding: see [`crate::redacting`].
     pub fn redact(&self, text: &str) -> String {
         let mut secrets: Vec<(&Name, &String)> = self.0.iter().collect();
-        // One that holds another goes first, lest a part of it be left.
+        // Longest first: a secret that contains another one is replaced as a whole.
         secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         let mut redacted = text.to_owned();
         for (name, value) in secrets {
@@ -118,7 +118,7 @@ impl Filled {
         redacted
     }
 
-    /// A value without the secrets. The mark that stands for one has no character that JSON escapes.
+    /// Redacts the secrets from a JSON value. The placeholder contains no character that JSON escapes.
     pub fn redact_json(&self, value: RawJson) -> RawJson {
         if self.0.is_empty() {
             return value;

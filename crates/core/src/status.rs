@@ -1,6 +1,6 @@
-//! The closed sets of words in which progress is told.
+//! Status enums: closed sets of words.
 //!
-//! Each has one spelling, used in JSON and in both databases.
+//! Each word has one spelling, used in JSON and in both databases.
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -32,27 +32,27 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// Where an accepted event stands.
+    /// Status of an accepted event.
     EventStatus {
-        /// Undecided: its turn has not come.
+        /// Not decided yet.
         Pending = "pending",
-        /// Kept for a later state.
+        /// Deferred to a later state.
         Deferred = "deferred",
-        /// Its transition is committed, some of its actions are not settled.
+        /// Its transition is committed, and some of its actions are not settled.
         Processing = "processing",
         /// Its transition is committed and every action is settled.
         Completed = "completed",
         /// It caused no transition; the reason is recorded.
         Rejected = "rejected",
-        /// An action failed for good and nothing handles that; the execution is paused.
+        /// An action failed permanently without a failure handler; the execution is paused.
         Failed = "failed",
-        /// It could not be decided time after time and was put aside; the execution is paused.
+        /// Dead letter: deciding it failed repeatedly, and it is quarantined; the execution is paused.
         Dead = "dead",
     }
 }
 
 impl EventStatus {
-    /// Nothing more will happen to it unless a person intervenes.
+    /// Whether the status changes only by operator intervention.
     pub const fn is_final(self) -> bool {
         match self {
             Self::Completed | Self::Rejected | Self::Failed | Self::Dead => true,
@@ -60,7 +60,7 @@ impl EventStatus {
         }
     }
 
-    /// Its transition is in the log.
+    /// Whether its transition is in the log.
     pub const fn is_applied(self) -> bool {
         match self {
             Self::Processing | Self::Completed | Self::Failed => true,
@@ -70,7 +70,7 @@ impl EventStatus {
 }
 
 words! {
-    /// Where an execution stands, as the log alone tells it.
+    /// Phase of an execution, derived from the log alone.
     Phase {
         Active = "active",
         Completed = "completed",
@@ -89,7 +89,7 @@ impl Phase {
 }
 
 words! {
-    /// Where an execution stands as the outside sees it: its phase, or paused.
+    /// Public status of an execution: its phase, or paused.
     ExecutionStatus {
         Active = "active",
         Paused = "paused",
@@ -100,7 +100,7 @@ words! {
 }
 
 impl ExecutionStatus {
-    /// A pause is an operational fact beside the log: it hides `active` and nothing else.
+    /// A pause is an operational flag outside of the log: it replaces `active` and no other phase.
     pub const fn of(phase: Phase, pause: PauseState) -> Self {
         match (phase, pause) {
             (Phase::Active, PauseState::Running) => Self::Active,
@@ -113,7 +113,7 @@ impl ExecutionStatus {
 }
 
 words! {
-    /// Whether the engine works on an execution's mailbox at all.
+    /// Whether the engine decides the mailbox of an execution.
     PauseState {
         Running = "running",
         Paused = "paused",
@@ -121,24 +121,24 @@ words! {
 }
 
 words! {
-    /// Where an action of a committed transition stands.
+    /// Status of an action of a committed transition.
     ActionStatus {
-        /// An action that it needs is not settled.
+        /// Waits for an action that it needs.
         Waiting = "waiting",
         /// May be leased from `next_attempt_at` on.
         Ready = "ready",
         /// A worker holds its lease.
         Leased = "leased",
-        /// Begun; its outcome will be told by somebody else (a child execution).
+        /// Started; another component reports the outcome (e.g. a child execution).
         Awaiting = "awaiting",
-        /// An undo action that nothing has called for.
+        /// An undo action whose compensation was not requested.
         Standby = "standby",
         Succeeded = "succeeded",
-        /// Failed for good.
+        /// Failed permanently.
         Failed = "failed",
-        /// Something that it needs failed.
+        /// An action that it needs failed.
         Skipped = "skipped",
-        /// Its execution was cancelled before it began.
+        /// Its execution was cancelled before it started.
         Cancelled = "cancelled",
     }
 }
@@ -153,25 +153,25 @@ impl ActionStatus {
 }
 
 words! {
-    /// What was decided about an incident.
+    /// How an incident was resolved.
     Resolution {
-        /// The same again, under the same key.
+        /// Retry with the same input and the same idempotency key.
         Retry = "retry",
-        /// Again with another input, under another key.
+        /// Retry with an edited input and a new idempotency key.
         RetryWithInput = "retry_with_input",
-        /// As if it had succeeded, with a given result.
+        /// Treated as succeeded, with the given result.
         Skip = "skip",
         /// The execution is failed.
         Fail = "fail",
         /// The execution is cancelled.
         Cancel = "cancel",
-        /// Its execution ended by other means.
+        /// Its execution ended in another way.
         Ended = "ended",
     }
 }
 
 words! {
-    /// What an API key is for; see [`Role::permits`].
+    /// Role of an API key; see [`Role::permits`].
     Role {
         Admin = "admin",
         Operator = "operator",

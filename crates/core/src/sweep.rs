@@ -1,12 +1,12 @@
-//! Which undecided events to ring again, without a mark on any row.
+//! Overdue sweep: which undecided events get their doorbell re-published, without a mark on any row.
 //!
-//! An event that is still undecided at the age of `overdue` is rung again, then at twice that age,
-//! at four times, and so on: a lost doorbell is found soon, and a long backlog is not flooded with
-//! its own echoes. Each sweep covers the time since the one before it, so that every doubling is
-//! met exactly once, whoever sweeps.
+//! The sweep rings an event that is still undecided at the age of `overdue`, at twice that age, at four
+//! times, and so on (exponential backoff): a lost doorbell is repaired soon, and a long backlog is not
+//! flooded with duplicates. Each sweep covers the time since the previous one, so that every doubling is
+//! hit exactly once, on any worker.
 //!
-//! While doorbells wait in a long queue, an event is no older than its doorbell: ages that the queue
-//! explains are left out, and one whose doorbell was lost is met at a later doubling ([`Queue`]).
+//! While doorbells wait in a long queue, their events are old without a loss: the sweep skips ages that the
+//! queueing delay explains, and an event whose doorbell was lost is hit at a later doubling ([`Queue`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use std::time::Duration;
 use crate::id::TenantId;
 use crate::time::Timestamp;
 
-/// Events accepted in `(after, until]` are to be rung.
+/// A range of acceptance times: the sweep rings events accepted in `(after, until]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Band {
     pub after: Timestamp,
     pub until: Timestamp,
 }
 
-/// The bands of acceptance times whose events reached a doubling of `overdue` in `(last, now]`, and that a
-/// queue in which everybody waits for `queued` does not explain. (It may have grown by half since.)
+/// The bands of acceptance times whose events reached a doubling of `overdue` in `(last, now]`, without the
+/// ages that a queueing delay of `queued` explains (with 50 % tolerance for growth).
 pub fn bands(last: Timestamp, now: Timestamp, overdue: Duration, queued: Duration) -> Vec<Band> {
     let overdue = overdue.max(Duration::from_millis(1));
     let explained = explained(queued);
@@ -34,28 +34,28 @@ pub fn bands(last: Timestamp, now: Timestamp, overdue: Duration, queued: Duratio
         .collect()
 }
 
-/// Ages up to here are explained by a queue in which everything waits for `queued`.
+/// The highest age that a queueing delay of `queued` explains.
 pub fn explained(queued: Duration) -> Duration {
     queued.saturating_mul(3) / 2
 }
 
-/// How long doorbells wait before they are answered, as seen by one who answers them.
+/// Queueing delay of doorbells per tenant, measured by the worker that processes them.
 ///
-/// The head of a mailbox has waited for its doorbell. The least that any head of a tenant had waited in
-/// the last two periods is what the tenant's queue costs all of its doorbells; one event that was forgotten and found
-/// is older than that and says nothing. Tenants do not wait in each other's queues.
+/// The age of a mailbox head includes the wait of its doorbell. The minimum over all heads of a tenant in the
+/// last two periods is the queueing delay of all its doorbells; a single event whose doorbell was lost is
+/// older and does not affect the minimum. Tenants have separate queues.
 #[derive(Debug, Default)]
 pub struct Queue {
     this_period: BTreeMap<TenantId, Duration>,
     last_period: BTreeMap<TenantId, Duration>,
 }
 
-/// How long the queue of each tenant is, as far as it is known.
+/// Known queueing delay per tenant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct QueueLengths(BTreeMap<TenantId, Duration>);
 
 impl Queue {
-    /// The head of a mailbox of this tenant was decided at this age.
+    /// Records the age at which the head of a mailbox of this tenant was decided.
     pub fn decided(&mut self, tenant: &TenantId, age: Duration) {
         match self.this_period.get_mut(tenant) {
             Some(least) => *least = age.min(*least),
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// How long the queues are; begins the next period.
+    /// The queueing delays; starts the next period.
     pub fn lengths(&mut self) -> QueueLengths {
         let mut lengths = self.last_period.clone();
         for (tenant, age) in &self.this_period {
@@ -77,12 +77,12 @@ impl Queue {
 }
 
 impl QueueLengths {
-    /// Whether the tenant's queue explains that its events reach the age of `overdue`.
+    /// Whether the tenant's queueing delay explains events of the age `overdue`.
     pub fn explains(&self, tenant: &TenantId, overdue: Duration) -> bool {
         self.0.get(tenant).is_some_and(|queued| explained(*queued) >= overdue)
     }
 
-    /// The longest.
+    /// The longest queueing delay.
     pub fn longest(&self) -> Duration {
         self.0.values().max().copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! On what terms an action is handed out: who may take it, and how long it may take.
+//! Lease policy of an action: its queue and its timeouts.
 
 use std::time::Duration;
 
@@ -7,13 +7,15 @@ use crate::graph::{NodeInput, Work};
 use crate::id::TenantId;
 use crate::placement::Queue;
 
-/// Stored with the action; the store counts from the moment at which the action becomes ready.
+/// Queue and timeouts, stored with the action; the store measures them from the time the action becomes
+/// ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
     pub queue: Queue,
-    /// A lease ends this long after the last sign of life; else after the length that its taker asks for.
+    /// A lease expires this long after the last heartbeat; without it, after the length that the worker
+    /// requests.
     pub heartbeat: Option<Duration>,
-    /// How long one lease may be extended in all. The engine's own attempts time themselves.
+    /// Longest total duration of one lease. The engine times its own attempts itself.
     pub attempt: Option<Duration>,
     /// From ready to the first lease.
     pub start: Option<Duration>,
@@ -22,17 +24,17 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Of what every worker performs, without limits of its own.
+    /// The queue of built-in kinds, without timeouts.
     pub fn engine_of(tenant: &TenantId) -> Self {
         Self { queue: Queue::engine_of(tenant), ..Self::engine() }
     }
 
-    /// The same in the queue of all tenants, where releases before queues of tenants put it.
+    /// The same in the shared queue of all tenants, which earlier releases used.
     pub fn engine() -> Self {
         Self { queue: Queue::engine(), heartbeat: None, attempt: None, start: None, close: None }
     }
 
-    /// Of an attempt at a node. What needs no executor is performed by every worker.
+    /// Of an attempt at a graph node. Work without an executor goes to the queue that every worker serves.
     pub fn of_node(input: &NodeInput, tenant: &TenantId) -> Self {
         match input.work {
             Work::Execute => {

@@ -1,7 +1,7 @@
-//! Points in time and lengths of time, as whole milliseconds.
+//! Timestamps in whole milliseconds.
 //!
-//! There is no `now()` in here: a time is always handed in. Both databases store the number, the
-//! outside sees RFC 3339 in UTC with milliseconds.
+//! This module has no `now()`: the caller always passes the time in. Both databases store the number, the
+//! API shows RFC 3339 in UTC with milliseconds.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(length.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The duration since `earlier`; zero when `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

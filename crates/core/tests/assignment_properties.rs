@@ -1,4 +1,4 @@
-//! What holds for every item, whatever several people and operators do to it in whatever order.
+//! Invariants of items under random inputs of several persons and operators.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -136,7 +136,7 @@ impl World {
             if one.status == AssignmentStatus::Completed {
                 assert_eq!(one, after, "completed never changes");
             }
-            assert!(one == after || change.changed.contains(id), "a change that is not told of: {after:?}");
+            assert!(one == after || change.changed.contains(id), "a change that is not reported: {after:?}");
         }
         let open = change.work.needs() > 0;
         assert_eq!(
@@ -171,10 +171,13 @@ impl World {
             assert!(work.attempts_of(&who) <= queue.max_attempts_per_labeler);
             let mut theirs: Vec<_> = places.iter().filter(|one| one.person == who).collect();
             theirs.sort_by_key(|one| one.id);
-            assert!(theirs.iter().filter(|one| one.status.is_open()).count() <= 1, "twice on one item");
+            assert!(
+                theirs.iter().filter(|one| one.status.is_open()).count() <= 1,
+                "two open assignments of one person"
+            );
             for pair in theirs.windows(2) {
                 let over = matches!(pair[0].status, AssignmentStatus::Completed | AssignmentStatus::Skipped);
-                assert!(!over, "again after they were through: {pair:?}");
+                assert!(!over, "assigned again after completion: {pair:?}");
             }
         }
         for one in work.assignments.values() {
@@ -192,16 +195,16 @@ impl World {
         let kept = places.iter().filter(|one| one.has_place() && !one.status.is_open());
         let waits_for_operator = kept.filter(|one| one.status != AssignmentStatus::Completed).count() > 0;
         let moves = work.needs() > 0 || work.open() > 0 || waits_for_operator;
-        assert_eq!(moves, !work.item.status.is_ended(), "it stands still, or moves after its end: {work:?}");
+        assert_eq!(moves, !work.item.status.is_ended(), "stuck, or changed after its end: {work:?}");
         if work.needs() > 0 && !work.assignments.values().any(|one| one.status.is_open()) {
             let somebody = match &queue.people {
                 Eligible::Anyone => true,
                 Eligible::Listed(people) => people.iter().any(|person| !work.bars(person, queue)),
             };
-            assert!(somebody, "an opening for nobody");
+            assert!(somebody, "an opening without an eligible person");
         }
         let told = Outline::replay(&work.item.id, &self.log).expect("a log without gaps");
-        assert_eq!(told, Outline::of(work), "the log says something else");
+        assert_eq!(told, Outline::of(work), "the log does not replay to the rows");
         self.check_totals();
     }
 
@@ -255,7 +258,7 @@ proptest! {
         }
     }
 
-    /// Whatever has happened before: people who come, and time that passes, bring every item to its end.
+    /// From any state, persons who work and time that passes bring every item to its end.
     #[test]
     fn every_item_ends_if_people_come_or_time_passes(seed in any::<u64>(), lazy in any::<bool>()) {
         let mut dice = Dice(seed);
@@ -290,7 +293,7 @@ proptest! {
                 world.take(&input);
             }
             let next = world.id();
-            // More people than those who have been there.
+            // More persons than the item has had so far.
             let newcomer = PersonId::parse(format!("new-{round}")).unwrap();
             let person = match world.queue().people {
                 Eligible::Anyone => newcomer,

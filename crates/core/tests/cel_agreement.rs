@@ -1,7 +1,7 @@
-//! Our expressions against the `cel` crate's, wherever the two mean to agree.
+//! Differential test of our expressions against the `cel` crate, where both implement the same rules.
 //!
 //! The known differences (mixed numbers, `has` beneath null, key order) are in
-//! `docs/decisions/expressions.md` and are left out here.
+//! `docs/decisions/expressions.md` and are not tested here.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -64,7 +64,7 @@ fn convert(value: &serde_json::Value) -> Theirs {
     }
 }
 
-/// One text per value, so that the two can be compared.
+/// A canonical text per value, to compare the two implementations.
 fn shown_ours(value: &Ours) -> String {
     match value {
         Ours::Null => "null".to_owned(),

@@ -1,4 +1,4 @@
-//! What holds for every run, whatever devices, people and time do to it.
+//! Invariants of runs under random inputs of devices, operators and time.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -28,7 +28,7 @@ proptest! {
         for number in moves {
             fleet.make_move(&mut Dice(number));
         }
-        // Whatever happened: from here on nobody answers, and time alone brings it to its end.
+        // From any state, without further answers, time alone ends the run.
         fleet.fall_silent();
         prop_assert!(fleet.run().status().is_ended(), "it does not end: {:?}", fleet.run());
     }

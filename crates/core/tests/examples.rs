@@ -1,4 +1,4 @@
-//! The examples that everybody starts from are valid, and do what their comments say.
+//! Tests that the examples in `examples/` are valid.
 #![allow(
     clippy::expect_used,
     clippy::panic,

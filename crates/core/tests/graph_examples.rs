@@ -1,4 +1,4 @@
-//! The graphs that everybody starts from are valid, and what is said about editing them is true.
+//! The example graphs are valid, and so are the edits that the documentation shows.
 #![allow(
     clippy::expect_used,
     clippy::panic,

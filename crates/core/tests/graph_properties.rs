@@ -1,4 +1,4 @@
-//! What holds for every graph, whatever becomes of its nodes, whoever edits it, and whenever it is cancelled.
+//! Invariants of graphs under random outcomes, edits and cancellations.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -41,7 +41,7 @@ proptest! {
             }
             make_move(&mut world, &mut Dice(number));
         }
-        // Whatever happened: answering what runs leads to the end, and in as many steps as there is work.
+        // From any state, answering the running nodes leads to the end, within a bounded number of steps.
         let most = 4 * 20 * (world.graph().nodes.len() + 200);
         for _ in 0..most {
             let Some((node, attempt)) = world.running().into_iter().next() else { break };
@@ -71,7 +71,7 @@ fn make_move(world: &mut World, dice: &mut Dice) {
             }
         }
         12 => {
-            // Too late, too early, or about nobody.
+            // Stale, early, or about unknown nodes.
             let nodes: Vec<Name> = world.graph().nodes.keys().cloned().collect();
             let node = dice.one(&nodes).unwrap();
             let attempt = world.graph().nodes[&node].attempt.wrapping_sub(1);

@@ -1,4 +1,4 @@
-//! Texts that were never meant to be definitions: a problem, and nothing worse.
+//! Fuzz-like properties: hostile texts give problems, never a crash.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -145,6 +145,6 @@ fn the_deepest_legal_expressions_fit_a_small_stack() {
             assert!(compiled.is_ok() || source.contains("size"), "{source}: {compiled:?}");
         }
     };
-    // Half of what a worker thread has.
+    // Half of the stack of a worker thread.
     std::thread::Builder::new().stack_size(1024 * 1024).spawn(run).unwrap().join().unwrap();
 }

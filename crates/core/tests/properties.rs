@@ -1,4 +1,4 @@
-//! What holds for every definition, every history and every text, and not only for the ones we wrote.
+//! Properties of machines over random definitions, mailboxes and histories.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -24,7 +24,7 @@ fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(from).prop_map(str::to_owned)
 }
 
-/// Expressions that hold, fail and err.
+/// Conditions that are true, are false, or fail.
 fn guard() -> impl Strategy<Value = String> {
     prop::sample::select(
         &[
@@ -108,7 +108,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Valid unless the dice are very odd; `hub` handles every event, and every state is reachable.
+    /// Almost always valid; `hub` handles every event, and every state is reachable.
     fn definition()(states in prop::collection::vec(state(), 4), ending in any::<bool>()) -> String {
         let mut all: Vec<_> =
             states.iter().enumerate().map(|(n, state)| format!("\"s{n}\": {state}")).collect();
@@ -198,7 +198,7 @@ proptest! {
         log.extend(transitions(&visit.outcomes));
         let replayed = log.iter().fold(None, |state, transition| Some(evolve(state, transition))).unwrap();
         prop_assert_eq!(&replayed, &visit.state);
-        // Without gaps, never back in time, and entered only where a state was entered.
+        // Sequence numbers have no gaps, time never goes back, and `entered_seq` is the last state entry.
         for (n, transition) in log.iter().enumerate() {
             prop_assert_eq!(transition.seq, Seq(n as i64 + 1));
         }
@@ -243,7 +243,7 @@ proptest! {
         let whole = turn(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
         let cut = cut.min(mailbox.len());
         let first = turn(&machine, state, &mailbox[..cut], PauseState::Running, now(1));
-        // What the first visit kept comes back to the second, marked as deferred.
+        // Events that the first visit deferred are offered to the second, marked as deferred.
         let kept = |event: &&Waiting| first.outcomes.contains(&(event.event_id, Outcome::Deferred));
         let mut rest: Vec<Waiting> =
             mailbox.iter().filter(kept).map(|event| Waiting { kept: Kept::Deferred, ..event.clone() }).collect();
@@ -266,7 +266,7 @@ proptest! {
         sent.sort();
         prop_assert_eq!(decided, sent);
         let kept = visit.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Deferred);
-        prop_assert!(!(kept && visit.state.phase.is_ended()), "nothing is kept past the end");
+        prop_assert!(!(kept && visit.state.phase.is_ended()), "no event stays deferred past the end");
     }
 
     #[test]
@@ -287,7 +287,7 @@ proptest! {
 
 #[test]
 fn most_random_definitions_are_valid_and_do_something() {
-    // Otherwise the properties above would hold of nothing.
+    // Otherwise the properties above would hold vacuously.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut valid, mut moved, mut kept) = (0, 0, 0);
     for _ in 0..200 {

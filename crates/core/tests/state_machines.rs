@@ -1,5 +1,5 @@
-//! `docs/STATE-MACHINES.md` shows the tables of the code. Each machine has its part between two marks; whoever
-//! changes a table copies the new text from the place that the failing test names.
+//! Tests that `docs/STATE-MACHINES.md` matches the transition tables of the code. Each machine has a section
+//! between two marks; after a change of a table, copy the generated file that the failing test names.
 #![allow(
     clippy::expect_used,
     clippy::panic,

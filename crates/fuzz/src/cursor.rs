@@ -1,4 +1,4 @@
-//! Cursors: what some list reads is exactly what that list writes.
+//! Cursors: a list accepts exactly the cursors that it writes.
 
 use millstream_ingress::fuzzing::rewrite_cursor;
 

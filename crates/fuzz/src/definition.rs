@@ -1,7 +1,8 @@
-//! Definitions: what is accepted compiles, and is read back from its canonical text as the same thing.
+//! Definitions: an accepted definition compiles, and its canonical text is parsed back to an equal
+//! definition.
 //!
-//! The store keeps the canonical text and nothing else. A definition that was accepted and cannot be read
-//! back would be a version that every start and every worker stumbles over.
+//! The store keeps only the canonical text. An accepted definition that cannot be parsed back would fail in
+//! every start and every worker.
 
 use millstream_core::definition::limits::MAX_PROBLEMS;
 use millstream_core::definition::{Format, parse};

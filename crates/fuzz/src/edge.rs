@@ -1,8 +1,8 @@
 //! Byte streams for the edge of an ingress: real requests of HTTP/1.1, HTTP/2 and gRPC, and mutations of them.
 //!
-//! Two kinds of change, chosen by the seed: bytes of a whole stream, which breaks its framing, and the parts of a
-//! request (path, header values, message) inside of correct frames, which gets past the parsers. What must hold is
-//! checked by whoever runs it: no 5xx, no panic, the process lives, and its memory does not grow.
+//! Two kinds of mutation, chosen by the seed: bytes of a whole stream, which breaks its framing, and parts of
+//! a request (path, header values, message) inside correct frames, which passes the parsers. The caller
+//! checks the guarantees: no 5xx, no panic, the process lives, and its memory does not grow.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -99,7 +99,7 @@ const BODIES: &[&str] = &[
 const METHODS: &[&str] = &["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "get", "CONNECT"];
 const MEDIA: &[&str] = &["application/json", "application/x-ndjson", "application/yaml", "text/plain", ""];
 
-/// Makes inputs; the same seed makes the same ones.
+/// Generates inputs; the same seed gives the same inputs.
 #[derive(Debug, Clone)]
 pub struct EdgeInputs {
     chooser: Chooser,
@@ -213,14 +213,14 @@ impl EdgeInputs {
         self.chooser.pick(from).copied().unwrap_or_default()
     }
 
-    /// One of these, changed now and then.
+    /// One of these, sometimes mutated.
     fn part(&mut self, from: &'static [&'static str]) -> Vec<u8> {
         let part = self.one_of(from).as_bytes().to_vec();
         if self.chooser.below(3) > 0 { part } else { mutate(&mut self.chooser, &[part], WORDS) }
     }
 }
 
-/// Without what would end the line that it stands in.
+/// Text without characters that would end its line.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|one| !one.is_control() && *one != ' ').collect()
 }
@@ -233,7 +233,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A header field as HPACK writes it without its tables.
+/// An HPACK header field without table references.
 fn literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     block.push(0);
     for part in [name, value] {
@@ -254,19 +254,19 @@ fn literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Sends the bytes on a connection of their own and reads until the other side is silent or has gone.
+/// Sends the bytes on a separate connection and reads until the other side is silent or has closed.
 pub fn throw(address: SocketAddr, input: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_millis(30)))?;
     stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-    // A peer that closes early has said what it had to say.
+    // A peer that closes early has already sent its answer.
     let _ = stream.write_all(input);
     let mut answer = Vec::new();
     let _ = stream.take(256 * 1024).read_to_end(&mut answer);
     Ok(answer)
 }
 
-/// Whether an answer of HTTP/1.1 says that the server failed.
+/// Whether an HTTP/1.1 answer reports a server error.
 pub fn is_server_error(answer: &[u8]) -> bool {
     answer.windows(10).any(|bytes| bytes == b"HTTP/1.1 5")
 }

@@ -1,5 +1,5 @@
-//! Bodies of events: what is accepted is a name and a payload that stands in the body as it is, and a
-//! batch is cut into pieces of itself.
+//! Bodies of events: an accepted body yields a name and a payload that occurs unchanged in the body, and a
+//! batch is split into substrings of itself.
 
 use millstream_core::raw::RawJson;
 use millstream_ingress::fuzzing::{cut_array, read_event};

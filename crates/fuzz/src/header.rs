@@ -1,5 +1,5 @@
-//! Headers: a wait that is granted is within its bound and is told in words that mean the same; a trace
-//! context that is believed has the one form it may have.
+//! Headers: a granted wait is within its bound and is reported in an equivalent form; an accepted trace
+//! context has the one valid form.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What must hold for any input of the parsers, whoever sent it.
+//! Guarantees of the parsers for arbitrary input.
 //!
-//! A target is a function of bytes that panics when its promise is broken: no crash is the least of it,
-//! most also say what a text that was read must be written as. The same functions are run twice: briefly
-//! in every test run, over a seed corpus and seeded mutations of it (`tests/brief.rs`), and for as long as
-//! one likes under libFuzzer (`fuzz/`, `scripts/fuzz`). An input that broke a promise stays in `corpus/`.
+//! A target is a function of bytes that panics when its guarantee is violated: none may crash, and most also
+//! define the text that a parsed value is written as. The same functions run in two ways: briefly in every
+//! test run, over a seed corpus and seeded mutations of it (`tests/brief.rs`), and without limit under
+//! libFuzzer (`fuzz/`, `scripts/fuzz`). An input that violated a guarantee stays in `corpus/`.
 //!
-//! [`edge`] is of another kind: byte streams for a running ingress.
+//! [`edge`] is different: byte streams for a running ingress.
 //!
 //! Reading order: [`target`] (the list), then one file per parser, [`mutate`].
 

@@ -1,6 +1,6 @@
 //! Small changes to inputs, chosen by a seeded generator: the same seed makes the same inputs.
 
-/// A generator of numbers, good enough to choose by (splitmix64).
+/// A random number generator (splitmix64).
 #[derive(Debug, Clone)]
 pub struct Chooser(u64);
 
@@ -26,7 +26,7 @@ impl Chooser {
     }
 }
 
-/// Longest input that is made: small ones find the same and are read by people.
+/// Maximum length of generated inputs: small ones find the same bugs and are readable.
 const LONGEST: usize = 16 * 1024;
 
 /// One of the `seeds` with a few changes: bytes and words put in, taken out, copied, taken from another seed.

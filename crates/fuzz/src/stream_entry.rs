@@ -1,5 +1,5 @@
-//! Stream entries: any reply of a server is sorted without loss; a bell, read from a reply or rung for a
-//! tenant and an execution that the input names, is written as an entry that is read as the same bell.
+//! Stream entries: any reply of a server is classified without loss; a doorbell, parsed from a reply or built
+//! for a tenant and an execution in the input, is written as an entry that is parsed as the same doorbell.
 
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_core::lane::Lane;
@@ -55,7 +55,7 @@ fn is_read_as_written(id: &str, bell: &Bell) {
     assert_eq!(again, [(id.to_owned(), bell.clone())]);
 }
 
-/// An execution by the first words of the input that can be one.
+/// An execution from the first words of the input that form a valid key.
 fn execution(bytes: &[u8]) -> Option<ExecutionKey> {
     let mut words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace();
     let tenant = words.by_ref().find_map(|word| TenantId::parse(word).ok())?;

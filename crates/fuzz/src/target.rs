@@ -1,15 +1,15 @@
-//! The list of targets: a name, a function, and words that its grammar cares about.
+//! The list of targets: a name, a function, and words of its grammar.
 
 use crate::{cursor, definition, event_body, expression, header, stream_entry};
 
-/// One parser and what is promised about it.
+/// One parser and its guarantee.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Also the name of its corpus and of its libFuzzer binary.
     pub name: &'static str,
-    /// Panics when the promise is broken.
+    /// Panics when the guarantee is violated.
     pub check: fn(&[u8]),
-    /// What a mutation may insert besides random bytes.
+    /// Words that a mutation may insert besides random bytes.
     pub words: &'static [&'static str],
 }
 

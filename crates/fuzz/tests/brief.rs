@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use millstream_fuzz::Target;
 use millstream_fuzz::mutate::{Chooser, mutate};
 
-/// The same in every run: what is new is looked for with `scripts/fuzz`.
+/// Constant, so that every run is the same: `scripts/fuzz` searches for new inputs.
 const SEED: u64 = 2026;
 
 fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
@@ -28,7 +28,7 @@ fn corpus(target: &Target) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Checks one input; a broken promise names it in a form that can be pasted into a file.
+/// Checks one input; a violation prints it in a form that can be pasted into a file.
 fn hold(target: &Target, from: &str, input: &[u8]) {
     if catch_unwind(|| (target.check)(input)).is_err() {
         panic!("{}: {from} breaks the promise above: b\"{}\"", target.name, input.escape_ascii());

@@ -1,4 +1,4 @@
-//! Accepting: many requests, one commit.
+//! Accepting events: group commit, many requests in one transaction.
 //!
 //! ```text
 //! handler ─ submit ─→ shares ─→ queue ─→ dispatch ─ append(batch) ─→ store
@@ -6,10 +6,12 @@
 //!    └────────────── verdicts ←───────────────┴──→ ring
 //! ```
 //!
-//! Reading order: `shares` (how much may wait, of all tenants and of one), `queue` (whose turn is next), `dispatch`
-//! (when a commit begins), `committer` (the commit, its bells and its answers, and what happens when it fails).
+//! Reading order: `shares` (queue limits, in total and per tenant), `queue` (fair queueing: which
+//! submissions the next commit takes), `dispatch` (when a commit begins), `committer` (the commit, its
+//! doorbells, its verdicts, and its failures).
 //!
-//! A full queue refuses before memory grows, and a tenant at its share is refused before the queue is full.
+//! Backpressure: a full queue refuses before memory grows, and a tenant that has used its share is refused
+//! before the queue is full.
 
 mod committer;
 mod dispatch;
@@ -37,9 +39,9 @@ use crate::write_evidence::WriteEvidence;
 /// The verdict on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What the store said.
+    /// The store's answer.
     Stored(Appended),
-    /// The store cannot take this item, whatever it is batched with.
+    /// The store cannot store this item, in any batch.
     Refused,
 }
 
@@ -48,7 +50,7 @@ pub(crate) enum Verdict {
 pub enum AcceptError {
     #[error("the queue is full")]
     QueueFull,
-    #[error("the tenant has its share of the queue")]
+    #[error("the tenant has used its share of the queue")]
     TenantQueueFull,
     #[error("the store is unavailable")]
     Unavailable,
@@ -58,13 +60,13 @@ pub enum AcceptError {
     Closed,
 }
 
-/// The way into the queue.
+/// The entry of the commit queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Accept {
     queue: mpsc::Sender<Submission>,
     shares: SharedQueueShares,
     patience: Duration,
-    /// How the last commits went.
+    /// Outcomes of the last commits.
     pub(crate) writes: WriteEvidence,
 }
 
@@ -87,7 +89,7 @@ impl Accept {
     ) -> Self {
         let limits = &options.limits;
         let most = QueueUse { submissions: limits.queue_items.max(1), bytes: limits.queue_bytes };
-        // The shares bound what is on its way to the dispatcher.
+        // The shares bound the submissions on their way to the dispatcher.
         let (queue, arrivals) = mpsc::channel(most.submissions);
         let writes = WriteEvidence::default();
         let committer = Committer { log, clock, ring, writes: writes.clone(), crash: options.crash };
@@ -127,7 +129,7 @@ fn tenant_of(item: &Append) -> &TenantId {
     }
 }
 
-/// The weight of an item: its payloads and a rough row.
+/// Estimated size of an item: its payloads and a constant per row.
 fn bytes_of(item: &Append) -> usize {
     let event = |event: &NewEvent| event.payload.len() + 512;
     match item {
@@ -141,7 +143,7 @@ fn bytes_of(item: &Append) -> usize {
     }
 }
 
-/// A graph is in the log, in its blob and in the rows of its nodes.
+/// A graph is stored three times: in the log, in its blob and in the rows of its nodes.
 fn graph_bytes(rows: &GraphRows) -> usize {
     rows.blob.as_ref().map_or(0, |blob| blob.len()) * 3 + rows.nodes.len() * 64
 }

@@ -1,12 +1,13 @@
-//! The body of an answer on its connection: what the answer holds is held until its last byte is sent.
+//! The response body on its connection: the resources of an answer are held until its last byte is sent.
 //!
-//! A client decides when it reads. Over HTTP/2 it may ask for many pages and grant no window for them; the pages are in
-//! memory then, in the body or in the send buffer of the protocol. So each piece of the body carries what the answer
-//! holds ([`AnswerHold`]: the request's slot, the bytes out of the budgets of the process and of the tenant, the place
-//! of a call without a key), and the last piece that is sent or dropped gives it back.
+//! A client decides when it reads. Over HTTP/2 it may request many pages and grant no flow-control window
+//! for them; the pages are in memory then, in the body or in the send buffer of the protocol. Therefore
+//! each piece of the body carries the resources of its answer ([`AnswerHold`]: the request's slot, the
+//! bytes out of the budgets of the process and of the tenant, the place of an anonymous call), and the last
+//! piece that is sent or dropped releases them.
 //!
-//! A *whole* answer, one that is complete when it begins, has to be read: the connection notes when a piece of it was
-//! last taken ([`ConnectionUse`]) and is closed when that is too long ago. A stream may be silent.
+//! A *whole* answer, one that is complete when it begins, has to be read: the connection records when it
+//! last took a piece ([`ConnectionUse`]) and is closed when that is too long ago. A stream may be silent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::body::PaidBytes;
 use crate::connection_use::{AnswerProgress, ConnectionUse, RequestInProgress};
 use crate::gate::Slot;
 
-/// What a whole answer holds until it is sent. In the extensions of a response.
+/// Resources of a whole answer, held until it is sent. In the extensions of a response.
 #[derive(Debug, Clone)]
 pub(crate) struct AnswerHold(#[expect(dead_code, reason = "held until it is dropped")] Arc<AnswerResources>);
 
@@ -49,7 +50,7 @@ pub(crate) fn whole_bytes(body: &Body) -> Option<usize> {
     usize::try_from(bytes).ok()
 }
 
-/// What every piece of an answer shares.
+/// Shared by all pieces of an answer.
 #[derive(Debug)]
 struct SharedHold {
     progress: Option<AnswerProgress>,
@@ -60,16 +61,16 @@ struct SharedHold {
 /// The body of an answer, on the connection that asked for it.
 pub(crate) struct AnswerBody {
     body: Body,
-    /// Of a frame that is larger than a piece.
+    /// Rest of a frame that is larger than a piece.
     rest: Bytes,
     hold: Arc<SharedHold>,
 }
 
-/// The largest piece: a client that takes one now and then is not cut off.
+/// The largest piece: small enough that a slow client still takes pieces within the stall timeout.
 const PIECE: usize = 32 * 1024;
 
 impl AnswerBody {
-    /// The response with what it holds.
+    /// The response together with its resources.
     pub(crate) fn attach(
         mut response: Response,
         connection: &Arc<ConnectionUse>,

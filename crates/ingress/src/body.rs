@@ -1,9 +1,9 @@
-//! Bodies: read within a limit, a deadline and a budget shared by all requests.
+//! Request bodies: read within a size limit, a deadline and a memory budget shared by all requests.
 //!
-//! The budget is what keeps a thousand clients with 8 MiB each from becoming 8 GiB. A body whose length is announced is
-//! paid for before a byte of it is read, so that one that does not fit costs neither memory nor time; others are paid
-//! for as they arrive. Bytes are given back when the request is answered; when the budget is spent the answer is 429.
-//! The content type is checked before a byte is read.
+//! The budget keeps a thousand clients with 8 MiB each from becoming 8 GiB. A body with an announced length
+//! is charged before its first byte is read, so that a body that does not fit costs neither memory nor
+//! time; other bodies are charged as they arrive. The bytes are released when the request is answered; an
+//! exhausted budget answers 429. The content type is checked before the first byte is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::auth::Caller;
 use crate::http::problem::{Kind, Problem};
 use crate::quotas::{HeldQuota, QuotaPermit, RequestClass, TenantQuotas};
 
-/// How large a body may be and how long it may take.
+/// Size and time limits of a body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowance {
     pub(crate) bytes: usize,
@@ -32,11 +32,11 @@ pub(crate) struct Allowance {
 pub(crate) struct Budget {
     process: Arc<Semaphore>,
     quotas: Arc<TenantQuotas>,
-    /// Out of whose share is paid as well.
+    /// The tenant whose share is charged as well.
     tenant: Option<TenantId>,
 }
 
-/// Bytes that are paid for, out of the budget of the process and of the tenant; given back when dropped.
+/// Bytes charged to the budgets of the process and of the tenant; released on drop.
 #[derive(Debug)]
 pub(crate) struct PaidBytes {
     process: OwnedSemaphorePermit,
@@ -44,7 +44,7 @@ pub(crate) struct PaidBytes {
 }
 
 impl PaidBytes {
-    /// Both as one. Both are of one request, so that either both have a tenant or none.
+    /// Merges both into one. Both belong to one request, so either both have a tenant or neither.
     pub(crate) fn merge(&mut self, more: PaidBytes) {
         self.process.merge(more.process);
         match (&mut self.tenant, more.tenant) {
@@ -61,12 +61,12 @@ impl Budget {
         Self { process: Arc::new(Semaphore::new(permits)), quotas, tenant: None }
     }
 
-    /// The same budget, of which a tenant has a share.
+    /// The same budget, charging the tenant's share as well.
     pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Self {
         Self { tenant: Some(tenant.clone()), ..self.clone() }
     }
 
-    /// The same for the tenant of the identified caller. What operators do is read without it.
+    /// The same for the tenant of the authenticated caller. Operator acts do not charge the tenant.
     pub(crate) fn of_caller(&self, extensions: &Extensions) -> Self {
         let tenant = match extensions.get() {
             Some(RequestClass::OperatorAct) => None,
@@ -75,7 +75,7 @@ impl Budget {
         Self { tenant: tenant.map(|caller| caller.tenant.clone()), ..self.clone() }
     }
 
-    /// Pays for so many KiB.
+    /// Charges `kib` KiB.
     pub(crate) fn pay(&self, kib: usize) -> Result<PaidBytes, Problem> {
         let process = self.process.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
         let process = process.map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))?;
@@ -87,7 +87,7 @@ impl Budget {
     }
 }
 
-/// A body that has arrived. Dropping it gives its bytes back to the budget.
+/// A body that has arrived. Dropping it releases its bytes.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Bytes,
@@ -125,7 +125,7 @@ impl Body {
             .map_err(|error| Problem::bad_request(format!("the body is not UTF-8: {error}")))
     }
 
-    /// The text, if all of it is one JSON value. Its depth and fields are the reader's business.
+    /// The text, if all of it is one JSON value. The reader checks depth and fields.
     pub(crate) fn json(&self) -> Result<&str, Problem> {
         let text = self.text()?;
         let raw: &RawValue = serde_json::from_str(text)
@@ -138,7 +138,7 @@ async fn collect(body: Incoming, announced: usize, limit: usize, budget: &Budget
     let mut paid_kib = announced.div_ceil(1024);
     let mut paid = if paid_kib > 0 { Some(budget.pay(paid_kib)?) } else { None };
     let mut stream = body.into_data_stream();
-    // Only what arrives is resident.
+    // Only received bytes are resident.
     let mut bytes = BytesMut::with_capacity(announced);
     while let Some(chunk) = stream.next().await {
         let chunk =
@@ -164,7 +164,7 @@ fn too_large(limit: usize) -> Problem {
     Problem::new(Kind::TooLarge, format!("the body is larger than {limit} bytes"))
 }
 
-/// What a body is written in.
+/// Media type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -225,7 +225,7 @@ mod tests {
         HeaderMap::from_iter([(header::CONTENT_LENGTH, HeaderValue::from(bytes))])
     }
 
-    /// Pieces of 1 KiB, and whether one was asked for.
+    /// Pieces of 1 KiB, and whether one was polled.
     fn pieces(kib: usize) -> (Incoming, Arc<AtomicBool>) {
         let read = Arc::new(AtomicBool::new(false));
         let note = read.clone();

@@ -1,4 +1,4 @@
-//! Keeps the door's clock near the store's, so that times of acceptance agree with the workers'.
+//! Synchronizes the ingress clock with the store's, so that times of acceptance agree with the workers'.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use millstream_store::housekeeping::Housekeeping;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often the clocks are compared; they drift by milliseconds in this time.
+/// Interval of the synchronization; clocks drift by milliseconds in this time.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Compares until `closing` is cancelled. A store that does not answer changes nothing.
+/// Synchronizes until `closing` is cancelled. A store that does not answer changes nothing.
 pub(crate) async fn follow(store: Arc<dyn Housekeeping>, clock: Arc<dyn Clock>, closing: CancellationToken) {
     loop {
         tokio::select! {

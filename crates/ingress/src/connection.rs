@@ -1,9 +1,10 @@
-//! One connection, from its first byte to its end: which HTTP it speaks, its requests, and why it is closed.
+//! One connection, from its first byte to its end: HTTP version, requests, and the reason for closing.
 //!
-//! Generic over the stream, so that it serves a plain socket and one behind a handshake alike. A connection ends
-//! when its client leaves, when it has been idle for `idle_timeout` (pings are no use), when its place is given
-//! to another one, when its client takes nothing of a complete answer for `stall_timeout`, at the drain, and, as long as
-//! no identified caller has used it, after [`UNPROVEN_LIFE`].
+//! Generic over the stream, so that plain sockets and sockets behind a handshake are served alike. A
+//! connection ends when its client closes it, when it has been idle for `idle_timeout` (pings do not count
+//! as activity), when it is evicted for another connection, when its client reads nothing of a complete
+//! answer for `stall_timeout`, at the drain, and, as long as no authenticated caller has used it, after
+//! [`UNPROVEN_LIFE`].
 
 use std::convert::Infallible;
 use std::io;
@@ -32,16 +33,16 @@ use crate::metrics;
 use crate::options::Limits;
 use crate::preface::{self, Version};
 
-/// How connections are told to end.
+/// Signals that end connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Goodbye {
-    /// Finish the request in flight, take no other.
+    /// Finish the requests in flight, take no others (graceful shutdown).
     pub(crate) leaving: CancellationToken,
-    /// Now.
+    /// Close at once.
     pub(crate) cut: CancellationToken,
 }
 
-/// What every connection of a listener shares.
+/// Shared by all connections of a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionServer {
     pub(crate) router: Router,
@@ -52,14 +53,14 @@ pub(crate) struct ConnectionServer {
     pub(crate) tasks: TaskTracker,
 }
 
-/// What is beyond our own limit is refused by us, with a reason.
+/// Larger heads than our own limit are read as well, so that the ingress refuses them with a reason.
 const HEAD_BYTES: u32 = 64 * 1024;
-/// How long a connection may be used by anonymous callers alone: they need none for longer, and a client that
-/// opens a stream and never reads it would keep its connection.
+/// Lifetime of a connection that only anonymous callers use. They do not need longer, and a client that
+/// opens a stream and never reads it would otherwise keep its connection.
 const UNPROVEN_LIFE: Duration = Duration::from_secs(600);
-/// How long a request waits for a place on a connection that no identified caller has used.
+/// How long a request waits for a place on an unproven connection.
 const PLACE_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a client has to close a connection that it was asked to close.
+/// Time for a client to close a connection after the graceful shutdown.
 const LEAVING: Duration = Duration::from_secs(5);
 
 impl ConnectionServer {
@@ -69,7 +70,7 @@ impl ConnectionServer {
         Self { router, limits: Arc::new(limits), registry, goodbye, tasks }
     }
 
-    /// Serves a connection that has its place, until it ends. `opening` makes a stream of it, with a handshake if
+    /// Serves an admitted connection until it ends. `opening` produces the stream, with a handshake if
     /// there is one; it has the time of a request head.
     pub(crate) async fn serve<S>(self, opening: impl Future<Output = io::Result<S>>, place: ConnectionPlace)
     where
@@ -113,7 +114,7 @@ impl ConnectionServer {
     }
 }
 
-/// Requests of HTTP/2 connections: each is a task of its own, and ends with the others.
+/// Executor for the requests of HTTP/2 connections: each is a tracked task and ends at the cut.
 #[derive(Debug, Clone)]
 struct Streams {
     tasks: TaskTracker,
@@ -132,7 +133,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// The router, with every request counted as a use of the connection until its answer is complete.
+/// The router, counting every request as a use of the connection until its answer is complete.
 fn counted_service(
     router: Router,
     connection: Arc<ConnectionUse>,
@@ -149,7 +150,7 @@ fn counted_service(
         if connection.lane == ConnectionLane::Reserve {
             request.extensions_mut().insert(OnReserve);
         }
-        // Only until it is proven: after that the layer that identifies callers has nothing to tell.
+        // Only until the connection is proven: afterwards the authentication layer has nothing to report.
         if !connection.is_proven() {
             request.extensions_mut().insert(Arc::clone(&connection));
         }
@@ -164,7 +165,7 @@ fn counted_service(
     })
 }
 
-/// What ends a connection from this side.
+/// The conditions under which the ingress ends a connection.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
     connection: &'a ConnectionUse,
@@ -172,13 +173,13 @@ struct Ends<'a> {
     goodbye: &'a Goodbye,
 }
 
-/// What to do with a connection when its timer has run out.
+/// Decision about a connection when its timer fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Look again after this time.
+    /// Check again after this time.
     Keep(Duration),
     AskToLeave,
-    /// A client that does not read its answers hears no goodbye either.
+    /// Close at once: a client that does not read its answers does not read a goodbye either.
     CutOff,
 }
 
@@ -206,10 +207,11 @@ impl Ends<'_> {
                     asked = true;
                 }
                 () = self.connection.evicted() => {
-                    // An identified caller was faster: it is answered, and then the connection ends.
+                    // An authenticated caller sent a request just before the eviction: answer it, then end
+                    // the connection.
                     serving.as_mut().graceful_shutdown();
                     if self.connection.gives_way() {
-                        // The goodbye goes out if the socket takes it now.
+                        // Send the goodbye if the socket accepts it at once.
                         let _ = futures::poll!(serving.as_mut());
                         return;
                     }
@@ -238,7 +240,7 @@ impl Ends<'_> {
         }
     }
 
-    /// Serves what is under way, and nothing else.
+    /// Serves the requests in flight and takes no others.
     async fn finish<C>(&self, serving: Pin<&mut C>)
     where
         C: GracefulConnection,

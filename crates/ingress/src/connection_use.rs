@@ -1,11 +1,12 @@
-//! What one connection is doing: its requests, its answers that are not read, and whether it gives way to another one.
+//! Usage of one connection: requests in progress, unread answers, and its eviction rank.
 //!
-//! Shared by the task of the connection, its requests and the registry ([`crate::connections`], which says what idle,
-//! proven and the reserve are). Requests cost a few atomic operations here, and a lock that only the requests of the
-//! same connection take.
+//! Shared by the task of the connection, its requests and the registry ([`crate::connections`], which
+//! defines idle, proven and the reserve). A request costs a few atomic operations here, and a lock that
+//! only requests of the same connection take.
 //!
-//! On a connection that is not proven eight requests are in progress at once; further ones wait for a place, or for the
-//! first that brings a valid key. So an anonymous client cannot hold many answers that it does not read.
+//! Concurrency limit: on an unproven connection at most eight requests are in progress at once; further
+//! ones wait for a place, or for the first request with a valid key. An anonymous client therefore cannot
+//! hold many unread answers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// The clients that share a limit: an IPv4 address, or the /64 that an IPv6 client can choose addresses from.
+/// The clients that share a limit: one IPv4 address, or the /64 from which an IPv6 client can choose
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ClientNetwork(IpAddr);
 
@@ -32,24 +34,24 @@ impl ClientNetwork {
     }
 }
 
-/// What a connection may ask for.
+/// The requests that a connection may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionLane {
-    /// Everything.
+    /// All requests.
     Main,
-    /// Probes alone.
+    /// Probes only.
     Reserve,
 }
 
-/// Marks a request that came over a connection of the reserve.
+/// Marks a request on a reserve connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnReserve;
 
-/// Marks a request beyond those that a connection may have in progress before an identified caller has used it.
+/// Marks a request beyond the concurrency limit of an unproven connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BeyondUnproven;
 
-/// How readily a connection gives way: the first gives way first.
+/// Eviction order: smaller ranks are evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EvictionRank {
     IdleUnproven,
@@ -57,7 +59,7 @@ pub(crate) enum EvictionRank {
     IdleProven,
 }
 
-/// What a connection is doing. Shared by its task, its requests and the registry.
+/// Usage of one connection. Shared by its task, its requests and the registry.
 #[derive(Debug)]
 pub(crate) struct ConnectionUse {
     pub(crate) id: u64,
@@ -69,16 +71,16 @@ pub(crate) struct ConnectionUse {
     /// Milliseconds after `begun` at which the last request ended.
     idle_since: AtomicU64,
     proven: AtomicBool,
-    /// Places for requests that are in progress before an identified caller has used the connection.
+    /// Concurrency limit for requests of an unproven connection.
     unproven_places: Semaphore,
     unread: UnreadAnswers,
     evicted: CancellationToken,
 }
 
-/// Requests in progress on a connection that no identified caller has used. Further ones wait for one of them, or for
-/// the first valid key.
+/// Concurrent requests on an unproven connection. Further ones wait for a place, or for the first valid
+/// key.
 const UNPROVEN_REQUESTS: usize = 8;
-/// So many that none waits.
+/// Enough permits that no request waits.
 const PROVEN_REQUESTS: usize = 1 << 24;
 
 impl ConnectionUse {
@@ -103,21 +105,21 @@ impl ConnectionUse {
         RequestInProgress { connection: Arc::clone(self), has_place: false }
     }
 
-    /// A request on this connection came from an identified caller.
+    /// Marks the connection as proven: an authenticated caller has used it.
     pub(crate) fn prove(&self) {
         if !self.proven.swap(true, Ordering::AcqRel) {
             self.unproven_places.add_permits(PROVEN_REQUESTS);
         }
     }
 
-    /// Notes a whole answer, which has to be read.
+    /// Registers a whole answer, which the client has to read.
     pub(crate) fn begin_answer(self: &Arc<Self>) -> AnswerProgress {
         let last_millis = Arc::new(AtomicU64::new(self.millis()));
         let id = self.unread.begin(last_millis.clone());
         AnswerProgress { connection: Arc::clone(self), id, last_millis }
     }
 
-    /// For how long no piece of some whole answer was taken.
+    /// Time since the client last took a piece of its slowest whole answer.
     pub(crate) fn unread_for(&self) -> Duration {
         let oldest = self.unread.oldest_millis().unwrap_or(u64::MAX);
         Duration::from_millis(self.millis().saturating_sub(oldest))
@@ -131,7 +133,7 @@ impl ConnectionUse {
         self.proven.load(Ordering::Acquire)
     }
 
-    /// For how long no request has been in progress; `None` while one is.
+    /// Time since the last request ended; `None` while one is in progress.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         if self.requests.load(Ordering::Acquire) > 0 {
             return None;
@@ -144,12 +146,12 @@ impl ConnectionUse {
         self.begun.elapsed()
     }
 
-    /// When it became idle, or began: the smaller, the longer ago.
+    /// When the connection became idle, or began: an earlier time means longer idle.
     pub(crate) fn idle_from(&self) -> Instant {
         self.begun + Duration::from_millis(self.idle_since.load(Ordering::Acquire))
     }
 
-    /// Its place is given to another connection.
+    /// Evicts the connection in favour of another one.
     pub(crate) fn evict(&self) {
         self.evicted.cancel();
     }
@@ -159,12 +161,13 @@ impl ConnectionUse {
         self.evicted.is_cancelled()
     }
 
-    /// Ends when the registry has given the place to another connection.
+    /// Completes when the registry has evicted the connection.
     pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 
-    /// Whether it gives way, and how readily. A connection of the reserve always does.
+    /// The eviction rank; `None` while the connection must not be evicted. A reserve connection can always
+    /// be evicted.
     pub(crate) fn rank(&self) -> Option<EvictionRank> {
         match (self.idle_for().is_some(), self.is_proven()) {
             (true, false) => Some(EvictionRank::IdleUnproven),
@@ -174,8 +177,8 @@ impl ConnectionUse {
         }
     }
 
-    /// Whether it still gives way now that its place is gone: a request of an identified caller that has begun
-    /// meanwhile is answered.
+    /// Whether the connection may still be closed after its eviction: a request of an authenticated caller
+    /// that began in the meantime is answered first.
     pub(crate) fn gives_way(&self) -> bool {
         self.lane == ConnectionLane::Reserve || self.rank().is_some()
     }
@@ -183,7 +186,7 @@ impl ConnectionUse {
 
 #[cfg(test)]
 impl ConnectionUse {
-    /// A connection that began so long ago.
+    /// A connection that began `age` ago.
     pub(crate) fn begun_before(age: Duration) -> Arc<Self> {
         let network = ClientNetwork::of(IpAddr::from([10, 0, 0, 1]));
         Self::new(1, network, ConnectionLane::Main, Instant::now().checked_sub(age).unwrap())
@@ -198,8 +201,8 @@ pub(crate) struct RequestInProgress {
 }
 
 impl RequestInProgress {
-    /// Waits for a place among the requests of a connection that is not proven; at once if it is. `false` when there
-    /// was none in time.
+    /// Waits for a place among the requests of an unproven connection; returns at once on a proven one.
+    /// `false` after `patience` without a place.
     pub(crate) async fn take_place(&mut self, patience: Duration) -> bool {
         if self.connection.is_proven() {
             return true;
@@ -223,7 +226,7 @@ impl Drop for RequestInProgress {
     }
 }
 
-/// When a piece of each whole answer was last taken, in milliseconds after the connection began.
+/// For each whole answer the time of its last taken piece, in milliseconds after the connection began.
 #[derive(Debug, Default)]
 struct UnreadAnswers(Mutex<(u64, HashMap<u64, Arc<AtomicU64>>)>);
 
@@ -253,7 +256,7 @@ pub(crate) struct AnswerProgress {
 }
 
 impl AnswerProgress {
-    /// A piece was taken.
+    /// Records that the client took a piece.
     pub(crate) fn advance(&self) {
         self.last_millis.store(self.connection.millis(), Ordering::Relaxed);
     }

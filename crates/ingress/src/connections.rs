@@ -1,15 +1,15 @@
-//! Open connections: which one has a place, and which one gives way when there is no place left.
+//! Connection registry: admission, and eviction at the limit.
 //!
-//! A connection is *idle* while no request is in progress on it: before its first request, while a head or a
-//! handshake is still arriving, and between requests. Pings are no requests. It is *proven* once a request on
-//! it came from an identified caller. Every new connection is accepted. At the limit, in total or of one client
-//! network, the oldest of those give way that matter least: idle and not proven, then busy and not proven (an anonymous
-//! client keeps a connection busy by not reading), then idle and proven. A busy connection of an identified caller
-//! never gives way.
+//! A connection is *idle* while it has no request in progress: before its first request, while a head or a
+//! handshake is still arriving, and between requests. Pings are not requests. A connection is *proven* once
+//! a request on it came from an authenticated caller. Every new connection is accepted. At the limit, in
+//! total or per client network, the oldest of the least important connections are evicted: idle and
+//! unproven first, then busy and unproven (an anonymous client keeps a connection busy by not reading),
+//! then idle and proven. A busy connection of an authenticated caller is never evicted.
 //!
-//! Where nothing gives way, the new connection is served in the reserve: it gets answers from the probes
-//! (`/healthz`, `/readyz`, `/metrics`, the gRPC health check) and 429 from everything else. The oldest
-//! connection of a full reserve is closed for the next one. So probes are answered whatever the others do.
+//! When no connection can be evicted, the new one is served in the reserve: probes (`/healthz`, `/readyz`,
+//! `/metrics`, the gRPC health check) are answered, everything else gets 429. The oldest connection of a
+//! full reserve is closed for the next one. Probes are therefore answered under any load.
 //!
 //! The lock of the registry is taken when a connection begins or ends, and never for a request.
 
@@ -40,7 +40,7 @@ struct OpenConnections {
     per_network: HashMap<ClientNetwork, usize>,
 }
 
-/// Of a limit's connections, so many give way at once: finding the oldest means looking at all.
+/// One eviction closes `limit / EVICTED_SHARE` connections, because finding the oldest scans all of them.
 const EVICTED_SHARE: usize = 128;
 
 impl ConnectionRegistry {
@@ -53,7 +53,7 @@ impl ConnectionRegistry {
         })
     }
 
-    /// A place for a new connection, at the cost of others if need be.
+    /// Admits a new connection, evicting others if necessary.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> ConnectionPlace {
         let network = ClientNetwork::of(address);
         let mut open = self.lock();
@@ -74,7 +74,7 @@ impl ConnectionRegistry {
         ConnectionPlace { connection, registry: Arc::clone(self) }
     }
 
-    /// Closes the oldest idle connections when the process has no descriptors left.
+    /// Load shedding: evicts the oldest idle connections when the process has no file descriptors left.
     pub(crate) fn shed(&self) {
         self.lock().evict("descriptors", share(self.total), |_| true);
     }
@@ -107,12 +107,12 @@ fn share(limit: usize) -> usize {
 }
 
 impl OpenConnections {
-    /// Closes up to `most` connections that give way; whether there was one.
+    /// Evicts up to `most` connections among `within`; returns whether there was one.
     fn evict(&mut self, reason: &'static str, most: usize, within: impl Fn(&ConnectionUse) -> bool) -> bool {
         let candidates = self.main.values().filter(|one| within(one));
         let mut ranked: Vec<_> =
             candidates.filter_map(|one| Some((one.rank()?, one.idle_from(), one.id))).collect();
-        // All of a round have the rank of the first: one that matters more gives way only when it must.
+        // One round evicts a single rank, the lowest: a higher rank is evicted only when necessary.
         let Some((first, _, _)) = ranked.iter().min().copied() else { return false };
         ranked.retain(|(rank, _, _)| *rank == first);
         ranked.sort_unstable();
@@ -149,7 +149,7 @@ impl OpenConnections {
     }
 }
 
-/// The place of an open connection; dropping it gives it back.
+/// The place of an open connection; released on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     pub(crate) connection: Arc<ConnectionUse>,
@@ -161,7 +161,7 @@ impl Drop for ConnectionPlace {
         let mut open = self.registry.lock();
         let id = self.connection.id;
         let removed = open.main.remove(&id).or_else(|| open.reserve.remove(&id));
-        // One that was evicted is not counted any more.
+        // An evicted connection has been released already.
         if removed.is_some() {
             open.release(&self.connection);
         }

@@ -1,8 +1,8 @@
-//! Dying on purpose, for tests that prove nothing is lost. Release builds carry no such code.
+//! Crash points (fault injection) for durability tests. Release builds contain no such code.
 
 use millstream_core::crash::CrashPoint;
 
-/// Ends the process here if this is the chosen place.
+/// Aborts the process if `here` is the chosen point.
 pub(crate) fn point(chosen: Option<CrashPoint>, here: CrashPoint) {
     #[cfg(debug_assertions)]
     if chosen == Some(here) {

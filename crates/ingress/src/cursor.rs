@@ -1,10 +1,10 @@
-//! Cursors: where a list goes on, in a form that invites nobody to read it.
+//! Pagination cursors: opaque positions in lists.
 //!
-//! A cursor is the position of the last item that was given, tagged with the list it belongs to and
-//! written in hex. It holds no secret and no promise: one that was tampered with is an error or
-//! another position, never another tenant's data.
+//! A cursor is the position of the last returned item, tagged with its list and written in hex. It contains
+//! no secret and carries no guarantee: a cursor that was tampered with is an error or another position,
+//! never another tenant's data.
 
-/// Which list a cursor belongs to.
+/// The list of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Definitions,
@@ -80,7 +80,7 @@ pub(crate) fn encode(list: List, position: impl std::fmt::Display) -> String {
     format!("{}{position}", list.tag()).bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The position inside, or `None` when it is not a cursor of this list.
+/// The position in the cursor; `None` when it is not a cursor of this list.
 pub(crate) fn decode(list: List, cursor: &str) -> Option<String> {
     if cursor.len() > 1024 || !cursor.len().is_multiple_of(2) || !cursor.is_ascii() {
         return None;
@@ -89,7 +89,7 @@ pub(crate) fn decode(list: List, cursor: &str) -> Option<String> {
         (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16).ok()).collect();
     let text = String::from_utf8(bytes?).ok()?;
     let position = text.strip_prefix(list.tag())?;
-    // Numbers are read generously (`3A`, `+5`); a cursor is what we wrote and nothing that comes to the same.
+    // Hex and numbers parse leniently (`3A`, `+5`); only the exact text that `encode` writes is a cursor.
     (encode(list, position) == cursor).then(|| position.to_owned())
 }
 

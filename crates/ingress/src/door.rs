@@ -1,4 +1,4 @@
-//! What every handler shares: the stores, the streams, and the few things that live as long as the door.
+//! Shared state of all handlers: stores, streams, and the components that live as long as the ingress.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -36,7 +36,7 @@ use crate::tasks::handed::Handed;
 use crate::tasks::report::{Reports, Told};
 use crate::{clock, openapi};
 
-/// What the door is built on; the app hands it in.
+/// Dependencies of the ingress; the app supplies them.
 #[derive(Clone)]
 pub struct Deps {
     pub stores: Stores,
@@ -59,9 +59,9 @@ pub(crate) struct Door {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) metrics_page: MetricsPage,
     pub(crate) options: IngressOptions,
-    /// Where it listens, as a `Host` header would say it.
+    /// The listen addresses, as a `Host` header writes them.
     pub(crate) listen: Vec<String>,
-    /// Cancelled when the process is told to stop: readiness is red, waits and tails end.
+    /// Cancelled when the process is asked to stop: readiness turns red, waits and tails end.
     pub(crate) draining: CancellationToken,
     pub(crate) accept: Accept,
     pub(crate) ring: Ring,
@@ -69,41 +69,41 @@ pub(crate) struct Door {
     pub(crate) machines: Arc<Machines>,
     /// External workers that wait for tasks.
     pub(crate) board: Board,
-    /// What they have got.
+    /// Tasks that external workers hold.
     pub(crate) handed: Handed,
-    /// What they tell about their tasks.
+    /// Reports of external workers about their tasks.
     pub(crate) reports: Reports,
-    /// Whom their outcomes are told.
+    /// Notifies executions and waiting workers of settled outcomes.
     pub(crate) told: Told,
-    /// Devices, and what they have.
+    /// Devices and their runs.
     pub(crate) fleet: Fleet,
-    /// People, and what they work on.
+    /// People and their work items.
     pub(crate) desk: Desk,
-    /// What became of events, for those who wait for it.
+    /// Event outcomes for waiting callers.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
     pub(crate) keys: Arc<KeyLookup>,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
-    /// What each tenant may use.
+    /// Quotas of each tenant.
     pub(crate) quotas: Arc<TenantQuotas>,
     pub(crate) readiness: Readiness,
-    /// The OpenAPI document, written once, when somebody asks for it.
+    /// The OpenAPI document, rendered on first use.
     pub(crate) document: LazyLock<Bytes>,
 }
 
-/// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
+/// Life cycle of the ingress: drain, end, and the tasks that are awaited.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// Cancelled by the process when it is told to stop.
+    /// Cancelled by the process when it is asked to stop.
     pub draining: CancellationToken,
-    /// Cancelled when everything accepted is committed: the ringer and the listener end.
+    /// Cancelled when every accepted event is committed: the ringer and the listener end.
     closing: CancellationToken,
-    /// Ends by itself when no request is left that could submit anything.
+    /// Ends when no request is left that could submit events.
     commits: TaskTracker,
     tasks: TaskTracker,
 }
 
-/// How long the last commits, and then the last bells, may take.
+/// Timeout of the last commits, and then of the last doorbells.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 impl Life {
@@ -116,16 +116,16 @@ impl Life {
         }
     }
 
-    /// Waits for the door's tasks to end. Every router of the door must be gone by now.
+    /// Waits for the tasks of the ingress to end. All its routers must be dropped before.
     pub async fn end(&self) {
         self.commits.close();
         if tokio::time::timeout(LAST_WORDS, self.commits.wait()).await.is_err() {
-            tracing::warn!("the last commits did not finish in time");
+            tracing::warn!("the last commits did not finish before the shutdown deadline");
         }
         self.closing.cancel();
         self.tasks.close();
         if tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await.is_err() {
-            tracing::warn!("the last bells were not rung in time");
+            tracing::warn!("the last doorbells were not rung before the shutdown deadline");
         }
     }
 }
@@ -191,13 +191,13 @@ impl Door {
     }
 }
 
-/// By what name the store knows what external workers tell through this door.
+/// The worker id under which the store records reports of external workers through this ingress.
 fn door_id(entropy: &dyn Entropy) -> WorkerId {
     #[expect(clippy::expect_used, reason = "hexadecimal digits and a word")]
     WorkerId::parse(format!("door-{:016x}", entropy.next_u64())).expect("a valid id")
 }
 
-/// What a lookup's query returns.
+/// The future of a batched query.
 type Answers<V> = BoxFuture<'static, Result<Vec<V>>>;
 
 fn definitions_of(log: Arc<dyn EventLog>) -> impl Fn(Vec<ExecutionKey>) -> Answers<Option<DefinitionRef>> {

@@ -1,8 +1,8 @@
-//! The input that a person has edited: read strictly, before it becomes the input of the next attempts.
+//! The input of an action after an edit by a person: validated strictly before the next attempts use it.
 //!
-//! What the engine rendered it trusts; what a person wrote it reads to the last field, because a misspelt one
-//! would be left out in silence. The kind stays, and so does the queue: who performs the action was decided
-//! when it was planned.
+//! Inputs that the engine rendered are trusted; an edited input is read to the last field, because a
+//! misspelt field would be dropped silently. Kind and queue are fixed: planning decided which performer
+//! runs the action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::fields::clip;
 
-/// The new input as it is stored, or what is wrong with it; paths begin at `input`.
+/// The new input as it is stored, or its faults; paths begin at `input`.
 pub(crate) fn read(kind: &str, queue: &Queue, text: &RawJson) -> Result<RawJson, Vec<Fault>> {
     of_kind(kind, text)?;
     let mut reader = serde_json::Deserializer::from_str(text.as_str());
@@ -33,7 +33,7 @@ pub(crate) fn read(kind: &str, queue: &Queue, text: &RawJson) -> Result<RawJson,
     if faults.is_empty() { Ok(kept) } else { Err(faults) }
 }
 
-/// One field, named after the kind.
+/// Checks that the input has one field, named after the kind.
 fn of_kind(kind: &str, text: &RawJson) -> Result<(), Vec<Fault>> {
     let wrong = |message: String| Err(vec![Fault::new("input", message)]);
     match kind {
@@ -55,7 +55,7 @@ fn of_kind(kind: &str, text: &RawJson) -> Result<(), Vec<Fault>> {
     }
 }
 
-/// What would have to stand in another queue.
+/// Changes that would need another queue.
 fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
     let fixed = |path: &str, now: &str| {
         let message = format!("cannot be changed: the action stands in the queue of {now:?}");
@@ -101,8 +101,8 @@ fn joined(labels: &BTreeSet<Name>) -> String {
     labels.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Fields that were written and are not in what was read of them. One without a value says nothing, and is
-/// not kept either.
+/// Fields that were written and are missing in the decoded input. An empty field is ignored, because it is
+/// not stored either.
 fn unread(path: &str, written: &Value, read: &Value, faults: &mut Vec<Fault>) {
     let (Value::Object(written), Value::Object(read)) = (written, read) else { return };
     for (name, value) in written {
@@ -124,7 +124,7 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// A path says where; a line and a column would say it once more.
+/// Removes line and column from the message: the path already states the place.
 pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {

@@ -1,8 +1,8 @@
-//! Reading what a client wrote, field by field, without building a value tree.
+//! Strict JSON field reader: reads a client's request field by field, without building a value tree.
 //!
-//! A JSON object is cut into its fields, each value kept as raw text; a reader takes the fields that
-//! it knows and whatever is left is named in the error, as is a field that occurs twice. All problems
-//! of a request are collected, so that a caller mends it once.
+//! A JSON object is split into its fields, each value kept as raw text; a reader takes the fields that it
+//! knows. Every field that is left over becomes an error with its name, and so does a duplicate field. All
+//! problems of a request are collected, so that a caller can fix them at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use millstream_core::raw::{InvalidJson, RawJson};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The fields of one object, in the order in which they came.
+/// The fields of one object, in document order.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
     path: String,
@@ -23,7 +23,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Cuts up one object. `path` is where it stands in the request, empty for the whole.
+    /// Splits one object. `path` is its position in the request, empty for the whole body.
     pub(crate) fn of(text: &'a str, path: &str) -> Result<Self, Vec<Fault>> {
         let Object(left) = serde_json::from_str(text)
             .map_err(|error| vec![Fault::new(path, format!("must be an object: {error}"))])?;
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault::new(path, message.to_string()));
     }
 
-    /// Whether something was wrong with a field already.
+    /// Whether a problem with this field has been recorded.
     pub(crate) fn has_fault(&self, field: &str) -> bool {
         let path = self.path_of(field);
         self.faults.iter().any(|fault| fault.path.starts_with(&path))
@@ -49,13 +49,13 @@ impl<'a> Fields<'a> {
         self.faults.extend(faults);
     }
 
-    /// The text of a field's value; `null` counts as absent. A second one of the same name is left
-    /// over and becomes a fault.
+    /// The raw value of a field; `null` counts as absent. A duplicate field is left over and becomes a
+    /// fault.
     pub(crate) fn take(&mut self, field: &'static str) -> Option<&'a str> {
         self.take_any(field).filter(|text| *text != "null")
     }
 
-    /// The text of a field's value, which may be `null`.
+    /// The raw value of a field, which may be `null`.
     fn take_any(&mut self, field: &'static str) -> Option<&'a str> {
         self.known.push(field);
         let at = self.left.iter().position(|(name, _)| name == field)?;
@@ -63,19 +63,19 @@ impl<'a> Fields<'a> {
         Some(value.get())
     }
 
-    /// A text field.
+    /// A string field.
     pub(crate) fn text(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
         let value = self.take(field)?;
         match serde_json::from_str::<Text<'_>>(value) {
             Ok(Text(text)) => Some(text),
             Err(_) => {
-                self.fault(field, "must be a text");
+                self.fault(field, "must be a string");
                 None
             }
         }
     }
 
-    /// A text field that must be there.
+    /// A required string field.
     pub(crate) fn required(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
         let before = self.faults.len();
         let text = self.text(field);
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         text
     }
 
-    /// A text field of a checked kind.
+    /// A string field, parsed.
     pub(crate) fn parsed<T, E: fmt::Display>(
         &mut self,
         field: &'static str,
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number within a range; `2.0` is one as well.
+    /// An integer within a range; `2.0` counts as an integer.
     pub(crate) fn whole(&mut self, field: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
         let number = self.take(field)?.parse::<f64>().ok();
         let (least, most) = (*range.start(), *range.end());
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
         self.checked(field, value)
     }
 
-    /// The same where `null` is a value like any other.
+    /// Any JSON, where `null` is a value like any other.
     pub(crate) fn raw_or_null(&mut self, field: &'static str) -> Option<RawJson> {
         let value = self.take_any(field)?;
         self.checked(field, value)
@@ -146,11 +146,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Everything that was wrong, unknown and doubled fields included.
+    /// All problems, including unknown and duplicate fields.
     pub(crate) fn finish(mut self) -> Result<(), Vec<Fault>> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_ref()) {
-                "is given twice".to_owned()
+                "is a duplicate field".to_owned()
             } else {
                 format!("unknown field; known are {}", self.known.join(", "))
             };
@@ -160,7 +160,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A text short enough to be shown.
+/// Truncates a text for display.
 pub(crate) fn clip(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(at, _)| &text[..at])
 }
@@ -181,7 +181,7 @@ pub(crate) fn items(text: &str, limit: usize) -> Result<Vec<&str>, ItemsError> {
     }
 }
 
-/// Why an array was not cut up.
+/// Why an array was not split.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ItemsError {
     Syntax(String),
@@ -229,7 +229,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
         impl<'de> Visitor<'de> for Str {
             type Value = Cow<'de, str>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
+                f.write_str("a string")
             }
             fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
                 Ok(Cow::Borrowed(text))
@@ -242,7 +242,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// How many fields an object may have before it is not one of ours.
+/// Upper bound of the fields of one object; a larger object is not a valid request.
 const MAX_FIELDS: usize = 64;
 
 struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -289,7 +289,7 @@ mod tests {
     fn a_field_given_twice_is_an_error_and_not_a_choice() {
         let mut fields = Fields::of(r#"{"name":"a","name":"b"}"#, "").unwrap();
         fields.required("name");
-        assert_eq!(fields.finish().unwrap_err()[0].message, "is given twice");
+        assert_eq!(fields.finish().unwrap_err()[0].message, "is a duplicate field");
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
         assert!(fields.required("a").is_none());
         assert!(fields.required("b").is_none());
         let messages: Vec<_> = fields.finish().unwrap_err().into_iter().map(|fault| fault.message).collect();
-        assert_eq!(messages, ["is required", "must be a text"]);
+        assert_eq!(messages, ["is required", "must be a string"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A narrow door for the fuzz targets (`crates/fuzz`): the readers of what strangers write, as functions of
-//! plain data. Nothing of the product comes through here.
+//! Entry points for the fuzz targets (`crates/fuzz`): the parsers of untrusted input, as functions of plain
+//! data. Production code does not use this module.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::http::posting::{self, Said};
 use crate::prefer::Prefer;
 use crate::trace;
 
-/// What each list that reads `text` as a cursor would have written for that place.
+/// For each list that accepts `text` as a cursor: the cursor that it writes for the same position.
 pub fn rewrite_cursor(text: &str) -> Vec<String> {
     let rewrite = |list: &List| cursor::decode(*list, text).map(|position| cursor::encode(*list, position));
     List::ALL.iter().filter_map(rewrite).collect()
 }
 
-/// The wait that a `Prefer` header is granted, and what is said about it; `None` where none was asked for.
+/// The wait that a `Prefer` header is granted, and the `Preference-Applied` text; `None` where no wait was
+/// requested.
 pub fn grant_wait(value: &[u8], longest: Duration) -> Option<(Duration, String)> {
     let mut headers = HeaderMap::new();
     headers.insert("prefer", HeaderValue::from_bytes(value).ok()?);

@@ -1,8 +1,9 @@
-//! What is refused before anybody looks at it: too much at once, too long an address, a foreign host.
+//! Admission control: what is refused before a handler runs (too many requests in flight, a URI that is too
+//! long, a foreign host).
 //!
-//! The slot of a request is its place among those in flight, until its answer is sent: what a client does not read stays
-//! counted, with its bytes. A caller that waits for an outcome gives its slot back first (see `wait`), so that waiting
-//! costs others nothing; so does a stream when it begins.
+//! The slot of a request is its place among those in flight, until its answer is sent: an answer that the
+//! client does not read stays counted, with its bytes. A caller that waits for an outcome releases its slot
+//! first (see `wait`), so that waiting does not block others; so does a stream when it begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;
 use crate::quotas::{QuotaPermit, RepeatAnswer, RequestClass};
 
-/// The counts that bound what is in flight.
+/// Semaphores that bound the work in flight.
 #[derive(Debug)]
 pub(crate) struct Gate {
     requests: Arc<Semaphore>,
@@ -38,8 +39,8 @@ pub(crate) struct Gate {
     reflections: Arc<Semaphore>,
 }
 
-/// What calls without a key may hold at once. Each kind has a budget of its own, so that they take nothing from
-/// callers with a key, nor from each other.
+/// Budgets of anonymous calls. Each kind of call has a budget of its own, so that anonymous calls take no
+/// capacity from callers with a key, nor from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnonymousBudget {
     /// `/healthz` and `/readyz`.
@@ -78,8 +79,8 @@ impl Gate {
         }
     }
 
-    /// A place among those in flight; with it goes what the request holds of its tenant's share. `beyond` is the quota
-    /// that its tenant is at.
+    /// A slot for a request, which also holds its tenant's share. `beyond` is the quota that the tenant has
+    /// reached.
     pub(crate) fn request(
         &self,
         share: Option<QuotaPermit>,
@@ -90,12 +91,12 @@ impl Gate {
         Ok(Slot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
     }
 
-    /// Leave to wait, or `None` when too many wait already.
+    /// A permit to wait; `None` when too many callers wait already.
     pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
     }
 
-    /// A place among the calls of this kind that need no key.
+    /// A place in the budget of an anonymous call.
     pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
         let semaphore = match budget {
             AnonymousBudget::Probe => &self.probes,
@@ -116,14 +117,14 @@ impl Gate {
     }
 }
 
-/// A request's place among those in flight; dropping it, or the request, gives it back.
+/// The slot of a request; released when dropped, or when the request is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     permits: Arc<std::sync::Mutex<Option<SlotPermits>>>,
     beyond: Option<QuotaRefusal>,
 }
 
-/// Of the process, and of the tenant where the caller is known.
+/// Permits of the process, and of the tenant where the caller is known.
 type SlotPermits = (OwnedSemaphorePermit, Option<QuotaPermit>);
 
 impl Slot {
@@ -133,7 +134,7 @@ impl Slot {
         }
     }
 
-    /// Refuses anything but a repeat where the tenant is at its rate or holds its share.
+    /// Admits new work. Where the tenant has reached its rate or its share, only repeats are answered.
     pub(crate) fn admit_new(&self) -> Result<(), Problem> {
         self.beyond.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
@@ -148,7 +149,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Slot {
     }
 }
 
-/// Bounds the requests in flight. Health and metrics stay outside of it.
+/// Middleware: bounds the requests in flight. Health and metrics are exempt.
 pub(crate) async fn in_flight(
     State((door, needs, repeats)): State<(Arc<Door>, Option<Permission>, RepeatAnswer)>,
     mut request: Request,
@@ -180,8 +181,9 @@ pub(crate) async fn in_flight(
 /// Answers up to this size are bounded by the number of slots alone.
 const SMALL_ANSWER: usize = 4 * 1024;
 
-/// Lets a complete answer keep the slot of its request, and the bytes that it takes, until it is sent. What was only
-/// read is refused where there is no room for it; what was done is told in any case.
+/// Lets a complete answer keep the slot of its request, and its bytes, until it is sent. Without room in
+/// the budget, the answer of a read is refused; the answer of an act is sent in any case, because the act
+/// is done.
 pub(crate) fn hold_answer(
     mut response: Response,
     bytes: usize,
@@ -199,14 +201,14 @@ pub(crate) fn hold_answer(
     Ok(response)
 }
 
-/// Whether a call that was answered has changed anything.
+/// Whether an answered call was a read or an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnsweredCall {
     Read,
     Act,
 }
 
-/// Bounds the calls of HTTP that need no key, by the budget of their kind.
+/// Middleware: bounds anonymous HTTP calls by the budget of their kind.
 pub(crate) async fn anonymous(
     State((door, budget)): State<(Arc<Door>, AnonymousBudget)>,
     request: Request,
@@ -218,7 +220,7 @@ pub(crate) async fn anonymous(
     };
     let mut response = next.run(request).await;
     match budget {
-        // Short, and a client that does not read it must not take the place of the next probe.
+        // Short answers: a client that does not read one must not occupy the place of the next probe.
         AnonymousBudget::Probe => drop(place),
         AnonymousBudget::OpenApi
         | AnonymousBudget::HealthCheck
@@ -230,7 +232,7 @@ pub(crate) async fn anonymous(
     response
 }
 
-/// Sizes and hosts, for every path.
+/// Middleware for every path: checks sizes, hosts and connection limits.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     match refused(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(problem) => problem.into_response(),
@@ -238,10 +240,10 @@ pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
-/// What connections of the reserve may ask for.
+/// Paths that reserve connections may request.
 const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
 
-/// Why a request is not even looked at.
+/// Why a request is refused before authentication.
 pub(crate) async fn refused(
     uri: &Uri,
     headers: &HeaderMap,
@@ -261,7 +263,7 @@ pub(crate) async fn refused(
     if let Some(problem) = too_long(uri, headers, &door.options.limits) {
         return Some(problem);
     }
-    // A store that does not answer leaves the check on; a probe does not wait for it.
+    // When the store is unavailable, the host check stays on; a probe does not wait for the store.
     let is_open = auth::is_open(door);
     let is_open = match is_probe {
         true => tokio::time::timeout(PROBE_PATIENCE, is_open).await,
@@ -273,7 +275,7 @@ pub(crate) async fn refused(
     }
 }
 
-/// How long a probe waits for the store to say whether keys exist.
+/// How long a probe waits for the store's answer whether keys exist.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
 fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
@@ -289,14 +291,15 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> 
     })
 }
 
-/// Headers that a proxy adds: behind one, loopback says nothing about where a request comes from.
+/// Headers that a proxy adds: behind a proxy, a loopback peer address does not identify the origin of a
+/// request.
 const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
-/// While calls need no key a web page must not reach the ingress: neither by a name that was made to point here (DNS
-/// rebinding), nor by a request across origins, also from another port of this machine. Nor must a request that a
-/// proxy passes on, or one that does not say which host it is for.
+/// Host check. While calls need no key, a web page must not reach the ingress: neither by a DNS name that
+/// was rebound to this address, nor by a cross-origin request, not even from another port of this machine.
+/// A request that a proxy forwards, or that names no host, is refused as well.
 fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
-    // HTTP/2 has the host in the address.
+    // HTTP/2 carries the host in the URI (`:authority`).
     let authority = uri.authority().map(|authority| authority.as_str());
     let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
     let named: Vec<&str> = authority.into_iter().chain(hosts).collect();

@@ -1,4 +1,4 @@
-//! The body of an answer that holds something until it is sent or given up: a place, or the count of a request in progress.
+//! A response body that holds a permit or a request count until it is sent or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-/// A body with what is released when it is dropped.
+/// A body with a guard that is released on drop.
 pub(crate) struct HeldBody<T> {
     body: Body,
     #[expect(dead_code, reason = "held until the body is dropped")]

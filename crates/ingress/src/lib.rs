@@ -1,17 +1,17 @@
-//! The HTTP and gRPC door of Millstream: accept, ring, read.
+//! The HTTP and gRPC ingress of Millstream: accept events, ring doorbells, serve reads.
 //!
-//! A request that brings something becomes durable in one commit shared with whatever else arrived
-//! meanwhile, and is answered after that commit and not before. Bells are rung afterwards; a stream
-//! that is down costs time and loses nothing. Everything else here reads.
+//! A request that submits events becomes durable in one commit shared with other requests (group commit),
+//! and is answered after that commit. Doorbells are rung afterwards; an unavailable stream costs time and
+//! loses nothing. Everything else here reads.
 //!
 //! Refuses: knowing the worker, deciding events (creation excepted: see
 //! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
-//! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and `connection` (who has a place, and
-//! for how long), `transport` and `tls` (the bytes of a connection), `http` (the routes), `auth`,
-//! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
-//! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
-//! `grpc` (the services, on the same port).
+//! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and
+//! `connection` (admission and eviction of connections), `transport` and `tls` (the bytes of a connection),
+//! `http` (the routes), `auth`, `fields` (request fields), `accept` (durable), `ring` (the doorbell),
+//! `wait` (callers that wait for the outcome), `tasks` (work for external workers), `graphs`, `devices` and
+//! `people` (for every transport) and `grpc` (the services, on the same port).
 
 mod accept;
 mod answer_body;

@@ -1,8 +1,8 @@
-//! Asking the store for things by their keys: many requests, one query.
+//! Coalescing of store requests by key: many requests, one query (also used for batched writes).
 //!
-//! Whatever was asked while the last query was in flight is the next query, like commits in
-//! [`crate::accept`]; one request alone never waits for company. The query belongs to this task and not to
-//! a request: a client that goes away takes nobody's answer along.
+//! All requests that arrive while a query is in flight form the next query, like commits in
+//! [`crate::accept`]; a single request never waits for more. The query belongs to this task and not to a
+//! request: a client that disconnects does not cancel the answers of others.
 
 use millstream_store::{Result, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -10,10 +10,11 @@ use tokio_util::task::TaskTracker;
 
 /// Keys per query, unless one request alone has more.
 const KEYS: usize = 2_048;
-/// Requests are admitted by the gate before they come here; this only bounds what a slow store holds up.
+/// Bound of waiting requests. The gate admits requests before they come here; this only bounds the backlog
+/// of a slow store.
 const WAITING: usize = 4_096;
 
-/// The way to ask for a `V` by each `K`.
+/// Coalesces requests for a `V` by each `K`.
 #[derive(Debug)]
 pub(crate) struct Lookup<K, V>(mpsc::Sender<Question<K, V>>);
 
@@ -24,7 +25,7 @@ struct Question<K, V> {
 }
 
 impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
-    /// Starts the task; it ends when the handle is gone. `query` answers each key, in order.
+    /// Starts the task; it ends when the handle is dropped. `query` answers each key, in order.
     pub(crate) fn start<F>(query: impl Fn(Vec<K>) -> F + Send + 'static, tasks: &TaskTracker) -> Self
     where
         F: Future<Output = Result<Vec<V>>> + Send + 'static,
@@ -32,7 +33,7 @@ impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
         Self::start_with(KEYS, query, tasks)
     }
 
-    /// With so many keys per query, unless one request alone has more.
+    /// Starts the task with `most` keys per query, unless one request alone has more.
     pub(crate) fn start_with<F>(
         most: usize,
         query: impl Fn(Vec<K>) -> F + Send + 'static,
@@ -48,7 +49,7 @@ impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
 
     /// One answer per key, in order.
     pub(crate) async fn ask(&self, keys: Vec<K>) -> Result<Vec<V>> {
-        let gone = |_| StoreError::Unavailable("nobody asks the store any more".to_owned());
+        let gone = |_| StoreError::Unavailable("the store lookup task has ended".to_owned());
         let (answer, answered) = oneshot::channel();
         self.0.send(Question { keys, answer }).await.map_err(|_| gone(()))?;
         answered.await.map_err(|_| gone(()))?
@@ -77,7 +78,7 @@ async fn answer_all<K, V, F>(
                 Ok(found) => Ok(found.by_ref().take(count).collect()),
                 Err(error) => Err(error.clone()),
             };
-            // An error means that the client has gone.
+            // An error means that the client has disconnected.
             let _ = answer.send(part);
         }
     }

@@ -1,10 +1,10 @@
-//! What the door knows by heart: compiled definitions, and which execution runs which.
+//! Definition cache of the ingress: compiled definitions, and the definition of each execution.
 //!
 //! A version of a definition never changes, so it is cached without an expiry. An execution keeps its
-//! version for life, but not its id: retention makes ids free again, and another door may have started
-//! another execution by it. So that is remembered for a minute, dropped as soon as the store says that
-//! the execution is gone, and never the last word when something is refused. The latest version of a
-//! name does change and is asked for every time.
+//! version for life, but its id can be reused: retention frees ids, and another process may have started
+//! another execution with the same id. Therefore that mapping is cached for a minute, dropped as soon as
+//! the store reports the execution as gone, and never the only reason of a refusal. The latest version of a
+//! name does change and is read every time.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,15 +22,15 @@ use tokio::time::Instant;
 
 use crate::lookup::Lookup;
 
-/// What all kept machines may occupy, by estimate.
+/// Upper bound of all cached machines, by estimated size.
 const MACHINE_BYTES: usize = 64 * 1024 * 1024;
 const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
-/// Evaluating expressions for longer than this by the clock is given up and may be tried again.
+/// Wall-clock limit of an expression evaluation; a stopped evaluation may be retried.
 const EVALUATION_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it is remembered which definition an execution runs.
+/// Cache time of the definition of an execution.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Which definition an execution runs; `None` where there is no such execution.
+/// The definition of an execution; `None` where there is no such execution.
 type Targets = Lookup<ExecutionKey, Option<DefinitionRef>>;
 
 pub(crate) struct Machines {
@@ -39,17 +39,18 @@ pub(crate) struct Machines {
     machines: Mutex<WeighedCache<(TenantId, DefinitionRef), Arc<Machine>>>,
     /// Definitions are compiled off the runtime, a few at a time.
     pub(crate) compilations: EvaluationPool,
-    /// Large graphs are read and folded off the runtime as well; they wait for no compilation.
+    /// Pool for reading and folding large graphs off the runtime; separate from compilations, so that it
+    /// does not wait for them.
     pub(crate) graph_work: EvaluationPool,
-    /// For rules and inputs whose expressions take long.
+    /// Pool for slow rules and input expressions.
     pub(crate) evaluations: EvaluationPool,
     targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
 }
 
-/// Whether something was remembered about an execution.
+/// Whether an execution was in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembered {
-    /// It was, and is not any more.
+    /// It was, and has been removed.
     Forgotten,
     Nothing,
 }
@@ -60,7 +61,7 @@ impl Machines {
             lookup,
             definitions,
             machines: Mutex::new(WeighedCache::with_capacity(MACHINE_BYTES)),
-            // A definition's size bounds how long compiling it takes.
+            // No time limit: the size of a definition bounds its compilation time.
             compilations: EvaluationPool::new(Duration::MAX, place),
             graph_work: EvaluationPool::new(Duration::MAX, place),
             evaluations: EvaluationPool::new(EVALUATION_PATIENCE, place),
@@ -129,7 +130,7 @@ impl Machines {
         lock(&self.targets).put(execution, (definition, Instant::now()));
     }
 
-    /// The store says that it is gone (retention): another one may come by that name.
+    /// Drops an execution that the store reports as gone (retention): another one may reuse its id.
     pub(crate) fn gone(&self, execution: &ExecutionKey) -> Remembered {
         match lock(&self.targets).pop(execution) {
             Some(_) => Remembered::Forgotten,
@@ -167,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Has every definition, and counts how often one is read.
+    /// Has every definition, and counts the reads.
     #[derive(Debug, Default)]
     struct EveryDefinition(AtomicUsize);
 
@@ -206,7 +207,7 @@ mod tests {
         let machines = machines_of(Arc::new(EveryDefinition::default()));
         let (tenant, name) = (TenantId::default_tenant(), Name::parse("one").unwrap());
         let mut compiling = std::pin::pin!(machines.find(&tenant, &name, Some(1)));
-        // The store answers at once, so it is the thread of the pool that is waited for.
+        // The store answers at once, so the pending future waits for the thread of the pool.
         assert!(futures::poll!(&mut compiling).is_pending());
         assert!(compiling.await.unwrap().is_some());
         assert!(futures::poll!(std::pin::pin!(machines.find(&tenant, &name, Some(1)))).is_ready());

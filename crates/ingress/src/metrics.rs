@@ -1,4 +1,4 @@
-//! The numbers that the door counts, by name, and those it looks up when somebody scrapes.
+//! Metrics of the ingress: counters by name, and gauges that are read when a scraper asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::door::Door;
 use crate::gate::AnonymousBudget;
 use crate::process_metrics;
 
-/// Tells the recorder what the numbers mean. Call once, after it is installed.
+/// Describes the metrics to the recorder. Call once, after the recorder is installed.
 pub fn describe() {
     crate::process_metrics::start();
     use metrics::{describe_counter, describe_gauge, describe_histogram};
@@ -30,11 +30,11 @@ pub fn describe() {
     );
     describe_counter!(
         "millstream_connections_reserved_total",
-        "Connections that were served probes alone, because none gave way."
+        "Connections served in the reserve (probes only), because no other could be evicted."
     );
     describe_counter!(
         "millstream_connections_timed_out_total",
-        "Connections closed because they were idle for too long, or never used by an identified caller."
+        "Connections closed because they were idle for too long, or never used by an authenticated caller."
     );
     describe_histogram!(
         "millstream_append_batch_size",
@@ -46,30 +46,27 @@ pub fn describe() {
     describe_counter!("millstream_runs_created_total", "Runs of devices created.");
     describe_counter!(
         "millstream_run_assignments_total",
-        "Seats of runs given to devices, or taken by them."
+        "Seats of runs assigned to devices, or claimed by them."
     );
-    describe_counter!(
-        "millstream_run_reassignments_total",
-        "Seats that went back to be given on, by reason."
-    );
+    describe_counter!("millstream_run_reassignments_total", "Seats released for reassignment, by reason.");
     describe_counter!("millstream_runs_ended_total", "Runs of devices that have ended, by status.");
     describe_histogram!("millstream_run_claim_seconds", "From the creation of a run to its first claim.");
-    describe_counter!("millstream_run_acts_refused_total", "What devices did without a right to it, by why.");
-    describe_counter!("millstream_rings_total", "Bells rung by the ingress.");
-    describe_counter!("millstream_ring_failures_total", "Attempts to ring that failed.");
-    describe_counter!("millstream_ring_overflow_total", "Bells left to the overdue sweep.");
-    describe_gauge!("millstream_unrung", "Executions whose bell has not been rung yet.");
+    describe_counter!("millstream_run_acts_refused_total", "Refused acts of devices, by why.");
+    describe_counter!("millstream_rings_total", "Doorbells rung by the ingress.");
+    describe_counter!("millstream_ring_failures_total", "Failed attempts to ring doorbells.");
+    describe_counter!("millstream_ring_overflow_total", "Doorbells left to the overdue sweep.");
+    describe_gauge!("millstream_unrung", "Executions whose doorbell is not rung yet.");
     describe_gauge!("millstream_undecided", "Accepted events that are not decided.");
     describe_gauge!("millstream_oldest_undecided_seconds", "Age of the oldest undecided event.");
-    describe_gauge!("millstream_dead", "Events that were put aside.");
+    describe_gauge!("millstream_dead", "Dead events (dead letters).");
     describe_gauge!("millstream_paused", "Executions that are paused.");
-    describe_gauge!("millstream_open_incidents", "Incidents that nobody has resolved.");
+    describe_gauge!("millstream_open_incidents", "Open incidents.");
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
     describe_counter!(
         "millstream_people_total",
-        "What happened to items of people's work here, by the words of their logs."
+        "Events of people's work items in this process, by kind of log entry."
     );
-    describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
+    describe_counter!("millstream_people_idle_total", "Requests for work that found no item.");
     describe_counter!("millstream_items_imported_total", "Items that were imported.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
@@ -77,7 +74,7 @@ pub fn describe() {
 }
 
 pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
-    // Methods are an open set that clients choose from; an unknown one must not make a new series.
+    // Clients choose the method from an open set; an unknown one must not create a new series.
     let method = match *method {
         Method::GET => "GET",
         Method::POST => "POST",
@@ -123,7 +120,7 @@ pub(crate) fn anonymous_refused(budget: AnonymousBudget) {
     metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
 }
 
-/// Counts a request as being worked on for as long as it lives.
+/// Counts a request as in flight until dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight;
 
@@ -140,10 +137,10 @@ impl Drop for InFlight {
     }
 }
 
-/// How long a scrape waits for the store and the stream before it goes without them.
+/// How long a scrape waits for the store and the stream before it renders without their gauges.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Looks up what only the store and the stream know, then renders everything.
+/// Reads the gauges of the store and the stream, then renders the page.
 pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
     let (backlog, lanes) = tokio::join!(
         tokio::time::timeout(PATIENCE, door.stores.event_views.backlog()),

@@ -1,9 +1,8 @@
-//! The page of `/metrics`: rendered off the runtime, once for all scrapers that wait for it, and bounded in
-//! size.
+//! The `/metrics` page: rendered off the runtime, shared by concurrent scrapers, and bounded in size.
 //!
-//! Rendering is synchronous and its time grows with the number of series; on a runtime thread it would hold up
-//! every other request of the process. The page is cut at [`MAX_BYTES`]: labels are bounded (a house rule checks
-//! that), so a page beyond it is a defect, which is logged as an error.
+//! Rendering is synchronous and its time grows with the number of series; on a runtime thread it would
+//! block every other request of the process. The page is truncated at [`MAX_BYTES`]: labels are bounded (a
+//! house rule checks that), so a page beyond it is a defect, which is logged as an error.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,13 +13,13 @@ use tokio::sync::Mutex;
 /// Renders every metric of the process as Prometheus text.
 pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// The largest page that is sent.
+/// Upper bound of the page.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// The last line of a page that was cut.
-const CUT: &str = "# the rest was cut: the page is too large\n";
+/// The last line of a truncated page.
+const CUT: &str = "# truncated: the page is too large\n";
 
-/// A rendered page, and when its rendering was over.
+/// A rendered page, and the end of its rendering.
 #[derive(Debug, Clone)]
 struct RenderedPage {
     text: Bytes,
@@ -46,10 +45,10 @@ impl MetricsPage {
         Self { render, last: Arc::default() }
     }
 
-    /// The page as of now. A scraper that comes while a page is rendered gets that page.
+    /// The current page. A scraper that arrives during a rendering gets that page.
     pub async fn text(&self) -> Bytes {
         let asked = Instant::now();
-        // The rendering thread owns the lock: a scraper that gives up does not let a second rendering begin.
+        // The rendering thread owns the lock: a scraper that disconnects does not start a second rendering.
         let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(page) = last.as_ref().filter(|page| page.ended >= asked) {
             return page.text.clone();
@@ -61,13 +60,13 @@ impl MetricsPage {
             text
         });
         rendering.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the metrics could not be rendered");
-            Bytes::from_static(b"# the metrics could not be rendered\n")
+            tracing::error!(%error, "rendering the metrics failed");
+            Bytes::from_static(b"# rendering the metrics failed\n")
         })
     }
 }
 
-/// Cuts a page that is too large after a line, and says so.
+/// Truncates a page that is too large at a line end, and logs it.
 fn cut_page(mut text: String, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text;
@@ -77,7 +76,7 @@ fn cut_page(mut text: String, max_bytes: usize) -> String {
     let end = text.as_bytes()[..room].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     text.truncate(end);
     text.push_str(CUT);
-    tracing::error!(bytes, max_bytes, "the page of metrics is too large and was cut");
+    tracing::error!(bytes, max_bytes, "the metrics page is too large and was truncated");
     text
 }
 
@@ -113,7 +112,7 @@ mod tests {
             let page = page.clone();
             scrapers.spawn(async move { page.text().await });
         }
-        // This runtime has one thread: it goes on although the rendering waits.
+        // This runtime has one thread: it makes progress while the rendering waits.
         while renderings.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }

@@ -1,8 +1,8 @@
-//! One ear for all who wait: hears every announcement and wakes those whom it concerns.
+//! Registry of waiters: receives every announcement and wakes the waiters of that execution.
 //!
-//! A thousand callers that each listened to everything would wake a thousand times per commit. Here
-//! one task listens, and a waiter is woken for its own execution only. Announcements are best effort:
-//! waiters also read the store again every so often, and nothing here is needed for them to finish.
+//! A thousand callers that each received every announcement would cause a thousand wake-ups per commit.
+//! Here one task receives them, and a waiter is woken for its own execution only. Announcements are best
+//! effort: waiters also poll the store at an interval, so that they finish without any announcement.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,27 +17,27 @@ use tokio_util::task::TaskTracker;
 
 use crate::devices::ears::Ears;
 
-/// How long to wait before asking a stream that is down for announcements again.
+/// Pause before subscribing again to announcements of an unavailable stream.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Who wants to know about which execution.
+/// Waiters by execution.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct News {
     lines: Arc<Mutex<HashMap<ExecutionKey, Line>>>,
-    /// Rung when tasks for external workers are announced, or may have been.
+    /// Notified when tasks for external workers are announced, or an announcement may have been lost.
     pub(crate) work: Arc<Notify>,
     /// Devices that wait for work.
     pub(crate) devices: Ears,
 }
 
-/// All ears for one execution.
+/// All waiters of one execution.
 #[derive(Debug)]
 struct Line {
     sender: watch::Sender<u64>,
     ears: usize,
 }
 
-/// Interest in one execution, for as long as it lives.
+/// Subscription to one execution; ends on drop.
 #[derive(Debug)]
 pub(crate) struct Ear {
     news: News,
@@ -57,7 +57,7 @@ impl News {
         news
     }
 
-    /// From now on every announcement about `execution` is heard.
+    /// Subscribes to all further announcements about `execution`.
     pub(crate) fn about(&self, execution: ExecutionKey) -> Ear {
         let mut lines = self.lines();
         let line =
@@ -87,15 +87,16 @@ impl News {
     }
 }
 
-/// How often something idle is read again although nothing was announced: less and less often, so that a thousand
-/// idle tails cost the store next to nothing. Announcements come at once; this is for those that are lost.
+/// Polling backoff: how often an idle waiter reads the store although nothing was announced. The pause
+/// grows, so that a thousand idle tails cost the store next to nothing. Announcements wake at once; polling
+/// covers lost ones.
 #[derive(Debug)]
 pub(crate) struct RereadPause {
     shortest: Duration,
     next: Duration,
 }
 
-/// The longest pause, in terms of the shortest.
+/// Upper bound of the pause, as a multiple of the shortest.
 const LONGEST_PAUSE: u32 = 60;
 
 impl RereadPause {
@@ -103,7 +104,7 @@ impl RereadPause {
         Self { shortest, next: shortest }
     }
 
-    /// The next pause; `chance` spreads those who began together.
+    /// The next pause; `chance` adds jitter, which spreads waiters that began together.
     pub(crate) fn next(&mut self, chance: u64) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.shortest * LONGEST_PAUSE);
@@ -111,14 +112,14 @@ impl RereadPause {
         pause - pause / 2 * spread / 1_024
     }
 
-    /// Something happened: from here on it is read again soon.
+    /// Resets the backoff after an event.
     pub(crate) fn reset(&mut self) {
         self.next = self.shortest;
     }
 }
 
 impl Ear {
-    /// Until something is announced, at most for `longest`.
+    /// Waits until something is announced, at most for `longest`.
     pub(crate) async fn listen(&mut self, longest: Duration) {
         let _ = tokio::time::timeout(longest, self.heard.changed()).await;
     }

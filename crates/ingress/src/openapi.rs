@@ -1,8 +1,8 @@
-//! The OpenAPI document: made from the routes themselves and a file of schemas.
+//! The OpenAPI document: generated from the routes and a file of schemas.
 //!
-//! Paths, methods, roles, parameters and answers come from the same values that the router is made of;
-//! the shapes of bodies are written by hand in `openapi/schemas.json` and checked against real answers
-//! by the tests (see `docs/decisions/openapi.md`).
+//! Paths, methods, roles, parameters and answers come from the values that define the router; the body
+//! schemas are written by hand in `openapi/schemas.json` and checked against real answers by the tests (see
+//! `docs/decisions/openapi.md`).
 
 use millstream_core::status::Role;
 use serde_json::{Map, Value, json};
@@ -72,7 +72,7 @@ fn parameters(doc: &Operation) -> Vec<Value> {
         json!({ "name": name, "in": "path", "required": true, "schema": reference(path_schema(name)) })
     });
     let in_query = doc.query.iter().map(|(name, schema)| {
-        // A form sends the fields that were left empty: they count as not sent.
+        // HTML forms send empty fields as well: they count as absent.
         json!({ "name": name, "in": "query", "required": false, "allowEmptyValue": true, "schema": reference(schema) })
     });
     let in_headers = doc.headers.iter().map(|name| {
@@ -81,7 +81,7 @@ fn parameters(doc: &Operation) -> Vec<Value> {
     in_path.chain(in_query).chain(in_headers).collect()
 }
 
-/// A name in a path means the same in every path.
+/// A path parameter has the same schema in every path.
 fn path_schema(name: &str) -> &'static str {
     match name {
         "name" => "Name",
@@ -104,7 +104,7 @@ fn path_schema(name: &str) -> &'static str {
     }
 }
 
-/// A header means the same on every call, but for the place where a stream goes on.
+/// A header has the same schema on every call, except the resume position of a stream.
 fn header_schema(doc: &Operation, name: &str) -> &'static str {
     match name {
         "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
@@ -113,7 +113,7 @@ fn header_schema(doc: &Operation, name: &str) -> &'static str {
         "Prefer" => "Prefer",
         "Millstream-Validate" => "Validate",
         "Last-Event-ID" => "SeqOrZero",
-        // What is not a trace context or a plain id is not an error: it is replaced.
+        // An invalid trace context or request id is not an error: the server replaces it.
         _ => "Text",
     }
 }
@@ -130,7 +130,7 @@ fn responses(doc: &Operation) -> Value {
         }
         responses.insert(status.to_string(), answer);
     }
-    // Refused by the gate, before anybody looked at it; or broken on this side.
+    // Refusals of the gate before the handler runs, and internal errors.
     let mut problems = vec![403, 414, 431, 500];
     if doc.needs.is_some() {
         problems.extend([400, 401, 422, 429, 503]);
@@ -155,7 +155,8 @@ fn problem(status: u16) -> Value {
         headers["Retry-After"] = wait;
     }
     if status == 401 {
-        let challenge = json!({ "description": "How to identify oneself", "required": true, "schema": reference("Text") });
+        let challenge =
+            json!({ "description": "How to authenticate", "required": true, "schema": reference("Text") });
         headers["WWW-Authenticate"] = challenge;
     }
     json!({
@@ -173,12 +174,12 @@ fn good_headers(located: Located) -> Value {
         Located::OfOne => false,
     };
     headers["Location"] =
-        json!({ "description": "Where to look at it", "required": required, "schema": reference("Text") });
+        json!({ "description": "URL of the resource", "required": required, "schema": reference("Text") });
     headers
 }
 
 fn request_id() -> Value {
-    json!({ "description": "Names the request, in our log too", "required": true, "schema": reference("Text") })
+    json!({ "description": "Id of the request, also in the server log", "required": true, "schema": reference("Text") })
 }
 
 fn links(links: &[Link]) -> Value {

@@ -1,7 +1,6 @@
-//! Everything about the door that can be set, with what it is for.
+//! Options of the ingress, each with its purpose.
 //!
-//! Plain data: the app fills it in from files, environment and flags; nothing in this crate reads
-//! any of those.
+//! Plain data: the app fills it from files, environment and flags; this crate reads none of those.
 
 use std::time::Duration;
 
@@ -13,50 +12,49 @@ use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 use millstream_rpc::evaluation_pool::EvaluationPlace;
 
-/// How the door behaves. `Default` is what a production ingress uses.
+/// Behaviour of the ingress. `Default` is the production setting.
 #[derive(Debug, Clone)]
 pub struct IngressOptions {
-    /// Who may call.
+    /// Authentication mode.
     pub auth: AuthMode,
-    /// What a request may cost.
+    /// Limits of a request.
     pub limits: Limits,
     /// `Host` names (and origins) that are served besides loopback names and the listen address while
     /// no key is needed. Without a port: any port.
     pub allowed_hosts: Vec<String>,
-    /// How long callers of a `mode: sync` definition wait when they do not say.
+    /// Default wait of callers of a `mode: sync` definition.
     pub sync_wait: Duration,
-    /// The longest `Prefer: wait` that is granted; longer ones are cut to this.
+    /// Upper bound of a granted `Prefer: wait`; longer ones are shortened to it.
     pub max_wait: Duration,
-    /// How often waits and tails read the store again in case an announcement was lost.
+    /// Interval at which waits and tails poll the store in case an announcement was lost.
     pub reread: Duration,
-    /// How often a silent tail sends a comment, so that proxies keep the connection.
+    /// Interval of comments on a silent tail, which keep proxies from closing the connection.
     pub keep_alive: Duration,
-    /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is
-    /// 503; the commit itself is not cut off.
+    /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is 503;
+    /// the commit itself continues.
     pub commit_timeout: Duration,
-    /// How many commits may be in flight at once, under load: see [`millstream_core::pace`]. Beside bulk there is one
-    /// more for small requests of other tenants.
+    /// Concurrent commits under load: see [`millstream_core::pace`]. Beside a bulk commit there is one more
+    /// for small requests of other tenants.
     pub appenders: usize,
-    /// How long a looked-up key, or its absence, is believed. At most 5 s: a revoked key works that
-    /// long.
+    /// Cache time of a key, or of its absence. At most 5 s: a revoked key remains valid for that long.
     pub key_ttl: Duration,
-    /// Runs of devices: how choices are weighed, and how long devices may take.
+    /// Runs of devices: weights of the device selection, and default timeouts.
     pub devices: Policy,
-    /// Where executors may register. Workers check it again for every connection.
+    /// Networks in which executors may register. Workers check again before every connection.
     pub executor_networks: NetworkPolicy,
-    /// How much of the commits each tenant gets while others wait too.
+    /// Weights of the tenants' shares of commits while several tenants wait (fair queueing).
     pub weights: TenantWeights,
-    /// What the settings say about quotas of tenants; rows of the store win over it.
+    /// Quotas from the settings; rows of the store take precedence.
     pub quotas: QuotaSettings,
-    /// Where expressions that take long are evaluated and definitions are compiled.
+    /// Where slow expressions are evaluated and definitions are compiled.
     pub evaluation_place: EvaluationPlace,
-    /// Workers not heard of for this long are not listed.
+    /// Workers without a heartbeat for this long are not listed.
     pub worker_ttl: Duration,
-    /// After the signal: how long `/readyz` is red before the door stops accepting connections.
+    /// After the stop signal: how long `/readyz` is red before the ingress stops accepting connections.
     pub drain_delay: Duration,
-    /// After that: how long requests in flight may take before they are cut off.
+    /// After the delay: how long requests in flight may take before they are cut off.
     pub drain_deadline: Duration,
-    /// Die at this place. Only in test builds.
+    /// Crash point (fault injection). Only in test builds.
     pub crash: Option<CrashPoint>,
 }
 
@@ -86,20 +84,20 @@ impl Default for IngressOptions {
     }
 }
 
-/// Who may call.
+/// Authentication mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthMode {
     /// Every call needs a key.
     Keys,
-    /// As long as no key exists every call is tenant `default`, admin; from the first key on, keys are
-    /// required. Refuses to run on an address that is not loopback.
+    /// While no key exists, every call is an admin of tenant `default`; from the first key on, keys are
+    /// required. Refuses to listen on an address that is not loopback.
     OpenOnLoopback,
-    /// The same on any address: as long as no key exists every call is tenant `default`, admin, wherever it comes
-    /// from. The names in `Host` and `Origin` are checked as on loopback.
+    /// The same on any address: while no key exists, every call is an admin of tenant `default`, wherever
+    /// it comes from. `Host` and `Origin` are checked as on loopback.
     InsecureNoAuth,
 }
 
-/// What a request may cost. Beyond it the answer is 413, 414, 422, 429 or 431, before memory grows.
+/// Limits of a request. Beyond them the answer is 413, 414, 422, 429 or 431, before memory grows.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// One event's payload, and one execution's input.
@@ -118,9 +116,9 @@ pub struct Limits {
     pub uri_bytes: usize,
     /// All header names and values together.
     pub header_bytes: usize,
-    /// Requests being worked on; waits and tails have counts of their own.
+    /// Requests in flight; waits and tails have counts of their own.
     pub in_flight: usize,
-    /// Callers that wait for an outcome. Beyond it a wait is not granted: the answer is 202 at once.
+    /// Callers that wait for an outcome. Beyond it no wait is granted: the answer is 202 at once.
     pub waits: usize,
     /// Open tails.
     pub tails: usize,
@@ -128,13 +126,14 @@ pub struct Limits {
     pub connections: usize,
     /// Open connections of one client address (of IPv6: of one /64); 0 for no limit.
     pub connections_per_address: usize,
-    /// Connections beyond the limit that are served probes alone while no other gives way.
+    /// Reserve connections: beyond the limit, they serve probes alone while no other connection can be
+    /// evicted.
     pub connections_reserved: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_per_connection: u32,
-    /// Answers of `/healthz` and `/readyz` that are being prepared. They need no key, as the next four.
+    /// Answers of `/healthz` and `/readyz` in preparation. Anonymous calls, as the next four.
     pub probes: usize,
-    /// Answers of `/openapi.json` that are not sent yet.
+    /// Unsent answers of `/openapi.json`.
     pub documents: usize,
     /// gRPC health checks at once.
     pub health_checks: usize,
@@ -142,21 +141,22 @@ pub struct Limits {
     pub health_watches: usize,
     /// Open reflection streams.
     pub reflections: usize,
-    /// Bodies held in memory, over all requests.
+    /// Bodies in memory, over all requests.
     pub body_bytes_in_flight: usize,
-    /// Requests that wait for a commit or are in one. One tenant has three quarters of it at most, also of the next.
+    /// Requests that wait for a commit or are in one. One tenant gets three quarters of it at most, also of
+    /// the next limit.
     pub queue_items: usize,
     /// Their bytes of payload.
     pub queue_bytes: usize,
-    /// Executions whose bell could not be rung yet; beyond it they are left to the overdue sweep.
+    /// Executions whose doorbell could not be rung yet; beyond it they are left to the overdue sweep.
     pub unrung: usize,
-    /// Time for a client to send its request head (also how long an idle HTTP/1.1 connection is kept).
+    /// Time for a client to send its request head (also the idle time of an HTTP/1.1 connection).
     pub head_timeout: Duration,
-    /// How long a connection without a request in progress is kept. Pings do not prolong it.
+    /// Lifetime of a connection without a request in progress. Pings do not extend it.
     pub idle_timeout: Duration,
     /// Time for a client to send its body.
     pub body_timeout: Duration,
-    /// Time for a client to take the next piece of an answer; one that takes nothing is cut off.
+    /// Time for a client to take the next piece of an answer; a client that takes nothing is cut off.
     pub stall_timeout: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Which HTTP a connection speaks, told by its first bytes: HTTP/2 begins with a preface of its own, whoever
-//! begins otherwise speaks HTTP/1.1. The bytes are given back to whoever serves the connection.
+//! HTTP version detection by the first bytes of a connection: HTTP/2 begins with a preface, everything else
+//! is HTTP/1.1. The bytes are put back for the HTTP server.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ pub(crate) enum Version {
     Http2,
 }
 
-/// Reads as far as needed to tell. Whoever calls bounds the time that it may take.
+/// Reads as many bytes as the detection needs. The caller sets the timeout.
 pub(crate) async fn told<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Version, Rewound<S>)> {
     let mut seen = Vec::with_capacity(PREFACE.len());
     let mut buffer = [0; PREFACE.len()];
@@ -32,11 +32,11 @@ pub(crate) async fn told<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Ver
     Ok((Version::Http2, Rewound { seen, told: 0, stream }))
 }
 
-/// A stream with what was read of it put back in front.
+/// A stream with its consumed prefix put back.
 #[derive(Debug)]
 pub(crate) struct Rewound<S> {
     seen: Vec<u8>,
-    /// How much of it was read again.
+    /// Bytes of `seen` that were read again.
     told: usize,
     stream: S,
 }

@@ -1,7 +1,7 @@
 //! The `Prefer` header (RFC 7240): `wait=5`, `until=applied`, `respond-async`.
 //!
-//! Preferences of others are ignored, as the RFC asks; a value of ours that cannot be read is an
-//! error, because a caller who misspells it would otherwise believe it was heeded.
+//! Unknown preferences are ignored, as the RFC requires; an invalid value of a known preference is an
+//! error, because the caller would otherwise assume that it was honoured.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use millstream_core::status::EventStatus;
 
 use crate::http::problem::Problem;
 
-/// What the caller prefers.
+/// The caller's preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Prefer {
     pub(crate) wait: Wait,
@@ -20,21 +20,21 @@ pub(crate) struct Prefer {
 /// Whether to wait for an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Wait {
-    /// Nothing was said: the definition's mode decides.
+    /// No preference: the definition's mode decides.
     #[default]
     Unsaid,
-    /// `respond-async`: answer at once, whatever the definition says.
+    /// `respond-async`: answer at once, in any mode of the definition.
     Never,
     For(Duration),
 }
 
-/// What to wait for.
+/// The state that ends the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Until {
-    /// Nothing more will happen to the event.
+    /// The event has its final status.
     #[default]
     Final,
-    /// Its transition is committed.
+    /// The transition of the event is committed.
     Applied,
 }
 
@@ -84,7 +84,7 @@ impl Prefer {
         Ok(())
     }
 
-    /// How long to wait, given what the definition does by default.
+    /// The granted wait, given the default of the definition.
     pub(crate) fn patience(self, by_default: Option<Duration>, max: Duration) -> Option<Duration> {
         match self.wait {
             Wait::Unsaid => by_default.map(|wait| wait.min(max)),
@@ -93,7 +93,7 @@ impl Prefer {
         }
     }
 
-    /// The value of `Preference-Applied`, when a wait of `granted` was asked for.
+    /// The value of `Preference-Applied`, when the caller requested a wait and `granted` was applied.
     pub(crate) fn applied(self, granted: Duration) -> Option<String> {
         match (self.wait, self.until) {
             (Wait::Unsaid | Wait::Never, Until::Final | Until::Applied) => None,

@@ -1,18 +1,19 @@
-//! Metrics of the process itself: they say nothing about tenants, so every key that may see the status may read them.
+//! Metrics of the process itself: they contain no tenant data, so every key with access to the status may
+//! read them.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// When the process first asked for this; [`crate::metrics::describe`] does so at the start.
+/// Start time of the process; [`crate::metrics::describe`] initializes it.
 static STARTED: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
 
-/// Fixes the start of the process.
+/// Records the start time.
 pub fn start() {
     LazyLock::force(&STARTED);
 }
 
-/// The answer to a scrape with the key of a tenant.
+/// The `/metrics` page for a tenant's key.
 pub fn for_tenant() -> String {
     let note = "# Series that count all tenants need a key with the role operator.\n";
     format!("{note}{}", render())
@@ -38,7 +39,7 @@ pub fn render() -> String {
     text
 }
 
-/// `None` where the operating system does not say it under `/proc`.
+/// `None` where the operating system has no `/proc/self/status`.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

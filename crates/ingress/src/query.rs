@@ -1,4 +1,4 @@
-//! The query of a request, read by name; what is left over is an error that names it.
+//! The query of a request, read by name; unknown parameters are errors with their names.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -8,7 +8,7 @@ use crate::cursor::{self, List};
 use crate::fields::clip;
 use crate::http::problem::Problem;
 
-/// The pairs of a query that nobody has taken yet.
+/// The query parameters; `left` are those not read yet.
 #[derive(Debug)]
 pub(crate) struct Params {
     left: Vec<(String, String)>,
@@ -48,7 +48,7 @@ impl Params {
         }
     }
 
-    /// One word of a closed set.
+    /// One value of a closed set.
     pub(crate) fn word<T: Copy + std::fmt::Display>(&mut self, name: &'static str, all: &[T]) -> Option<T> {
         self.parsed(name, |text| {
             let found = all.iter().copied().find(|word| word.to_string() == text);
@@ -70,7 +70,7 @@ impl Params {
         .unwrap_or(default)
     }
 
-    /// The position inside `cursor`.
+    /// The position in `cursor`.
     pub(crate) fn cursor<T>(&mut self, list: List, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         self.parsed("cursor", |text| {
             cursor::decode(list, text)
@@ -86,7 +86,7 @@ impl Params {
     pub(crate) fn finish(mut self) -> Result<(), Problem> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_str()) {
-                "is given twice".to_owned()
+                "is a duplicate parameter".to_owned()
             } else if self.known.is_empty() {
                 "unknown parameter; this path takes none".to_owned()
             } else {

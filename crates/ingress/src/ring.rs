@@ -1,8 +1,9 @@
-//! Ringing: after the commit, in batches, by one task, as often as it takes.
+//! Rings doorbells: after the commit, in batches, by one task, with retries.
 //!
-//! A bell that cannot be rung fails no request: the event is durable. The bell is kept, coalesced with
-//! others of its execution, and rung when the stream is back. The set of kept bells is bounded; what
-//! does not fit, and what a crash of this process takes along, is found by the workers' overdue sweep.
+//! A failing doorbell fails no request: the event is durable. The doorbell is kept, coalesced with others
+//! of its execution, and rung when the stream is available again. The set of kept doorbells is bounded; the
+//! workers' overdue sweep finds the executions of dropped ones, and of those lost in a crash of this
+//! process.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +14,14 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Bells per round trip.
+/// Doorbells per round trip.
 const BATCH: usize = 512;
-/// A publish that takes longer has failed.
+/// Timeout of a publish.
 const PATIENCE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The handle that others ring with.
+/// Handle to the ringer task.
 #[derive(Debug, Clone)]
 pub(crate) struct Ring(Arc<Shared>);
 
@@ -32,7 +33,7 @@ struct Shared {
 }
 
 impl Ring {
-    /// Starts the bell ringer. When `closing` is cancelled it makes a last attempt and ends.
+    /// Starts the ringer. When `closing` is cancelled it makes a last attempt and ends.
     pub(crate) fn start(
         bells: Arc<dyn Doorbells>,
         capacity: usize,
@@ -44,7 +45,7 @@ impl Ring {
         Self(shared)
     }
 
-    /// Leaves bells to be rung; returns at once.
+    /// Queues doorbells; returns at once.
     pub(crate) fn ring(&self, bells: impl IntoIterator<Item = Bell>) {
         let mut unrung = self.0.unrung();
         let before = unrung.len();
@@ -76,7 +77,7 @@ impl Shared {
 async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     loop {
-        // Looked at before the bells are taken: what was rung before the closing is still rung.
+        // Checked before the doorbells are taken: those queued before the closing are still rung.
         let last = closing.is_cancelled();
         let failed = ring_all(&shared, &*bells).await;
         if last {
@@ -100,7 +101,7 @@ async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: Cancell
     }
 }
 
-/// Rings everything that waits; keeps what could not be rung and says whether there was any.
+/// Rings all queued doorbells; keeps those that failed, and returns whether there were any.
 async fn ring_all(shared: &Shared, bells: &dyn Doorbells) -> bool {
     let taken: Vec<Bell> = std::mem::take(&mut *shared.unrung()).into_iter().collect();
     let mut rung = 0;
@@ -112,10 +113,10 @@ async fn ring_all(shared: &Shared, bells: &dyn Doorbells) -> bool {
                 continue;
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => "the publish timed out".to_owned(),
         };
         metrics::counter!("millstream_ring_failures_total").increment(1);
-        tracing::warn!(%error, unrung = taken.len() - rung, "bells could not be rung, trying again");
+        tracing::warn!(%error, unrung = taken.len() - rung, "ringing doorbells failed; retrying");
         break;
     }
     let mut unrung = shared.unrung();

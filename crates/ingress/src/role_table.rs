@@ -1,4 +1,5 @@
-//! Which role may make which call: made from the routes and from the table of gRPC methods, which the layers check.
+//! Table of calls and roles: generated from the routes and from the gRPC method table that the layers
+//! check.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use millstream_core::status::Role;
 use crate::grpc::{Access, METHODS};
 use crate::http::all_routes;
 
-/// One call, and what the key of its caller must permit; `None` for a call that needs no key.
+/// One call, and the permission that its key needs; `None` for an anonymous call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallAccess {
     /// `POST /v1/events`, or the path of a gRPC method.

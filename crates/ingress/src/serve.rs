@@ -1,12 +1,12 @@
-//! Sockets: accept connections, serve them, and leave in good order.
+//! Sockets: accept connections, serve them, and drain.
 //!
-//! Each port, with TLS or without it, speaks HTTP/1.1 and HTTP/2; a connection's first bytes say which. Served by hyper
-//! itself and not by `axum::serve`, because only there can a slow client be timed out while it sends its head
-//! and a drain have a deadline. Every connection is accepted; which one gives way for it is up to `connections`.
+//! Each port, with TLS or without it, speaks HTTP/1.1 and HTTP/2; the first bytes of a connection decide.
+//! Served by hyper directly and not by `axum::serve`, because only hyper allows a timeout for slow request
+//! heads and a deadline for the drain. Every connection is accepted; `connections` decides about evictions.
 //!
-//! Drain: readiness turns red and waits and tails end; after `drain_delay` no connection is accepted
-//! any more; requests in flight finish, at most until `drain_deadline`; then the queue is committed,
-//! the last bells are rung, and `run` returns.
+//! Drain: readiness turns red, waits and tails end; after `drain_delay` no new connection is accepted;
+//! requests in flight finish, at most until `drain_deadline`; then the queue is committed, the last
+//! doorbells are rung, and `run` returns.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::stall::Unstalled;
 use crate::tls::CurrentTls;
 use crate::transport::{IngressListeners, TlsListener, Transport};
 
-/// Why the door does not open.
+/// Why the ingress does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum IngressError {
     #[error("the listening socket is unusable: {0}")]
@@ -72,7 +72,10 @@ pub async fn run(
     goodbye.leaving.cancel();
     connections.close();
     if tokio::time::timeout(deadline, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "requests in flight are cut off at the deadline");
+        tracing::warn!(
+            open = connections.len(),
+            "the drain deadline has passed; cutting off requests in flight"
+        );
         goodbye.cut.cancel();
         connections.wait().await;
     }
@@ -80,8 +83,8 @@ pub async fn run(
     Ok(())
 }
 
-/// Serves a router of another role with the same bounds on connections, until `shutdown` is cancelled. Requests in
-/// flight have two seconds to finish.
+/// Serves a router of another role with the same connection limits, until `shutdown` is cancelled. Requests
+/// in flight get two seconds to finish.
 pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, shutdown: CancellationToken) {
     let connections = TaskTracker::new();
     let goodbye = Goodbye { leaving: shutdown, cut: CancellationToken::new() };
@@ -94,10 +97,10 @@ pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, s
     }
 }
 
-/// How long requests of another role may take to finish.
+/// Drain deadline of another role's requests.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// Nobody comes in without a key from beyond this machine unless that was said out loud.
+/// Refuses to listen beyond loopback without keys, unless `--insecure-no-auth` is set.
 async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> Result<(), IngressError> {
     if address.ip().is_loopback() {
         return Ok(());
@@ -107,14 +110,15 @@ async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> 
         AuthMode::OpenOnLoopback => Err(IngressError::OpenBeyondLoopback(address)),
         AuthMode::Keys => match deps.stores.keys.keys_exist().await {
             Ok(false) => Err(IngressError::NoKeys(address)),
-            // With a store that is down every call fails closed; the door may come up before it.
+            // While the store is unavailable every call fails closed, so the ingress may start before the
+            // store.
             Ok(true)
             | Err(StoreError::Unavailable(_) | StoreError::Contention(_) | StoreError::Corrupt(_)) => Ok(()),
         },
     }
 }
 
-/// On every start, so that a flag that was set for a trial is not forgotten.
+/// Warns on every start, so that a flag set for a trial is not forgotten.
 async fn warn_of_no_auth(deps: &Deps, auth: AuthMode, address: SocketAddr) {
     match auth {
         AuthMode::Keys | AuthMode::OpenOnLoopback => return,
@@ -138,7 +142,7 @@ async fn accept(listener: TcpListener, tls: Option<CurrentTls>, server: Connecti
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Answers are small and complete: waiting for more to send only costs time.
+                // Answers are small and complete: Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
                 let place = server.registry.admit(peer.ip());
                 let stream = Unstalled::new(stream, server.limits.stall_timeout);
@@ -147,9 +151,9 @@ async fn accept(listener: TcpListener, tls: Option<CurrentTls>, server: Connecti
                 server.tasks.spawn(server.clone().serve(opening, place));
             }
             Err(error) => {
-                // Out of descriptors, or the client has gone: neither ends the loop. The first needs a moment
-                // to pass, and connections to close.
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Neither a lack of descriptors nor a client that has gone ends the loop. The former needs
+                // a pause and fewer connections.
+                tracing::warn!(%error, "accepting a connection failed");
                 server.registry.shed();
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }

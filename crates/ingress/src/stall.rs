@@ -1,9 +1,9 @@
-//! A socket whose other side has to take what it is sent.
+//! Write timeout of a socket: the peer has to read what it is sent.
 //!
-//! A client may ask and never read: its buffer fills, then ours, and the connection would be held for as
-//! long as the client likes. Here a write that makes no progress for the given time ends the connection. A
-//! slow reader is no stalled one: every piece it takes begins the time anew. Reading is not timed here; the
-//! head has a timeout in hyper and the body in `body`.
+//! A client may send requests and never read: its buffer fills, then ours, and the connection would be held
+//! as long as the client likes. A write without progress for the given time ends the connection. A slow
+//! reader is not affected: every piece that it takes restarts the timer. Reads are not timed here; hyper
+//! times the head, and `body` the body.
 
 use std::io;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream that errs when nothing can be written to it for too long.
+/// A stream that fails when a write stalls for too long.
 #[derive(Debug)]
 pub(crate) struct Unstalled<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits.
+    /// Timer of a pending write.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -27,7 +27,7 @@ impl<S> Unstalled<S> {
         Self { stream, patience, waiting: None }
     }
 
-    /// What a write has come to, unless it has waited for too long.
+    /// The result of a write, or a timeout if it has been pending for too long.
     fn timed<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;

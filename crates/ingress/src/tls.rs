@@ -1,13 +1,14 @@
-//! TLS of the ingress: a certificate chain, its private key and perhaps a CA for client certificates, read from files
-//! and read again when the files change.
+//! TLS of the ingress: a certificate chain, its private key and optionally a CA for client certificates,
+//! read from files and reloaded when the files change.
 //!
-//! One `rustls` configuration is served at a time and replaced as a whole: a connection that is open keeps the
-//! certificate of its handshake, the next handshake sees the new one, and sessions of the old configuration are not
-//! resumed (so that a client CA which was taken away takes effect). New contents are adopted when two reads in a row
-//! agree, because a file that is being written may be a valid certificate without its intermediates.
+//! One `rustls` configuration is active at a time and replaced as a whole: an open connection keeps the
+//! certificate of its handshake, the next handshake uses the new one, and sessions of the old configuration
+//! are not resumed (so that the removal of a client CA takes effect). New contents are adopted when two
+//! consecutive reads agree, because a half-written file may be a valid certificate without its
+//! intermediates.
 //!
-//! Failure: contents that are unreadable or do not fit together are logged once, and the configuration before them
-//! stays. At the start they are an error.
+//! Failure: contents that are unreadable or inconsistent are logged once, and the previous configuration
+//! stays active. At the start they are an error.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,12 +22,12 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// How often the files are read.
+/// Interval at which the files are read.
 const READ_EVERY: Duration = Duration::from_millis(500);
 /// HTTP/2 first: gRPC needs it, and a client that speaks both gains from it.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Where the PEM files are.
+/// Paths of the PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate of this server, followed by its intermediates.
@@ -36,7 +37,7 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// Why no TLS configuration can be made of the files.
+/// Why the files are no valid TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFilesError {
     #[error("{path} cannot be read: {source}")]
@@ -47,7 +48,7 @@ pub enum TlsFilesError {
     Unusable { path: PathBuf, reason: String },
 }
 
-/// A TLS configuration that follows its files.
+/// A TLS configuration that is reloaded from its files.
 #[derive(Debug)]
 pub struct ServerTls {
     files: TlsFiles,
@@ -56,7 +57,7 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files; fails when they make no TLS server.
+    /// Reads the files; fails when they are no valid TLS server configuration.
     pub fn load(files: TlsFiles) -> Result<Self, TlsFilesError> {
         let contents = PemContents::read(&files)?;
         let config = server_config(&files, &contents)?;
@@ -68,7 +69,7 @@ impl ServerTls {
         self.current.clone()
     }
 
-    /// Adopts changes of the files until `end`.
+    /// Reloads the files when they change, until `end`.
     pub(crate) async fn follow_files(mut self, end: CancellationToken) {
         loop {
             tokio::select! {
@@ -88,7 +89,7 @@ impl ServerTls {
             Ok(contents) => contents,
             Err(error) => {
                 if self.watch.is_first_failure() {
-                    tracing::error!(%error, "a TLS file cannot be read; the certificate before it is still served");
+                    tracing::error!(%error, "a TLS file cannot be read; the previous certificate stays active");
                 }
                 return;
             }
@@ -99,10 +100,10 @@ impl ServerTls {
         match server_config(&self.files, &contents) {
             Ok(config) => {
                 self.current.replace(config);
-                tracing::info!(certificate = %self.files.certificate.display(), "new TLS files are served");
+                tracing::info!(certificate = %self.files.certificate.display(), "new TLS files are active");
             }
             Err(error) => {
-                tracing::error!(%error, "new TLS files are unusable; the certificate before them is still served");
+                tracing::error!(%error, "the new TLS files are unusable; the previous certificate stays active");
             }
         }
     }
@@ -122,7 +123,7 @@ impl CurrentTls {
     }
 }
 
-/// What the files hold.
+/// Contents of the files.
 #[derive(Clone, PartialEq, Eq)]
 struct PemContents {
     certificate: Vec<u8>,
@@ -130,7 +131,7 @@ struct PemContents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// Without the private key.
+/// Omits the private key.
 impl std::fmt::Debug for PemContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PemContents").finish_non_exhaustive()
@@ -151,11 +152,11 @@ fn read_file(path: &Path) -> Result<Vec<u8>, TlsFilesError> {
     std::fs::read(path).map_err(|source| TlsFilesError::Unreadable { path: path.to_owned(), source })
 }
 
-/// Which contents were tried last, and what was read since.
+/// The contents that were applied or rejected last, and the reads since.
 #[derive(Debug)]
 struct ContentsWatch {
     tried: PemContents,
-    /// Differs from what was tried, and was read once.
+    /// Differs from `tried`, and was read once.
     settling: Option<PemContents>,
     /// The last read failed.
     is_failing: bool,

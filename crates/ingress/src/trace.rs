@@ -1,7 +1,7 @@
-//! What every request carries from end to end: a request id, a trace context, a span and a count.
+//! Request tracing: a request id, a trace context, a span and metrics for every request.
 //!
-//! The outermost layer. It also writes the documents of errors and turns a panic of a handler into a
-//! 500 that names the request, so that nothing leaves without the same shape.
+//! The outermost layer. It also writes the error documents and turns a panic of a handler into a 500 with
+//! the request id, so that every response has the same shape.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// Carried by the request as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    /// W3C trace context: the caller's, or one begun here.
+    /// W3C trace context: the caller's, or a new one.
     pub(crate) traceparent: Arc<str>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
     }
 }
 
-/// The caller's trace context, if it is valid (version 00); else one begun here.
+/// The caller's trace context, if it is valid (version 00); else a new one.
 pub(crate) fn traceparent(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     match given.filter(|text| is_traceparent(text)) {

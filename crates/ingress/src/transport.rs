@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 use crate::stall::Unstalled;
 use crate::tls::{CurrentTls, ServerTls};
 
-/// Where an ingress listens; at least one of the two.
+/// The listening sockets of an ingress; at least one of the two.
 #[derive(Debug)]
 pub struct IngressListeners {
     pub plain: Option<TcpListener>,
@@ -41,7 +41,7 @@ impl IngressListeners {
         self.plain.iter().chain(tls).map(TcpListener::local_addr).collect()
     }
 
-    /// The first address as clients write it.
+    /// The URL of the first address.
     pub fn url(&self) -> io::Result<String> {
         let scheme = if self.plain.is_some() { "http" } else { "https" };
         let first = self.addresses()?.into_iter().next();

@@ -1,9 +1,9 @@
-//! Waiting for the outcome of an event: listen, and read again in case nobody said anything.
+//! Waits for the outcome of an event: subscribes to announcements, and polls the store in case one is lost.
 //!
-//! A waiter listens first and reads then, so that a commit in between is not missed; who listens since
-//! before the event was accepted need not read before there are news. All who are woken by one commit
-//! read in one query. A waiter holds no slot among the requests in flight, and a drain ends it at once:
-//! the caller gets what is known by then.
+//! A waiter subscribes first and reads afterwards, so that no commit in between is missed; a waiter that
+//! subscribed before the event was accepted skips the first read. All waiters that one commit wakes share
+//! one query. A waiter holds no request slot, and a drain ends the wait at once: the caller gets the latest
+//! known state.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::gate::Slot;
 use crate::news::Ear;
 use crate::prefer::Until;
 
-/// What a caller waits for, and how long.
+/// The state to wait for, and the timeout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) longest: Duration,
@@ -27,16 +27,16 @@ pub(crate) struct Patience {
 /// How a wait ended.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// What the caller wanted is the case.
+    /// The event reached the awaited state.
     Met(Box<EventView>),
-    /// Time was up (or too many wait, or the process drains); the event as it was last seen.
+    /// Timeout (or too many waiters, or the drain); the event as it was last read.
     TimeUp(Option<Box<EventView>>),
 }
 
-/// What is known of the event when the wait begins.
+/// Known state of the event when the wait begins.
 #[derive(Debug)]
 pub(crate) enum Since {
-    /// It was undecided when this ear was open already.
+    /// The event was undecided when this subscription already existed.
     Undecided(Ear),
     Nothing,
 }
@@ -66,7 +66,7 @@ pub(crate) async fn outcome(
         {
             return Ok(Waited::Met(Box::new(view.clone())));
         }
-        // It was accepted, so it was removed by retention, and there is nothing to wait for.
+        // An accepted event is missing only after its removal by retention: there is nothing to wait for.
         if seen.is_none() {
             return Ok(Waited::TimeUp(None));
         }

@@ -1,9 +1,10 @@
-//! What the last commits say about the store: whether it takes writes.
+//! Write health of the store, derived from the last commits.
 //!
-//! A store can answer every question and refuse every write (a full disk, prepared statements that a pooler mixes up).
-//! The tiny write of a probe may even fit where an event does not. So readiness believes the events first: after some
-//! commits have failed in a row the door is not ready until one succeeds, or until the failures are old and a probe is
-//! worth a try. One failure alone may be a connection that broke: then the probe decides.
+//! A store can answer every read and reject every write (a full disk, prepared statements confused by a
+//! pooler). Even the tiny write of a probe may succeed where an event does not fit. Readiness therefore
+//! trusts commits first (circuit breaker): after some consecutive failed commits the ingress is not ready
+//! until one succeeds, or until the failures are old enough to try a probe. A single failure may be a
+//! broken connection: then the probe decides.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,21 +13,21 @@ use millstream_store::StoreError;
 use millstream_store::event_log::Appended;
 use tokio::time::Instant;
 
-/// How long failed commits speak for the store. Without traffic nothing else would end it.
+/// How long failed commits count. Without traffic nothing else would reset them.
 const FAILURE_COUNTS: Duration = Duration::from_secs(5);
-/// How long a successful one does.
+/// How long a successful commit counts.
 const SUCCESS_COUNTS: Duration = Duration::from_secs(1);
 
-/// How many commits have to fail in a row.
+/// Consecutive failures that make the store unhealthy.
 const FAILURES: u32 = 3;
 
-/// What is known of the last commits. Clones share it.
+/// State of the last commits. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteEvidence(Arc<Mutex<Option<LastCommit>>>);
 
 #[derive(Debug, Clone, Copy)]
 struct LastCommit {
-    /// Commits that failed since the last one that did not.
+    /// Consecutive failures.
     failures: u32,
     at: Instant,
 }
@@ -38,7 +39,8 @@ pub(crate) enum WriteOutcome {
 }
 
 impl WriteEvidence {
-    /// Notes how an append went. One that wrote nothing, or met contention, says nothing.
+    /// Records the result of an append. An append that wrote nothing, or failed by contention, has no
+    /// effect.
     pub(crate) fn note(&self, appended: Result<&[Appended], &StoreError>) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let failures = match appended {
@@ -49,7 +51,7 @@ impl WriteEvidence {
         *last = Some(LastCommit { failures, at: Instant::now() });
     }
 
-    /// What the last commits say, if they are not too old or too few.
+    /// The evidence of the last commits, unless it is too old or too weak.
     pub(crate) fn current(&self) -> Option<WriteOutcome> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.and_then(|last| judge(last.failures, last.at.elapsed()))

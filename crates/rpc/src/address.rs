@@ -1,4 +1,4 @@
-//! Where an executor is: `http://host:port` or `https://host:port`, and nothing else.
+//! Executor addresses: `http://host:port` or `https://host:port`, and no other form.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use tonic::transport::Uri;
 
 const LONGEST: usize = 512;
 
-/// Why a text is no address.
+/// Checks the form of an address.
 pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     const FORM: &str = "must be like http://host:port or https://host:port";
     if text.len() > LONGEST {
@@ -21,8 +21,8 @@ pub(crate) fn check(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Why an executor may not register under this address. A host that is an IP address is checked here, so that the
-/// caller learns of it; a name is checked when it is resolved for a connection.
+/// Checks the address of a registration. A host that is an IP address is checked here, so that the caller
+/// gets the error; a name is checked when it is resolved for a connection.
 pub(crate) fn check_registration(text: &str, policy: &NetworkPolicy) -> Result<(), String> {
     check(text)?;
     let uri: Uri = text.parse().map_err(|_| "must be like http://host:port")?;
@@ -34,7 +34,7 @@ pub(crate) fn check_registration(text: &str, policy: &NetworkPolicy) -> Result<(
     }
 }
 
-/// The address that a host of a URI stands for, when it is no name.
+/// The IP address that is the host of a URI; `None` for a name.
 pub(crate) fn literal_ip(host: &str) -> Option<IpAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     bare.parse().ok()

@@ -1,12 +1,11 @@
-//! Where expressions are evaluated that take longer than a runtime thread may be kept busy.
+//! Thread pool for expressions that would block a runtime thread for too long.
 //!
-//! The common evaluation costs microseconds and runs where it is needed, under [`EvaluationPool::inline`]: a
-//! stop rule that gives it up after a few milliseconds' worth of work. What is given up runs again here, on a
-//! thread that may block, at most a few at a time, under a stop rule with a clock. The clock rejects nothing:
-//! what it stops is undecided and is tried again.
+//! The common evaluation costs microseconds and runs inline, under [`EvaluationPool::inline`]: a stop rule
+//! that ends it after a few milliseconds' worth of work. A stopped evaluation runs again here, on a
+//! blocking thread, a bounded number at a time, under a stop rule with a clock. The clock rejects nothing:
+//! an evaluation that it stops is undecided and is retried.
 //!
-//! A caller that goes away does not end its evaluation, which holds its permit until it ends; the clock
-//! sees to that.
+//! A caller that goes away does not end its evaluation, which holds its permit until the clock stops it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,20 +14,20 @@ use millstream_core::expr::StopRule;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, spawn_blocking};
 
-/// Work that is done on a runtime thread before it is moved: about two milliseconds.
+/// Inline work before an evaluation moves to the pool: about two milliseconds.
 const INLINE_UNITS: u64 = 50_000;
 
-/// Where a pool runs what it is given.
+/// Where a pool runs its work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EvaluationPlace {
-    /// On threads that may block.
+    /// On blocking threads.
     #[default]
     Threads,
-    /// On the thread of the caller and to the end, as a simulation needs it: threads have no fixed order.
+    /// On the caller's thread, to the end, as a simulation requires: threads have no deterministic order.
     Caller,
 }
 
-/// Threads for what is dear, a bounded number at a time.
+/// A bounded number of threads for expensive evaluations.
 #[derive(Debug, Clone)]
 pub struct EvaluationPool {
     permits: Arc<Semaphore>,
@@ -36,24 +35,24 @@ pub struct EvaluationPool {
     place: EvaluationPlace,
 }
 
-/// The process is ending: nothing was evaluated.
+/// The process is shutting down: nothing was evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the process is ending")]
+#[error("the process is shutting down")]
 pub struct PoolClosed;
 
 impl EvaluationPool {
-    /// As many at once as half of the cores, one at least; each is stopped after `patience`.
+    /// Concurrency: half of the cores, at least one; each evaluation is stopped after `patience`.
     pub fn new(patience: Duration, place: EvaluationPlace) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self { permits: Arc::new(Semaphore::new((cores / 2).max(1))), patience, place }
     }
 
-    /// Where an evaluation starts.
+    /// The stop rule of inline evaluations.
     pub const fn inline() -> StopRule<'static> {
         StopRule { units: INLINE_UNITS, ..StopRule::NEVER }
     }
 
-    /// Runs on a thread of its own. A panic goes on in the caller.
+    /// Runs on a pool thread. A panic is propagated to the caller.
     pub async fn run<T: Send + 'static>(
         &self,
         evaluate: impl FnOnce(StopRule<'_>) -> T + Send + 'static,

@@ -1,6 +1,7 @@
-//! What is called one way in JSON and another way in the messages.
+//! Translates field names of the JSON form to those of the messages.
 //!
-//! The core reports in the words of the JSON form. Who sent a message looks for the message's own fields.
+//! The core reports problems with the paths of the JSON form; a gRPC client needs the paths of the message
+//! fields.
 
 use millstream_core::problem::Problem;
 
@@ -8,7 +9,7 @@ pub(crate) fn translated(problem: &Problem) -> Problem {
     Problem::new(path(&problem.path), problem.message.clone())
 }
 
-/// A path of the JSON form, in the words of the messages. A path that is in those words already stays as it is.
+/// Translates a path. A path of the message form stays as it is.
 fn path(json: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     let mut before = "";
@@ -20,7 +21,7 @@ fn path(json: &str) -> String {
             break;
         }
     }
-    // What comes after it is a name that somebody chose.
+    // The rest is a user-defined name.
     words.extend(parts);
     words.join(".")
 }

@@ -1,4 +1,4 @@
-//! From a graph and what happened to it to the rows that the store writes.
+//! Maps a graph and its transitions to the rows that the store writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use crate::blob;
 
-/// Whether the whole graph is written along.
+/// Whether the snapshot (blob) is written as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blob {
     Write,
     Skip,
 }
 
-/// What never changes about a graph.
+/// The immutable data of a graph.
 #[derive(Serialize)]
 struct Metadata<'a> {
     name: &'a str,
@@ -30,7 +30,7 @@ struct Metadata<'a> {
     creator: Option<&'a str>,
 }
 
-/// Of a start.
+/// The rows of a start.
 pub fn of_start(transition: &Transition, graph: &Graph) -> GraphRows {
     let mut touched = Touched::default();
     for id in graph.nodes.keys() {
@@ -41,7 +41,8 @@ pub fn of_start(transition: &Transition, graph: &Graph) -> GraphRows {
     GraphRows { metadata: Some(RawJson::of(&metadata)), ..touched.rows(graph, Blob::Write) }
 }
 
-/// Of a commit: `after` is the graph after all of `transitions`, `payload` gives those of their events.
+/// The rows of a commit: `after` is the graph after all of `transitions`, `payload` returns the payloads of
+/// their events.
 pub fn of_commit<'a>(
     transitions: &[Transition],
     payload: &dyn Fn(EventId) -> Option<&'a RawJson>,
@@ -66,12 +67,12 @@ struct Touched {
     deleted: BTreeSet<NodeId>,
 }
 
-/// What happened to one node.
+/// Changes of one node.
 struct Touch {
     seq: Seq,
-    /// It is new, or was edited.
+    /// New, or edited.
     shape: bool,
-    /// It has other children than before.
+    /// Its children have changed.
     children: bool,
     result: Option<RawJson>,
     error: Option<String>,
@@ -137,7 +138,7 @@ impl Touched {
         }
     }
 
-    /// The outcome of an attempt is recorded where the attempt was the last.
+    /// Records the outcome of an attempt if it was the last one.
     fn outcome(&mut self, transition: &Transition, payload: Option<&RawJson>, change: &Change) {
         let Some(Ok(outcome)) = payload.map(|payload| payload.decode::<NodeOutcome>()) else { return };
         let Some(ended) = change.nodes.iter().find(|node| node.id == outcome.action) else { return };

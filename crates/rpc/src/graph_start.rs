@@ -1,5 +1,5 @@
-//! A graph execution, ready to be made durable: the same whether it comes through the door or is a node of
-//! another graph.
+//! A graph execution, ready to be appended: the same for a client's request and for a node of another
+//! graph.
 
 use millstream_core::graph::{self, GraphSpec, Invalid};
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name};
@@ -11,17 +11,18 @@ use serde::Serialize;
 
 use crate::graph_rows;
 
-/// Below this many bytes, by [`graph::graph_check_bytes`], moving the check to a pool costs more than the check.
+/// Below this many bytes, by [`graph::graph_check_bytes`], moving the check to a pool costs more than the
+/// check itself.
 pub const INLINE_CHECK_BYTES: usize = 64 * 1024;
 
-/// A graph to start, and on whose behalf.
+/// A graph to start, with its origin.
 #[derive(Debug)]
 pub struct NewGraph {
     pub key: ExecutionKey,
     pub spec: GraphSpec,
     /// Of `millstream.start` and of `millstream.begin`.
     pub event_ids: [EventId; 2],
-    /// What makes a repeat a repeat.
+    /// Identifies repeats.
     pub input_hash: [u8; 32],
     pub idempotency: Option<Idempotency>,
     pub parent: Option<Parent>,
@@ -30,7 +31,7 @@ pub struct NewGraph {
     pub traceparent: Option<String>,
 }
 
-/// The payload of the start: the graph itself is in the transition.
+/// The payload of the start event: the graph itself is in the transition.
 #[derive(Serialize)]
 struct Summary<'a> {
     name: &'a str,
@@ -38,7 +39,7 @@ struct Summary<'a> {
     input: &'a RawJson,
 }
 
-/// Decides its creation.
+/// Decides the creation.
 pub fn start(new: NewGraph, now: Timestamp) -> Result<NewExecution, Invalid> {
     let NewGraph { key, spec, event_ids: [start_id, begin_id], .. } = new;
     let payload = RawJson::of(&Summary { name: &spec.name, nodes: spec.nodes.len(), input: &spec.input });

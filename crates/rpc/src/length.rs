@@ -1,4 +1,4 @@
-//! Lengths and points of time, there and back.
+//! Conversion of durations and timestamps.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub fn length_out(length: Duration) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos }
 }
 
-/// The rules are those of durations in JSON: longer than zero, whole milliseconds, at most 100 years.
+/// The rules of JSON durations: longer than zero, whole milliseconds, at most 100 years.
 pub(crate) fn length_in(
     given: &prost_types::Duration,
     at: &Path<'_>,
@@ -34,7 +34,7 @@ fn checked(given: &prost_types::Duration) -> Result<Duration, &'static str> {
         return Err("must not be negative, and its nanos must be less than a second");
     };
     match Duration::new(seconds, nanos) {
-        Duration::ZERO => Err("is no time at all"),
+        Duration::ZERO => Err("must be greater than zero"),
         length if length > duration::MAX => Err("is longer than 100 years"),
         _ if !nanos.is_multiple_of(1_000_000) => Err("must be whole milliseconds"),
         length => Ok(length),

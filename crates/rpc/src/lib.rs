@@ -1,19 +1,20 @@
-//! Millstream over gRPC: the messages, what they mean to the engine, and how executors are called. No logic.
+//! Millstream over gRPC: messages, conversions, and the client of executors. No logic.
 //!
-//! The messages and services are described where they are written, for people of any language:
-//! `proto/millstream/v1`, beginning with `node.proto`. JSON is carried as text, in fields that end in `_json`.
+//! The messages and services are documented in their source, for clients in any language:
+//! `proto/millstream/v1`, beginning with `node.proto`. JSON is carried as text, in fields that end in
+//! `_json`.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | serve or call a service | [`proto`]: `workflow_service_server`, `node_service_client` and so on |
 //! | answer reflection | [`proto::FILE_DESCRIPTOR_SET`] |
-//! | understand what somebody sent | [`read`]: a value of the core, or everything that is wrong with it |
-//! | tell what the engine knows | [`mod@write`] |
+//! | decode a message | [`read`]: a value of the core, or all its problems |
+//! | encode engine state | [`mod@write`] |
 //! | refuse | [`refusal`]: the one place that makes a `Status` |
 //! | store a graph | [`blob`] |
 //! | call an executor | [`client`] |
-//! | evaluate what is dear, in the ingress and in the worker | [`evaluation_pool`] |
-//! | keep what was compiled | [`weighed_cache`] |
+//! | evaluate expensive expressions, in the ingress and in the worker | [`evaluation_pool`] |
+//! | cache compiled values by weight | [`weighed_cache`] |
 //!
 //! An executor in Rust:
 //!
@@ -32,7 +33,7 @@
 //!     ) -> Result<Response<ExecuteNodeResponse>, Status> {
 //!         let request = request.into_inner();
 //!         Ok(Response::new(ExecuteNodeResponse {
-//!             // An answer says whose it is.
+//!             // An answer carries the ids of its request.
 //!             workflow_id: request.workflow_id,
 //!             node_id: request.node_id,
 //!             status: NodeStatus::Pass.into(),
@@ -49,7 +50,8 @@
 //! # }
 //! ```
 //!
-//! Then it makes itself known by `ExecutorService.RegisterExecutor`, again and again.
+//! The executor then registers with `ExecutorService.RegisterExecutor`, and repeats the call as a
+//! heartbeat.
 
 pub mod proto;
 

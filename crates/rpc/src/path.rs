@@ -1,7 +1,7 @@
-//! Where in a message something is wrong.
+//! Paths of problems in a message.
 //!
-//! A path is a chain on the stack and becomes text when there is a problem to report: reading ten thousand good
-//! nodes writes no paths.
+//! A path is a chain on the stack and becomes text only when there is a problem to report: reading ten
+//! thousand valid nodes writes no paths.
 
 use std::fmt;
 
@@ -52,11 +52,11 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Everything that is wrong, as it is found.
+/// Problems found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<Problem>);
 
-/// Who has read so far knows what is the matter, and a message can be wrong twenty thousand times.
+/// Upper bound of reported problems: a message may contain twenty thousand.
 const ENOUGH: usize = 100;
 
 impl Faults {
@@ -66,7 +66,7 @@ impl Faults {
         }
     }
 
-    /// The value, where nothing was wrong. Without a value there is always a fault.
+    /// The value, if there are no problems. Without a value there is always a problem.
     pub(crate) fn or<T>(self, value: Option<T>) -> Result<T, Problems> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),

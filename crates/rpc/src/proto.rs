@@ -9,5 +9,5 @@
 
 tonic::include_proto!("millstream.v1");
 
-/// All public files with what they import, for reflection.
+/// All public files with their imports, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/millstream.v1.bin"));

@@ -1,7 +1,8 @@
-//! Errors as gRPC tells them: the one place that makes a `Status` of ours.
+//! Maps errors to gRPC statuses: the one place that makes a `Status`.
 //!
-//! What is wrong with a request is in the message, for people, and in the details as `google.rpc.BadRequest`,
-//! for programs. Both are cut: they travel as headers, and some clients take no more than 8 KiB of those.
+//! The problems of a request are in the message, for people, and in the details as `google.rpc.BadRequest`,
+//! for programs. Both are truncated: they travel as headers, and some clients accept no more than 8 KiB of
+//! those.
 
 use std::collections::HashMap;
 
@@ -13,17 +14,17 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use crate::field_names;
 use crate::unreadable::Unreadable;
 
-/// Whose reasons these are.
+/// Domain of the `ErrorInfo` reasons.
 const DOMAIN: &str = "millstream";
 const MESSAGE_BYTES: usize = 1024;
 const DETAIL_BYTES: usize = 2048;
 
-/// `INVALID_ARGUMENT`: wrong whatever the state is.
+/// `INVALID_ARGUMENT`: invalid in any state.
 pub fn invalid(problems: &Problems) -> Status {
     refused(Code::InvalidArgument, problems)
 }
 
-/// Another code with the same details: `FAILED_PRECONDITION` for edits that do not fit the graph as it is,
+/// Another code with the same details: `FAILED_PRECONDITION` for edits that do not fit the current graph,
 /// `RESOURCE_EXHAUSTED` for a graph that would be too large.
 pub fn refused(code: Code, problems: &Problems) -> Status {
     let mut details = ErrorDetails::new();
@@ -37,7 +38,7 @@ pub fn refused(code: Code, problems: &Problems) -> Status {
     Status::with_error_details(code, message(&problems), details)
 }
 
-/// As many as fit, each `path: message`, and how many there are beyond.
+/// As many problems as fit, each as `path: message`, and the number of the others.
 fn message(problems: &[Problem]) -> String {
     let mut text = String::new();
     for (told, problem) in problems.iter().enumerate() {
@@ -58,7 +59,8 @@ fn message(problems: &[Problem]) -> String {
     text
 }
 
-/// What a program has to know to go on: a reason in one word, and facts by their names, as `google.rpc.ErrorInfo`.
+/// A refusal with machine-readable details, as `google.rpc.ErrorInfo`: a reason in one word, and named
+/// facts.
 pub fn explained(
     code: Code,
     message: &str,
@@ -71,17 +73,17 @@ pub fn explained(
     Status::with_error_details(code, &message[..message.floor_char_boundary(MESSAGE_BYTES)], details)
 }
 
-/// `NOT_FOUND`: there is none, or it belongs to somebody else.
+/// `NOT_FOUND`: it does not exist, or belongs to another tenant.
 pub fn not_found(what: &str, id: &str) -> Status {
     Status::not_found(format!("there is no {what} {id:?}"))
 }
 
-/// `ABORTED`: the workflow has changed since.
+/// `ABORTED`: revision conflict.
 pub fn another_revision(expected: u32, is: u32) -> Status {
-    Status::aborted(format!("the workflow has revision {is}, and the edits are for {expected}"))
+    Status::aborted(format!("revision conflict: the workflow is at {is}, the edits expect {expected}"))
 }
 
-/// What only an operator should see is not in it: whoever answers with it logs the error.
+/// The status of a store error, without details that only operators may see: the caller logs the error.
 pub fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Unavailable(_) | StoreError::Contention(_) => {

@@ -1,4 +1,4 @@
-//! Statuses, there and back.
+//! Conversion of statuses.
 
 use millstream_core::graph::NodeStatus;
 use millstream_core::status::ExecutionStatus;
@@ -20,7 +20,7 @@ pub fn status_out(status: NodeStatus) -> proto::NodeStatus {
     }
 }
 
-/// `None`: unspecified, or of a number that this build does not know.
+/// `None`: unspecified, or unknown to this build.
 pub fn status_in(number: i32) -> Option<NodeStatus> {
     match proto::NodeStatus::try_from(number).ok()? {
         proto::NodeStatus::Unspecified => None,
@@ -37,7 +37,7 @@ pub fn status_in(number: i32) -> Option<NodeStatus> {
     }
 }
 
-/// An execution that is a graph, as its users know it.
+/// The workflow status of an execution that is a graph.
 pub fn workflow_status_out(status: ExecutionStatus) -> proto::WorkflowStatus {
     match status {
         ExecutionStatus::Active => proto::WorkflowStatus::Running,
@@ -48,7 +48,7 @@ pub fn workflow_status_out(status: ExecutionStatus) -> proto::WorkflowStatus {
     }
 }
 
-/// `None`: unspecified, or of a number that this build does not know.
+/// `None`: unspecified, or unknown to this build.
 pub fn workflow_status_in(number: i32) -> Option<ExecutionStatus> {
     match proto::WorkflowStatus::try_from(number).ok()? {
         proto::WorkflowStatus::Unspecified => None,

@@ -1,9 +1,9 @@
-//! Stored data that cannot be understood.
+//! Stored data that cannot be decoded.
 
 use std::fmt;
 
-/// Bytes or text of our own that do not say what they should. Whoever meets one pauses that execution: it is
-/// corruption, or a process that is older than the data.
+/// Stored bytes or text that cannot be decoded. The caller pauses that execution: the data is corrupt, or
+/// newer than this process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be read: {why}")]
 pub struct Unreadable {

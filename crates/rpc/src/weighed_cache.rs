@@ -1,10 +1,10 @@
-//! What was used last, as much as fits in so many bytes.
+//! LRU cache bounded by estimated memory.
 
 use std::hash::Hash;
 
 use lru::LruCache;
 
-/// A cache that is bounded by what its values occupy, by estimate, and not by how many there are.
+/// A cache bounded by the estimated size of its values, not by their number.
 #[derive(Debug)]
 pub struct WeighedCache<K: Hash + Eq, V> {
     kept: LruCache<K, (V, usize)>,
@@ -12,7 +12,7 @@ pub struct WeighedCache<K: Hash + Eq, V> {
     capacity: usize,
 }
 
-/// What an entry occupies beside its value.
+/// Estimated size of an entry beside its value.
 const ENTRY_WEIGHT: usize = 512;
 
 impl<K: Hash + Eq, V: Clone> WeighedCache<K, V> {
@@ -24,8 +24,8 @@ impl<K: Hash + Eq, V: Clone> WeighedCache<K, V> {
         self.kept.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Keeps a value, and drops those that were not used for the longest time until all fit. The newest stays,
-    /// even where it does not fit alone.
+    /// Inserts a value, and evicts the least recently used ones until all fit. The newest value stays, even
+    /// if it alone exceeds the capacity.
     pub fn put(&mut self, key: K, value: V, weight: usize) {
         let weight = weight.saturating_add(ENTRY_WEIGHT);
         self.weight = self.weight.saturating_add(weight);

@@ -1,4 +1,4 @@
-//! Which database and which doorbell: the only place that names backends.
+//! Backend selection: opens the database and the doorbell. The only place that names backends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::drills;
 use crate::pem_files::redis_tls;
 
-/// How long closing the connections may take.
+/// Upper bound on closing the connections.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// An open store.
@@ -28,7 +28,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// Open what `database_url` names. PostgreSQL need not be up yet.
+    /// Opens the database that `database_url` names. PostgreSQL may be down.
     pub async fn open(config: &Config) -> Result<Self> {
         let url = &config.database_url;
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
@@ -62,7 +62,8 @@ impl Database {
         }
     }
 
-    /// Brings the tables up to this build. A database whose upgrade was finished by a newer release is left alone.
+    /// Migrates the tables to this build. A database whose upgrade was finished by a newer release stays
+    /// unchanged.
     pub async fn migrate(&self) -> Result<()> {
         let ours = drills::release()?;
         match self.schema().await?.fit(ours) {
@@ -76,7 +77,7 @@ impl Database {
         }
     }
 
-    /// What the database says of its tables.
+    /// The state of the migrations in the database.
     pub async fn schema(&self) -> Result<SchemaState> {
         match self {
             Self::Postgres(store) => Ok(store.schema().await?),
@@ -93,8 +94,9 @@ impl Database {
         }
     }
 
-    /// Fails on a server that would lose what it has answered, or mix up sessions; warns of one that survives no
-    /// power failure. A server that is away is looked at by each connection, when it is made.
+    /// Fails on a server that would lose acknowledged data or mix up sessions; warns about one that does not
+    /// survive a power failure. While the server is down the check is deferred: each new connection performs
+    /// it.
     pub(crate) async fn check_server(&self) -> Result<()> {
         let Self::Postgres(store) = self else { return Ok(()) };
         match store.check_server().await {
@@ -106,13 +108,13 @@ impl Database {
             }
             Ok(ServerCheck::Refused(why)) => bail!("this database cannot be used: {why}"),
             Err(error) => {
-                tracing::warn!(%error, "cannot look at the database's settings yet");
+                tracing::warn!(%error, "cannot check the settings of the database server yet");
                 Ok(())
             }
         }
     }
 
-    /// Closes the connections; a database that does not answer is left without a goodbye.
+    /// Closes the connections; gives up on a database that does not answer.
     pub async fn close(&self) {
         let closing = async {
             match self {
@@ -121,19 +123,19 @@ impl Database {
             }
         };
         if tokio::time::timeout(CLOSING, closing).await.is_err() {
-            tracing::warn!("the database did not answer while closing");
+            tracing::warn!("the database did not answer within the time to close");
         }
     }
 }
 
-/// A SQLite file that should be there is not.
+/// The SQLite file does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no database at {} (in {}); `millstream dev` makes one, --database-url names another", .path.display(), home(.path).display())]
 pub struct NoDatabase {
     pub path: PathBuf,
 }
 
-/// The directory of a file.
+/// The directory that contains a file.
 pub(crate) fn home(path: &Path) -> &Path {
     path.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -143,7 +145,7 @@ pub fn sqlite_path(url: &str) -> Option<PathBuf> {
     url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(PathBuf::from)
 }
 
-/// The store of a fleet: PostgreSQL, or an explanation.
+/// The store of a fleet: PostgreSQL, or an error that explains the requirement.
 pub async fn open_fleet_database(config: &Config) -> Result<Database> {
     if sqlite_path(&config.database_url).is_some() {
         bail!(
@@ -154,7 +156,7 @@ pub async fn open_fleet_database(config: &Config) -> Result<Database> {
     Database::open(config).await
 }
 
-/// The doorbell of a fleet: Redis, or an explanation.
+/// The doorbell of a fleet: Redis, or an error that explains the requirement.
 pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
     if config.redis_url.is_empty() {
         bail!("a fleet needs Redis: set MILLSTREAM_REDIS_URL=redis://…");
@@ -169,8 +171,8 @@ pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
     Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))
 }
 
-/// A role on tables that it cannot work on would fail at every call, or harm them: say it once, at the start. A
-/// database that is away is another matter; the role waits for it.
+/// Schema check at the start of a role. On incompatible tables every call would fail or corrupt data. An
+/// unreachable database passes: the role waits for it.
 pub(crate) async fn require_usable(database: &Database) -> Result<()> {
     database.check_server().await?;
     let ours = drills::release()?;
@@ -186,10 +188,10 @@ pub(crate) async fn require_usable(database: &Database) -> Result<()> {
     Ok(())
 }
 
-/// What to do with a build that is too old.
+/// Advice for a build that is older than the database allows.
 pub fn release_too_old(ours: Release, oldest: Release) -> String {
     format!(
-        "this is release {ours}, and the database has been finished for {oldest} and newer (`migrate --finish`): start \
+        "this is release {ours}, but the database requires {oldest} or newer (`migrate --finish` was run): start \
          {oldest} or newer, or restore a backup from before"
     )
 }
@@ -265,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_survives_no_power_failure_is_named_in_the_log_at_the_start() {
-        // Clusters of tests do not flush.
+        // Test clusters run with fsync=off.
         let server = postgres::cluster().await;
         let database = open(&server.url("postgres")).await;
         database.migrate().await.unwrap();

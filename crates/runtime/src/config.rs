@@ -1,8 +1,8 @@
 //! Settings: typed, layered, printable.
 //!
-//! `config/default.toml` (built in) < a file < `MILLSTREAM_…` environment < flags. Roles receive
-//! options made from this and never read the environment themselves. A key that does not exist is an
-//! error in a file and in the environment alike, so that a typo is not a silent default.
+//! `config/default.toml` (built in) < a file < `MILLSTREAM_…` environment < flags. Roles receive options made
+//! from this and never read the environment themselves. An unknown key is an error in a file and in the
+//! environment alike: a typo must not become a silent default.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use crate::{drills, secrets};
 /// The commented defaults, as they are in the repository.
 pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
 
-/// Names the settings file.
+/// Environment variable with the path of the settings file.
 const FILE: &str = "MILLSTREAM_CONFIG";
 /// Environment names that are not settings.
 const NOT_SETTINGS: &[&str] = &[FILE];
 
-/// Every setting. `config/default.toml` says what each one means.
+/// All settings, documented in `config/default.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -155,7 +155,7 @@ pub struct Retention {
     pub keys: Span,
 }
 
-/// A duration written the way definitions write it.
+/// A duration in the notation of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
@@ -173,7 +173,7 @@ impl From<Span> for String {
     }
 }
 
-/// An address, or nothing at all written as the empty text.
+/// An optional address; the empty text is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalAddress(pub Option<SocketAddr>);
@@ -204,7 +204,7 @@ impl From<OptionalAddress> for String {
     }
 }
 
-/// A list of CIDRs; in the environment one text separated by commas.
+/// A list of CIDRs; in the environment, one text separated by commas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ListOrText", into = "Vec<String>")]
 pub struct Networks(pub Vec<IpNet>);
@@ -239,7 +239,7 @@ impl From<Networks> for Vec<String> {
     }
 }
 
-/// What flags say; the last layer.
+/// Settings from command-line flags: the last layer.
 #[derive(Debug, Default, Serialize)]
 pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,15 +254,14 @@ pub struct Flags {
     pub log: Option<String>,
 }
 
-/// The settings of this process: its environment, the file that is given or that the environment names, and
-/// flags.
+/// The settings of this process: its environment, a file (given, or named by the environment), and flags.
 pub fn of_process(file: Option<&Path>, flags: &Flags) -> Result<Config> {
     let named = std::env::var_os(FILE).filter(|file| !file.is_empty()).map(PathBuf::from);
     let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
     load(file.or(named.as_deref()), environment, flags)
 }
 
-/// Put the layers together.
+/// Merges the layers.
 pub fn load(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
@@ -283,11 +282,11 @@ pub fn load(
             layers = layers.merge((key.as_str(), value));
         }
     }
-    // Global like the environment's values: the default profile would lose against them.
+    // Global profile, like the environment's values: the default profile would lose against them.
     layers.merge(Serialized::globals(flags)).extract().map_err(|error| anyhow::anyhow!("settings: {error}"))
 }
 
-/// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for names that are none of our settings.
+/// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for variables that are not settings.
 fn setting_key(name: &str) -> Option<String> {
     if NOT_SETTINGS.contains(&name)
         || drills::NAMES.contains(&name)
@@ -300,7 +299,7 @@ fn setting_key(name: &str) -> Option<String> {
     name.strip_prefix("MILLSTREAM_").map(|rest| rest.to_lowercase().replace("__", "."))
 }
 
-/// What Kubernetes puts into every container beside a service whose name begins with `millstream`.
+/// A service link: Kubernetes sets such variables in every container beside a service named `millstream…`.
 fn is_service_link(name: &str) -> bool {
     let port_of_a_service = |(_, rest): (&str, &str)| {
         rest.is_empty()
@@ -311,7 +310,7 @@ fn is_service_link(name: &str) -> bool {
         || name.split_once("_PORT").is_some_and(port_of_a_service)
 }
 
-/// An environment value in the type that the default has: `8` is a number only where one belongs.
+/// An environment value in the type of the default: `8` becomes a number only where the default is a number.
 fn literal(layers: &Figment, key: &str, text: String) -> Value {
     match layers.find_value(key) {
         Ok(Value::Num(..) | Value::Bool(..)) => {

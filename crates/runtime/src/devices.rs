@@ -1,4 +1,4 @@
-//! The settings of runs of devices: `[devices]`, its weights, and what kinds have otherwise.
+//! Settings of device runs: `[devices]`, the weights of the score, and overrides per kind.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct Weights {
     pub relevant: f64,
 }
 
-/// What runs of one kind have otherwise.
+/// Overrides for runs of one kind.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kind {
@@ -61,7 +61,7 @@ pub struct Kind {
 }
 
 impl Devices {
-    /// Fails with everything that is wrong, each with its key.
+    /// Fails with all invalid values, each with its key.
     pub fn policy(&self) -> Result<Policy> {
         let Weights { load, quality, rank, relevant } = self.weights;
         let settings = Settings {
@@ -78,9 +78,7 @@ impl Devices {
         for (name, kind) in &self.kinds {
             match Name::parse(name) {
                 Ok(name) => drop(kinds.insert(name, kind.over(&settings))),
-                Err(error) => {
-                    wrong.push(format!("devices.kinds.{name}: no run has a kind of this name: {error}"))
-                }
+                Err(error) => wrong.push(format!("devices.kinds.{name}: invalid kind name: {error}")),
             }
         }
         let weights = claim::Weights { load, quality, rank, relevant };

@@ -1,4 +1,4 @@
-//! The directory of an embedded engine: made when missing, held by one process at a time.
+//! The data directory of an embedded engine: created when missing, locked by one process at a time.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Held for as long as this lives; the operating system lets go when the process dies.
+/// Holds the lock until dropped; the operating system releases it when the process dies.
 #[derive(Debug)]
 pub struct HeldDirectory {
     path: PathBuf,
@@ -14,7 +14,7 @@ pub struct HeldDirectory {
 }
 
 impl HeldDirectory {
-    /// Make the directory and take its lock, or say who has it.
+    /// Creates the directory and takes its lock; the error names the process that holds it.
     pub fn hold(path: &Path) -> Result<Self> {
         make_private_directory(path)?;
         let lock_path = path.join("lock");
@@ -50,14 +50,14 @@ impl HeldDirectory {
     }
 }
 
-/// Makes a directory that is its owner's alone. One that is there stays as it is; where others may read it the log says
-/// so.
+/// Creates a directory with access for its owner alone. An existing directory keeps its mode; the log warns
+/// where other users have access.
 pub(crate) fn make_private_directory(path: &Path) -> Result<()> {
     if let Ok(found) = std::fs::metadata(path) {
         let mode = found.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             let mode = format!("{mode:o}");
-            tracing::warn!(path = %path.display(), mode, "others on this machine may reach the data directory: chmod 700 it");
+            tracing::warn!(path = %path.display(), mode, "other users of this machine have access to the data directory: chmod 700 it");
         }
         return Ok(());
     }

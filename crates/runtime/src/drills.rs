@@ -1,6 +1,6 @@
-//! What a test may ask of a process: to die at a place or of an event, to carry a known bug, to have a
-//! clock that jumps, to take itself for another release. Only builds with debug assertions obey; others refuse to start, so that nobody
-//! believes in a drill that did not take place.
+//! Fault injection for tests: crash points, crashes on an event, planted bugs, clock jumps, a claimed
+//! release. Only builds with debug assertions obey. Other builds refuse to start: a test must not pass
+//! because its fault was ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ const PLANT: &str = "MILLSTREAM_PLANT";
 const CLOCK_JUMP: &str = "MILLSTREAM_CLOCK_JUMP";
 const RELEASE: &str = "MILLSTREAM_RELEASE";
 
-/// Names in the environment that are no settings.
+/// Environment variables that are not settings.
 pub const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP, RELEASE];
 
-/// The place where this process is to die, the first time that it comes by.
+/// The crash point at which this process dies, the first time that it is reached.
 pub fn crash_point() -> Result<Option<CrashPoint>> {
     let Some(name) = asked(CRASH_AT)? else { return Ok(None) };
     match CrashPoint::parse(&name) {
@@ -32,13 +32,13 @@ pub fn crash_point() -> Result<Option<CrashPoint>> {
     }
 }
 
-/// The event that kills whoever is about to decide it.
+/// The event that kills the worker that is about to decide it.
 pub fn crash_on() -> Result<Option<Name>> {
     let Some(name) = asked(CRASH_ON)? else { return Ok(None) };
     Name::parse(&name).map(Some).map_err(|error| anyhow!("{CRASH_ON}: {error}"))
 }
 
-/// Plants the bug that is asked for; before anything else is made.
+/// Plants the requested bug; called before any other part of the process is created.
 pub fn plant_bug() -> Result<()> {
     let Some(name) = asked(PLANT)? else { return Ok(()) };
     let Some(bug) = Bug::parse(&name) else { bail!("{PLANT}: there is no bug {name:?}") };
@@ -46,23 +46,24 @@ pub fn plant_bug() -> Result<()> {
     Ok(())
 }
 
-/// The release that this process takes itself for, where it is compared with what the database says.
+/// The release that this process claims in comparisons with the release in the database.
 pub fn release() -> Result<Release> {
     let Some(text) = asked(RELEASE)? else { return Ok(Release::OURS) };
     Release::parse(&text).ok_or_else(|| anyhow!("{RELEASE}: {text:?} is no release"))
 }
 
-/// Takes SIGUSR2 from the beginning where [`jumping_clock`] will listen for it: until then it would end the process.
+/// Catches SIGUSR2 from the start: before [`jumping_clock`] listens, its default action would end the
+/// process.
 pub fn expect_clock_signals() -> Result<()> {
     if asked(CLOCK_JUMP)?.is_some() {
-        // The handler stays when the stream is dropped.
+        // The handler stays installed after the stream is dropped.
         drop(signal(SignalKind::user_defined2()).context("cannot listen for signals")?);
     }
     Ok(())
 }
 
-/// Lets the clock jump forth and back by so much at every SIGUSR2, forth first. The duty that measures
-/// the store's time sets it right again.
+/// Moves the clock at every SIGUSR2 by the given duration: forth first, then back, and so on. The clock duty,
+/// which measures the store's time, corrects it.
 pub fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
     let Some(text) = asked(CLOCK_JUMP)? else { return Ok(()) };
     let jump = duration::parse(&text).map_err(|error| anyhow!("{CLOCK_JUMP}: {error}"))?;
@@ -83,7 +84,7 @@ pub fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
 fn asked(name: &str) -> Result<Option<String>> {
     let Ok(value) = std::env::var(name) else { return Ok(None) };
     if !cfg!(debug_assertions) {
-        bail!("{name} is set, but this build holds no drills: it has no debug assertions");
+        bail!("{name} is set, but fault injection needs a build with debug assertions");
     }
     Ok(Some(value))
 }

@@ -1,4 +1,4 @@
-//! The embedded engine: a door and worker loops in one process, on SQLite and an in-process doorbell.
+//! The embedded engine: an ingress and worker loops in one process, on SQLite and an in-process doorbell.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,20 +26,21 @@ use crate::telemetry::MetricsText;
 /// A running embedded engine.
 #[derive(Debug)]
 pub struct Engine {
-    /// Where it listens: without TLS first.
+    /// Addresses of the listeners: without TLS first.
     pub addresses: Vec<SocketAddr>,
-    /// What clients on this machine talk to.
+    /// The URL for clients on this machine.
     pub url: String,
     pub shared: Shared,
     pub database_path: PathBuf,
     database: Database,
     config: Config,
     calls: Option<Arc<dyn PerformCalls>>,
-    /// Set when the process before this one died: its doorbells died with it.
+    /// Set after a crash of the previous process: its in-memory doorbells are lost.
     suspect_before: Option<Timestamp>,
     door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
     loops: Vec<(WorkerId, JoinHandle<Result<(), millstream_worker::WorkerError>>)>,
-    /// The door drains first, so that what it accepted last is still worked on.
+    /// Cancelled before `worker_shutdown`: the ingress drains first, so that workers process what it accepted
+    /// last.
     door_shutdown: CancellationToken,
     worker_shutdown: CancellationToken,
     _directory: HeldDirectory,
@@ -47,7 +48,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
+    /// Opens or creates the directory, migrates the tables, listens, starts the loops.
     pub async fn start(
         config: Config,
         calls: Option<Arc<dyn PerformCalls>>,
@@ -56,7 +57,7 @@ impl Engine {
         Self::start_with(config, Openness::Careful, calls, metrics).await
     }
 
-    /// The same, on an address where calls may come without a key although it is not loopback.
+    /// The same, for a non-loopback address that may serve calls without a key.
     pub async fn start_with(
         mut config: Config,
         openness: Openness,
@@ -107,7 +108,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// One more worker loop.
+    /// Starts one more worker loop.
     pub fn start_loop(&mut self) -> Result<WorkerId> {
         let worker = self.shared.worker_id()?;
         let mut options = worker_options(&self.config, worker.clone())?;
@@ -121,41 +122,41 @@ impl Engine {
         Ok(worker)
     }
 
-    /// End a worker loop in the middle of whatever it does, as a crash would.
+    /// Aborts a worker loop at an arbitrary point, as a crash would.
     pub fn kill_loop(&mut self) -> Option<WorkerId> {
         let (worker, running) = self.loops.pop()?;
         running.abort();
         Some(worker)
     }
 
-    /// Work until `shutdown`, then stop.
+    /// Works until `shutdown`, then stops.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<()> {
         signals::notify_ready();
         tokio::select! {
             () = shutdown.cancelled() => {}
             ended = self.ended() => {
                 ended?;
-                bail!("a part of the engine ended by itself; its log says why");
+                bail!("a task of the engine ended unexpectedly; see its log");
             }
         }
         self.stop().await
     }
 
-    /// Drain the door, then the workers, then close the database.
+    /// Drains the ingress, then the workers, then closes the database.
     pub async fn stop(self) -> Result<()> {
         self.door_shutdown.cancel();
         let door = self.door.await;
         self.worker_shutdown.cancel();
         for (worker, running) in self.loops {
             if let Ok(Err(error)) = running.await {
-                tracing::error!(%worker, %error, "worker loop ended badly");
+                tracing::error!(%worker, %error, "worker loop failed");
             }
         }
         self.database.close().await;
         Ok(door??)
     }
 
-    /// Resolves when a part of the engine ends by itself, which it never should.
+    /// Resolves when a task of the engine ends unexpectedly.
     async fn ended(&mut self) -> Result<()> {
         let loops = futures::future::select_all(self.loops.iter_mut().map(|(_, running)| running));
         tokio::select! {
@@ -165,13 +166,17 @@ impl Engine {
     }
 }
 
-/// Now, if the last process died. The directory is held: nobody else can be up.
+/// Detects a crash of the previous process: the present time if one occurred. The directory lock excludes a
+/// process that still runs.
 async fn died_before(shared: &Shared) -> Result<Option<Timestamp>> {
     let dead = millstream_worker::succeed_the_dead(&shared.stores).await?;
     if dead == 0 {
         return Ok(None);
     }
-    tracing::warn!(workers = dead, "the last process died; what it left undecided is tried with care");
+    tracing::warn!(
+        workers = dead,
+        "the previous process crashed; its undecided events are checked for poison events"
+    );
     Ok(Some(shared.clock.now()))
 }
 
@@ -186,7 +191,7 @@ fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
     )
 }
 
-/// A database outside the engine's directory is held as well: two engines must not share one.
+/// Locks a database outside the engine's directory as well: two engines must not share one.
 fn hold_elsewhere(database: &Path, directory: &Path) -> Result<Option<HeldDirectory>> {
     let home = home(database);
     make_private_directory(home)?;

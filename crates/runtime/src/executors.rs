@@ -6,10 +6,10 @@ use millstream_core::id::Name;
 use millstream_worker::executors::FixedExecutor;
 use url::Url;
 
-/// What an executor takes at once, unless the settings say otherwise.
+/// Capacity of an executor without `capacity=`.
 const CAPACITY: u32 = 100;
 
-/// Reads one entry; says what is wrong with it otherwise.
+/// Reads one entry; the error says what is wrong with it.
 pub(crate) fn parse(text: &str) -> Result<FixedExecutor, String> {
     let wrong = |what: String| {
         format!(

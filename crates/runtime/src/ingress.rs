@@ -1,4 +1,4 @@
-//! The door of a fleet: opened first, so that what cannot work is said before anybody waits for it; then run.
+//! The ingress of a fleet as a process: `open` reports every fault before clients connect, `run` serves.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::roles::{Openness, Shared, ingress_options};
 use crate::signals;
 use crate::telemetry::MetricsText;
 
-/// A door that listens and does not serve yet.
+/// An ingress that listens and does not serve yet.
 #[derive(Debug)]
 pub struct Ingress {
     database: Database,
@@ -22,7 +22,8 @@ pub struct Ingress {
     listeners: IngressListeners,
 }
 
-/// Fails when the settings or the database's tables do not allow a door. PostgreSQL and Redis need not be up.
+/// Fails when the settings or the database's tables do not allow an ingress. PostgreSQL and Redis may be
+/// down.
 pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
     let database = open_fleet_database(config).await?;
     let streams = open_fleet_streams(config)?;
@@ -34,7 +35,7 @@ pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
 }
 
 impl Ingress {
-    /// Where it listens: without TLS first.
+    /// Addresses of the listeners: without TLS first.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
         Ok(self.listeners.addresses()?)
     }

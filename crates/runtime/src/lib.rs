@@ -1,11 +1,12 @@
-//! From settings to running roles: what the `millstream` binary and a user's own worker share.
+//! From settings to running roles: shared by the `millstream` binary and a user's own worker.
 //!
-//! [`config`] puts the settings together; [`backend`] opens the store and the doorbell that they name;
-//! [`devices`] reads those about devices; [`roles`] turns them into what a role receives. The roles as processes: [`ingress`] and [`worker`] of a
-//! fleet, and [`engine`], which is both in one process. Around them: [`telemetry`], [`signals`], [`probe`],
-//! [`directory`], [`secrets`], [`surroundings`], [`entropy`], [`executors`], [`outbound`] and, for tests, [`drills`].
+//! [`config`] merges the settings; [`backend`] opens the store and the doorbell that they name; [`devices`]
+//! reads the settings of device runs; [`roles`] builds the options that a role receives. The roles as
+//! processes: [`ingress`] and [`worker`] of a fleet, and [`engine`], which is both in one process. Around
+//! them: [`telemetry`], [`signals`], [`probe`], [`directory`], [`secrets`], [`surroundings`], [`entropy`],
+//! [`executors`], [`outbound`] and, for tests, [`drills`].
 //!
-//! The only crate that names backends and reads the environment. Refuses: knowing the command line, printing,
+//! The only crate that names backends and reads the environment. Refuses: parsing the command line, printing,
 //! and deciding when the process ends.
 
 pub mod backend;

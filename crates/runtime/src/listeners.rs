@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::config::Config;
 
-/// The address that decides whether calls need keys: one beyond loopback, if there is one.
+/// The address that decides whether calls need keys: a non-loopback address if there is one.
 pub(crate) fn most_exposed_address(config: &Config) -> Result<SocketAddr> {
     let addresses = [config.listen.0, config.listen_tls.0];
     let mut addresses = addresses.into_iter().flatten();

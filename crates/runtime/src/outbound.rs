@@ -1,5 +1,5 @@
-//! Who is told what happens to graphs, runs and items, from the settings: a Redis stream, and webhooks, each written as
-//! `NAME=URL secret=NAME … type=TYPE … form=batch|single`.
+//! Outbound events: builds the sinks (a Redis stream, webhooks) that receive the events of graphs, runs and
+//! items. A webhook in the settings is `NAME=URL secret=NAME … type=TYPE … form=batch|single`.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::config::Config;
 use crate::pem_files::redis_tls;
 use crate::secrets::SecretSources;
 
-/// The name under which it is kept what the stream has heard.
+/// Sink name under which the position of the stream is stored.
 const STREAM: &str = "stream";
 
-/// Opens no connection. Fails when the settings make no sense.
+/// Builds the sinks without opening a connection. Fails on invalid settings.
 pub(crate) fn sinks(
     config: &Config,
     http: &HttpOptions,
@@ -41,17 +41,20 @@ fn stream(config: &Config) -> Result<StreamSink> {
     let settings = &config.outbound;
     let own = format!("{}:", config.redis.prefix);
     if settings.stream.starts_with(&own) {
-        bail!("outbound.stream: {:?} begins with {own:?} as the engine's own keys do", settings.stream);
+        bail!(
+            "outbound.stream: {:?} must not begin with {own:?}, the prefix of the engine's own keys",
+            settings.stream
+        );
     }
     if settings.stream_length == 0 {
         bail!("outbound.stream_length: must be at least 1");
     }
     let url = if settings.redis_url.is_empty() { &config.redis_url } else { &settings.redis_url };
     if url.is_empty() {
-        bail!("outbound.stream: there is no Redis to write to: set outbound.redis_url (redis://…)");
+        bail!("outbound.stream: no Redis is configured: set outbound.redis_url (redis://…)");
     }
     warn_about_redis("outbound.redis_url", url);
-    // A server of its own may do without TLS.
+    // A separate Redis server may run without TLS.
     let tls = if url.starts_with("rediss://") { redis_tls(config, url)? } else { None };
     let options = RedisOptions { connections: 1, tls, ..RedisOptions::default() };
     let outbound =
@@ -78,7 +81,7 @@ fn webhooks(config: &Config) -> Result<Vec<Webhook>> {
     Ok(webhooks)
 }
 
-/// Reads one entry; says what is wrong with it otherwise, without its URL, which may be a secret.
+/// Reads one entry. The error says what is wrong with it and omits its URL, which may contain a secret.
 fn parse(text: &str, config: &Config) -> Result<Webhook> {
     let mut words = text.split_whitespace();
     let (name, url) = words.next().and_then(|word| word.split_once('=')).unwrap_or((text, ""));
@@ -128,10 +131,10 @@ fn taste(config: &Config) -> Result<Taste> {
 
 fn unknown(kind: &str) -> String {
     let (families, kinds) = (FAMILIES.join(", "), KINDS.join(", "));
-    format!("{kind:?} is no type of event; there are {families}, {kinds}")
+    format!("{kind:?} is not an event type; the types are {families}, {kinds}")
 }
 
-/// A URI reference that says whose events these are.
+/// The CloudEvents `source`: a URI reference that identifies this installation.
 fn source(config: &Config) -> Result<String> {
     let source = config.outbound.source.trim_end_matches('/');
     if source.is_empty() || source.contains(|c: char| c.is_whitespace() || c.is_control()) {

@@ -9,16 +9,16 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::config::Config;
 
-/// What a client of an ingress trusts and presents, as PEM.
+/// TLS material of a client of an ingress, as PEM: trusted CAs and its own certificate.
 #[derive(Clone, Default)]
 pub struct ClientTls {
-    /// CAs that are trusted beside the public ones.
+    /// CAs trusted in addition to the public ones.
     pub ca: Option<Vec<u8>>,
     /// A certificate and its key.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Without the key.
+/// Omits the key.
 impl std::fmt::Debug for ClientTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientTls").finish_non_exhaustive()
@@ -77,7 +77,7 @@ fn read_pair(certificate: NamedFile<'_>, key: NamedFile<'_>) -> Result<Option<(V
     match (read_named(certificate.0, certificate.1)?, read_named(key.0, key.1)?) {
         (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
         (None, None) => Ok(None),
-        (Some(_), None) | (None, Some(_)) => bail!("{} and {} are set together", certificate.0, key.0),
+        (Some(_), None) | (None, Some(_)) => bail!("{} and {} must be set together", certificate.0, key.0),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `/healthz`, `/readyz` and `/metrics` of a worker process, for probes and scrapers.
 //!
-//! Served as the ingress serves: connections are bounded in number and time, metrics are rendered off the runtime and
-//! once for all who ask at the same time, and keys are looked up in the store every few seconds at most.
+//! Limits as at the ingress: connections are bounded in number and time, metrics are rendered off the async
+//! runtime and once for all concurrent requests, and keys are looked up in the store every few seconds at
+//! most.
 //!
-//! Metrics count all tenants. Beyond loopback they need a key with the role operator once a key exists; where none is
-//! needed, a request that names another host is refused, so that no web page reads them. On loopback the store is not
-//! asked, so that metrics are there when it hangs.
+//! Metrics count all tenants. Beyond loopback they need a key with the role operator once a key exists.
+//! Without keys, a request with a foreign `Host` is refused, so that no web page can read them. On loopback
+//! the store is not queried, so that metrics stay available while it hangs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::roles::Shared;
 use crate::telemetry::MetricsText;
 
-/// Probes and scrapers are few.
+/// Connection limits of the probe: probes and scrapers are few.
 fn limits() -> Limits {
     Limits {
         connections: 256,
@@ -40,12 +41,12 @@ fn limits() -> Limits {
     }
 }
 
-/// How long what the store said about its health is believed.
+/// Cache lifetime of the store's health.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long the store has to say it.
+/// Timeout of the health query to the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A probe that is served.
+/// A running probe server.
 #[derive(Debug)]
 pub struct WorkerProbe {
     stop: CancellationToken,
@@ -53,7 +54,7 @@ pub struct WorkerProbe {
 }
 
 impl WorkerProbe {
-    /// Answers what is under way, and no more.
+    /// Completes the requests in progress and stops.
     pub async fn end(self) {
         self.stop.cancel();
         if let Err(error) = self.serving.await {
@@ -62,7 +63,7 @@ impl WorkerProbe {
     }
 }
 
-/// Serves until it is ended; without an address, nothing is served. Readiness is red from `shutdown` on.
+/// Serves until it is ended; without an address it serves nothing. `/readyz` fails from `shutdown` on.
 pub async fn start(
     address: Option<SocketAddr>,
     shared: &Shared,
@@ -83,14 +84,14 @@ fn serve_on(listener: TcpListener, state: Arc<ProbeState>) -> WorkerProbe {
     WorkerProbe { stop, serving }
 }
 
-/// What the answers need.
+/// State of the handlers.
 struct ProbeState {
     address: SocketAddr,
     stores: Stores,
     keys: FleetKeys,
     page: MetricsPage,
     shutdown: CancellationToken,
-    /// Held while the store is asked; those who ask meanwhile share its answer.
+    /// Locked during the health query; concurrent requests share its result.
     health: Mutex<Option<(Result<(), String>, Instant)>>,
 }
 
@@ -130,7 +131,7 @@ async fn scrape(State(probe): State<Arc<ProbeState>>, headers: HeaderMap) -> Res
     }
 }
 
-/// Why the metrics are not shown; when the store does not answer beyond loopback, they are not.
+/// The reason to refuse the metrics. Beyond loopback, a store that does not answer is a reason.
 async fn refused(probe: &ProbeState, headers: &HeaderMap) -> Option<(StatusCode, String)> {
     let needs_key = match probe.address.ip().is_loopback() {
         true => Ok(false),
@@ -148,7 +149,7 @@ async fn refused(probe: &ProbeState, headers: &HeaderMap) -> Option<(StatusCode,
     }
 }
 
-/// A name of this machine or of the address that the probe listens on.
+/// Whether the host names this machine or the address that the probe listens on.
 fn is_ours(host: &str, address: SocketAddr) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,4 +1,4 @@
-//! What the settings say about tenants: `[quota]` for every tenant, `[tenants.NAME]` for one.
+//! Quota settings: `[quota]` for every tenant, `[tenants.NAME]` for one.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 
-/// Values by name.
+/// Quota values by name.
 pub type QuotaTable = BTreeMap<String, QuotaEntry>;
 
-/// A value as it is written.
+/// A quota value as written in the settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum QuotaEntry {
@@ -21,17 +21,17 @@ pub enum QuotaEntry {
     Text(String),
 }
 
-/// What the settings say about one tenant.
+/// Settings of one tenant.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantSettings {
-    /// Its part of the workers while others wait too, relative to them; 1 unless set.
+    /// Its share of the workers while other tenants wait too, relative to their weights; 1 unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     pub quota: QuotaTable,
 }
 
-/// Fails with everything that is wrong, each with its key.
+/// Fails with all invalid values, each with its key.
 pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
     let mut wrong = Vec::new();
     let every_tenant = quota_set("quota", &config.quota, &mut wrong);
@@ -42,7 +42,7 @@ pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
                 let path = format!("tenants.{name}.quota");
                 tenants.insert(tenant, quota_set(&path, &settings.quota, &mut wrong));
             }
-            Err(error) => wrong.push(format!("tenants.{name}: no tenant has this name: {error}")),
+            Err(error) => wrong.push(format!("tenants.{name}: invalid tenant name: {error}")),
         }
     }
     if !wrong.is_empty() {
@@ -51,7 +51,7 @@ pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
     Ok(QuotaSettings { every_tenant, tenants })
 }
 
-/// The weights of tenants at the workers. Names are checked by [`quota_settings`].
+/// Weights of the tenants for fair scheduling at the workers. Names are checked by [`quota_settings`].
 pub fn tenant_weights(config: &Config) -> Result<TenantWeights> {
     let mut weights = TenantWeights::default();
     for (name, settings) in &config.tenants {
@@ -132,7 +132,7 @@ mod tests {
             error.contains("quota.device: there is no quota \"device\" (did you mean \"devices\"?)"),
             "{error}"
         );
-        assert!(error.contains("tenants.acme.quota.waits: \"5/4\" is not a part of a process"), "{error}");
+        assert!(error.contains("tenants.acme.quota.waits: \"5/4\" is not a share of a process"), "{error}");
         assert!(with("[tenants.Acme.quota]\n").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! From settings to what the roles receive.
+//! From settings to the dependencies and options of the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 use crate::{drills, executors, outbound};
 
-/// What every role of this process shares.
+/// Dependencies that all roles of this process share.
 #[derive(Debug, Clone)]
 pub struct Shared {
     pub stores: Stores,
@@ -33,7 +33,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Take the store's time; a store that is down now is asked again by the worker's clock duty.
+    /// Takes the store's time. While the store is down, this machine's clock is used; the worker's clock duty
+    /// corrects it.
     pub async fn new(stores: Stores, streams: Streams) -> Self {
         let asked = Instant::now();
         let clock = match stores.housekeeping.ping().await {
@@ -56,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// Fails when the settings say nothing sensible about who is told what.
+    /// Fails on invalid settings of outbound events.
     pub fn worker(
         &self,
         config: &Config,
@@ -91,22 +92,22 @@ impl Shared {
     }
 }
 
-/// Only for a start while the store is away.
+/// Only for a start while the store is down.
 fn wall_clock() -> millstream_core::time::Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     millstream_core::time::Timestamp::EPOCH.plus(since)
 }
 
-/// Whether a door on this address may be open.
+/// Whether an ingress may serve an address without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Openness {
-    /// Without keys on loopback only.
+    /// Only on loopback.
     Careful,
     /// `--insecure-no-auth`.
     Insecure,
 }
 
-/// Fails when the address is not loopback, no key exists and nobody said that this is meant.
+/// Fails on a non-loopback address when no key exists, unless `--insecure-no-auth` is set.
 pub async fn ingress_options(
     config: &Config,
     listen: SocketAddr,
@@ -160,7 +161,7 @@ fn executors(config: &Config) -> Result<Vec<FixedExecutor>> {
     parsed.collect::<Result<_, String>>().map_err(|wrong| anyhow::anyhow!(wrong))
 }
 
-/// Where executors that register themselves may be.
+/// Networks in which self-registered executors may be.
 fn executor_networks(config: &Config) -> NetworkPolicy {
     NetworkPolicy::allowing(config.executor_allow.0.clone())
 }

@@ -7,7 +7,7 @@
 //!
 //! A tenant has variables only if its name is spelled the same there, capitals aside: `a-b` and `a.b` would read those
 //! of `a_b`, and `Acme` those of `acme`. Their secrets are files, whose names are exact.
-//! The file comes first. Both are looked at for each attempt: a changed file counts from the next one on.
+//! The file takes precedence. Both are read for each attempt: a change applies to the next attempt.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use millstream_core::id::{Name, TenantId};
 use millstream_worker::Secrets;
 
-/// What names of variables with secrets begin with.
+/// Prefix of the variables with secrets.
 pub(crate) const PREFIX: &str = "MILLSTREAM_SECRET_";
 
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub struct SecretSources {
 }
 
 impl SecretSources {
-    /// The files of a directory, and variables of this process.
+    /// Reads files of a directory, and variables of this process.
     pub fn of_process(directory: Option<PathBuf>) -> Self {
         Self::of(directory, std::env::vars())
     }
@@ -36,7 +36,7 @@ impl SecretSources {
     }
 }
 
-/// Names alone.
+/// Shows names only.
 impl std::fmt::Debug for SecretSources {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SecretSources")
@@ -70,7 +70,7 @@ impl Secrets for SecretSources {
             tracing::warn!(
                 %tenant,
                 variable,
-                "a secret is not taken from the environment: other tenants would be spelled the same there; put it \
+                "secret in the environment ignored: the names of several tenants map to the same variable; put it \
                  into a file of worker.secrets_dir"
             );
             return None;
@@ -79,12 +79,13 @@ impl Secrets for SecretSources {
     }
 }
 
-/// Whether no other tenant has the same variables.
+/// Whether the tenant is the only one that maps to its variables.
 fn is_spelled_alike(tenant: &str) -> bool {
     tenant.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Nothing for what would read as a tenant and a name: no tenant may spell the variable of another.
+/// The variable of a name; none where it would read as a tenant and a name: no tenant may address another's
+/// variable.
 fn shouted(name: &str) -> Option<String> {
     let shout = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let shouted: String = name.chars().map(shout).collect();

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of a process that was told twice.
+/// Exit code after a second signal.
 pub const IMPATIENT: i32 = 130;
 
 /// A token that is cancelled by SIGTERM, SIGINT or SIGHUP.
@@ -30,7 +30,7 @@ async fn next(signals: &mut [Signal]) {
     futures::future::select_all(waits).await;
 }
 
-/// Tell a process manager (`Type=notify`) that this process is ready.
+/// Notifies a process manager (`Type=notify`) that this process is ready.
 pub fn notify_ready() {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }

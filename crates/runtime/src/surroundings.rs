@@ -1,7 +1,7 @@
-//! Whether Redis is one that a worker can rely on: asked at the start, and again until it answers.
+//! Redis check at the start of a worker, repeated until Redis answers.
 //!
-//! A Redis that evicts loses streams with their groups without a word. One that does not answer yet must not
-//! get past that question, or a fleet that was started before its Redis would never be told.
+//! A Redis with eviction loses streams and their consumer groups silently, so a worker refuses it. A worker
+//! that starts before its Redis must not skip the check, so it is repeated until there is an answer.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is left to ask.
+/// Result of one check.
 #[derive(Debug)]
 pub enum Checked {
     Usable,
-    /// It did not answer.
+    /// Redis did not answer.
     NotYet,
 }
 
-/// Asks once. An error if it answers and cannot be used.
+/// Checks once. Fails if Redis answers and is not usable.
 pub async fn check(streams: &Streams) -> Result<Checked, StreamError> {
     match streams.care.check().await {
         Ok(warnings) => {
@@ -34,7 +34,8 @@ pub async fn check(streams: &Streams) -> Result<Checked, StreamError> {
     }
 }
 
-/// Asks again until it answers. If it cannot be used the worker drains, and ends with what this returns.
+/// Repeats the check until Redis answers. If Redis is not usable, the worker drains, and the task returns the
+/// error.
 pub fn check_later(streams: Streams, shutdown: CancellationToken) -> JoinHandle<Option<StreamError>> {
     tokio::spawn(async move {
         loop {

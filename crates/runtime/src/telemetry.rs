@@ -11,16 +11,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogFormat};
 
-/// Latencies from half a millisecond to ten seconds.
+/// Histogram buckets of latencies: half a millisecond to ten seconds.
 const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Batch sizes.
+/// Histogram buckets of batch sizes.
 const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0];
 
-/// Renders what was measured, as Prometheus text.
+/// Renders the metrics as Prometheus text.
 pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Log to stderr, so that stdout belongs to results.
+/// Logs to stderr: stdout is for results.
 pub fn start_logging(config: &Config) -> Result<()> {
     let filter: Targets = config.log.parse().with_context(|| {
         format!(
@@ -45,14 +45,14 @@ pub fn start_logging(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Install the recorder. Once per process.
+/// Installs the recorder. Once per process.
 pub fn start_metrics() -> Result<MetricsText> {
     let handle = builder()?.install_recorder().context("cannot install the metrics recorder")?;
     Ok(Arc::new(move || handle.render()))
 }
 
-/// The same for a part of a process that belongs to somebody else: a recorder that is there already stays, and what
-/// is measured is then read from that one.
+/// Metrics of an engine embedded in another program: a recorder that is already installed stays in place, and
+/// metrics are read from it.
 pub fn metrics_of_guest() -> MetricsText {
     start_metrics().unwrap_or_else(|_| Arc::new(|| "# this process has a recorder of its own\n".to_owned()))
 }

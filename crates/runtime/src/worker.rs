@@ -1,4 +1,4 @@
-//! One worker of a fleet: opened first, so that what cannot work is said at the start; then run.
+//! One worker of a fleet as a process: `open` reports every fault at the start, `run` works.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub struct Worker {
     listen: OptionalAddress,
 }
 
-/// Fails when the settings, the database's tables or Redis do not allow a worker. PostgreSQL and Redis need
-/// not be up.
+/// Fails when the settings, the database's tables or Redis do not allow a worker. PostgreSQL and Redis may be
+/// down.
 pub async fn open(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<Worker> {
     let database = open_fleet_database(config).await?;
     let streams = open_fleet_streams(config)?;

@@ -1,4 +1,5 @@
-//! A device that counts to what it is told: start `millstream dev`, then this, then give it something to do:
+//! A device that counts to the input of its run: start `millstream dev`, then this, then give it something to
+//! do:
 //!
 //! ```sh
 //! cargo run -p millstream-sdk --example device
@@ -22,13 +23,13 @@ async fn main() -> Result<(), ClientError> {
     Device::new(client, device).serve_until(stop, count).await
 }
 
-/// Goes on where the device before it has stopped.
+/// Continues where the previous device stopped.
 async fn count(run: RunContext, to: u64) -> Result<u64, RunError> {
     let from = run.last_progress().map_or(0, |progress| progress.step);
     for step in from..to {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(500)) => run.progress(step + 1, to),
-            () = run.lost() => return Err(RunError::release("it is not mine any more")),
+            () = run.lost() => return Err(RunError::release("this device has lost the run")),
         }
     }
     Ok(to)

@@ -1,8 +1,8 @@
-//! What you link: actions in Rust, performed by a worker of your own, and a typed client of the HTTP API.
+//! The SDK: actions in Rust, performed by your own worker, and a typed client of the HTTP API.
 //!
-//! A definition says *what* happens; some of it has to be written in a language. An action is an async function with a
-//! name. The engine calls it after the transition that wants it is committed, at least once, under a key that is the
-//! same on every attempt, and records one outcome.
+//! A definition says *what* happens; some of it has to be written in a programming language. An action is an
+//! async function with a name. The engine calls it after the commit of the transition that contains it, at
+//! least once, under a key that is the same for every attempt, and records one outcome.
 //!
 //! # The first action
 //!
@@ -32,7 +32,7 @@
 //! }
 //! ```
 //!
-//! A definition calls it by name. What the function returns is the `result` of the event that `on_success` names:
+//! A definition calls it by name. The return value is the `result` of the event that `on_success` names:
 //!
 //! ```yaml
 //! actions:
@@ -43,10 +43,10 @@
 //!     on_failure: charge_failed
 //! ```
 //!
-//! [`run`](WorkerBuilder::run) reads its settings as the `millstream` binary does: built-in defaults, a file, the
-//! environment. With `MILLSTREAM_DATABASE_URL` and `MILLSTREAM_REDIS_URL` it is a worker of a fleet; start as many
-//! processes as you like. With nothing set it is the whole engine in this process, on SQLite, and says where it
-//! listens. SIGTERM drains it.
+//! [`run`](WorkerBuilder::run) reads its settings like the `millstream` binary: built-in defaults, a file,
+//! the environment. With `MILLSTREAM_DATABASE_URL` and `MILLSTREAM_REDIS_URL` it is a worker of a fleet;
+//! start any number of processes. Without settings it is the whole engine in this process, on SQLite, and
+//! prints its address. SIGTERM drains it.
 //!
 //! State is captured by a closure:
 //!
@@ -67,17 +67,17 @@
 //!
 //! # Errors
 //!
-//! An attempt that fails says what shall follow, because only the author knows:
+//! The error of a failed attempt states the consequence, because only the author knows it:
 //!
-//! | | then |
+//! | | consequence |
 //! |---|---|
 //! | [`ActionError::retry`] | another attempt, as the action's `retry` allows |
 //! | [`ActionError::retry_after`] | the same, not sooner than asked |
-//! | [`ActionError::fail`] | no further attempt; `on_failure` is told, or the execution is paused |
-//! | [`ActionError::pause`] | no further attempt; the execution is paused and a person decides |
+//! | [`ActionError::fail`] | no further attempt; the `on_failure` event is sent, or the execution is paused |
+//! | [`ActionError::pause`] | no further attempt; the execution is paused and an operator decides |
 //!
-//! There is no conversion from other errors, so that `?` does not decide by accident. [`Decide`] says it in a word, and
-//! [`class`](ActionError::class) gives programs something to tell failures apart by:
+//! There is no conversion from other errors, so that `?` does not decide by accident. [`Decide`] makes the
+//! decision in one word, and [`class`](ActionError::class) lets programs distinguish failures:
 //!
 //! ```
 //! # use millstream_sdk::{ActionContext, ActionError, Decide};
@@ -94,17 +94,18 @@
 //! }
 //! ```
 //!
-//! Input that does not fit the function's type is a failure for good of class `input`, with the place and the reason.
-//! Output that JSON cannot hold is one of class `output`. A panic is caught and counts as `retry`.
+//! Input that does not fit the function's type is a permanent failure of class `input`, with the place and
+//! the reason. Output that JSON cannot represent is one of class `output`. A panic is caught and counts as
+//! `retry`.
 //!
-//! An attempt may be made again although an earlier one did its work: the process died before that was recorded. Send
-//! [`key`](ActionContext::key) along with whatever must not happen twice.
+//! An attempt may be repeated although an earlier one did its work: the process died before the outcome was
+//! recorded. Send the [`key`](ActionContext::key) along with any side effect that must not happen twice.
 //!
 //! # Heartbeats and progress
 //!
-//! An attempt is dropped, at whatever `await` it is, when its time is up ([`deadline`](ActionContext::deadline)) or when
-//! its worker has lost the action's lease. A long action tells that it is alive, and how far it is; the next attempt
-//! goes on from there:
+//! An attempt is dropped, at any `await`, at its [`deadline`](ActionContext::deadline) or when its worker has
+//! lost the action's lease. A long action sends heartbeats and progress; the next attempt continues from
+//! there:
 //!
 //! ```
 //! # use millstream_sdk::{ActionContext, ActionError};
@@ -121,7 +122,8 @@
 //!
 //! # Cancellation
 //!
-//! When an execution is cancelled its running attempts are told, not killed. One that listens can tidy up:
+//! When an execution is cancelled its running attempts are notified, not killed. An action that listens can
+//! clean up:
 //!
 //! ```
 //! # use millstream_sdk::{ActionContext, ActionError};
@@ -129,14 +131,14 @@
 //! async fn print_label(ctx: ActionContext, text: String) -> Result<u32, ActionError> {
 //!     tokio::select! {
 //!         printed = print(&text) => printed,
-//!         () = ctx.cancelled() => Err(ActionError::fail("nobody wants the label any more").class("cancelled")),
+//!         () = ctx.cancelled() => Err(ActionError::fail("the label is obsolete").class("cancelled")),
 //!     }
 //! }
 //! ```
 //!
 //! # Testing an action without a server
 //!
-//! [`testing::ActionTest`] makes one attempt as the engine would, and records what it told:
+//! [`testing::ActionTest`] makes one attempt as the engine would, and records its progress:
 //!
 //! ```
 //! # use millstream_sdk::{ActionContext, ActionError};
@@ -207,8 +209,7 @@
 //!
 //! # Graphs
 //!
-//! A graph says which steps there are and which come after which; others, the executors, perform them. See [`graph`] for
-//! building one.
+//! A graph defines steps and their order; executors perform the steps. See [`graph`] for building one.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -223,7 +224,7 @@
 //!     .node(NewNode::of("test").after("build").goal("run the tests"));
 //! let created = client.create_graph(release).id("release-v2").await?;
 //!
-//! // The shape may change while it runs; the revision says which shape was meant.
+//! // The shape may change while it runs; the revision guards against concurrent edits.
 //! let publish = NewNode::of("publish").after_if("test", "results.test.failures == 0");
 //! client.edit_graph("release-v2", created.revision).insert(publish).await?;
 //!
@@ -245,8 +246,8 @@
 //!
 //! # Devices
 //!
-//! A device takes runs: work that it has for itself, fenced by a token. [`Device`] registers it, waits for runs, is heard
-//! of in time, and tells the function when a run is not the device's any more:
+//! A device performs runs: work that it owns exclusively, fenced by a token. [`Device`] registers it, waits
+//! for runs, sends heartbeats, and notifies the function when the device has lost a run:
 //!
 //! ```no_run
 //! # async fn whole(client: millstream_sdk::Client) -> Result<(), millstream_sdk::ClientError> {
@@ -266,14 +267,15 @@
 //! # async fn draw(run: &millstream_sdk::RunContext, frames: u64) -> Result<u64, millstream_sdk::RunError> { Ok(frames) }
 //! ```
 //!
-//! # What calls promise
+//! # Guarantees of calls
 //!
-//! A 2xx means durable. Calls are repeated on connection errors, 429 and 503 where that is safe, and it is made safe:
-//! each event carries an idempotency key and each start an id, made once per call and kept over its repeats. Give them
-//! keys and ids of your own to be safe over restarts of *your* process as well. What the server refuses is a
-//! [`ClientError::Refused`] with its [problem document](client::Problem).
+//! A 2xx means durable. Calls are retried on connection errors, 429 and 503 where that is safe, and it is
+//! made safe: each event carries an idempotency key and each start an id, created once per call and kept over
+//! its retries. Supply your own keys and ids to be safe over restarts of *your* process as well. A refusal of
+//! the server is a [`ClientError::Refused`] with its [problem document](client::Problem).
 //!
-//! Without the feature `worker` (`default-features = false`) only the client is left, and no engine is linked.
+//! Without the feature `worker` (`default-features = false`) only the client remains, and no engine is
+//! linked.
 
 pub mod client;
 mod device;

@@ -1,4 +1,4 @@
-//! A worker that runs beside whatever else its process does.
+//! A worker that runs beside the other tasks of its process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Client, ClientError};
 use crate::worker::WorkerError;
 
-/// A worker that runs. Dropped, it is told to stop and nobody waits for it; [`stop`](Running::stop) waits.
+/// A running worker. Dropping it stops it without waiting; [`stop`](Running::stop) waits.
 pub struct Running {
     address: Option<SocketAddr>,
     url: Option<String>,
@@ -21,7 +21,7 @@ pub struct Running {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-/// What was started.
+/// The started role.
 pub(crate) enum Part {
     Engine(Box<Engine>),
     Fleet(Box<Worker>, MetricsText),
@@ -41,31 +41,33 @@ impl Running {
         Self { address, url, key, shutdown, task }
     }
 
-    /// Where it listens, if it is an embedded engine. A worker of a fleet has no door.
+    /// The address of an embedded engine. A worker of a fleet has no listener.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The same as clients write it: with TLS when it listens with TLS alone.
+    /// The same as a URL for clients: with TLS when it listens with TLS alone.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
 
-    /// A client of this engine. Fails for a worker of a fleet: it does not know where the fleet's doors are.
+    /// A client of this engine. Fails for a worker of a fleet, which does not know the fleet's addresses.
     pub fn client(&self) -> Result<Client, ClientError> {
         let Some(url) = &self.url else {
-            return Err(ClientError::Unsendable("a worker of a fleet has no door; name one".to_owned()));
+            return Err(ClientError::Unsendable(
+                "a worker of a fleet has no listener; give the server's address".to_owned(),
+            ));
         };
         Client::builder(url.clone()).key(&self.key).build()
     }
 
-    /// Drains: what is in hand is finished or handed back.
+    /// Drains: the work in hand is finished or handed back.
     pub async fn stop(self) -> Result<(), WorkerError> {
         self.shutdown.cancel();
         self.ended().await
     }
 
-    /// Until the token is cancelled, or something in it ends by itself, which is an error.
+    /// Runs until the token is cancelled, or a part of it ends by itself, which is an error.
     pub async fn run_until(mut self, shutdown: CancellationToken) -> Result<(), WorkerError> {
         tokio::select! {
             () = shutdown.cancelled() => self.stop().await,
@@ -85,7 +87,7 @@ fn finished(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> Result
     }
 }
 
-/// Without the key: what is printed ends up in logs.
+/// Without the key: debug output ends up in logs.
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! A client of the server that the settings name.
+//! A client for the server in the settings.
 
 use millstream_runtime::config::{self, Flags};
 use millstream_runtime::pem_files::ClientTls;
@@ -6,8 +6,9 @@ use millstream_runtime::pem_files::ClientTls;
 use crate::client::{Client, ClientError};
 
 impl Client {
-    /// A client of the server that the settings of this process name: `MILLSTREAM_URL`, `MILLSTREAM_KEY`, or a file.
-    /// `tls.ca_file` and `tls.client_certificate` are used as by the client commands. With nothing set that is `http://127.0.0.1:7400`, without a key.
+    /// A client for the server in the settings of this process: `MILLSTREAM_URL`, `MILLSTREAM_KEY`, or a
+    /// file. `tls.ca_file` and `tls.client_certificate` are used as by the client commands. Without settings
+    /// that is `http://127.0.0.1:7400`, without a key.
     pub fn from_settings() -> Result<Self, ClientError> {
         let config = config::of_process(None, &Flags::default())
             .map_err(|error| ClientError::Unsendable(format!("{error:#}")))?;

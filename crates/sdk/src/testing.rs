@@ -1,4 +1,4 @@
-//! Testing an action without a server.
+//! Tests of actions without a server.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -45,16 +45,17 @@ pub struct ActionTest<I, O> {
     cancelled: CancellationToken,
 }
 
-/// What an attempt did.
+/// Result of an attempt.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Tested<O> {
-    /// The output as the action gave it, or its error. Input that does not fit the action's type and output that JSON
-    /// cannot hold are errors here as they are in the engine; an attempt whose time was up is one of class `timeout`.
+    /// The output of the action, or its error. Input that does not fit the action's type and output that JSON
+    /// cannot represent are errors here as they are in the engine; an attempt past its deadline is one of
+    /// class `timeout`.
     pub result: Result<O, ActionError>,
-    /// Signs of life, those with progress included.
+    /// Number of heartbeats, including those with progress.
     pub heartbeats: usize,
-    /// Every progress that was told, in order. The engine keeps the last one.
+    /// Every reported progress, in order. The engine keeps the last one.
     pub progress: Vec<Value>,
 }
 
@@ -63,7 +64,7 @@ where
     I: DeserializeOwned + Send + 'static,
     O: Serialize + 'static,
 {
-    /// The first attempt, with a minute of time, unless said.
+    /// The first attempt, with a minute of time, by default.
     pub fn new<F, Fut>(action: F) -> Self
     where
         F: Fn(ActionContext, I) -> Fut + Send + Sync + 'static,
@@ -81,57 +82,57 @@ where
         }
     }
 
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, from 1.
     #[must_use]
     pub fn attempt(mut self, attempt: i32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// The idempotency key; otherwise one as the engine makes them.
+    /// The idempotency key; by default one in the engine's format.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// The fencing token; otherwise the attempt's number.
+    /// The fencing token; by default the attempt's number.
     #[must_use]
     pub fn token(mut self, token: i64) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// The execution's id; characters that no id may have become `-`.
+    /// The execution's id; characters that an id cannot contain become `-`.
     #[must_use]
     pub fn execution_id(mut self, id: impl Into<String>) -> Self {
         self.execution = id.into();
         self
     }
 
-    /// How long the attempt may take. With `tokio::time::pause` it takes no time.
+    /// Time limit of the attempt. With `tokio::time::pause` no real time passes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// What the attempt before this one told last.
+    /// The last progress of the previous attempt.
     #[must_use]
     pub fn last_progress(mut self, progress: impl Into<Value>) -> Self {
         self.progress = Some(progress.into());
         self
     }
 
-    /// The execution is cancelled when this token is: before the test, or while it runs.
+    /// Cancels the execution with this token: before the test, or while it runs.
     #[must_use]
     pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
         self.cancelled = token;
         self
     }
 
-    /// Makes the attempt. The input goes through JSON, as it does in the engine. A panic is yours to see: the engine
-    /// would catch it and try again.
+    /// Makes the attempt. The input goes through JSON, as it does in the engine. A panic reaches the test:
+    /// the engine would catch it and retry.
     pub async fn run(&self, input: impl Serialize) -> Tested<O> {
         let (seen, mut signs) = mpsc::unbounded_channel();
         let result = self.attempt_at(&input, seen).await;

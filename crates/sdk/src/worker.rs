@@ -1,7 +1,7 @@
-//! A worker of your own: the engine's roles with your actions, as the settings say.
+//! Your own worker: the engine's roles with your actions, configured by the settings.
 //!
-//! On PostgreSQL and Redis it is one worker of a fleet. On SQLite, or when nothing is set, it is the whole engine in
-//! this process.
+//! On PostgreSQL and Redis it is one worker of a fleet. On SQLite, or without settings, it is the whole
+//! engine in this process.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::action::{ActionContext, ActionError, Registry, erase};
 use crate::running::{Part, Running};
 
-/// Performs your actions.
+/// A worker that performs your actions.
 ///
 /// ```no_run
 /// use millstream_sdk::{ActionContext, ActionError, Worker};
@@ -37,17 +37,17 @@ pub struct Worker(());
 
 type Change = Box<dyn FnOnce(&mut Config) + Send>;
 
-/// Makes and runs a [`Worker`].
+/// Builds and runs a [`Worker`].
 #[must_use = "nothing runs before `run`"]
 pub struct WorkerBuilder {
     actions: Registry,
-    /// The first thing that was wrong with them.
+    /// The first error in the actions.
     wrong: Option<String>,
     file: Option<PathBuf>,
     changes: Vec<Change>,
 }
 
-/// Why a worker did not start, or ended. The text is for a person: settings, tables, an address that is taken.
+/// Why a worker did not start, or ended. The text is for an operator: settings, tables, an address in use.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:#}")]
 pub struct WorkerError(anyhow::Error);
@@ -65,8 +65,9 @@ impl Worker {
 }
 
 impl WorkerBuilder {
-    /// What `call: NAME` in a definition means. The function takes an [`ActionContext`] and an input of any type that
-    /// can be read from JSON; it may be a closure over anything that can be shared between threads.
+    /// Registers the function behind `call: NAME` in a definition. The function takes an [`ActionContext`]
+    /// and an input of any type that can be read from JSON; it may be a closure over anything that can be
+    /// shared between threads.
     pub fn action<F, I, O, Fut>(mut self, name: &str, action: F) -> Self
     where
         F: Fn(ActionContext, I) -> Fut + Send + Sync + 'static,
@@ -80,7 +81,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// A settings file, as `--config` of the binary. Unless said: `MILLSTREAM_CONFIG`, if that is set.
+    /// A settings file, as `--config` of the binary. By default: `MILLSTREAM_CONFIG`, if that is set.
     pub fn config(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
@@ -92,12 +93,12 @@ impl WorkerBuilder {
         self
     }
 
-    /// Where an embedded engine listens; port 0 is any free one.
+    /// The address of an embedded engine; port 0 is any free one.
     pub fn listen(self, address: SocketAddr) -> Self {
         self.configure(move |config| config.listen = address.into())
     }
 
-    /// Be an embedded engine in this directory, whatever the settings say about a database.
+    /// Runs an embedded engine in this directory, regardless of any database settings.
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         self.configure(move |config| {
@@ -106,8 +107,8 @@ impl WorkerBuilder {
         })
     }
 
-    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains: what is in hand is finished or handed back. A second signal
-    /// ends the process at once.
+    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains: the work in hand is finished or handed back. A
+    /// second signal ends the process at once.
     pub async fn run(self) -> Result<(), WorkerError> {
         let names: Vec<String> = self.actions.names().iter().map(ToString::to_string).collect();
         let running = self.start().await?;
@@ -123,12 +124,12 @@ impl WorkerBuilder {
         self.start().await?.run_until(shutdown).await
     }
 
-    /// Starts and gives the running worker back: for tests, and for processes that do more than this.
+    /// Starts and returns the running worker: for tests, and for processes with other tasks.
     pub async fn start(self) -> Result<Running, WorkerError> {
         if let Some(wrong) = self.wrong {
             return Err(WorkerError(anyhow::anyhow!(wrong)));
         }
-        // The process may have chosen a provider of its own: then that one stays.
+        // The process may already have installed a provider, which then remains.
         let _ = rustls::crypto::ring::default_provider().install_default();
         drills::plant_bug()?;
         let mut config = config::of_process(self.file.as_deref(), &Flags::default())?;

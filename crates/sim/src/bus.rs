@@ -1,8 +1,8 @@
-//! The stream as it really is: in process, and at any moment as empty as on its first day.
+//! The in-process stream, which can lose everything at any moment.
 //!
-//! Losing everything puts a new stream in the place of the old one, with a generation of its own and
-//! without locks. The ids of entries carry the number of their stream, as those of Redis carry the time:
-//! an acknowledgement from before the loss must not hit an entry from after it.
+//! A loss replaces the stream by a new one, with a generation of its own and without locks. Entry ids contain
+//! the number of their stream, as those of Redis contain the time: an acknowledgement from before the loss
+//! must not match an entry from after it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ pub(crate) struct Bus {
     current: Mutex<Current>,
 }
 
-/// One stream, from one loss of memory to the next.
+/// One stream, between two losses.
 #[derive(Debug, Clone)]
 pub(crate) struct Current {
     pub(crate) number: u64,
@@ -50,7 +50,7 @@ impl Current {
         deliveries.into_iter().map(mark).collect()
     }
 
-    /// Those that this stream knows, as it knows them.
+    /// Entries of this stream, with the ids that it uses.
     pub(crate) fn inward(&self, entries: &[EntryId]) -> Vec<EntryId> {
         let own = |entry: &EntryId| {
             let (number, id) = entry.id.split_once('-')?;

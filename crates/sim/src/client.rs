@@ -1,7 +1,7 @@
-//! A client: posts one thing after the other, notes every answer, and repeats what was not answered.
+//! A client: posts sequentially, records every answer, and repeats unanswered posts.
 //!
-//! A post that nobody answers may be durable or not: the client posts it again under the same key, perhaps
-//! elsewhere, or gives up.
+//! An unanswered post may be durable or not: the client posts it again under the same key, perhaps at another
+//! ingress, or gives up.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Client {
         Self { wire, name: format!("c{number}"), number, posts: Vec::new() }
     }
 
-    /// Everything that it posted, in order.
+    /// Returns everything that it posted, in order.
     pub(crate) async fn play(mut self, script: Script) -> Vec<Post> {
         for step in script.steps {
             tokio::time::sleep(step.after).await;
@@ -54,7 +54,7 @@ impl Client {
         let body = json!({ "definition": definition, "execution_id": execution, "input": { "k": marker } });
         let request = || post("/v1/executions", None, "application/json", body.to_string());
         let heard = self.wire.until_answered(request).await;
-        // The answer tells the execution and not the start event.
+        // The answer contains the execution and not the start event.
         let answer = match heard {
             Some((status, _)) if status.is_success() => Answer::Started,
             Some((status, _)) => Answer::Refused { status: status.as_u16() },
@@ -74,7 +74,7 @@ impl Client {
         self.note(id, "millstream.start", marker, answer);
     }
 
-    /// Adds a node to the graph as it stands; somebody else may have been faster.
+    /// Adds a node to the graph's present revision; a concurrent edit may win.
     async fn edit(&mut self, id: &str) {
         let Some((status, found)) = self.wire.until_answered(|| get(&format!("/v1/graphs/{id}"))).await
         else {
@@ -150,7 +150,7 @@ impl Client {
         self.note(execution, "millstream.cancel", marker, answer);
     }
 
-    /// What a person does about an execution that is paused. Refused where nothing has failed.
+    /// Resolves the failure of a paused execution as a person would. Refused where nothing has failed.
     async fn retry_last(&mut self) {
         let risky = |post: &&Post| post.name == "charge" || post.name == POISON;
         let Some(Answer::Acknowledged { event }) =
@@ -168,7 +168,7 @@ impl Client {
         }
     }
 
-    /// Unique in the run; also the key.
+    /// Unique in the run; also the idempotency key.
     fn marker(&self, at: usize) -> String {
         format!("{}-{}-{at}", self.name, self.posts.len())
     }

@@ -1,4 +1,4 @@
-//! Reads the history of a run out of the store.
+//! Reads the history of a run from the store.
 
 use millstream_core::graph::{NodeStatus, Token};
 use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, TenantId};
@@ -19,7 +19,7 @@ use crate::tally::Count;
 use crate::workload::POISON;
 use crate::world::World;
 
-/// What is still to be done.
+/// Unfinished work.
 pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
     let undecided = world.truth.events.undecided(None, None, 1_000).await?;
     let backlog = world.truth.event_views.backlog().await?;
@@ -193,7 +193,7 @@ fn action(view: &ActionView, of_graph: bool) -> Action {
     }
 }
 
-/// An attempt at a node: its result is what the graph was told.
+/// An attempt at a node: its result is the answer that the graph received.
 fn attempt(view: &ActionView) -> Action {
     let answer = view.result.as_ref().map_or(Value::Null, json);
     let token = answer["result"]["token"].as_i64().map(Token::shown);
@@ -232,7 +232,7 @@ async fn nodes(world: &World, key: &ExecutionKey) -> Result<Vec<Node>> {
         .collect())
 }
 
-/// The node and what an attempt at it came to, where the event tells of one.
+/// The node and the outcome of an attempt at it, if the event contains one.
 fn outcome(view: &EventView, payload: &Value) -> Option<(String, NodeStatus)> {
     let status = payload["result"]["status"].as_str().and_then(NodeStatus::parse);
     let node = payload["action"].as_str()?.to_owned();

@@ -1,4 +1,4 @@
-//! Chance, all of it from one number (SplitMix64).
+//! Deterministic randomness from one seed (SplitMix64).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ impl Dice {
         Self(AtomicU64::new(mix(seed ^ 0x6d69_6c6c_7374_7265)))
     }
 
-    /// Dice of their own for a part of the run, so that what one part throws does not move another.
+    /// An independent stream for a part of the run: draws of one part do not affect another.
     pub(crate) fn apart(&self) -> Self {
         Self::of(self.next_u64())
     }
@@ -27,7 +27,7 @@ impl Dice {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// Whether something that happens this often in a hundred thousand happens now.
+    /// Whether an event with this rate per hundred thousand happens now.
     pub(crate) fn hits(&self, per_100k: u32) -> bool {
         per_100k > 0 && self.below(100_000) < u64::from(per_100k)
     }

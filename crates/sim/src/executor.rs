@@ -1,7 +1,8 @@
-//! The executors that perform nodes, and the way of one worker to them.
+//! The executors that perform nodes, and the connection of one worker to them.
 //!
-//! They do the work at the sink, under the key and the token of the attempt. They may have no room, go away
-//! before or after the work, say nothing, or accept the node and tell the outcome later, at a door.
+//! They do the work at the sink, under the key and the token of the attempt. They may have no capacity,
+//! disconnect before or after the work, not answer, or accept the node and report the outcome later, at an
+//! ingress.
 
 use std::sync::Arc;
 
@@ -19,23 +20,23 @@ use crate::sink::{Served, execution_of};
 use crate::tally::Count;
 use crate::wire::{Doors, Wire, post_json};
 
-/// The way of one worker to the executors.
+/// The connection of one worker to the executors.
 #[derive(Debug)]
 pub(crate) struct ToExecutors {
     pub(crate) role: Arc<Role>,
     pub(crate) doors: Doors,
 }
 
-/// What becomes of a call.
+/// Fate of a call.
 enum Reception {
     Performed,
     NoRoom,
     Failed,
-    /// Nobody answers, and nothing was done.
+    /// No answer, and nothing was done.
     Silent,
-    /// It was done, and the executor dies before it answers.
+    /// The work is done, and the executor dies before it answers.
     Crashed,
-    /// It answers that it will tell.
+    /// It answers that it will report later.
     Accepted,
 }
 
@@ -125,7 +126,7 @@ impl ToExecutors {
     }
 }
 
-/// Does the work and tells it at a door; or forgets it.
+/// Does the work and reports it at an ingress; or forgets it.
 async fn tell_later(wire: Wire, request: ExecuteNodeRequest) {
     let world = &wire.world;
     if world.strikes(world.plan.rates.sink_silent * 2) {

@@ -1,4 +1,4 @@
-//! Many seeds, on as many threads as are given; the verdict does not depend on their number.
+//! Runs many seeds on the given number of threads; the verdict does not depend on that number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,18 +8,18 @@ use crate::run::{Outcome, run};
 use crate::tally::Counts;
 use crate::trace::Record;
 
-/// What came of many seeds.
+/// Result of many seeds.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub seeds: u64,
     pub counts: Counts,
     /// The seed that took longest to become quiet after its last fault, and how long.
     pub slowest: (u64, Duration),
-    /// The lowest seed that broke a promise.
+    /// The lowest seed that violated a guarantee.
     pub broken: Option<Outcome>,
 }
 
-/// Runs `seeds` seeds from `from` on, until one breaks a promise.
+/// Runs `seeds` seeds from `from` on, until one violates a guarantee.
 pub fn run_all(from: u64, seeds: u64, threads: usize) -> Verdict {
     let next = AtomicU64::new(from);
     let lowest_broken = AtomicU64::new(u64::MAX);

@@ -1,4 +1,4 @@
-//! The graph of a run: what it is made of, and what its executors and clients add to it.
+//! The graph of a run: its nodes, and the edits by its executors and clients.
 //!
 //! `plan` is performed and adds a node, `left` and `right` come after it, `each` is performed for every item of
 //! a list, `kid` is an execution of a definition, and `join` comes after all of them, whatever became of them.
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) const PLANS: &str = "plan";
 const ADDED: &str = "added";
 
-/// The body of its creation, for a list of so many items.
+/// Body of its creation, for a list of `items` items.
 pub(crate) fn body(id: &str, items: u64) -> Value {
     let items: Vec<u64> = (0..items).collect();
     json!({
@@ -33,13 +33,13 @@ pub(crate) fn body(id: &str, items: u64) -> Value {
     })
 }
 
-/// What a client wants to be added.
+/// The edit that a client posts.
 pub(crate) fn edit(expected_revision: u64, id: &str) -> Value {
     let node = json!({ "id": id, "parents": [PLANS] });
     json!({ "expected_revision": expected_revision, "edits": [{ "insert": node }] })
 }
 
-/// What an executor adds with its answer.
+/// The edit in an executor's answer.
 pub(crate) fn added() -> Value {
     json!([{ "insert": { "id": ADDED, "parents": [PLANS] } }])
 }

@@ -1,7 +1,7 @@
-//! Who holds what, as it ought to be: every act on a lock or a lease is compared with it as it happens.
+//! Reference model of locks and leases: every operation on them is compared with it as it happens.
 //!
-//! The guards learn from what the services grant and accuse what the services let pass: a lock released
-//! or extended by somebody who does not hold it, a lease used after it has passed on.
+//! The guards record what the services grant, and report what the services wrongly accept: a lock released or
+//! extended by a process that does not hold it, a lease used after it has passed on.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ impl LockGuard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever holds it now.
+    /// The present holder.
     pub(crate) fn holder(&self, key: &ExecutionKey) -> Option<Holding> {
         self.held().get(key).filter(|holding| holding.until > Instant::now()).cloned()
     }
@@ -37,7 +37,7 @@ impl LockGuard {
         self.holder(key).is_some_and(|holding| holding.token == *token)
     }
 
-    /// The service says that `token` holds it.
+    /// Records that the service granted the lock to `token`.
     pub(crate) fn granted(
         &self,
         key: &ExecutionKey,
@@ -64,7 +64,7 @@ impl LockGuard {
         self.held().clear();
     }
 
-    /// How many are held now.
+    /// Number of held locks.
     pub(crate) fn count(&self) -> usize {
         let now = Instant::now();
         self.held().values().filter(|holding| holding.until > now).count()
@@ -77,11 +77,11 @@ pub(crate) struct LeaseGuard(Mutex<BTreeMap<ActionKey, Granted>>);
 #[derive(Debug, Clone, Copy)]
 struct Granted {
     epoch: i64,
-    /// Of the holder: its length after it was asked for.
+    /// By the holder's clock: lease length after the request.
     deadline: Instant,
 }
 
-/// How a lease stands to the newest one on its action.
+/// Relation of a lease to the newest one on its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Newest,
@@ -93,7 +93,7 @@ impl LeaseGuard {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many of these were somebody else's before.
+    /// Number of these that had another holder before.
     pub(crate) fn granted(
         &self,
         leased: &[LeasedAction],
@@ -128,7 +128,7 @@ impl LeaseGuard {
         }
     }
 
-    /// Something was accepted under this lease.
+    /// An operation was accepted under this lease.
     pub(crate) fn accepted(&self, act: &str, lease: &Lease) -> Result<(), Violation> {
         match self.standing(lease) {
             Standing::Newest => Ok(()),
@@ -144,7 +144,7 @@ impl LeaseGuard {
     pub(crate) fn may_begin(&self, key: &str, epoch: i64) -> bool {
         let grants = self.grants();
         let grant = grants.iter().find(|(action, _)| action.to_string() == key).map(|(_, grant)| *grant);
-        // One that has passed on has lost its deadline here; the sink refuses its token.
+        // A lease that has passed on has no deadline here; the sink refuses its token.
         grant.is_none_or(|grant| grant.epoch != epoch || Instant::now() < grant.deadline)
     }
 }

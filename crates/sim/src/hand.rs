@@ -1,7 +1,7 @@
-//! An external worker: waits for tasks at the doors, does them at the sink, and tells what came of it.
+//! An external worker: leases tasks at the ingresses, performs them at the sink, and reports the outcome.
 //!
-//! It may say nothing any more, as one that died; it may be slower than its lease, and then the door refuses
-//! its word and the sink its token.
+//! It may stop answering, like a crashed worker; it may be slower than its lease, and then the ingress
+//! refuses its report and the sink its token.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Hand {
                 let result = json!({ "body": { "token": token, "again": again } });
                 self.tell(key, "complete", &json!({ "token": token, "result": result })).await;
             }
-            // Somebody else has it.
+            // Another worker has the task.
             Served::OldToken => {}
         }
     }

@@ -1,6 +1,6 @@
-//! What is left of a run: everything that was posted and answered, and everything that the store knows.
+//! History of a run: everything that was posted and answered, and everything that the store knows.
 //!
-//! Plain data, so that checks are pure functions and a history from anywhere else can be checked as well.
+//! Plain data: checks are pure functions, and a history from another source can be checked as well.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// Whose it is: a run has one history for each tenant.
+    /// A run has one history per tenant.
     pub tenant: String,
-    /// By client, in the order in which each made them.
+    /// By client, in posting order.
     pub posts: Vec<Post>,
     pub executions: Vec<Execution>,
-    /// In the order in which they arrived.
+    /// In order of arrival.
     pub sink: Vec<SinkCall>,
     pub left: Left,
-    /// When the last fault was over, in milliseconds of the store's time.
+    /// End of the last fault, in milliseconds of the store's time.
     pub calm_at: i64,
 }
 
-/// One event that a client wanted to be accepted, however often it asked.
+/// One event that a client wanted to submit, however often it was sent.
 #[derive(Debug, Clone)]
 pub struct Post {
     pub client: usize,
@@ -41,7 +41,7 @@ pub enum Answer {
     Refused {
         status: u16,
     },
-    /// Nobody answered: it may be durable or not.
+    /// No answer: it may be durable or not.
     Unknown,
 }
 
@@ -60,7 +60,7 @@ pub struct Execution {
     pub nodes: Vec<Node>,
     /// Armed and not fired: when they are due, in milliseconds.
     pub timers: Vec<i64>,
-    /// Where replaying the log disagrees with what is stored.
+    /// Differences between the replayed log and the stored state.
     pub mismatches: Vec<String>,
 }
 
@@ -96,10 +96,10 @@ pub struct Event {
     pub decided_at: Option<i64>,
     pub status: EventStatus,
     pub seq: Option<i64>,
-    /// How often deciding it was cut short.
+    /// Number of interrupted decisions.
     pub attempts: i32,
     pub marker: Option<String>,
-    /// Of an outcome: the key of the action that it tells of.
+    /// Of an outcome event: the key of its action.
     pub about: Option<String>,
     /// Of an attempt at a node: the node, and what it came to.
     pub outcome: Option<(String, NodeStatus)>,
@@ -107,7 +107,7 @@ pub struct Event {
     pub error: Option<String>,
 }
 
-/// What an action does, as far as checks go.
+/// Effect of an action, as far as checks use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// Something at the sink.
@@ -116,7 +116,7 @@ pub enum Work {
     Child,
     /// An attempt at a node that did not pass, whatever it did.
     Attempt,
-    /// What the engine owes others at the end of an execution.
+    /// Notifications that the engine sends at the end of an execution.
     Owed,
 }
 
@@ -130,14 +130,14 @@ pub struct Action {
     pub work: Work,
     pub status: ActionStatus,
     pub epoch: i64,
-    /// The token that its recorded result was made under, as the sink tells it.
+    /// The token under which its recorded result was made, as the sink echoed it.
     pub token: Option<i64>,
-    /// The event that tells of its success, where its definition names one.
+    /// Its success event, where the definition names one.
     pub on_success: Option<String>,
     pub on_failure: Option<String>,
 }
 
-/// A node of a graph as it stands.
+/// The present state of a graph's node.
 #[derive(Debug, Clone)]
 pub struct Node {
     pub id: String,
@@ -155,7 +155,7 @@ pub struct SinkCall {
     pub refused: bool,
 }
 
-/// What ought to be nothing once everything is quiet.
+/// Unfinished work; empty once everything is quiet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Left {
     /// Executions with events that could be decided.
@@ -166,7 +166,7 @@ pub struct Left {
     pub locks: usize,
     /// Clients that still wait for an answer.
     pub clients: usize,
-    /// Incidents that somebody could do something about.
+    /// Incidents that a person could resolve.
     pub incidents: usize,
 }
 

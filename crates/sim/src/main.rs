@@ -1,4 +1,4 @@
-//! `sim`: runs seeds, says what happened and whether every promise was kept.
+//! `sim`: runs seeds and reports whether every guarantee held.
 
 #![expect(clippy::print_stdout, reason = "a command")]
 

@@ -1,4 +1,4 @@
-//! The store of a simulation, continued: what others are to be told of runs and items.
+//! The store of a simulation, continued: outbound notifications of runs and items.
 
 use millstream_core::id::Name;
 use millstream_core::time::Timestamp;

@@ -1,7 +1,6 @@
-//! Somebody who looks after incidents: tries again whatever failed.
+//! A person who handles incidents: retries everything that failed.
 //!
-//! After the last fault nothing fails any more, so that in the end nothing may wait for a person but what
-//! kills whoever decides it.
+//! Nothing fails after the last fault. At the end only poison events may wait for a person.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ impl Person {
         Self(Wire::of_tenant(world, doors, tenant))
     }
 
-    /// Comes by for ever.
+    /// Checks for incidents in an endless loop.
     pub(crate) async fn look_after(self) {
         let Self(wire) = &self;
         loop {
@@ -43,7 +42,7 @@ impl Person {
             return false;
         }
         let path = format!("/v1/events/{}", incident["event_id"].as_str().unwrap_or_default());
-        // One that is not seen now is looked at again.
+        // An event that cannot be read now is checked again later.
         self.0.exchange(get(&path)).await.is_none_or(|(_, event)| event["name"] == POISON)
     }
 

@@ -1,7 +1,7 @@
-//! What a seed means: how many of whom, how long, and which faults how often.
+//! The parameters of a seed: number of processes and clients, duration, and fault rates.
 //!
-//! Each seed leaves some kinds of faults out altogether (a run in which everything fails gets nowhere, and
-//! some bugs need one fault alone), and the others come at rates of its own.
+//! Each seed omits some kinds of faults (a run in which everything fails makes no progress, and some bugs
+//! need one fault alone), and draws the rates of the others.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// Actions that a worker performs at the same time.
     pub(crate) slots: usize,
-    /// For so long there are faults.
+    /// Duration of the faults.
     pub(crate) faulty_for: Duration,
-    /// So many milliseconds a role's clock may be off until it has asked the store.
+    /// Maximum offset of a process's clock, in milliseconds, until it has asked the store.
     pub(crate) skew: u64,
     pub(crate) rates: Rates,
     pub(crate) delays: Delays,
@@ -41,7 +41,7 @@ pub(crate) struct Rates {
     pub(crate) sink_refused: u32,
     pub(crate) sink_failed: u32,
     pub(crate) sink_silent: u32,
-    /// Of a look of the fate that comes by twice a second.
+    /// Rate per draw; draws happen twice a second.
     pub(crate) stall: u32,
     pub(crate) kill: u32,
     pub(crate) drain: u32,

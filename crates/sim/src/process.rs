@@ -1,6 +1,6 @@
-//! The process manager: starts workers and ingresses, notices deaths, starts them again under new names.
+//! Process manager: starts workers and ingresses, detects deaths, restarts them under new names.
 //!
-//! It also is the hand that kills, freezes and drains them at random, and empties the stream.
+//! It also kills, freezes and drains them at random, and empties the stream.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ use crate::workload::POISON_CAP;
 use crate::world::World;
 use crate::{stores, streams};
 
-/// Lengths in the proportions of production, shorter.
+/// Durations in the proportions of production, shorter.
 pub(crate) const LOCK_TTL: Duration = Duration::from_millis(900);
 pub(crate) const LEASE: Duration = Duration::from_millis(1_200);
 pub(crate) const RECLAIM_IDLE: Duration = Duration::from_millis(1_800);
@@ -72,7 +72,7 @@ fn executor((name, role, capacity): (&str, &str, u32)) -> Option<FixedExecutor> 
     Some(FixedExecutor { name: Name::parse(name).ok()?, address, roles, labels: BTreeSet::new(), capacity })
 }
 
-/// A clock of the role's own, a little off until it has asked the store.
+/// The process's own clock, slightly off until it has asked the store.
 fn clock(world: &World) -> Arc<StoreClock> {
     let now = world.clock.now();
     let off = world.dice.millis(0, world.plan.skew);
@@ -82,7 +82,7 @@ fn clock(world: &World) -> Arc<StoreClock> {
     Arc::new(StoreClock::starting_at(if world.dice.one_in(2) { now.plus(off) } else { now.minus(off) }))
 }
 
-/// Keeps one worker running for ever.
+/// Keeps one worker running.
 pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, doors: Doors) {
     for life in 1.. {
         let role = Role::new(&world, format!("w{slot}.{life}"));
@@ -103,7 +103,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, do
         let mut task = tokio::spawn(running);
         let drained = async {
             role.told_to_drain().await;
-            role.line(|| "is told to stop".to_owned());
+            role.line(|| "receives the stop signal".to_owned());
             shutdown.cancel();
             std::future::pending().await
         };
@@ -127,7 +127,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, do
     }
 }
 
-/// Keeps one ingress running for ever.
+/// Keeps one ingress running.
 pub(crate) async fn tend_ingress(
     world: Arc<World>,
     slots: Slots,
@@ -159,7 +159,7 @@ pub(crate) async fn tend_ingress(
             biased;
             () = role.died() => open(&door, None),
             () = role.told_to_drain() => {
-                role.line(|| "is told to stop".to_owned());
+                role.line(|| "receives the stop signal".to_owned());
                 draining.cancel();
                 open(&door, None);
                 tokio::select! {
@@ -200,14 +200,14 @@ pub(crate) async fn strike(world: Arc<World>, slots: Slots) {
                 role.drain();
             } else if world.strikes(rates.stall) {
                 world.count(Count::Stall);
-                // Just short of one of the lengths that somebody relies on, or well beyond.
+                // Just short of one of the timeouts that correctness depends on, or well beyond.
                 let length = world.dice.pick(&[LOCK_TTL, LEASE, RECLAIM_IDLE]).unwrap_or(LEASE);
                 role.freeze(length.mul_f64(0.8) + world.dice.millis(0, 1_800));
             }
         }
         if world.strikes(rates.amnesia) {
             world.count(Count::Amnesia);
-            world.line("world", || "the stream forgets everything".to_owned());
+            world.line("world", || "the stream loses everything".to_owned());
             world.bus.forget_everything();
             world.locks.forget_everything();
         }

@@ -1,18 +1,17 @@
-//! One life of one role, and what becomes of its calls to the outside.
+//! One life of one process, and the fate of its calls to the outside.
 //!
 //! ```text
 //! call ─→ dead? frozen? ─→ on its way ─→ dead? frozen? ─→ the effect ─→ on its way back ─→ dead? frozen? ─→ answer
 //!                              refused, hung, killed ↑               ↑ answer lost, killed
 //! ```
 //!
-//! What changes something is sent as a message of its own ([`Role::send`]): it may arrive after its sender
-//! has been told that it failed, or after its sender's death. What only looks has no such life
-//! ([`Role::call`]).
+//! A call that changes something is sent as a message of its own ([`Role::send`]): it may arrive after its
+//! sender got an error, or after its sender's death. A read has no such life ([`Role::call`]).
 //!
-//! A role that is killed never hears another answer: its calls stay open for ever, and what it had not sent
-//! has no effect any more. Its tasks are dropped by [`crate::process`] in the same moment. A role that is
-//! frozen (SIGSTOP, a long pause) gets no answers until it thaws; timers of its own may fire meanwhile, but
-//! whatever they lead to waits at the next call.
+//! A killed process receives no further answer: its calls stay open, and messages that it had not sent have
+//! no effect. Its tasks are dropped by [`crate::process`] in the same moment. A frozen process (SIGSTOP, a
+//! long pause) gets no answers until it thaws; its own timers may fire meanwhile, but their effects wait at
+//! the next call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +35,7 @@ pub(crate) struct Role {
     frozen_until: Mutex<Option<Instant>>,
 }
 
-/// What becomes of one call.
+/// Fate of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Passes,
@@ -46,16 +45,16 @@ enum Fate {
     Hangs,
     KilledBefore,
     KilledAfter,
-    /// Arrives after the caller was told that it failed.
+    /// Arrives after the caller got an error.
     Late,
     /// Arrives after the caller's death.
     Posthumous,
 }
 
-/// How a service says that it failed.
+/// How a service reports a failure.
 pub(crate) trait Failure {
     fn unavailable(why: &str) -> Self;
-    /// Lost against others and wrote nothing; for services that know it.
+    /// A conflict: nothing was written; for services that report it.
     fn contention() -> Self;
 }
 
@@ -100,18 +99,18 @@ impl Role {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// From now on nothing it does has any effect.
+    /// From now on the process has no effect.
     pub(crate) fn kill(&self, why: Count) {
         if !self.dead.swap(true, Ordering::Relaxed) {
             self.world.count(why);
             self.line(|| format!("dies: {}", why.name()));
-            // A permit stays for whoever looks later; there may be several who look.
+            // A permit is kept for a later waiter; there may be several.
             self.died.notify_one();
             self.died.notify_waiters();
         }
     }
 
-    /// It has ended by itself: what is left of it has no effect any more.
+    /// The process ended by itself: its remaining calls have no effect.
     pub(crate) fn retire(&self) {
         self.dead.store(true, Ordering::Relaxed);
         self.died.notify_waiters();
@@ -140,7 +139,7 @@ impl Role {
         *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + length);
     }
 
-    /// Goes on when it lives and is not frozen.
+    /// Returns when the process lives and is not frozen.
     pub(crate) async fn alive(&self) {
         loop {
             if self.is_dead() {
@@ -154,7 +153,7 @@ impl Role {
         }
     }
 
-    /// On its way, for as long as the schedule says.
+    /// Travel time of a message, as the schedule says.
     pub(crate) async fn travel(&self) {
         let delay = self.world.delay();
         if delay.is_zero() {
@@ -165,8 +164,8 @@ impl Role {
         self.alive().await;
     }
 
-    /// Sends something to the outside and waits for the answer. `effect` happens at one instant, perhaps
-    /// when nobody waits for it any more.
+    /// Sends a message to the outside and waits for the answer. `effect` happens at one instant, perhaps
+    /// after the caller has stopped waiting.
     pub(crate) async fn send<R, E>(
         &self,
         name: &'static str,
@@ -202,7 +201,7 @@ impl Role {
         Err(E::unavailable("no answer in time"))
     }
 
-    /// Asks the outside something.
+    /// Reads from the outside.
     pub(crate) async fn call<R, E: Failure>(
         &self,
         name: &'static str,

@@ -21,20 +21,21 @@ use crate::wire::Doors;
 use crate::workload::{self, Target};
 use crate::world::World;
 
-/// So long after the last fault everything must be quiet: a sweeper that died holds its turn for 15 s.
+/// Everything must be quiet this long after the last fault: a sweeper that died keeps its duty lease for 15
+/// s.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// External workers.
 const HANDS: usize = 2;
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// What came of a seed.
+/// Result of a seed.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub seed: u64,
     pub violations: Vec<Violation>,
     pub counts: Counts,
     pub trace: Vec<String>,
-    /// Virtual time, all of it.
+    /// Total virtual time.
     pub lasted: Duration,
     /// Virtual time from the last fault until everything was quiet.
     pub settled_in: Duration,
@@ -66,7 +67,7 @@ async fn simulate(seed: u64, record: Record) -> Outcome {
             violations.extend(histories.iter().flat_map(check));
             violations
         }
-        // The store itself never fails; only what stands before it does.
+        // The store itself never fails; only the schedule in front of it does.
         Err(error) => vec![Violation::new(Check::C7, "", format!("the store failed: {error}"))],
     };
     for violation in &violations {
@@ -139,7 +140,7 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
         let posts = own.flat_map(|(_, posts)| posts).cloned().collect();
         histories.push(History { posts, calm_at, ..collect::history(world, &tenant.id()).await? });
     }
-    // What is left is nobody's in particular: the first answers for it.
+    // Leftovers belong to no specific tenant: the first history reports them.
     if let Some(first) = histories.first_mut() {
         first.left = left;
     }

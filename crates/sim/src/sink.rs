@@ -1,7 +1,7 @@
-//! The world that actions act on: it remembers keys and tokens as a careful service would.
+//! Target of actions: an idempotent service that records keys and tokens.
 //!
-//! A key that was carried out is not carried out again; its repeats are answered. A token lower than the
-//! highest one seen for its key is refused: its holder has been replaced. Answers echo the token.
+//! A key is performed once; repeats get the recorded answer. A token lower than the highest one seen for its
+//! key is refused: its holder has been replaced. Answers echo the token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,17 +27,17 @@ struct Book {
     calls: Vec<SinkCall>,
 }
 
-/// What became of a request at the sink.
+/// Outcome of a request at the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// Carried out, now or by a request before it.
+    /// Performed, now or by an earlier request.
     Done { again: bool },
     /// Its holder has been replaced.
     OldToken,
 }
 
 impl Sink {
-    /// The effect, or its refusal, at one instant.
+    /// Performs or refuses the request at one instant.
     pub(crate) fn serve(&self, world: &World, key: &str, token: i64) -> Served {
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let highest = book.highest.entry(key.to_owned()).or_insert(token);
@@ -64,20 +64,20 @@ impl Sink {
     }
 }
 
-/// The way of one worker to the sink.
+/// The connection of one worker to the sink.
 #[derive(Debug)]
 pub(crate) struct ToSink(pub(crate) Arc<Role>);
 
-/// What becomes of a request on its way and at the sink.
+/// Fate of a request on its way and at the sink.
 enum Reception {
     Served,
-    /// Perhaps later.
+    /// A temporary refusal.
     Refused,
-    /// Never.
+    /// A permanent refusal.
     Declined,
-    /// Nobody answers, and nothing was done.
+    /// No answer, and nothing was done.
     Silent,
-    /// It was done and nobody hears of it.
+    /// The request was performed and its answer is lost.
     AnswerLost,
     /// It arrives after the connection was given up.
     Late,

@@ -1,6 +1,6 @@
-//! The store as one role sees it: every call goes through the role's schedule, and the guards look on.
+//! The store as seen by one process: every call goes through the process's schedule, and the guards check it.
 //!
-//! The calls that decide and act are here; those that only look are in [`crate::views`].
+//! Calls that decide and act are here; reads are in [`crate::views`].
 
 use std::sync::Arc;
 
@@ -184,7 +184,7 @@ impl Scheduled {
         }
     }
 
-    /// Lines of the actions behind leases that have passed on: nobody may touch them by such a lease.
+    /// Rows of the actions whose leases have passed on: a lease that has passed on must not change them.
     async fn passed_on(&self, leases: &[Lease]) -> Result<Vec<String>> {
         let mut lines = Vec::new();
         for lease in leases {

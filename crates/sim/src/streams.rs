@@ -1,4 +1,4 @@
-//! The stream as one role sees it: late, deaf, repeating itself, forgetful.
+//! The stream as seen by one process: delays, lost messages, repeats, data loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,12 +127,12 @@ struct Reader {
     consumer: WorkerId,
     lanes: Vec<Lane>,
     full: FullTenants,
-    /// Handed out by the server and lost on the way: pending under this consumer.
+    /// Delivered by the server and lost on the way: pending under this consumer.
     unseen: Vec<Delivery>,
 }
 
 impl Reader {
-    /// Joins the group anew if the stream has lost its memory; `true` if it had.
+    /// Joins the consumer group again if the stream has lost its data; `true` if it had.
     async fn rejoin(&mut self) -> Result<bool> {
         let current = self.role.world.bus.current();
         if current.number == self.stream.number {
@@ -269,7 +269,8 @@ impl Locks for Scheduled {
             for (key, holder) in owned.iter().zip(holders) {
                 match holder {
                     Some(holder) if holder.token == *token => world.locks.released(key),
-                    // Somebody else's: it must be there as before. Extending it to its own end changes nothing.
+                    // Another process's lock: it must be unchanged. Extending it to its own end changes
+                    // nothing.
                     Some(Holding { token: other, until }) => {
                         world.count(Count::LockLost);
                         let rest = until.saturating_duration_since(tokio::time::Instant::now());

@@ -1,12 +1,12 @@
-//! How often things happened: a check that nothing was thrown at is worth nothing.
+//! Counters of events in a run: a check proves nothing if its faults did not occur.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What is counted. The first ones are injected, the later ones are what came of it.
+/// Counted events. The first ones are injected, the later ones are their effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Count {
-    // What the schedule did.
+    // Faults of the schedule.
     Calls,
     Delayed,
     Refused,
@@ -35,7 +35,7 @@ pub enum Count {
     SinkSlow,
     RequestLost,
     AnswerLost,
-    // What the roles made of it.
+    // Reactions of the processes.
     Posts,
     Acknowledged,
     RefusedPosts,
@@ -164,21 +164,21 @@ impl Count {
             Self::Hang => "hung until killed",
             Self::KillBefore => "killed before a call",
             Self::KillAfter => "killed after a call",
-            Self::Late => "arrived after its sender was told it failed",
+            Self::Late => "arrived after its sender got an error",
             Self::Posthumous => "arrived after its sender was killed",
             Self::KillAtRandom => "killed at random",
             Self::Poisoned => "killed by a poison event",
             Self::Stall => "stalled",
             Self::Drain => "drained",
             Self::Amnesia => "stream emptied",
-            Self::SilentAmnesia => "stream emptied, reader not told",
+            Self::SilentAmnesia => "stream emptied, reader not notified",
             Self::ClockOff => "started with a clock that is off",
             Self::LostRing => "bell lost",
             Self::RingTwice => "bell rung twice",
             Self::Reordered => "deliveries reordered",
             Self::LostDelivery => "delivery lost on its way",
             Self::SinkRefused => "action refused for now",
-            Self::SinkFailed => "action refused for good",
+            Self::SinkFailed => "action refused permanently",
             Self::SinkSilent => "action never answered",
             Self::SinkAnswerLost => "action done, answer lost",
             Self::SinkSlow => "action took its time",
@@ -186,7 +186,7 @@ impl Count {
             Self::AnswerLost => "answer lost",
             Self::Posts => "posts",
             Self::Acknowledged => "acknowledged",
-            Self::RefusedPosts => "refused by the door",
+            Self::RefusedPosts => "refused by the ingress",
             Self::AnsweredAsRepeat => "acknowledged after a repeat",
             Self::LeftUnanswered => "given up unanswered",
             Self::PostedAgain => "posted again",

@@ -1,6 +1,7 @@
-//! Whose data a run has: the quiet tenant's, and in every other seed that of a busy one with a backlog.
+//! Tenants of a run: the quiet tenant and, in every other seed, a busy one with a backlog.
 //!
-//! Both use the same ids of executions: what is decided, performed or answered for the wrong one breaks a promise.
+//! Both use the same execution ids: a decision, an action or an answer for the wrong tenant violates a
+//! guarantee.
 
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
@@ -14,7 +15,7 @@ use crate::world::World;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SimTenant {
-    /// Everything that a run has always had.
+    /// The tenant of every run.
     Quiet,
     /// Posts more than the workers decide at once.
     Busy,
@@ -28,7 +29,7 @@ impl SimTenant {
         }
     }
 
-    /// The key of its clients, where keys are needed.
+    /// The key of its clients, where keys are required.
     pub(crate) const fn secret(self) -> &'static str {
         match self {
             Self::Quiet => "ms_quiet",
@@ -37,7 +38,8 @@ impl SimTenant {
     }
 }
 
-/// Gives every tenant its definitions; with several tenants keys, by which the doors tell them apart.
+/// Creates the definitions of every tenant and, with several tenants, keys by which the ingresses distinguish
+/// them.
 pub(crate) async fn settle_in(world: &World) -> Result<()> {
     let (tenants, now) = (world.plan.tenants, world.clock.now());
     for tenant in tenants {

@@ -1,11 +1,11 @@
-//! What happened, line by line: virtual time, role, call, fate.
+//! Trace of a run, line by line: virtual time, process, call, fate.
 //!
-//! Written only when asked for: a run is the same with and without it, so a seed that fails is run again.
+//! Written only on request: a run is the same with and without it, so a failing seed is run again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Whether a run writes down what happens.
+/// Whether a run records its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     Nothing,

@@ -1,4 +1,4 @@
-//! The rest of the store as one role sees it: looking, beating, tidying.
+//! The rest of the store as seen by one process: reads, heartbeats, cleanup.
 
 use std::time::Duration;
 

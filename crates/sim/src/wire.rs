@@ -1,6 +1,6 @@
-//! The way from anybody outside to the doors: HTTP to the real router of an ingress, without a socket.
+//! Access from outside to the ingresses: HTTP to the real router of an ingress, without a socket.
 //!
-//! A request can get lost on its way, and so can its answer; an ingress that dies answers nobody.
+//! A request can get lost on its way, and so can its answer; a dead ingress does not answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::tally::Count;
 use crate::tenants::SimTenant;
 use crate::world::World;
 
-/// Whoever waits longer has given up on the connection.
+/// Client timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(4);
 const LONGEST_ANSWER: usize = 1 << 20;
 
@@ -42,7 +42,7 @@ impl Wire {
         Self { world: Arc::clone(world), doors: Arc::clone(doors), tenant, dice: world.dice.apart() }
     }
 
-    /// Repeats until there is an answer that says something; now and then it gives up.
+    /// Repeats until there is a definite answer; occasionally gives up.
     pub(crate) async fn until_answered(&self, request: impl Fn() -> Request<Body>) -> Heard {
         for tries in 0..200 {
             if tries > 0 {

@@ -1,12 +1,12 @@
-//! What the executions of a run are made of, and what the clients want of them.
+//! The executions of a run, and the requests of its clients.
 //!
-//! - `counter` counts; one event of its kind, `poison`, kills whoever is about to commit it.
-//! - `order` waits for money with a timer, goes back and forth, and defers what comes too early. `expire`
-//!   is handled in `paid` as well, where only a timer of a state that was left could bring it.
-//! - `job` does two things side by side and a third that needs both, with events for every outcome, and one
-//!   thing whose failure nothing handles.
-//! - `family` begins children, which end by themselves and do something at their end, and hands out tasks. It
-//!   may leave while both are under way, and then begins one that goes with nobody but its parent.
+//! - `counter` counts; its event `poison` kills the worker that is about to commit it.
+//! - `order` waits for money with a timer, changes state back and forth, and defers early events. `expire` is
+//!   handled in `paid` as well, which only a stale timer could reach.
+//! - `job` performs two parallel actions and a third that needs both, with events for every outcome, and one
+//!   action whose failure has no handler.
+//! - `family` starts children, which end by themselves and act at their end, and creates tasks. It may end
+//!   while both are running, and then starts a child that is tied to its parent alone.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::dice::Dice;
 use crate::tenants::SimTenant;
 
 pub(crate) const POISON: &str = "poison";
-/// After so many attempts an event is dead.
+/// Attempts after which an event is dead.
 pub(crate) const POISON_CAP: i32 = 3;
-/// Clients of the busy tenant have numbers from here on.
+/// First client number of the busy tenant.
 const BUSY_CLIENTS: usize = 10;
-/// The event that is kept for later, and the state that takes it.
+/// The event that is deferred, and the state that handles it.
 pub(crate) const DEFERRED: &str = "ship";
 pub(crate) const TAKES_DEFERRED: &str = "paid";
 
@@ -165,7 +165,7 @@ fn parsed(yaml: &str) -> NewDefinition {
     }
 }
 
-/// What one client does, one step after the other.
+/// Steps of one client.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
     pub(crate) tenant: SimTenant,
@@ -176,7 +176,7 @@ pub(crate) struct Script {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// Thinks for so long first.
+    /// Delay before the step.
     pub(crate) after: Duration,
     pub(crate) wish: Wish,
 }
@@ -189,14 +189,14 @@ pub(crate) enum Wish {
     },
     /// In one request if there are several; the same key on every repeat.
     Keyed(Vec<(String, &'static str)>),
-    /// Posted once, whatever comes of it.
+    /// Posted once, whatever the outcome.
     Unkeyed(String, &'static str),
     Cancel(String),
-    /// With so many items.
+    /// With this many items.
     Graph(String, u64),
     /// Adds a node to a graph.
     Edit(String),
-    /// Tries what it posted last again, should it have failed or be dead.
+    /// Retries its last post if that failed or is dead.
     RetryLast,
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
         ("counter", 1 + dice.below(2)),
         ("order", 1 + dice.below(2)),
         ("job", 1 + dice.below(2)),
-        // It brings children.
+        // It creates children.
         ("family", 1),
     ];
     let of = |(definition, many): (&'static str, u64)| {
@@ -253,13 +253,13 @@ pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
         graph(dice, &mut scripts);
     }
     for script in scripts.iter_mut().filter(|_| dice.one_in(2)) {
-        // It takes a while to fail.
+        // The failure takes a while.
         script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
     }
     scripts
 }
 
-/// The clients of the busy tenant: a backlog in a few large posts, to executions that have the ids of the quiet
+/// Clients of the busy tenant: a backlog in a few large posts, to executions with the same ids as the quiet
 /// tenant's.
 pub(crate) fn backlog(dice: &Dice) -> Vec<Script> {
     let targets = [("counter", "counter0"), ("counter", "counter1"), ("job", "job0")];
@@ -281,7 +281,7 @@ pub(crate) fn backlog(dice: &Dice) -> Vec<Script> {
     (0..targets.len()).map(script).collect()
 }
 
-/// One client wants a graph; others may add to it or cancel it, perhaps before it is there.
+/// One client creates a graph; others may edit or cancel it, perhaps before it exists.
 fn graph(dice: &Dice, scripts: &mut [Script]) {
     let mut add = |wish| {
         let steps = &mut scripts[dice.index(scripts.len())].steps;

@@ -1,4 +1,4 @@
-//! What everybody in a run shares: chance, counts, the trace, the store as it really is, and the guards.
+//! Shared state of a run: randomness, counters, the trace, the unmodified store, and the guards.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +19,17 @@ use crate::sink::Sink;
 use crate::tally::{Count, Tally};
 use crate::trace::{Record, Trace};
 
-/// Every run begins on the same day.
+/// Start time of every run.
 pub(crate) const DAWN: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) plan: Plan,
-    /// Of the schedule.
+    /// Randomness of the schedule.
     pub(crate) dice: Dice,
     pub(crate) tally: Tally,
     pub(crate) trace: Trace,
-    /// The store, without a schedule before it.
+    /// The store without the fault schedule.
     pub(crate) truth: Stores,
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) bus: Bus,
@@ -42,7 +42,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Calm, until [`World::stir`].
+    /// Without faults, until [`World::stir`].
     pub(crate) fn of(seed: u64, record: Record) -> Arc<Self> {
         let dice = Dice::of(seed);
         let plan = Plan::of(seed, &dice);
@@ -78,7 +78,7 @@ impl World {
         self.calm.load(Ordering::Relaxed)
     }
 
-    /// Whether something that happens so often happens now; never while it is calm.
+    /// Whether a fault with this rate happens now; never after the faults have ended.
     pub(crate) fn strikes(&self, per_100k: u32) -> bool {
         !self.is_calm() && self.dice.hits(per_100k)
     }
@@ -91,7 +91,7 @@ impl World {
         self.tally.add(what, 1);
     }
 
-    /// Something that must not be was seen as it happened.
+    /// Records a violation at the time it is observed.
     pub(crate) fn accuse(&self, violation: Violation) {
         self.line("guard", || violation.to_string());
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
@@ -101,7 +101,7 @@ impl World {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How long this call takes on its way.
+    /// Travel time of this call.
     pub(crate) fn delay(&self) -> Duration {
         let delays = &self.plan.delays;
         if self.strikes(delays.slowness) {

@@ -1,6 +1,6 @@
-//! Each known bug is found, and by the check that stands for its promise.
+//! Each planted bug is found by the check of its guarantee.
 //!
-//! A bug is planted for the life of a process, so each test runs the command in one of its own.
+//! A bug is planted for the lifetime of a process, so each test runs the command in a separate process.
 
 #![expect(clippy::expect_used, reason = "test code beside the test functions")]
 
@@ -63,6 +63,6 @@ fn a_lease_that_has_passed_on_still_acts() {
 
 #[test]
 fn every_bug_has_a_test_here() {
-    // Two are about devices, which are not simulated: the torture of devices finds them.
+    // Two bugs are about devices, which are not simulated: the device torture finds them.
     assert_eq!(Bug::ALL.len(), 8 + 2, "a new bug needs a test, and this number");
 }

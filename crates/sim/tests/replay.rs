@@ -1,4 +1,4 @@
-//! The same seed is the same run, to the letter.
+//! The same seed gives an identical run.
 
 use millstream_sim::run::run;
 use millstream_sim::trace::Record;

@@ -1,4 +1,4 @@
-//! A thousand seeds: every promise is kept, and every kind of fault was there to break it.
+//! A thousand seeds: every guarantee holds, and every kind of fault occurs.
 
 #![expect(
     clippy::panic,

@@ -1,5 +1,6 @@
-//! How long `next` takes with a million items in line: ten queues, twenty skills of which each item asks for three,
-//! two people per item, and one item in a hundred that a person may not have. Prints, and judges nothing.
+//! Benchmark of `next` with a million queued items: ten queues, twenty skills of which each item requires
+//! three, two people per item, and one item in a hundred that excludes a given person. Prints results,
+//! asserts nothing.
 //!
 //! It needs `MILLSTREAM_TEST_POSTGRES`, as the tests do.
 
@@ -45,7 +46,7 @@ fn skill(at: usize) -> Name {
     Name::parse(format!("s{at}")).unwrap()
 }
 
-/// All ways to ask for three of them.
+/// All combinations of three of them.
 fn sets() -> Vec<BTreeSet<Name>> {
     let mut sets = Vec::new();
     for a in 0..SKILLS {
@@ -86,14 +87,14 @@ async fn main() {
     let everywhere: BTreeSet<Name> = (0..QUEUES).map(queue).collect();
     measure(&store, "one queue", now, |at| [queue(at % QUEUES)].into()).await;
     measure(&store, "ten queues", now, |_| everywhere.clone()).await;
-    // One person has had the first ten thousand of every queue: the worst that one in a hundred can mean.
+    // One person has had the first ten thousand of every queue: the worst case of the one in a hundred.
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     sqlx::query("UPDATE openings SET barred = barred || '{p17}'::text[] WHERE position <= 10000 * 10")
         .execute(&mut connection)
         .await
         .unwrap();
     sqlx::query("VACUUM ANALYZE openings").execute(&mut connection).await.unwrap();
-    measure_as(&store, "all skills, the head of the line was had", now, 17, |at| [queue(at % QUEUES)].into())
+    measure_as(&store, "all skills, head of the queue was had", now, 17, |at| [queue(at % QUEUES)].into())
         .await;
 }
 
@@ -168,7 +169,7 @@ async fn measure_as(
     print(what, took);
 }
 
-/// One call. What is given is begun at once, so that the next call is given something else.
+/// One call. Its assignment is begun at once, so that the next call gets another one.
 async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: Timestamp) -> Duration {
     use millstream_core::assignment::{Input, Setting, Stepped, step};
     use millstream_core::id::{ItemKey, WorkerId};
@@ -179,7 +180,7 @@ async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: 
     let began = Instant::now();
     let given = store.next(std::slice::from_ref(&caller), now).await.unwrap().remove(0);
     let took = began.elapsed();
-    let Given::Assigned(given) = given else { panic!("{person} is given nothing") };
+    let Given::Assigned(given) = given else { panic!("{person} gets no assignment") };
     let item = ItemRef::Item(ItemKey { tenant: tenant(), item: given.item.id.clone() });
     let loaded = store.load_items(&[item]).await.unwrap().remove(0).unwrap();
     let config = store.queues(&[(tenant(), given.item.queue.clone())]).await.unwrap().remove(0).unwrap();

@@ -1,7 +1,7 @@
-//! Which items of a batch are accepted, given what the store holds already. Pure: the statements around
+//! Acceptance plan: which items of a batch are accepted, given the stored facts. Pure: the statements around
 //! it read the facts before and check them afterwards.
 //!
-//! Items are judged in order, each seeing what the ones before it will have written.
+//! Items are judged in order, each seeing the planned writes of the ones before it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,13 +13,13 @@ use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewEx
 
 use crate::signals::{self, Stored, Takers};
 
-/// What the store holds of the things that a batch mentions.
+/// Stored facts about everything that a batch mentions.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub keys: HashMap<(TenantId, String), KnownKey>,
     pub executions: HashMap<ExecutionKey, KnownExecution>,
     pub events: HashMap<(TenantId, EventId), EventStatus>,
-    /// Who could take the signals of the batch.
+    /// Executions that could take the signals of the batch.
     pub takers: Takers,
     /// Which signals of the batch are buffered already.
     pub buffered: HashSet<(TenantId, EventId)>,
@@ -38,7 +38,7 @@ pub(crate) struct KnownKey {
 pub(crate) struct KnownExecution {
     pub input_hash: Vec<u8>,
     pub phase: Phase,
-    /// Its start event, where somebody asked to start it.
+    /// Its start event, if there is a request to start it.
     pub start: Option<EventId>,
 }
 
@@ -48,18 +48,18 @@ pub(crate) struct Plan<'a> {
     /// In the order of the batch.
     pub verdicts: Vec<Verdict>,
     pub keys: Vec<(&'a TenantId, &'a Idempotency, EventId)>,
-    /// Signals to keep.
+    /// Signals to buffer.
     pub buffered: Vec<&'a NewSignal>,
-    /// Kept signals that become events.
+    /// Buffered signals that become events.
     pub delivered: Vec<i64>,
     pub starts: Vec<(&'a NewExecution, Numbered)>,
     /// Every event to write in order of acceptance, start events included.
     pub events: Vec<PlannedEvent<'a>>,
-    /// Ended executions that must outlive this transaction.
+    /// Ended executions that retention must not remove during this transaction.
     pub ended: Vec<&'a ExecutionKey>,
 }
 
-/// A place in [`Plan::events`], and so in the numbers taken for it.
+/// An index into [`Plan::events`], and so into the numbers taken for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbered(pub usize);
 
@@ -131,7 +131,7 @@ impl Facts {
         if let Some(known) = self.executions.get(&start.key) {
             let same = known.input_hash == start.input_hash;
             return Verdict::Told(match known.start {
-                // A start has no actions: it is applied and done when it is accepted.
+                // A start has no actions: it is applied and completed when it is accepted.
                 Some(event_id) if same => Appended::Repeat { event_id, status: EventStatus::Completed },
                 Some(_) | None => Appended::Mismatch,
             });
@@ -155,7 +155,7 @@ impl Facts {
         Verdict::Accept(numbered)
     }
 
-    /// From here on signals find this execution, and it has those that were kept for it.
+    /// From here on signals find this execution, and it receives the signals buffered for it.
     fn correlate<'a>(&mut self, start: &'a NewExecution, correlation: &str, plan: &mut Plan<'a>) {
         let (tenant, definition) = (&start.key.tenant, &start.definition.name);
         let takers = self.takers.entry((tenant.clone(), correlation.to_owned())).or_default();
@@ -171,7 +171,7 @@ impl Facts {
             plan.delivered.push(id);
             events.push(signals::as_event(&signal, &start.key));
         }
-        // Those that the batch itself brought are behind them.
+        // Signals of the batch itself follow the stored ones.
         let brought = plan.buffered.extract_if(.., |signal| is_for_it(signal));
         events.extend(brought.map(|signal| signals::as_event(signal, &start.key)));
         for event in events {
@@ -212,7 +212,7 @@ impl Facts {
         verdict
     }
 
-    /// What a key stands for.
+    /// The result of an earlier request with this key.
     pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &Idempotency) -> Option<Appended> {
         let known = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
         Some(if known.request_hash == idempotency.request_hash {

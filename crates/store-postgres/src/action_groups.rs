@@ -1,8 +1,8 @@
 //! The actions of whole transitions: locked together, changed together.
 //!
-//! Whoever records outcomes or reopens actions holds the event of the transition, locks all its actions in
-//! the order of their keys, lets [`settling`](millstream_store::settling) and
-//! [`reopening`](millstream_store::reopening) say what follows, and writes every change in one statement.
+//! Recording outcomes or reopening actions works under the lock of the transition's event: lock all its
+//! actions in the order of their keys, ask [`settling`](millstream_store::settling) and
+//! [`reopening`](millstream_store::reopening) for the consequences, and write every change in one statement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(crate) struct Group {
     pub handling: BTreeMap<Name, Handling>,
 }
 
-/// The statement as it is, unless a test took its lock away.
+/// The statement as it is, unless a test removes its lock.
 pub(crate) fn locking(statement: &'static str, lock: &str) -> &'static str {
     if planted::is(Bug::SettleWithoutLock) {
         return statement.strip_suffix(lock).unwrap_or(statement);
@@ -43,7 +43,7 @@ pub(crate) fn locking(statement: &'static str, lock: &str) -> &'static str {
     statement
 }
 
-/// All actions of these transitions. Whose execution was cancelled is not known here.
+/// All actions of these transitions. A cancellation of the execution is not known here.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     groups: &BTreeSet<(&ExecutionKey, Seq)>,
@@ -51,11 +51,11 @@ pub(crate) async fn lock(
     Ok(lock_with(connection, groups, &BTreeSet::new()).await?.together)
 }
 
-/// What outcomes concern.
+/// The actions that outcomes concern.
 #[derive(Debug, Default)]
 pub(crate) struct Locked {
     pub together: BTreeMap<GroupKey, Group>,
-    /// Each all by itself, whatever else its transition called for.
+    /// Actions without relations, each alone.
     pub alone: BTreeMap<ActionKey, Group>,
 }
 
@@ -73,7 +73,7 @@ impl Locked {
     }
 }
 
-/// The same, and single actions that are alone, all in one order.
+/// The same, plus single actions that are alone, all in one order.
 pub(crate) async fn lock_with(
     connection: &mut PgConnection,
     groups: &BTreeSet<(&ExecutionKey, Seq)>,
@@ -123,7 +123,7 @@ FOR NO KEY UPDATE OF a";
     Ok(found)
 }
 
-/// Which of these have nothing to do with the others of their transition. That never changes.
+/// Which of these have no relations within their transition. That never changes.
 pub(crate) async fn read_alone<'a>(
     connection: &mut PgConnection,
     actions: impl IntoIterator<Item = &'a ActionKey>,
@@ -178,25 +178,25 @@ pub(crate) fn handling(row: &PgRow) -> Attempt<Handling> {
     Ok(if row.try_get("handled")? { Handling::Handled } else { Handling::Unhandled })
 }
 
-/// How an action is written back. What is `None` stays as it is.
+/// The new values of an action's row. A field that is `None` keeps its value.
 #[derive(Debug, Clone)]
 pub(crate) struct ActionUpdate<'a> {
     pub status: ActionStatus,
     pub result: Option<&'a RawJson>,
     pub error: Kept<&'a RawJson>,
     pub handling: Option<Handling>,
-    /// When a ready one may be tried (`None`: at once), or how long one that is awaited is waited for.
+    /// When a ready one may be retried (`None`: at once), or until when an awaited one is awaited.
     pub due_at: Option<Timestamp>,
     pub needs: Option<Vec<Name>>,
     pub closing: Option<bool>,
     pub count: Count,
-    /// Whether its time to be performed begins now.
+    /// Whether its schedule begins now.
     pub begins: bool,
     /// Another input, which is another revision.
     pub input: Option<&'a RawJson>,
 }
 
-/// What becomes of something stored that may go.
+/// Whether a stored value is kept or cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept<T> {
     AsItIs,
@@ -204,7 +204,7 @@ pub(crate) enum Kept<T> {
     Now(T),
 }
 
-/// What becomes of the number of attempts. A lease counts in any case.
+/// Change of the attempt counter. A lease counts in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
     Stays,
@@ -233,7 +233,7 @@ impl ActionUpdate<'_> {
 /// The changes to actions, each action once.
 pub(crate) type Updates<'a> = BTreeMap<ActionKey, ActionUpdate<'a>>;
 
-/// The change to one action, to be made more of.
+/// The update of one action, created if there is none yet.
 pub(crate) fn change<'u, 'a>(
     updates: &'u mut Updates<'a>,
     key: ActionKey,
@@ -244,8 +244,8 @@ pub(crate) fn change<'u, 'a>(
     update
 }
 
-/// What follows from outcomes; returns what became ready, in order, with what it needs. Those that `leases`
-/// names are leased.
+/// Adds the consequences of outcomes; returns the actions that became ready, in order, with their
+/// dependencies. Those that `leases` names are leased.
 pub(crate) fn follow(
     (execution, seq): &GroupKey,
     group: &mut Group,
@@ -273,11 +273,10 @@ pub(crate) fn follow(
     ready
 }
 
-/// Who takes what is leased, and for how long.
+/// The leasing worker, and its grant.
 pub(crate) type Taker<'a> = (&'a WorkerId, &'a LeaseGrant);
 
-/// Writes changes to actions that are locked. Returns the rows that are leased now; without a taker there are
-/// none.
+/// Writes changes to locked actions. Returns the rows that are leased now; without a taker there are none.
 pub(crate) async fn update(
     connection: &mut PgConnection,
     updates: &Updates<'_>,

@@ -1,4 +1,4 @@
-//! Rows of actions: inserted by a commit, leased, and what a leased one is handed out with.
+//! Rows of actions: inserted by a commit, leased, and read with everything that performing them needs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -52,13 +52,13 @@ pub(crate) fn millis(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-/// When a lease on these terms ends that is granted at `now`. [`lease_length`] says the same.
+/// When a lease with this policy ends that is granted at `now`. [`lease_length`] is the same in SQL.
 pub(crate) fn lease_until(terms: &Terms, ttl: Duration, now: Timestamp) -> Timestamp {
     let length = terms.heartbeat.or(terms.attempt).unwrap_or(ttl);
     now.plus(terms.attempt.map_or(length, |attempt| length.min(attempt)))
 }
 
-/// How long a lease of an action lasts; the argument is what its taker asks for.
+/// How long a lease of an action lasts; the argument is the time that its taker asks for.
 macro_rules! lease_length {
     ($action:literal, $ttl:literal) => {
         concat!(
@@ -76,8 +76,8 @@ macro_rules! lease_length {
 }
 pub(crate) use lease_length;
 
-/// Whether an execution was ended by request, or was a graph that has ended: nobody wants the outcomes of its
-/// actions.
+/// Whether an execution was ended by request, or was a graph that has ended: the outcomes of its actions are
+/// not wanted any more.
 macro_rules! unwanted {
     ($execution:literal) => {
         concat!(
@@ -112,7 +112,7 @@ pub(crate) const fn handled(handling: Handling) -> bool {
     }
 }
 
-/// A new action, and whether the committing worker takes it along.
+/// A new action, and whether the committing worker leases it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlannedRow<'a> {
     pub action: &'a NewAction,
@@ -120,14 +120,14 @@ pub(crate) struct PlannedRow<'a> {
     pub company: Company,
 }
 
-/// Whether a transition called for other actions as well that have to do with it.
+/// Whether the transition has other actions that are related to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Company {
     None,
     Others,
 }
 
-/// Finds out who has company among the actions of one commit; those of a transition stand together.
+/// Marks the actions of one commit that have relations; those of a transition are adjacent.
 pub(crate) fn see_company(rows: &mut [PlannedRow<'_>]) {
     let seq = |row: &PlannedRow<'_>| row.action.key.seq;
     for group in rows.chunk_by_mut(|one, next| seq(one) == seq(next)) {
@@ -231,8 +231,8 @@ impl<'a> NewActionColumns<'a> {
     }
 }
 
-/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`. None has been begun but
-/// those that the committer takes along.
+/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`. Only actions that the
+/// committer leases have begun.
 macro_rules! insert_new_actions {
     () => {
         concat!(
@@ -265,7 +265,7 @@ macro_rules! insert_new_actions {
 }
 pub(crate) use insert_new_actions;
 
-/// Returns the moment of the database at which they were ready, or leased.
+/// Returns the database's time at which they became ready, or were leased.
 pub(crate) async fn insert_actions(
     connection: &mut PgConnection,
     rows: &[PlannedRow<'_>],
@@ -288,7 +288,7 @@ SELECT clock.now FROM clock"
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }
 
-/// Results of actions by their keys, as far as there are any.
+/// Stored results of actions by their keys.
 async fn read_results<'e>(
     executor: impl PgExecutor<'e>,
     keys: &[ActionKey],
@@ -307,7 +307,7 @@ WHERE a.result IS NOT NULL";
     rows.iter().map(|row| Ok((decode::action_key(row)?, decode::json(row, "result")?))).collect()
 }
 
-/// The keys of what an action needs.
+/// The keys of an action's dependencies.
 fn needed<'a>(key: &'a ActionKey, needs: &'a [Name]) -> impl Iterator<Item = ActionKey> + 'a {
     needs.iter().map(|need| ActionKey { action: need.clone(), ..key.clone() })
 }
@@ -355,8 +355,8 @@ pub(crate) fn leased(
     })
 }
 
-/// Actions with what they need, together with the results of that. Results of settled actions do not
-/// change while something that needs them is open: they may be read after the lease.
+/// Actions with the results of their dependencies. Results of settled actions do not change while a dependent
+/// is open: they may be read after the lease.
 pub(crate) async fn with_results<'e>(
     executor: impl PgExecutor<'e>,
     leased: Vec<(LeasedAction, Vec<Name>)>,

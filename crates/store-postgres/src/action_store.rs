@@ -1,7 +1,8 @@
 //! Leases on actions that are held. Taking them and settling have their own files.
 //!
-//! Everything here names the epoch of its lease, and locks the actions in the order of their keys. Renewals use their own connections. The status
-//! is asked for in a way that keeps plans away from the index of due actions (see [`crate`]).
+//! Every statement names the epoch of its lease (fencing), and locks the actions in the order of their keys.
+//! Renewals use their own connections. The condition on the status is written so that plans do not use the
+//! index of due actions (see [`crate`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

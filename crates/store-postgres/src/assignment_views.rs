@@ -1,4 +1,4 @@
-//! Looking at people's work. Nothing in here writes. Each list walks the index that its filter begins with.
+//! Views of assignments and items. Read-only. Each list walks the index that its filter begins with.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ use crate::decode;
 use crate::errors::Attempt;
 use crate::item_rows;
 
-/// All sums as one array.
+/// All totals as one array.
 macro_rules! sums {
     () => {
         "ARRAY[sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending), sum(expired_started),

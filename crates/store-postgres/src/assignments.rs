@@ -1,8 +1,9 @@
-//! Handing out: callers are given what they have already, or what stands first in line for them.
+//! Handing out assignments: each caller gets the pending assignment, or the first suitable opening of the
+//! queues.
 //!
-//! People who ask are locked for as long as it takes, so that nobody is given more than they may by asking twice at
-//! once. Callers who may have the same are looked for together; who gets which of the items that could be locked is
-//! `core`'s to say. Whoever goes away empty while there was something that others held looks again.
+//! Callers are locked for the whole transaction, so that concurrent requests of one person cannot exceed a
+//! limit. Callers with the same tenant, queues and skills are searched for together; `core` decides who gets
+//! which of the locked items. A caller without a result retries while other transactions held suitable items.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -32,11 +33,11 @@ use crate::queue_store::{Configs, list_queues, read_queues};
 use crate::skill_sets::Shelf;
 use crate::totals::{self, Sums};
 
-/// Queues that somebody who names none is given work of.
+/// Upper bound on queues for a caller that names none.
 const MOST_QUEUES: usize = 1_000;
 /// How many callers one transaction serves.
 const BATCH: usize = 64;
-/// How often those are looked for again who went away empty while others held something.
+/// How often a caller without a result retries while other transactions hold items.
 const LOOKS: u32 = 60;
 
 #[async_trait]
@@ -45,7 +46,7 @@ impl Assignments for PostgresStore {
         let mut given: Vec<Option<Given>> = vec![None; callers.len()];
         let mut tries = 0;
         loop {
-            // Each person once at a time: what they were given the first time is theirs the second.
+            // Each person once per transaction: the second request returns the assignment of the first.
             let mut people = BTreeSet::new();
             let unserved = given.iter().enumerate().filter(|(_, given)| given.is_none()).map(|(at, _)| at);
             let turn: Vec<usize> = unserved
@@ -67,7 +68,7 @@ impl Assignments for PostgresStore {
             }
             tries = if served { 0 } else { tries + 1 };
             if tries > LOOKS {
-                return Err(StoreError::Contention("others hold everything that is open".to_owned()));
+                return Err(StoreError::Contention("other transactions hold all open items".to_owned()));
             }
             if tries > 0 {
                 tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20)))).await;
@@ -99,7 +100,7 @@ ORDER BY due_at, tenant, item LIMIT $2";
 }
 
 impl PostgresStore {
-    /// `None` for who has to look again. Each person occurs once.
+    /// `None` for a caller that has to retry. Each person occurs once.
     async fn next_once(&self, callers: &[Caller], now: Timestamp) -> Attempt<Vec<Option<Given>>> {
         let mut held = self.warm.hold().await?;
         let mut transaction = held.begin().await?;
@@ -109,7 +110,7 @@ impl PostgresStore {
         let mut sets = self.skills.shelf(desk.queues_asked());
         for group in desk.groups() {
             desk.serve(&mut transaction, &mut sets, &group, now).await?;
-            // Those whom the group's items did not suit, one by one.
+            // Callers without a suitable item in the group's search, one by one.
             if group.len() > 1 {
                 for at in group.into_iter().filter(|at| !desk.is_served(*at)).collect::<Vec<_>>() {
                     desk.serve(&mut transaction, &mut sets, &[at], now).await?;
@@ -124,7 +125,7 @@ impl PostgresStore {
     }
 }
 
-/// In the order of their numbers, before anything else.
+/// In the order of their keys, before every other lock.
 async fn lock_people(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<()> {
     const LOCK: &str = "
 SELECT pg_advisory_xact_lock(p.number) FROM (
@@ -139,7 +140,7 @@ SELECT pg_advisory_xact_lock(p.number) FROM (
     Ok(())
 }
 
-/// What is known of a caller, and what they have.
+/// Profile and assignments of a caller.
 struct Known {
     profile: Profile,
     open: Vec<Assignment>,
@@ -173,20 +174,20 @@ ORDER BY k.ord";
     rows.iter().zip(callers).map(known).collect()
 }
 
-/// Tenant, queues and skills of callers who may have the same.
+/// Tenant, queues and skills that a group of callers shares.
 type Alike<'a> = (&'a TenantId, &'a BTreeSet<Name>, &'a BTreeSet<Name>);
 
-/// What a batch of callers is served from.
+/// A batch of callers being served.
 struct Desk<'a> {
     callers: &'a [Caller],
     queues: HashMap<TenantId, Vec<QueueView>>,
-    /// Of those who may have something, by their place.
+    /// Callers that may have something, by their place.
     asking: BTreeMap<usize, Asking>,
     pending: BTreeMap<usize, Assignment>,
     given: Vec<Option<Given>>,
-    /// What is to be written, wave after wave: each has every item once.
+    /// Pending writes in waves: each wave has every item at most once.
     waves: Vec<Vec<ItemCommit>>,
-    /// What they add to sums that are not written.
+    /// Totals that the pending writes add to.
     sums: Sums,
 }
 
@@ -242,7 +243,7 @@ impl<'a> Desk<'a> {
         Ok(desk)
     }
 
-    /// What callers have already, with its item.
+    /// Returns pending assignments of the callers, with their items.
     async fn give_back(&mut self, connection: &mut PgConnection) -> Attempt<()> {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
@@ -269,7 +270,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Whether nothing is left to do for the caller in this transaction.
+    /// Whether this transaction is done with the caller.
     fn is_served(&self, at: usize) -> bool {
         self.given.get(at).is_none_or(Option::is_some)
     }
@@ -285,7 +286,7 @@ impl<'a> Desk<'a> {
         self.asking.iter().flat_map(of).collect()
     }
 
-    /// Callers who may have the same, but for what they have had.
+    /// Groups of callers with equal queues and skills.
     fn groups(&self) -> Vec<Vec<usize>> {
         let mut groups: BTreeMap<Alike<'_>, Vec<usize>> = BTreeMap::new();
         for (at, asking) in &self.asking {
@@ -298,7 +299,7 @@ impl<'a> Desk<'a> {
         groups
     }
 
-    /// What was given is written when somebody else looks, or at last.
+    /// Writes assignments before the next group is searched, or at the end.
     async fn serve(
         &mut self,
         connection: &mut PgConnection,
@@ -369,7 +370,7 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// Writes the rest, and with the last of it the sums, which nothing is locked after.
+    /// Writes the rest, and the totals with the last wave, because no lock is taken after them.
     async fn close(mut self, connection: &mut PgConnection, now: Timestamp) -> Attempt<Vec<Option<Given>>> {
         let last = self.waves.pop().unwrap_or_default();
         self.write_waves(connection, now).await?;
@@ -393,7 +394,7 @@ fn given(commit: &ItemCommit, id: AssignmentId) -> Option<Given> {
     Some(Given::Assigned(Box::new(GivenWork { assignment, item, payload, again: false })))
 }
 
-/// The queues that are asked for.
+/// The requested queues.
 async fn read_asked(
     connection: &mut PgConnection,
     configs: &Configs,
@@ -419,7 +420,7 @@ async fn read_asked(
     Ok(queues)
 }
 
-/// How much people have completed, of queues that want to know.
+/// Completed counts of people, for queues that balance by them.
 async fn read_completed(
     connection: &mut PgConnection,
     callers: &[&Caller],

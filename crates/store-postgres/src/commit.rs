@@ -1,10 +1,11 @@
-//! Committing what a worker decided: the fence first, then every write, in one transaction.
+//! Committing decisions of workers: the fence first (optimistic concurrency), then every write, in one
+//! transaction.
 //!
 //! The executions' rows are locked in the order of their keys; a commit whose `expected` is not the row's
-//! seq, whose execution was paused meanwhile, or one of whose events is decided already, writes nothing.
-//! What the winners write needs no further lock: whoever changes an undecided or deferred event, inserts
-//! actions or arms timers holds the execution's row as well. (That is also why the events are looked at
-//! in a statement of its own, after the lock: its snapshot shows what the lock was waited for.) Only
+//! seq, whose execution was paused meanwhile, or one of whose events is decided already, writes nothing. The
+//! writes of accepted commits need no further lock: every change to an undecided or deferred event, insertion
+//! of actions or arming of timers holds the execution's row as well. (Therefore the events are read in a
+//! statement of its own, after the lock: its snapshot includes the commit that the lock waited for.) Only
 //! cancelling open actions meets settlements, at the events' rows. A commit that gives its execution a
 //! correlation takes the lock of that correlation first of all ([`crate::signals`]).
 
@@ -34,7 +35,7 @@ use crate::graph_rows;
 use crate::incident_rows::{self, Opened};
 use crate::signals::{self, Correlated};
 
-/// What the fence saw of an execution.
+/// The fence's view of an execution.
 struct Locked {
     seq: Seq,
     pause: PauseState,
@@ -142,7 +143,7 @@ async fn write(
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<Committed>> {
-    // Before anything else: it concerns what earlier commits left open.
+    // Before anything else: it concerns actions that earlier commits left open.
     cancel_open_actions(connection, winners, now).await?;
     let each = || winners.iter().copied();
     let transitions: Vec<_> =
@@ -181,7 +182,7 @@ async fn write(
     Ok(hand_out(each(), &rows, grant, moment, numbers))
 }
 
-/// Of actions that failed before they began.
+/// For actions that failed before they began.
 async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<()> {
     let incidents: Vec<Opened<'_>> = winners
         .iter()
@@ -200,7 +201,7 @@ async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now:
     incident_rows::open(connection, &incidents, now).await
 }
 
-/// What each committed item is told: `rows` are the actions of all of them, in order, leased at `moment`.
+/// The verdict for each committed item: `rows` are the actions of all of them, in order, leased at `moment`.
 pub(crate) fn hand_out<'a>(
     winners: impl Iterator<Item = &'a Commit>,
     rows: &[PlannedRow<'_>],
@@ -248,12 +249,12 @@ fn leased_by_commit(
     }
 }
 
-/// A commit of mere rejections and deferrals leaves the execution's row as it is.
+/// A commit of only rejections and deferrals leaves the execution's row as it is.
 fn moves(commit: &Commit) -> bool {
     !commit.transitions.is_empty() || commit.snapshot == SnapshotWrite::Write || commit.state.phase.is_ended()
 }
 
-/// The first ready actions of its queues go to the committer, as many as it has slots for.
+/// Leases the first ready actions of its queues to the committer, up to its slots.
 pub(crate) fn take_slots<'a>(
     winners: impl Iterator<Item = &'a Commit>,
     grant: &LeaseGrant,
@@ -286,7 +287,8 @@ pub(crate) fn take_slots<'a>(
     rows
 }
 
-/// What a ready action needs was settled in the same commit. Of what needs nothing there may be thousands.
+/// The dependencies of a ready action were settled in the same commit. Independent actions are skipped: there
+/// may be thousands.
 fn inline_results(
     commit: &Commit,
     action: &NewAction,
@@ -308,8 +310,8 @@ async fn emit(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp
     event_rows::emit(connection, &columns, now).await
 }
 
-/// Events first (settlements of several actions wait there), then their actions. What becomes of the
-/// events is read off the actions.
+/// Events first (settlements of several actions wait there), then their actions. The events' new status
+/// follows from the actions.
 async fn cancel_open_actions(
     connection: &mut PgConnection,
     winners: &[&Commit],

@@ -1,16 +1,16 @@
-//! Committing what is almost every batch, in one statement: events that are applied, with their
+//! Fast path of committing, one statement for almost every batch: events that are applied, with their
 //! transitions, timers and actions.
 //!
-//! All or nothing. Unless every execution is found where the commit expects it, nothing is written and the
-//! careful path ([`crate::commit`]) finds out who lost. Executions are changed first, in the order of their
-//! keys, each at the place where it was found a moment ago: that is their lock. The fence is in that change:
-//! if it had to wait for somebody, it is judged by what they left (a row's place alone would not be judged
-//! again). An execution that has moved on in that moment, or an event that was decided without moving its
-//! execution (a rejection), makes the statement fail as a whole, which undoes it, and the careful path
-//! decides as well.
+//! All or nothing. Unless every execution is at the seq that its commit expects, nothing is written and the
+//! careful path ([`crate::commit`]) gives the verdicts. Executions are changed first, in the order of their
+//! keys, each at the `ctid` where it was just found: that is their lock. The fence is in that change: after
+//! waiting for a concurrent transaction it is checked again against the new row version (a `ctid` alone would
+//! not be checked again). An execution that has moved on in that moment, or an event that was decided without
+//! moving its execution (a rejection), makes the statement fail as a whole, which rolls it back, and the
+//! careful path decides as well.
 //!
 //! Rejections, deferrals, failures, cancellations, correlations, emitted events and graphs are left to the
-//! careful path. (The commit of a graph carries hundreds of transitions, for which a few statements more are
+//! careful path. (The commit of a graph carries hundreds of transitions, so a few more statements cost
 //! little.) An execution that ends here has no open incident: while it has one it is paused.
 
 use millstream_core::id::{ExecutionKey, WorkerId};
@@ -181,7 +181,7 @@ pub(crate) async fn commit(
     Ok(Some(hand_out(batch.iter(), &rows, grant, moment, Vec::new())))
 }
 
-/// What commits hold of something, each with its execution.
+/// A list of each commit, flattened, each element with its execution.
 fn with_keys<'a, T: 'a>(
     batch: &'a [Commit],
     part: fn(&'a Commit) -> &'a Vec<T>,
@@ -197,7 +197,7 @@ fn executions<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
     rows.iter().map(|(key, _)| key.execution.as_str()).collect()
 }
 
-/// The rows of executions, one array per column.
+/// The new rows of executions, one array per column.
 struct Heads<'a> {
     tenants: Vec<&'a str>,
     executions: Vec<&'a str>,

@@ -61,7 +61,7 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// Who committed transitions, and when. A start is committed at the door, at its own time.
+/// The committing worker of transitions, and the time. A start is committed by the ingress, at its own time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommittedBy<'a> {
     pub worker: &'a WorkerId,
@@ -78,7 +78,7 @@ INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision
 SELECT k.*, $8, coalesce($9, k.at)
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[], $6::bigint[], $7::text[])
     AS k(tenant, execution_id, seq, event_id, name, at, decision)";
-    // Where a test took the fence away: the primary key would be a second one.
+    // For tests that remove the fence: the primary key would act as a second fence.
     const OVERLOOK: &str = "
 INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
 SELECT k.*, $8, coalesce($9, k.at)
@@ -125,7 +125,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bi
     Ok(())
 }
 
-/// A timer that is firing right now is waited for; whoever fires it waits for nobody.
+/// Waits for a timer that is firing; the firing transaction waits for no lock, so there is no deadlock.
 pub(crate) async fn delete_timers(
     connection: &mut PgConnection,
     timers: &[(&ExecutionKey, Seq)],
@@ -145,7 +145,7 @@ WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = 
     Ok(())
 }
 
-/// Move executions (locked before) to their new state. One that ends is paused no longer.
+/// Move executions (locked before) to their new state. Ending lifts the pause.
 pub(crate) async fn update_executions(
     connection: &mut PgConnection,
     commits: &[&Commit],
@@ -190,12 +190,12 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
     Ok(())
 }
 
-/// What the last transition that set one made of the correlation.
+/// The correlation, from the last transition that sets one.
 pub(crate) fn correlation_of(commit: &Commit) -> Option<&str> {
     commit.transitions.iter().rev().find_map(|transition| transition.decision.correlation.as_deref())
 }
 
-/// An event that failed in its own commit holds up an execution that goes on.
+/// An event that failed in its own commit pauses an execution that has not ended.
 fn pause_of(commit: &Commit) -> Option<&str> {
     if commit.state.phase.is_ended() {
         return None;
@@ -208,8 +208,8 @@ fn pause_of(commit: &Commit) -> Option<&str> {
     })
 }
 
-/// How many of the events that each commit decides are still undecided or deferred, in order. The
-/// executions' locks keep them so.
+/// How many of the events that each commit decides are still undecided or deferred, in order. The executions'
+/// locks keep that stable.
 pub(crate) async fn count_open(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<Vec<usize>> {
     const COUNT: &str = "
 SELECT k.place, count(*) AS open
@@ -276,7 +276,7 @@ impl LetterColumns<'_> {
         self.bind_to(sqlx::query(sql))
     }
 
-    /// As the next four.
+    /// As the next four parameters.
     pub(crate) fn bind_to<'q>(
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
@@ -285,9 +285,9 @@ impl LetterColumns<'_> {
     }
 }
 
-/// Record verdicts on events that are undecided or deferred, as the fence has made sure: what is decided
-/// leaves the mailbox, and an end that no transition tells is written on the event. The executions' locks
-/// cover these rows.
+/// Record verdicts on events that the fence has found undecided or deferred: a decided event leaves the
+/// mailbox, and a final status without a transition is written on the event. The executions' locks cover
+/// these rows.
 pub(crate) async fn decide_events(
     connection: &mut PgConnection,
     commits: &[&Commit],
@@ -325,7 +325,7 @@ WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = 
     write_verdicts(connection, &verdicts, worker, now).await
 }
 
-/// An end that is written on the event itself.
+/// A final status that is written on the event itself.
 struct VerdictRow<'a> {
     tenant: &'a str,
     event_id: Uuid,

@@ -1,8 +1,8 @@
-//! Opening: two pools with limits that keep a dead peer from holding anything for long.
+//! Connection pools: two pools with limits, so that a dead peer does not hold locks or connections for long.
 //!
-//! Renewals of leases and the beats of workers have a small pool of their own: a main pool that is
-//! saturated must not expire everyone's leases at once. No connection is opened here; the first call
-//! opens one, so a role can start (and report that it is not ready) while the database is away.
+//! Renewals of leases and heartbeats of workers have a small pool of their own: a saturated main pool must
+//! not expire all leases at once. No connection is opened here; the first call opens one, so a role can start
+//! (and report that it is not ready) while the database is unavailable.
 
 use std::future::Future;
 use std::str::FromStr;
@@ -22,9 +22,9 @@ use crate::warm::Warm;
 /// How a store talks to PostgreSQL. All limits are per process.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// Connections for everything but renewals and beats. Default 16.
+    /// Connections for everything but renewals and heartbeats. Default 16.
     pub max_connections: u32,
-    /// Connections for renewals and beats alone. Default 2.
+    /// Connections for renewals and heartbeats alone. Default 2.
     pub lease_connections: u32,
     /// How long a call waits for a free connection before the store counts as unavailable. Default 3 s.
     pub acquire_timeout: Duration,
@@ -62,13 +62,13 @@ impl Default for PostgresOptions {
 /// A store on PostgreSQL. Cheap to share, made once per process.
 #[derive(Debug)]
 pub struct PostgresStore {
-    /// For everything but renewals and beats.
+    /// For everything but renewals and heartbeats.
     pub(crate) pool: PgPool,
-    /// The same connections, for single statements on the way of every event.
+    /// The same connections, for single statements on the hot path.
     pub(crate) warm: Warm,
-    /// For renewals and beats.
+    /// For renewals and heartbeats.
     pub(crate) leases: PgPool,
-    /// Sets of skills that have been read.
+    /// Cache of skill sets.
     pub(crate) skills: SkillSets,
     pub(crate) configs: Configs,
     /// Without our limits: migrations may take their time.
@@ -79,10 +79,10 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// A store at `url` (`postgres://…`). Fails only when the url makes no sense.
+    /// A store at `url` (`postgres://…`). Fails only when the url is invalid.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Arc<Self>> {
         let unlimited = PgConnectOptions::from_str(url)
-            .map_err(|error| StoreError::Unavailable(format!("the database url is not usable: {error}")))?
+            .map_err(|error| StoreError::Unavailable(format!("invalid database url: {error}")))?
             .application_name(&options.application_name)
             .disable_statement_logging();
         let limited = unlimited.clone().options(session_settings(&options)).statement_cache_capacity(200);
@@ -97,7 +97,7 @@ impl PostgresStore {
         };
         let main = pool(options.max_connections.max(1));
         Ok(Arc::new(Self {
-            // Half of them stay with the pool: transactions and reads by people take theirs from there.
+            // Half of them stay with the pool, for transactions and views.
             warm: Warm::new(main.clone(), options.max_connections as usize / 2),
             pool: main,
             skills: SkillSets::default(),
@@ -115,14 +115,14 @@ impl PostgresStore {
 
     /// Close all connections, waiting for those in use.
     pub async fn close(&self) {
-        // Closed from here on: whoever is on the way keeps nothing back any more.
+        // Closed from here on: calls in progress hold back no connections any more.
         let closed = self.pool.close();
         self.warm.forget();
         closed.await;
         self.leases.close().await;
     }
 
-    /// Run one transaction; run it again when it lost against another one.
+    /// Run one transaction; retry it with backoff on contention.
     pub(crate) async fn patiently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, Failure>>,
@@ -130,7 +130,7 @@ impl PostgresStore {
         for pause in BACKOFF {
             match self.once(attempt()).await {
                 Err(StoreError::Contention(reason)) => {
-                    tracing::debug!(reason, "lost a transaction, trying again");
+                    tracing::debug!(reason, "transaction lost to contention, retrying");
                     tokio::time::sleep(pause).await;
                 }
                 other => return other,
@@ -139,7 +139,7 @@ impl PostgresStore {
         self.once(attempt()).await
     }
 
-    /// Run something that is not worth repeating here.
+    /// Run a call without retries.
     pub(crate) async fn once<T>(
         &self,
         attempt: impl Future<Output = std::result::Result<T, Failure>>,
@@ -151,7 +151,7 @@ impl PostgresStore {
     }
 }
 
-/// Waits between attempts at a transaction that keeps losing.
+/// Backoff between attempts of a transaction on contention.
 const BACKOFF: [Duration; 5] = [
     Duration::from_millis(1),
     Duration::from_millis(3),
@@ -171,18 +171,18 @@ fn session_settings(options: &PostgresOptions) -> Vec<(&'static str, String)> {
         ("tcp_keepalives_idle", "10".to_owned()),
         ("tcp_keepalives_interval", "5".to_owned()),
         ("tcp_keepalives_count", "3".to_owned()),
-        // Every statement of ours has an index. A queue's tables are empty when they are analysed and
+        // Every statement of this crate has an index. A queue's tables are empty when they are analysed and
         // full a minute later: a plan that was cached for the empty table would read all of the full one.
         ("enable_seqscan", off()),
         ("enable_hashjoin", off()),
         ("enable_mergejoin", off()),
-        // A lookup of one row by its key is no work for a bitmap.
+        // A lookup of one row by its key needs no bitmap.
         ("enable_bitmapscan", off()),
         ("jit", off()),
         // A plan that does not depend on statistics does not depend on the arrays either: without this the
-        // larger statements are planned anew at every call, which costs more than running them.
+        // larger statements are replanned on every call, which costs more than running them.
         ("plan_cache_mode", "force_generic_plan".to_owned()),
-        // Tells on the server's side that these have arrived.
+        // Proves on the server's side that these parameters have arrived.
         (session::MARK, "on".to_owned()),
     ]
 }

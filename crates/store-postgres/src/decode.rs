@@ -1,4 +1,4 @@
-//! From rows to the vocabulary. A row that cannot be read is corrupt, and says where.
+//! Decoding rows. A row that cannot be decoded is corrupt, and the error names the column.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(crate) fn undecodable(what: &str, value: &str, why: impl std::fmt::Display) 
     Failure::Undecodable(format!("{what} {value:?}: {why}"))
 }
 
-/// A column that holds a word or name of ours.
+/// A text column that is parsed into a name or an enum.
 pub(crate) trait Parsed: Sized {
     fn parsed(text: &str) -> std::result::Result<Self, String>;
 }
@@ -44,7 +44,7 @@ macro_rules! parsed_word {
     ($($word:ty),+) => {$(
         impl Parsed for $word {
             fn parsed(text: &str) -> std::result::Result<Self, String> {
-                Self::parse(text).ok_or_else(|| "not one of our words".to_owned())
+                Self::parse(text).ok_or_else(|| "unknown value".to_owned())
             }
         }
     )+};
@@ -114,7 +114,7 @@ pub(crate) fn seq(row: &PgRow, column: &str) -> Attempt<Seq> {
     Ok(Seq(row.try_get(column)?))
 }
 
-/// A column that counts.
+/// A column with a non-negative number.
 pub(crate) fn number(row: &PgRow, column: &str) -> Attempt<u32> {
     let number: i64 = row.try_get(column)?;
     u32::try_from(number).map_err(|error| undecodable(column, &number.to_string(), error))
@@ -127,7 +127,7 @@ pub(crate) fn number_option(row: &PgRow, column: &str) -> Attempt<Option<u32>> {
     }
 }
 
-/// Of a node that is an instance of a fan-out: of which, and its item.
+/// Of an instance of a fan-out: its node, and its list element.
 pub(crate) fn instance(row: &PgRow) -> Attempt<Option<(Name, RawJson)>> {
     match parsed_option(row, "instance_of")? {
         Some(of) => Ok(Some((of, json(row, "item")?))),
@@ -167,7 +167,7 @@ pub(crate) fn pause_state(row: &PgRow) -> Attempt<PauseState> {
 
 pub(crate) fn snapshot(text: &str) -> Attempt<State> {
     let state: State = serde_json::from_str(text)
-        .map_err(|error| Failure::Undecodable(format!("snapshot cannot be read: {error}")))?;
+        .map_err(|error| Failure::Undecodable(format!("snapshot cannot be decoded: {error}")))?;
     readable_format("snapshot", state.format)?;
     Ok(state)
 }
@@ -184,7 +184,7 @@ pub(crate) fn transition(
 
 pub(crate) fn decision(seq: Seq, text: &str) -> Attempt<Decision> {
     let decision: Decision = serde_json::from_str(text)
-        .map_err(|error| Failure::Undecodable(format!("transition {seq} cannot be read: {error}")))?;
+        .map_err(|error| Failure::Undecodable(format!("transition {seq} cannot be decoded: {error}")))?;
     readable_format("transition", decision.format)?;
     Ok(decision)
 }

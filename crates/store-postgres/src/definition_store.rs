@@ -1,6 +1,6 @@
 //! Definitions: versioned, immutable once written.
 //!
-//! Whoever puts a version of a definition waits for whoever else does.
+//! Concurrent puts of one definition are serialised by a lock.
 
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, Name, TenantId};
@@ -91,8 +91,8 @@ ON CONFLICT (tenant, name, version) DO NOTHING";
         .execute(&mut *transaction)
         .await?;
     if inserted.rows_affected() == 0 {
-        // By a build that does not wait for others.
-        return Err(Failure::Unsettled("another definition took the version"));
+        // By a build that does not take the lock.
+        return Err(Failure::Unsettled("a concurrent put took the definition's version"));
     }
     transaction.commit().await?;
     Ok(PutDefinition::Created(stored))

@@ -1,4 +1,4 @@
-//! Devices that take work.
+//! Devices and their heartbeats.
 
 use std::collections::HashMap;
 
@@ -120,13 +120,13 @@ fn device_key(row: &PgRow) -> Attempt<DeviceKey> {
     Ok(DeviceKey { tenant: decode::parsed(row, "tenant")?, device: decode::parsed(row, "device_id")? })
 }
 
-/// Which of them were met.
+/// Which of the keys have a row.
 fn there(keys: &[DeviceKey], rows: &[PgRow]) -> Attempt<Vec<bool>> {
     let met = rows.iter().map(device_key).collect::<Attempt<Vec<_>>>()?;
     Ok(keys.iter().map(|key| met.contains(key)).collect())
 }
 
-/// In the order of their keys. The last word of a batch counts: one statement must not meet a row twice.
+/// In the order of their keys. The last report of a batch counts: one statement must not update a row twice.
 async fn beat(pool: &PgPool, beats: &[(TenantId, Device)], now: Timestamp) -> Attempt<()> {
     const BEAT: &str = "
 INSERT INTO devices (tenant, device_id, capabilities, capability, capacity, load, quality, battery, on_battery,

@@ -1,7 +1,6 @@
-//! What comes before and after nodes that are dispatched: one statement for a whole batch.
+//! Upstream and downstream of dispatched nodes: one statement for a whole batch.
 //!
-//! Nodes of one execution that have the same parents (the instances of a fan-out have) share what is read of
-//! them.
+//! Nodes of one execution with the same parents (the instances of a fan-out have them) share one read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +14,7 @@ use sqlx::{PgConnection, Row};
 use crate::decode;
 use crate::errors::{Attempt, Failure};
 
-/// What is wanted, each once.
+/// What to read, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings<'a> {
     joins: BTreeSet<(&'a ExecutionKey, &'a [NodeId])>,
@@ -31,7 +30,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// What was found.
+/// The rows that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Around<'a> {
     upstream: HashMap<(&'a ExecutionKey, &'a [NodeId]), Vec<Upstream>>,
@@ -49,7 +48,8 @@ impl Around<'_> {
     }
 }
 
-/// Parents come with their instances behind them; by length and name these are in the order of their numbers.
+/// Parents are followed by their instances; ordering by length and name puts these in the order of their
+/// numbers.
 pub(crate) async fn read<'a>(
     connection: &mut PgConnection,
     wanted: &Surroundings<'a>,

@@ -1,4 +1,4 @@
-//! Reading for those who ring: where events belong, and which executions have something to decide.
+//! Reads for doorbells: where events belong, and which executions have something to decide.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ CROSS JOIN LATERAL (
     Ok(executions.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-/// In the order of the mailbox: a page stops where it is full.
+/// In the order of the mailbox: a page ends where it is full.
 pub(crate) async fn list_undecided(
     pool: &PgPool,
     bands: Option<&[Band]>,

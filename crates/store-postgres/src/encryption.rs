@@ -1,4 +1,4 @@
-//! Whether the password and the data on the way to PostgreSQL are encrypted, as the database url says.
+//! Whether the password and the data in transit to PostgreSQL are encrypted, according to the database url.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub enum PostgresEncryption {
     Always,
 }
 
-/// `None` when there is no password, when the server is on this machine, or when the url makes no sense.
+/// `None` when there is no password, when the server is on this machine, or when the url is invalid.
 pub fn encryption_of(url: &str) -> Option<PostgresEncryption> {
     let options = PgConnectOptions::from_str(url).ok()?;
     let has_password = options.to_url_lossy().password().is_some_and(|password| !password.is_empty());

@@ -1,4 +1,4 @@
-//! What an error of the database means for the caller.
+//! Maps errors of the database to the store's errors.
 
 use millstream_store::StoreError;
 
@@ -6,13 +6,13 @@ use millstream_store::StoreError;
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sql(sqlx::Error),
-    /// A row that does not say anything in our vocabulary.
+    /// A row that does not decode.
     Undecodable(String),
-    /// The world changed between two statements more often than we are willing to follow.
+    /// Rows changed between two statements more often than this store retries.
     Unsettled(&'static str),
 }
 
-/// What every statement returns.
+/// The result of every statement.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
 impl From<sqlx::Error> for Failure {
@@ -22,7 +22,7 @@ impl From<sqlx::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether a statement undid itself; see [`crate::commit_plain`].
+    /// Whether a statement rolled itself back; see [`crate::commit_plain`].
     pub(crate) fn is_division_by_zero(&self) -> bool {
         match self {
             Self::Sql(sqlx::Error::Database(error)) => error.code().as_deref() == Some("22012"),
@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    /// Whether a row with such a key was there already.
+    /// Whether the key already has a row.
     pub(crate) fn is_duplicate(&self) -> bool {
         match self {
             Self::Sql(sqlx::Error::Database(error)) => error.is_unique_violation(),
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// Data of ours that cannot be read is told by the contract's own error.
+    /// Stored data that cannot be decoded is reported as the contract's own error.
     pub(crate) fn from_store(error: StoreError) -> Self {
         Self::Undecodable(match error {
             StoreError::Corrupt(reason) => reason,
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "not our enum, and it is marked non-exhaustive")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum, and it is marked non-exhaustive")]
 fn classify(error: &sqlx::Error) -> StoreError {
     let text = error.to_string();
     match error {
@@ -68,13 +68,13 @@ fn classify(error: &sqlx::Error) -> StoreError {
         | sqlx::Error::Encode(_)
         | sqlx::Error::InvalidArgument(_)
         | sqlx::Error::RowNotFound => StoreError::Corrupt(text),
-        // Io, Tls, pools that are closed or exhausted, a protocol out of step.
+        // Io, Tls, closed or exhausted pools, a protocol out of step.
         _ => StoreError::Unavailable(text),
     }
 }
 
-/// By SQLSTATE. What is not known to be about the data is worth another try later: a schema that is not
-/// migrated yet, a server that starts, stops, is read-only or out of memory.
+/// By SQLSTATE. A code that does not clearly blame the data is retried later: a schema that is not migrated
+/// yet, a server that starts, stops, is read-only or out of memory.
 fn by_code(code: &str, text: String) -> StoreError {
     match code {
         "40001" | "40P01" => StoreError::Contention(text),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn data_that_is_refused_is_not_tried_again() {
-        // A character that does not exist, a unique key, a check, an index entry that is too long.
+        // An invalid character, a unique key, a check, an index entry that is too long.
         assert_eq!(["22021", "23505", "23514", "54000"].map(kind), ["corrupt"; 4]);
     }
 

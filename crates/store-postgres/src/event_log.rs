@@ -1,12 +1,13 @@
-//! Accepting, the moment an event becomes durable.
+//! Accepting: the moment an event becomes durable.
 //!
-//! Almost every batch is events of active executions: one statement, or four round trips when there are
-//! idempotency keys. Whatever does not fit (starts, signals, repeats, unknown or ended executions) is rolled
-//! back and takes the careful path: read the facts, plan ([`crate::accept_plan`]), write, and begin again when
-//! a key, an execution or an event id appeared meanwhile.
+//! Fast path: almost every batch is events of active executions, which is one statement, or four round trips
+//! when there are idempotency keys. Any other batch (starts, signals, repeats, unknown or ended executions)
+//! is rolled back and takes the careful path: read the facts, plan ([`crate::accept_plan`]), write, and plan
+//! again when a key, an execution or an event id appeared meanwhile.
 //!
-//! Correlations are locked before anything is read ([`crate::signals`]). Then keys are inserted, in order. Of two concurrent batches with the same key the second waits for
-//! the first; it then finds a repeat, or its own key if the first was rolled back.
+//! Correlations are locked before anything is read ([`crate::signals`]). Then keys are inserted, in order. Of
+//! two concurrent batches with the same key the second waits for the first; it then finds a repeat, or its
+//! own key if the first was rolled back.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,7 +65,7 @@ impl EventLog for PostgresStore {
     }
 }
 
-/// How often a batch is planned anew before the caller hears of it.
+/// How often a batch is planned before the call fails.
 const PLANS: usize = 8;
 
 impl PostgresStore {
@@ -87,7 +88,7 @@ impl PostgresStore {
         Err(Failure::Unsettled("keys or executions of the batch kept changing"))
     }
 
-    /// `None`, and nothing written, when some item is not simply new.
+    /// `None`, and nothing written, when an item is not simply new.
     async fn append_events(&self, events: &[&NewEvent], now: Timestamp) -> Attempt<Option<Vec<Appended>>> {
         let columns: EventColumns<'_> = events.iter().copied().collect();
         let keys: Vec<_> = events
@@ -115,14 +116,15 @@ impl PostgresStore {
                 Ok(Some(numbers.into_iter().map(|accept_no| Appended::Accepted { accept_no }).collect()))
             }
             Ok(_) => Ok(None),
-            // An id that exists: an earlier call with it was in doubt.
+            // An existing id: the outcome of an earlier call with it was in doubt.
             Err(failure) if failure.is_duplicate() => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 }
 
-/// On the connection of the transaction: whoever waits for a second while holding the first waits for ever.
+/// On the transaction's own connection: a caller that holds one connection and waits for a second can
+/// deadlock the pool.
 async fn read_facts(connection: &mut PgConnection, batch: &[Append], now: Timestamp) -> Attempt<Facts> {
     let ids: Vec<_> =
         batch.iter().flat_map(ids_of).map(|(tenant, event, _)| (tenant.clone(), event)).collect();
@@ -203,12 +205,12 @@ fn signal_of(item: &Append) -> Option<&NewSignal> {
     }
 }
 
-/// Correlations that signals of the batch look for.
+/// Correlations of the batch's signals.
 fn taken_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
     batch.iter().filter_map(signal_of).map(|signal| (&signal.tenant, signal.correlation.as_str()))
 }
 
-/// Correlations that executions of the batch start with.
+/// Correlations of the batch's starts.
 fn given_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
     batch.iter().filter_map(|item| match item {
         Append::Start(start) => Some((&start.key.tenant, start.state.correlation.as_deref()?)),
@@ -259,8 +261,8 @@ ON CONFLICT (tenant, key) DO NOTHING";
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// A key outlives its event; an event that retention removed had been completed or the like. The event of a
-/// buffered signal is yet to come.
+/// A key outlives its event; an event that retention removed was final, so it is reported as completed. The
+/// event of a buffered signal is yet to come.
 async fn read_keys(
     connection: &mut PgConnection,
     keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
@@ -335,8 +337,8 @@ LEFT JOIN LATERAL (
         .collect()
 }
 
-/// Keep retention away from ended executions while an event for them is being accepted. Returns how
-/// many still exist. (Active ones are not in danger and their rows are busy enough.)
+/// Locks ended executions against retention while an event for them is being accepted. Returns how many still
+/// exist. (Retention does not remove active ones, and their rows have enough contention.)
 async fn keep_ended(connection: &mut PgConnection, executions: &[&ExecutionKey]) -> Attempt<usize> {
     const KEEP: &str = "
 SELECT x.tenant

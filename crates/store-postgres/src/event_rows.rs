@@ -1,7 +1,7 @@
-//! Inserting event rows: as accepted at the door, as emitted by a commit, with numbers taken before.
+//! Inserting event rows: as accepted by the ingress, as emitted by a commit, with numbers taken before.
 //!
-//! Acceptance numbers come from one sequence. Where a statement draws them itself, it draws them over
-//! a sorted subquery: the numbers follow the order of the batch.
+//! Acceptance numbers come from one sequence. Where a statement draws them itself, it draws them over a
+//! sorted subquery: the numbers follow the order of the batch.
 
 use std::collections::HashMap;
 
@@ -69,9 +69,9 @@ impl EventColumns<'_> {
     }
 }
 
-/// All or nothing: no row is written unless every execution exists and is active. Ended executions
-/// take the careful path, which keeps retention from removing them meanwhile. No `ON CONFLICT`: it
-/// costs every row for the sake of ids that exist, which are as rare as calls whose outcome was in doubt.
+/// All or nothing: no row is written unless every execution exists and is active. Ended executions take the
+/// careful path, which keeps retention from removing them meanwhile. No `ON CONFLICT`: it adds a cost to
+/// every row for the sake of existing ids, which are as rare as calls whose outcome was in doubt.
 const ACCEPT: &str = "
 WITH wanted AS MATERIALIZED (
     SELECT k.*, x.phase
@@ -122,7 +122,7 @@ fn numbers(row: PgRow) -> Attempt<Vec<AcceptNo>> {
     Ok(row.try_get::<Vec<i64>, _>(0)?.into_iter().map(AcceptNo).collect())
 }
 
-/// Events of executions that are known to exist (their rows are locked, or they have open actions).
+/// Events of executions that exist (their rows are locked, or they have open actions).
 pub(crate) async fn emit(
     connection: &mut PgConnection,
     events: &EventColumns<'_>,
@@ -150,7 +150,7 @@ SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
     numbers(events.bound(EMIT).bind(now.as_millis()).fetch_one(connection).await?)
 }
 
-/// The next `count` acceptance numbers, growing.
+/// The next `count` acceptance numbers, ascending.
 pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) -> Attempt<Vec<AcceptNo>> {
     const TAKE: &str = "SELECT nextval('accept_no') FROM generate_series(1, $1)";
     if count == 0 {
@@ -162,7 +162,7 @@ pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) ->
     Ok(numbers.into_iter().map(AcceptNo).collect())
 }
 
-/// An event with its number. A start is applied already and does not go through the mailbox.
+/// An event with its number. A start is applied already and is not in the mailbox.
 #[derive(Debug)]
 pub(crate) struct NumberedEvent<'a> {
     pub event: &'a NewEvent,

@@ -1,4 +1,4 @@
-//! Events as clients and operators see them.
+//! Views of events for clients and operators.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ async fn list(
     after: Option<AcceptNo>,
     limit: usize,
 ) -> Attempt<Vec<EventView>> {
-    // As the index has it; a status is a filter, a page of a rare one reads far (the stuck ones are few).
+    // As the index has it; a status is a filter, a page of a rare one reads far (stuck events are few).
     const OF_TENANT: &str = "
 SELECT e.* FROM event_records e
 WHERE e.tenant || '' = $1 AND e.accept_no + 0 > $2 AND ($3::text IS NULL OR e.status = $3)

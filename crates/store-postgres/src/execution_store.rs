@@ -154,7 +154,7 @@ impl PostgresStore {
         let load = keys
             .bound(LOAD)
             .bind(&seqs)
-            // One more than is taken tells whether more remains.
+            // One more than the limit shows whether more remain.
             .bind(i64::try_from(events).map_or(i64::MAX, |events| events.saturating_add(1)))
             .bind(i32::try_from(limits.bytes / events).unwrap_or(i32::MAX))
             .bind(&positions);

@@ -1,7 +1,7 @@
-//! Executions as clients and operators see them.
+//! Views of executions for clients and operators.
 //!
-//! The state is the newest snapshot and the transitions after it, folded here: transitions never change,
-//! so they may be read after the row that says how far they go.
+//! The state is the newest snapshot and the transitions after it, folded here: transitions never change, so
+//! they may be read after the row that has the last seq.
 
 use std::collections::HashMap;
 
@@ -117,7 +117,7 @@ async fn list(
     after: Option<AcceptNo>,
     limit: usize,
 ) -> Attempt<Vec<ExecutionView>> {
-    // The tenant as the index has it.
+    // The tenant expression of the index.
     const LIST: &str = "
 SELECT x.* FROM executions x
 WHERE x.tenant || '' = $1 AND x.position < $2
@@ -143,12 +143,12 @@ fn rows_at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// One view per row, or why there is none.
+/// One view per row, or the error.
 async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<Attempt<ExecutionView>>> {
     let mut behind = Vec::new();
     for row in rows {
         let (seq, snapshot_seq) = (decode::seq(row, "seq")?, decode::seq(row, "snapshot_seq")?);
-        // A key that cannot be read is found out below.
+        // An undecodable key is reported below.
         if snapshot_seq < seq
             && let Ok(key) = decode::execution_key(row)
         {
@@ -164,8 +164,8 @@ async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<Attempt<ExecutionVi
     Ok(rows.iter().map(view_of).collect())
 }
 
-/// An execution in a list: if its state cannot be decoded, what its row says; if not even that can be
-/// read, a line in the log.
+/// An execution in a list: if its state cannot be decoded, the columns of its row; if these cannot be decoded
+/// either, a log line.
 fn shown(row: &PgRow, view: Attempt<ExecutionView>) -> Option<ExecutionView> {
     let error = match view {
         Ok(view) => return Some(view),

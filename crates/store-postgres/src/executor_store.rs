@@ -1,4 +1,4 @@
-//! Who can perform nodes.
+//! Registered executors.
 
 use async_trait::async_trait;
 use millstream_core::id::{Name, TenantId};
@@ -69,7 +69,7 @@ WHERE x.tenant = k.tenant AND x.name = k.name";
     }
 }
 
-/// In the order of their keys. The last word of a batch counts: one statement must not meet a row twice.
+/// In the order of their keys. The last report of a batch counts: one statement must not update a row twice.
 async fn beat(pool: &PgPool, executors: &[Executor], now: Timestamp) -> Attempt<()> {
     const BEAT: &str = "
 INSERT INTO executors (tenant, name, address, roles, labels, capacity, load, seen_at)

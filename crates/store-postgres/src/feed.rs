@@ -1,5 +1,4 @@
-//! Reading the feed. It is written by those whose deeds it tells
-//! ([`crate::graph_rows`]).
+//! Reads the feed; each commit writes its own entries ([`crate::graph_rows`]).
 
 use async_trait::async_trait;
 use millstream_core::id::ExecutionKey;

@@ -1,4 +1,4 @@
-//! What executors write while they perform. Locks: the graphs.
+//! Logs of executors. Locks: the graphs.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use crate::{decode, graph_rows};
 /// One attempt at one node.
 type AttemptKey<'a> = (&'a ExecutionKey, &'a NodeId, u32);
 
-/// What there is of an attempt's log: the position of the last entry, and how much.
+/// The stored log of an attempt: the position of the last entry, and its size.
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
     position: Option<i64>,
@@ -37,10 +37,10 @@ pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attem
     graph_rows::lock(&mut transaction, logs.iter().map(|log| &log.execution)).await?;
     let mut lasts = read_last(&mut transaction, logs).await?;
     let (mut entries, mut marked) = (Vec::new(), Vec::new());
-    // Where the last entry of an attempt is, if it is one of these.
+    // Index of an attempt's last entry within this batch, if it has one.
     let mut newest: HashMap<AttemptKey<'_>, usize> = HashMap::new();
     for log in logs {
-        // Not there: the execution or the node is gone.
+        // Missing: the execution or the node is gone.
         let key = (&log.execution, &log.node, log.attempt);
         let Some(last) = lasts.get_mut(&key) else { continue };
         match last.kept.with(&log.text) {
@@ -65,7 +65,7 @@ pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attem
     Ok(())
 }
 
-/// Of attempts at nodes that are there. The last entry of an attempt knows what is kept of it.
+/// For attempts at existing nodes. The last entry of an attempt records how much is stored of it.
 async fn read_last<'a>(
     connection: &mut PgConnection,
     logs: &'a [NodeLog],

@@ -1,8 +1,8 @@
-//! The rows that starts and commits write about graphs, and the feed: one statement each, all rows at once.
+//! Rows that starts and commits write about graphs, and the feed: one statement each, all rows at once.
 //!
-//! Whoever writes rows of a graph holds its row in `graphs`, of those in the order of their keys. Nobody takes
-//! a position in the feed without that lock, so the entries of one execution are seen in the order of their
-//! positions.
+//! Every write to rows of a graph holds its row in `graphs`, several in the order of their keys. A feed
+//! position is drawn only under that lock, so the entries of one execution become visible in the order of
+//! their positions.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::errors::{Attempt, Failure};
 use crate::execution_store::KeyColumns;
 use crate::node_columns::NodeColumns;
 
-/// A graph of ten thousand nodes is a few of these.
+/// Rows per statement: a graph of ten thousand nodes needs a few of them.
 const CHUNK: usize = 2_000;
 
-/// Graphs that start: everything of them is new.
+/// Starting graphs: all of their rows are new.
 pub(crate) async fn start(
     connection: &mut PgConnection,
     graphs: &[(&ExecutionKey, &GraphRows)],
@@ -50,8 +50,8 @@ SELECT k.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::byt
     feed_transitions(connection, &entries, now).await
 }
 
-/// What commits make of graphs. Called behind everything else that they write, because dispatches wait for
-/// the lock that is taken here.
+/// Applies commits to graphs. Called after all their other writes, because dispatches wait for the lock that
+/// is taken here.
 pub(crate) async fn commit(
     connection: &mut PgConnection,
     commits: &[&Commit],
@@ -94,7 +94,7 @@ fn nodes_of<'a>(
     graphs.iter().flat_map(|(key, rows)| rows.nodes.iter().map(|node| (*key, node)))
 }
 
-/// Holds graphs, in the order of their keys, and returns their revisions.
+/// Locks graphs, in the order of their keys, and returns their revisions.
 pub(crate) async fn lock<'a>(
     connection: &mut PgConnection,
     executions: impl IntoIterator<Item = &'a ExecutionKey>,
@@ -129,15 +129,15 @@ WHERE g.tenant = k.tenant AND g.execution_id = k.execution_id";
     Ok(())
 }
 
-/// A node that is neither there nor has a spec cannot be written, nor can one that comes twice.
+/// Refuses a node that has neither a row nor a spec, and one that occurs twice.
 fn check_written(nodes: &[(&ExecutionKey, &NodeWrite)], written: u64) -> Attempt<()> {
     if usize::try_from(written).is_ok_and(|written| written == nodes.len()) {
         return Ok(());
     }
-    Err(Failure::Undecodable(format!("of {} changes to nodes {written} could be written", nodes.len())))
+    Err(Failure::Undecodable(format!("only {written} of {} node changes could be written", nodes.len())))
 }
 
-/// New ones; those that exist were updated before. Returns how many.
+/// Inserts new ones; existing ones were updated before. Returns how many.
 async fn insert_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
     const INSERT: &str = "
 INSERT INTO graph_nodes (tenant, execution_id, node, status, attempt, seq, why, spec, children, result, error,
@@ -163,7 +163,7 @@ ON CONFLICT (execution_id, tenant, node) DO NOTHING";
     Ok(inserted)
 }
 
-/// What is null stays as it is, but for `why`. Returns how many there are.
+/// A null column keeps its value, except `why`. Returns how many exist.
 async fn update_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
     const UPDATE: &str = "
 UPDATE graph_nodes n
@@ -184,7 +184,7 @@ WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.nod
     Ok(updated)
 }
 
-/// Their logs stay: they may have run before they were taken out.
+/// Their logs stay: they may have run before the edit removed them.
 async fn delete_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeId)]) -> Attempt<()> {
     const DELETE: &str = "
 DELETE FROM graph_nodes n
@@ -201,7 +201,7 @@ WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.nod
     Ok(())
 }
 
-/// The transitions of commits, both included. Their graphs are held.
+/// The transitions of commits, both included. Their graphs are locked.
 async fn feed_transitions(
     connection: &mut PgConnection,
     entries: &[(&ExecutionKey, Seq, Seq)],
@@ -224,7 +224,7 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS k(tenant, exe
     Ok(())
 }
 
-/// Their graphs are held.
+/// Their graphs are locked.
 pub(crate) async fn feed_dispatched(
     connection: &mut PgConnection,
     entries: &[(&ExecutionKey, RawJson)],

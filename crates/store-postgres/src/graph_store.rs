@@ -1,8 +1,8 @@
-//! Performing nodes: who is about to, what their requests are made of, and what they wrote.
+//! Dispatching nodes: the executor's record, the contents of the requests, and the logs.
 //!
-//! A batch of dispatches is four statements however large it is: hold the graphs, record, read what comes
-//! before and after, tell the feed. Of upstream results only those leave the database that fit: running sums
-//! of their lengths are made where they are, and a long value is not even unpacked for its length.
+//! A batch of dispatches is four statements however large it is: lock the graphs, record, read upstream and
+//! downstream, write the feed. Only upstream results that fit leave the database: running sums of their
+//! lengths are computed there, and a long value is not decompressed for its length.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -93,7 +93,7 @@ struct Recorded {
 
 type AllRecorded<'a> = HashMap<(&'a ExecutionKey, &'a NodeId), Recorded>;
 
-/// Only those attempts that are under way. Of two dispatches of one node the last one stays.
+/// Only attempts that are under way. Of two dispatches of one node the last one stays.
 async fn record<'a>(
     connection: &mut PgConnection,
     batch: &'a [Dispatch],
@@ -146,7 +146,7 @@ fn unreadable(error: millstream_store::StoreError) -> Failure {
     Failure::Undecodable(error.to_string())
 }
 
-/// What the feed is told, per execution, in the order of the batch.
+/// The feed entries, per execution, in the order of the batch.
 fn told<'a>(batch: &'a [Dispatch], recorded: &AllRecorded<'a>) -> Vec<(&'a ExecutionKey, RawJson)> {
     let mut told: BTreeMap<&ExecutionKey, Vec<&Dispatch>> = BTreeMap::new();
     for dispatch in batch {

@@ -1,4 +1,4 @@
-//! Reading graphs. Nothing in here writes.
+//! Views of graphs. Read-only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ ORDER BY l.position LIMIT $5";
     }
 
     async fn graph_counts(&self) -> Result<GraphCounts> {
-        // The index of graphs that have not ended, and of those all nodes.
+        // The index of unfinished graphs, and of those all nodes.
         const ACTIVE: &str = "
 SELECT count(*) FROM executions x WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL";
         const NODES: &str = "
@@ -93,7 +93,7 @@ GROUP BY n.status";
     }
 }
 
-/// Without the counts. Blob and snapshot_seq are of one moment.
+/// Without the counts. Blob and snapshot_seq come from one statement.
 async fn read_graphs(
     pool: &PgPool,
     executions: &[ExecutionKey],

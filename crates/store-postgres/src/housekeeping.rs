@@ -41,7 +41,7 @@ WHERE k.tenant = g.tenant AND k.key = g.key";
     }
 
     async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        // Nobody changes a run that has ended but by a retry, which holds its row.
+        // An ended run changes only by a retry, which locks its row.
         const PURGE: &str = "
 WITH gone AS (
     SELECT r.tenant, r.run_id FROM runs r
@@ -85,8 +85,8 @@ fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A primary that is not read-only: after a failover the old one must not count as ready.
-/// A real commit of a new value: a server that is read-only, or whose disk takes no WAL, cannot do it.
+/// Proves a primary that is not read-only: after a failover the old one must not count as ready. A real
+/// commit of a new value: a server that is read-only, or whose disk takes no WAL, fails it.
 async fn write_time(pool: &PgPool) -> Attempt<Timestamp> {
     const WRITE: &str = "
 INSERT INTO settings (key, value)
@@ -97,14 +97,13 @@ RETURNING floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     Ok(Timestamp::from_millis(now))
 }
 
-/// An ended execution goes with everything of its own. Whoever accepts an event for it at this moment
-/// holds its row ([`crate::event_log`]), and then it is skipped. But whoever did so a moment ago, after
-/// the snapshot of the choice and before its lock, has let go of the row again and is not in that
-/// snapshot: so the conditions are looked at once more under the locks, and only what still meets them
-/// goes.
+/// An ended execution is removed with all of its rows. While an event for it is being accepted its row is
+/// locked ([`crate::event_log`]), and it is skipped. An acceptance that committed after the snapshot of the
+/// choice and before its lock is not visible to that snapshot: so the conditions are checked once more under
+/// the locks, and only executions that still meet them are removed.
 ///
-/// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would
-/// read everybody's mailboxes.
+/// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would read
+/// all mailboxes.
 async fn purge_ended(warm: &Warm, outlived: Outlived, limit: usize) -> Attempt<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id

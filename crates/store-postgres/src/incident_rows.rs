@@ -1,4 +1,4 @@
-//! Rows of incidents. Whoever opens or resolves one holds the row of its execution: that is its lock.
+//! Rows of incidents. Opening or resolving one holds the row of its execution: that is its lock.
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
 use millstream_core::incident::{NewIncident, fingerprint};
@@ -24,7 +24,7 @@ pub(crate) struct Opened<'a> {
     pub incident: &'a NewIncident,
 }
 
-/// In their order, which is that of lists.
+/// In the order of lists.
 pub(crate) async fn open(
     connection: &mut PgConnection,
     incidents: &[Opened<'_>],
@@ -64,7 +64,7 @@ ORDER BY k.ord";
     Ok(())
 }
 
-/// Executions that end wait for nobody.
+/// Resolves the incidents of executions that end.
 pub(crate) async fn end(
     connection: &mut PgConnection,
     executions: &[&ExecutionKey],

@@ -1,4 +1,4 @@
-//! Incidents as people see them. What a decision does is in [`crate::resolving`].
+//! Views of incidents. The effects of a decision are in [`crate::resolving`].
 
 use std::collections::HashMap;
 
@@ -111,7 +111,7 @@ ORDER BY i.id DESC LIMIT $4";
     Ok(rows.iter().filter_map(|row| shown(row, incident_rows::view)).collect())
 }
 
-/// One that cannot be read is a line in the log; it does not hide the others.
+/// An undecodable incident becomes a log line; it does not hide the others.
 fn shown<T>(row: &PgRow, view: fn(&PgRow) -> Attempt<T>) -> Option<T> {
     let error = match view(row) {
         Ok(view) => return Some(view),

@@ -1,4 +1,4 @@
-//! What is decided about stuck work. Locks: executions, then events, then actions.
+//! Decisions about stuck work. Locks: executions, then events, then actions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -164,7 +164,7 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         let keys: KeyColumns<'_> = std::iter::once(&execution).collect();
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         sqlx::query(LOCK).bind(tenant.as_str()).bind(event.0).execute(&mut *transaction).await?;
-        // In a statement of its own: its snapshot shows what the locks were waited for.
+        // In a statement of its own: its snapshot includes the commits that the locks waited for.
         let read = sqlx::query(READ).bind(tenant.as_str()).bind(event.0);
         let Some(row) = read.fetch_optional(&mut *transaction).await? else {
             return Ok(Retried::NotFound);
@@ -186,7 +186,7 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
     }
 }
 
-/// For the events that were put aside just now, each once.
+/// For the events that were just buried, each once.
 async fn open_incidents(
     connection: &mut PgConnection,
     burials: &[Burial],
@@ -210,8 +210,8 @@ async fn open_incidents(
     incident_rows::open(connection, &incidents, now).await
 }
 
-/// For executions that cannot be read, of the event that waits first, or of the last one if none does. One
-/// that waits for a person already opens no other.
+/// For undecodable executions, of the event that waits first, or of the last one if none waits. An execution
+/// with an open incident gets no second one.
 async fn open_unreadable(connection: &mut PgConnection, pauses: &[Pausing], now: Timestamp) -> Attempt<()> {
     const READ: &str = "
 SELECT x.tenant, x.execution_id, x.definition, x.version, coalesce(first.event_id, last.event_id) AS event_id
@@ -237,7 +237,7 @@ WHERE coalesce(first.event_id, last.event_id) IS NOT NULL
     }
     let mut incidents = Vec::with_capacity(found.len());
     for Pausing { execution, incident } in pauses {
-        // Each once, should it be named twice.
+        // Each once, even if it is named twice.
         let Some((execution, (definition, event_id))) = found.remove_entry(execution) else { continue };
         incidents.push((execution, definition, event_id, incident));
     }
@@ -254,7 +254,7 @@ WHERE coalesce(first.event_id, last.event_id) IS NOT NULL
     incident_rows::open(connection, &opened, now).await
 }
 
-/// Dead events are undecided again, at their old places. Their executions are locked.
+/// Dead events become undecided, at their old places. Their executions are locked.
 pub(crate) async fn reopen_dead(
     connection: &mut PgConnection,
     tenant: &TenantId,
@@ -279,7 +279,7 @@ FROM reopened r";
     Ok(())
 }
 
-/// The event's row is locked, so that no settlement changes these actions meanwhile.
+/// The event's row is locked, so no settlement changes these actions meanwhile.
 async fn reopen_actions(
     connection: &mut PgConnection,
     execution: &ExecutionKey,
@@ -330,7 +330,7 @@ WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = t.seq AND a.action = ANY
     Ok(())
 }
 
-/// The execution goes on when no other dead or failed event holds it. Every retry is recorded.
+/// Resumes the execution unless it has another dead or failed event. Every retry is recorded.
 async fn resume(
     connection: &mut PgConnection,
     execution: &ExecutionKey,

@@ -1,7 +1,7 @@
-//! The rows of items: themselves, their assignments, openings and logs. How a change is written is in
+//! Rows of items: the items, their assignments, openings and logs. Changes are written in
 //! [`crate::item_write`].
 //!
-//! Whoever writes here holds the items' rows; assignments, openings and logs belong to them.
+//! Every write holds the items' rows; assignments, openings and logs belong to them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ pub(crate) fn item_key(row: &PgRow) -> Attempt<ItemKey> {
     Ok(ItemKey { tenant: decode::parsed(row, "tenant")?, item: decode::parsed(row, "item")? })
 }
 
-/// An item of a format that this build reads.
+/// An item in a format that this build reads.
 pub(crate) fn item(row: &PgRow) -> Attempt<Item> {
     let item: Item = decode::list(row, "body")?;
     if item.format != FORMAT {
@@ -37,10 +37,10 @@ pub(crate) fn item(row: &PgRow) -> Attempt<Item> {
 
 pub(crate) fn assignment(body: &str) -> Attempt<Assignment> {
     serde_json::from_str(body)
-        .map_err(|error| Failure::Undecodable(format!("an assignment cannot be read: {error}")))
+        .map_err(|error| Failure::Undecodable(format!("an assignment cannot be decoded: {error}")))
 }
 
-/// From a row of an item that has the bodies of its assignments.
+/// From an item's row with the bodies of its assignments.
 pub(crate) fn with_assignments(row: &PgRow) -> Attempt<LoadedItem> {
     let mut work = Work::new(item(row)?, decode::json(row, "payload")?);
     for body in row.try_get::<Vec<String>, _>("assignments")? {
@@ -50,7 +50,7 @@ pub(crate) fn with_assignments(row: &PgRow) -> Attempt<LoadedItem> {
     Ok(LoadedItem { key: item_key(row)?, version: row.try_get("version")?, work })
 }
 
-/// From the rows of items that are held; their assignments are read after that, if they have had any.
+/// From the rows of locked items; their assignments are read after that, if they have had any.
 pub(crate) async fn loaded(connection: &mut PgConnection, rows: &[PgRow]) -> Attempt<Vec<LoadedItem>> {
     const ASSIGNMENTS: &str = "
 SELECT a.tenant, a.body FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
@@ -89,7 +89,7 @@ pub(crate) fn small(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// An item whose openings stand in line from now on; at the end of it, unless its position is known.
+/// An item whose openings enter the queue; at its end, unless the position is known.
 pub(crate) struct Placed<'a> {
     pub(crate) key: &'a ItemKey,
     pub(crate) work: &'a Work,
@@ -137,7 +137,7 @@ pub(crate) fn set_key(tenant: &TenantId, item: &Item) -> SetKey {
     (tenant.clone(), item.queue.clone(), RawJson::of(&item.skills).as_str().to_owned())
 }
 
-/// The numbers of sets of skills; those that have none yet are given one by whoever holds the row of their queue.
+/// The numbers of skill sets; new sets get one under the lock of the row of their queue.
 pub(crate) async fn intern(connection: &mut PgConnection, sets: &[SetKey]) -> Attempt<HashMap<SetKey, i64>> {
     const LOCK: &str = "
 SELECT 1 FROM unnest($1::text[], $2::text[]) AS k(tenant, queue)
@@ -156,7 +156,7 @@ SELECT $1, $2, coalesce(max(s.set_id), 0) + 1, $3 FROM skill_sets s WHERE s.tena
         missing.iter().map(|(tenant, queue, _)| (tenant.as_str(), queue.as_str())).collect();
     let (tenants, names): (Vec<&str>, Vec<&str>) = queues.into_iter().unzip();
     sqlx::query(LOCK).bind(&tenants).bind(&names).fetch_all(&mut *connection).await?;
-    // Somebody else may have been first.
+    // A concurrent transaction may have inserted it first.
     let there = find_sets(connection, &missing).await?;
     for (tenant, queue, skills) in missing.into_iter().filter(|set| !there.contains_key(*set)) {
         sqlx::query(ADD)

@@ -1,6 +1,6 @@
-//! Items of people's work: imported, loaded, changed, and removed when their time is over.
+//! Items of people's work: imported, loaded, changed, and removed by retention.
 //!
-//! Locks: items in the order of their keys, then what settling locks, then sums.
+//! Locks: items in the order of their keys, then the locks of settling, then totals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -105,7 +105,7 @@ WHERE i.item = k.item AND i.tenant = k.tenant",
                 .fetch_all(&mut *transaction)
                 .await?;
             let mut gone = rows.iter().map(item_key).collect::<Attempt<BTreeSet<_>>>()?;
-            // Somebody may have asked for a correction before the items were held.
+            // A correction may have been requested before the items were locked.
             let (tenants, ids) = key_columns(gone.iter());
             let open = sqlx::query(OPEN).bind(&tenants).bind(&ids).fetch_all(&mut *transaction).await?;
             for row in &open {
@@ -122,7 +122,7 @@ WHERE i.item = k.item AND i.tenant = k.tenant",
     }
 }
 
-/// Items and assignments that are asked for.
+/// Requested items and assignments.
 pub(crate) struct Wish<'a> {
     wanted: &'a [ItemRef],
     tenants: Vec<&'a str>,
@@ -155,7 +155,7 @@ impl<'a> Wish<'a> {
         wish
     }
 
-    /// One statement for the items and their assignments: a version says what both are.
+    /// One statement for the items and their assignments: one version covers both.
     pub(crate) fn query(&self) -> Query<'_, Postgres, PgArguments> {
         const READ: &str = "
 SELECT i.tenant, i.item, i.version, i.body, i.payload,
@@ -278,7 +278,7 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
     }
 }
 
-/// A batch on its way into a queue.
+/// A batch being imported into a queue.
 struct Importing<'a> {
     tenant: &'a TenantId,
     queue: &'a QueueView,
@@ -289,7 +289,7 @@ struct Importing<'a> {
 }
 
 impl Importing<'_> {
-    /// What is wrong is refused; what occurs twice is compared with the first.
+    /// Refuses invalid items; compares duplicates with the first.
     fn read(&mut self, items: &[NewItem]) {
         let mut first: HashMap<&str, usize> = HashMap::new();
         for (at, new) in items.iter().enumerate() {
@@ -328,7 +328,7 @@ impl Importing<'_> {
         for at in beyond {
             self.works.remove(&at);
             let message = format!(
-                "the items of this queue ask for more than {MAX_SKILL_SETS} different sets of skills"
+                "the items of this queue require more than {MAX_SKILL_SETS} different sets of skills"
             );
             if let Some(verdict) = self.verdicts.get_mut(at).filter(|_| at < items.len()) {
                 *verdict = Imported::Refused(vec![Problem::new("skills", message)]);
@@ -337,7 +337,7 @@ impl Importing<'_> {
         Ok(())
     }
 
-    /// Returns the positions of those that were not there.
+    /// Returns the positions of the new ones.
     async fn insert(&self, connection: &mut PgConnection) -> Attempt<HashMap<String, i64>> {
         const INSERT: &str = "
 INSERT INTO items (tenant, item, queue, status, version, position, due_at, ended_at, body, payload)
@@ -380,7 +380,7 @@ RETURNING item, position";
         totals::add(connection, &[(key, sums)].into(), self.now).await
     }
 
-    /// What was there already is a repeat, or another item.
+    /// An existing item is a repeat, or a different item.
     async fn compare(
         &mut self,
         connection: &mut PgConnection,

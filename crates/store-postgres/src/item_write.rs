@@ -1,10 +1,10 @@
-//! Changes of items on their way into the database, all of them in one statement: the items, what hangs on them, and
-//! the sums that they add to.
+//! Writes changes of items, all of them in one statement: the items, their dependent rows, and the totals.
 //!
-//! All or nothing. Items are locked in the order of their keys before anything else is touched, and unless every one
-//! has the version that is expected nothing is written. A statement that is its own transaction needs no more than
-//! that. The parts of a statement are written in no order that can be relied on: what is not a sum hangs on an item that is
-//! held, so that sums are the only rows that anybody could wait for. Who lost is found out by the careful path ([`crate::item_store`]), which holds the items already when it
+//! All or nothing. Items are locked in the order of their keys before anything else is touched, and unless
+//! every one has the expected version nothing is written (optimistic concurrency). A statement that is its
+//! own transaction needs no more than that. The parts of a statement run in no defined order: every row
+//! except totals depends on a locked item, so totals are the only rows that can wait for a lock. The careful
+//! path ([`crate::item_store`]) finds out which change conflicted; it has locked the items already when it
 //! comes here.
 
 use millstream_core::assignment::next::OpeningChange;
@@ -21,12 +21,12 @@ use crate::item_rows::{Placed, key_columns, place, small, text_of};
 use crate::totals::{self, Sums, add_totals};
 use crate::warm::Warm;
 
-/// Whether changes need nothing but this statement, and each is of another item.
+/// Whether changes need only this statement, and each is of another item.
 pub(crate) fn are_plain(batch: &[ItemCommit]) -> bool {
     let is_plain = |commit: &ItemCommit| {
         let stays = match commit.change.opening.change {
             OpeningChange::None | OpeningChange::Update | OpeningChange::Close => true,
-            // It may ask for a set of skills that has no number yet.
+            // It may need a skill set that has no number yet.
             OpeningChange::Place => false,
         };
         stays && commit.settlement.is_none()
@@ -78,13 +78,13 @@ WITH held AS MATERIALIZED (
 SELECT holds FROM fence"
 );
 
-/// Whether it was written: one that is its own transaction.
+/// Writes the batch as its own transaction; returns whether it was written.
 pub(crate) async fn write_alone(warm: &Warm, batch: &[ItemCommit], now: Timestamp) -> Attempt<bool> {
     let (commits, sums): (Vec<&ItemCommit>, Sums) = (batch.iter().collect(), totals::of(batch));
     Ok(warm.row(query(&commits, &sums, now)).await?.try_get("holds")?)
 }
 
-/// Changes of items whose rows are held and have the versions that are expected, each item once.
+/// Changes of items whose rows are locked and have the expected versions, each item once.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     commits: &[&ItemCommit],
@@ -103,13 +103,13 @@ pub(crate) async fn write(
             position: None,
         })
         .collect();
-    // It may lock queues, and sums come last.
+    // It may lock queues, and totals come last.
     place(connection, &placed).await?;
     let row = query(commits, sums, now).fetch_one(connection).await?;
     if row.try_get::<bool, _>("holds")? {
         return Ok(());
     }
-    Err(Failure::Unsettled("an item changed while it was held"))
+    Err(Failure::Unsettled("an item changed while its row was locked"))
 }
 
 fn query<'q>(

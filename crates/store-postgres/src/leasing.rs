@@ -1,6 +1,6 @@
-//! Taking leases: one statement finds what is due, locks it and hands it out.
+//! Taking leases: one statement finds due actions, locks them and leases them.
 //!
-//! Whoever leases skips what is locked and waits for nobody.
+//! Leasing skips locked rows and waits for no lock.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::action_rows::{self, lease_length, millis};
 use crate::decode;
 use crate::errors::Attempt;
 
-/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each of
-/// `$2`, and what is left over to the last of them. It counts so many attempts; to tell a failure is none.
+/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each
+/// of `$2`, and the rest to the last of them. It counts this many attempts; reporting a failure counts none.
 macro_rules! lease {
     ($count:literal, $due:literal) => {
         concat!(
@@ -54,13 +54,13 @@ ORDER BY t.turn"
     };
 }
 
-/// What is due in the queues that the grant names, the longest due of each first.
+/// Due actions of the queues that the grant names, the longest due of each first.
 pub(crate) async fn lease_due(
     pool: &PgPool,
     takers: &[WorkerId],
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
-    // One range of the index, read until it is enough.
+    // One range of the index, read until the limit.
     const OF_ONE: &str = lease!(
         "1",
         "due AS MATERIALIZED (
@@ -72,8 +72,8 @@ pub(crate) async fn lease_due(
     FOR NO KEY UPDATE SKIP LOCKED
 )"
     );
-    // One range per queue. The first of each come before the second of any, so that a long queue does not
-    // stand in front of the others; whatever that leaves over is unlocked again in a moment.
+    // Round robin: one range per queue. The first of each come before the second of any, so that a long queue
+    // does not block the others; locks on surplus rows end with the statement's transaction.
     const OF_EACH: &str = lease!(
         "1",
         "found AS MATERIALIZED (
@@ -103,13 +103,13 @@ pub(crate) async fn lease_due(
     }
 }
 
-/// What has missed a deadline of its schedule, in whichever queue.
+/// Actions that missed a deadline of their schedule, in any queue.
 pub(crate) async fn lease_overdue(
     pool: &PgPool,
     worker: &WorkerId,
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
-    // Two ranges of two small indexes: schedules of what nobody has, and leases that have ended.
+    // Two ranges of two small indexes: schedules of unleased actions, and expired leases.
     const OVERDUE: &str = lease!(
         "0",
         "missed AS MATERIALIZED (

@@ -1,17 +1,19 @@
 //! The persistence contract of Millstream on PostgreSQL.
 //!
-//! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
-//! per row); append, load, commit and settlement are one statement each in almost every case, and so are changes
-//! of people's items and new runs of devices. Locks are
-//! always taken in one order: runs and their seats, people who ask, items, correlations, idempotency keys, executions, events, actions, timers, graphs, sums; each kind
-//! sorted by its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever
-//! changes a mailbox or an incident holds its execution's row. Leases and due times are judged by the clock of the database.
+//! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement per
+//! row); append, load, commit and settlement are one statement each in almost every case, and so are changes
+//! of people's items and new runs of devices. Locks are always taken in one order: runs and their seats,
+//! people who ask, items, correlations, idempotency keys, executions, events, actions, timers, graphs,
+//! totals; each kind sorted by its key, by a statement (or a part of one) of its own before rows are changed
+//! in bulk. Every change of a mailbox or an incident holds its execution's row. Leases and due times are
+//! judged by the clock of the database.
 //!
 //! Plans must not depend on statistics, which are always from before the last burst. Hash joins, merge joins,
-//! bitmaps and sequential scans are off for our sessions. Lookups by key in the hot statements are `LATERAL …
-//! OFFSET 0`, secondary indexes have the tenant as an expression, and rows are changed at the `ctid` where
-//! they were found: otherwise a plan made while a table was small is kept and reads all of the large one. The
-//! status of actions is asked for in words (`NOT IN (…)`, `CASE`) from which no partial index follows.
+//! bitmaps and sequential scans are off for the store's sessions. Lookups by key in the hot statements are
+//! `LATERAL … OFFSET 0`, secondary indexes have the tenant as an expression, and rows are changed at the
+//! `ctid` where they were found: otherwise a plan made while a table was small is kept and reads all of the
+//! large one. Conditions on the status of actions are written (`NOT IN (…)`, `CASE`) so that they imply no
+//! partial index.
 //!
 //! Refuses: decisions of the domain, and transactions that outlive a call.
 //!

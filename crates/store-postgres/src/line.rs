@@ -1,9 +1,9 @@
-//! Looking along the line of openings.
+//! Searches the queues for openings that suit a caller.
 //!
-//! First the head of the queues in order; whom nothing there suits is looked for in the lines of the sets of skills
-//! that they have, or, if most of the sets suit, further along the queues, past what they have had. All of it walks
-//! an index and holds nothing. What was found is then locked, as far as nobody else has
-//! it: from there on it is what the item's row says, and the opening was a hint.
+//! First the heads of the queues in order; if nothing there suits, the heads of the caller's skill sets, or,
+//! if most of the sets suit, further along the queues, past the items that the caller has had. Every search
+//! walks an index and locks nothing. The openings found are then locked, skipping those that other
+//! transactions hold: from there on the item's row decides, and the opening was a hint.
 
 use std::collections::HashMap;
 
@@ -18,15 +18,15 @@ use crate::errors::Attempt;
 use crate::item_rows::{self, item_key, key_columns};
 use crate::skill_sets::Shelf;
 
-/// How far the lines of all queues together are looked along at first, and then if many sets of skills suit.
+/// How many openings of all queues together are read at first, and then if many skill sets suit.
 const LOOKS: [usize; 2] = [32, 256];
-/// With fewer lines of sets than this their heads are found sooner than something that suits in the whole line.
+/// With fewer skill sets than this their heads are read faster than the whole queue.
 const FEW_LINES: usize = 32;
-/// With more lines than this what stands in the way is what the person has had: it is passed, so far at most, in all
-/// queues together.
+/// With more skill sets than this the person's earlier items fill the head: that many are skipped at most, in
+/// all queues together.
 const MANY_LINES: usize = 256;
 const PASSED: usize = 16_384;
-/// How many of what was found are tried to be locked.
+/// How many of the found openings a transaction tries to lock.
 const HINTS: usize = 64;
 
 /// The heads of queues.
@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (
     ORDER BY o.urgency, o.class, o.position LIMIT $3
 ) o";
 
-/// What a person has not had, of the first in each queue.
+/// Openings of items that a person has not had, the first in each queue.
 const BEYOND: &str = "
 SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
 FROM unnest($2::text[]) AS k(queue)
@@ -50,7 +50,7 @@ CROSS JOIN LATERAL (
     WHERE NOT ($3::text = ANY(o.barred)) LIMIT $4
 ) o";
 
-/// The heads of the lines of sets of skills.
+/// The heads of the skill sets.
 const LINES: &str = "
 SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
 FROM unnest($2::text[], $3::bigint[]) AS k(queue, set_id)
@@ -61,12 +61,12 @@ CROSS JOIN LATERAL (
 ) o
 ORDER BY o.urgency, o.class, o.position LIMIT $6";
 
-/// What is looked for.
+/// The search request.
 #[derive(Debug)]
 pub(crate) struct Search<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) asking: &'a Asking,
-    /// How many callers like this one there are.
+    /// Number of callers with equal queues and skills.
     pub(crate) count: usize,
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn look(
 }
 
 impl Search<'_> {
-    /// The queues and sets of skills that suit.
+    /// The queues and skill sets that suit.
     fn lines(&self, sets: &Shelf<'_>) -> Vec<(&str, i64)> {
         let mut lines = Vec::new();
         for queue in &self.asking.queues {
@@ -112,7 +112,7 @@ impl Search<'_> {
     }
 }
 
-/// What suits at the heads of queues.
+/// Suitable openings at the heads of queues.
 struct Head {
     found: Vec<(ItemKey, Candidate)>,
     /// Whether that was all of them.
@@ -144,7 +144,7 @@ async fn look_along(
     Ok(Head { found: suiting(search, sets, &rows)?, is_all })
 }
 
-/// Whether nobody asks for a set of skills that was not read yet.
+/// Whether every skill set in these rows has been read.
 fn all_known(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<bool> {
     for row in rows {
         let (queue, number): (Name, i64) = (decode::parsed(row, "queue")?, row.try_get("set_id")?);
@@ -155,7 +155,7 @@ fn all_known(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<b
     Ok(true)
 }
 
-/// What the person has not had, behind what they have had.
+/// Openings beyond the items that the person has had.
 async fn look_beyond(
     connection: &mut PgConnection,
     search: &Search<'_>,
@@ -181,10 +181,10 @@ async fn look_in_sets(
     lines: Vec<(&str, i64)>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.into_iter().unzip();
-    // Whom a group is looked for is not one person: who may not have it is found out afterwards.
+    // A group of callers is not one person: excluded callers are filtered out afterwards.
     let person = if search.count > 1 { "" } else { search.asking.person.as_str() };
     let most = search.count.max(HINTS);
-    // So many of each that all of them together are enough.
+    // A share of each, so that all of them together are enough.
     let each = if search.count > 1 { most } else { most.div_ceil(numbers.len().max(1)) };
     let [each, most] = [each, most].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     let rows = sqlx::query(LINES)
@@ -199,7 +199,8 @@ async fn look_in_sets(
     suiting(search, sets, &rows)
 }
 
-/// What suits, in order. A group of callers shares its skills; who of them is barred is not looked at here.
+/// Suitable openings, in order. A group of callers shares its skills; callers excluded from an item are not
+/// checked here.
 fn suiting(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let mut found = Vec::new();
     for row in rows {
@@ -230,7 +231,7 @@ fn suiting(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<Vec
     Ok(found)
 }
 
-/// Locks up to `most` of the items that were found, the first ones that nobody else has.
+/// Locks up to `most` of the found items, the first ones that no other transaction has locked.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     found: &[(ItemKey, Candidate)],
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
     use crate::connect::{PostgresOptions, PostgresStore};
 
-    /// The plan on a full table, by a connection of the store.
+    /// The plan on a full table, from a connection of the store.
     async fn plan(store: &PostgresStore, statement: &str, lines: &[(&str, i64)]) -> String {
         let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.iter().copied().unzip();
         let explain =
@@ -297,19 +298,19 @@ FROM generate_series(1, 30000) n";
         let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
         store.migrate().await.unwrap();
         sqlx::query(FILL).execute(&store.pool).await.unwrap();
-        // Statistics of a moment ago, and none.
+        // With fresh statistics, and without.
         for analyze in ["SELECT 1", "ANALYZE openings"] {
             sqlx::query(analyze).execute(&store.pool).await.unwrap();
             let line = plan(&store, LINE, &[("q0", 0), ("q1", 0)]).await;
             assert!(line.contains("Index Scan using openings_line"), "{line}");
             assert!(!line.contains("Seq Scan") && !line.contains("Sort"), "{line}");
-            // It stops at the first that it may have.
+            // It stops at the first suitable row.
             let beyond = plan(&store, BEYOND, &[("q0", 0), ("q1", 0)]).await;
             assert!(beyond.contains("Index Scan using openings_line"), "{beyond}");
             assert!(!beyond.contains("Seq Scan") && !beyond.contains("Sort"), "{beyond}");
             let lines = plan(&store, LINES, &[("q0", 3), ("q1", 4), ("q2", 5)]).await;
             assert!(lines.contains("Index Scan using openings_set"), "{lines}");
-            // What is sorted are the heads; nothing is below the limit of each line.
+            // Only the heads are sorted; no sort is below the limit of each queue.
             let within = lines.split("Limit").nth(2).unwrap();
             assert!(!lines.contains("Seq Scan") && !within.contains("Sort"), "{lines}");
         }

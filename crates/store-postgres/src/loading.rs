@@ -1,8 +1,8 @@
 //! From the rows of a load to executions.
 //!
-//! An execution whose rows cannot be read is corrupt alone. A mailbox is cut here, by the limits of the
-//! visit; payloads that were too long to come along are fetched for the events that are taken, and for
-//! those only. Events do not change, so they may be fetched after the moment of the load.
+//! An execution whose rows cannot be decoded is corrupt alone. A mailbox is cut here, by the limits of the
+//! visit; payloads that were too long for the load are fetched for the taken events only. Events do not
+//! change, so they may be fetched after the moment of the load.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits
                 decode::time(row, "at")?,
                 row.try_get("body")?,
             )?),
-            other => return Err(undecodable("kind", &other.to_string(), "not one of ours")),
+            other => return Err(undecodable("kind", &other.to_string(), "unknown value")),
         }
     }
     if deferred > 0 {
@@ -89,7 +89,7 @@ impl Cut {
     fn takes(&mut self, size: usize) -> bool {
         let bytes = self.bytes.saturating_add(size);
         let fits = self.events == 0 || (self.events < self.limits.events && bytes <= self.limits.bytes);
-        // What follows the first that does not fit stays behind it.
+        // Everything after the first event that does not fit stays in the mailbox.
         if !fits || self.more == More::Remains {
             self.more = More::Remains;
             return false;
@@ -99,7 +99,7 @@ impl Cut {
     }
 }
 
-/// An event whose payload did not come along has [`LEFT_OUT`] for it.
+/// An event whose payload was left out has [`LEFT_OUT`] instead.
 fn waiting(row: &PgRow, kept: Kept) -> Attempt<Waiting> {
     Ok(Waiting {
         event_id: decode::event_id(row)?,
@@ -136,7 +136,7 @@ CROSS JOIN LATERAL (
         .collect::<Attempt<HashMap<EventId, RawJson>>>()?;
     for (_, event) in left_out(loaded) {
         event.payload = payloads.remove(&event.event_id).ok_or_else(|| {
-            Failure::Undecodable(format!("event {} is gone from its mailbox", event.event_id))
+            Failure::Undecodable(format!("event {} is missing from its mailbox", event.event_id))
         })?;
     }
     Ok(())

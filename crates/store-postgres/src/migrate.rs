@@ -1,7 +1,7 @@
-//! The schema, brought up to date by the program itself.
+//! Migrations, embedded in the program.
 //!
-//! Safe when several processes start at once: an advisory lock lets one of them work, the others find
-//! nothing left to do. Runs on a connection without our timeouts.
+//! Safe when several processes start at once: an advisory lock lets one of them migrate, the others find no
+//! pending migration. Runs on a connection without the store's timeouts.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -14,8 +14,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
 use crate::connect::PostgresStore;
 use crate::errors::{Attempt, Failure};
 
-/// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that would
-/// find them builds the whole of sqlx a second time.
+/// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that
+/// would find them builds the whole of sqlx a second time.
 const FILES: &[(i64, &str, &str)] = &[
     (1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql")),
     (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
@@ -37,7 +37,7 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
         Migration::new(version, description.into(), MigrationType::Simple, SqlStr::from_static(text), false)
     };
     let mut migrator = Migrator::with_migrations(FILES.iter().map(migration).collect());
-    // Those of a newer release: whether this build may work beside them is decided by the schema's state.
+    // Migrations of a newer release: the schema's state decides whether this build may work beside them.
     migrator.set_ignore_missing(true);
     migrator
 });
@@ -72,7 +72,7 @@ impl PostgresStore {
     }
 }
 
-/// The work is done; a failure to say goodbye changes nothing.
+/// The work is done; an error on closing changes nothing.
 async fn close(connection: PgConnection) {
     if let Err(error) = connection.close().await {
         tracing::debug!(%error, "connection did not close cleanly");
@@ -98,7 +98,7 @@ async fn read_oldest_release(connection: &mut PgConnection) -> Attempt<Option<Re
     }
     let stored: Option<String> = sqlx::query_scalar(OLDEST).fetch_optional(connection).await?;
     let unreadable =
-        |text: &str| Failure::Undecodable(format!("{text:?} is no release (settings, oldest_release)"));
+        |text: &str| Failure::Undecodable(format!("{text:?} is not a release (settings, oldest_release)"));
     stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()
 }
 
@@ -125,7 +125,7 @@ async fn applied_versions(connection: &mut PgConnection) -> Attempt<BTreeSet<i64
     Ok(versions.into_iter().collect())
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "not our enum, and it is marked non-exhaustive")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum, and it is marked non-exhaustive")]
 fn explain(error: MigrateError) -> StoreError {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {

@@ -1,4 +1,4 @@
-//! What others are to be told of runs and items, and who has not heard it.
+//! Notices: outbound events about runs and items, and which sink has not received them.
 
 use async_trait::async_trait;
 use millstream_core::id::{Name, TenantId};
@@ -97,7 +97,8 @@ WHERE n.sink = g.sink AND n.position = g.position";
     }
 }
 
-/// With what happened, in order. Their subjects are locked, so positions of one subject become visible in order.
+/// Written with the change that they describe, in order. Their subjects are locked, so positions of one
+/// subject become visible in order.
 pub(crate) async fn write(connection: &mut PgConnection, notices: &[(&TenantId, Notice)]) -> Attempt<()> {
     const WRITE: &str = "
 INSERT INTO notices (sink, tenant, family, subject, kind, body, at, due_at, attempts)
@@ -121,7 +122,7 @@ ORDER BY k.ord";
     Ok(())
 }
 
-/// Rows are locked in their order: of two who spread at once the second finds those of the first gone.
+/// Rows are locked in their order: of two concurrent spreads the second finds the rows of the first gone.
 async fn spread(pool: &PgPool, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
     const SPREAD: &str = "
 WITH new AS MATERIALIZED (

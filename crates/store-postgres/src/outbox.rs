@@ -1,4 +1,4 @@
-//! What of the feed is still to be told, and to whom.
+//! The outbox: feed entries that have not reached every sink yet.
 
 use async_trait::async_trait;
 use millstream_core::id::{ExecutionKey, Name};
@@ -69,8 +69,8 @@ FROM outbox o GROUP BY o.sink ORDER BY o.sink";
     }
 }
 
-/// Entries are locked in their order: of two who spread at once the second finds those of the first marked, and
-/// notes what comes after them later.
+/// Entries are locked in their order: of two concurrent spreads the second finds the entries of the first
+/// marked, and notes later entries afterwards.
 async fn spread(pool: &PgPool, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
     const SPREAD: &str = "
 WITH taken AS MATERIALIZED (
@@ -99,8 +99,8 @@ SELECT count(*) AS spread FROM taken";
     Ok(usize::try_from(spread).unwrap_or_default())
 }
 
-/// In the order of their keys. A statement of its own: the next one sees what was noted meanwhile, which the same
-/// one would take for a row that it does not know.
+/// In the order of their keys. A statement of its own: the next one sees concurrent notes, which a single
+/// statement would treat as missing rows.
 const LOCK: &str = "
 SELECT o.told
 FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)
@@ -163,7 +163,7 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3";
     Ok(())
 }
 
-/// One row per entry; one without any for an execution whose entries are gone.
+/// One row per entry; one without an entry for an execution whose entries are gone.
 fn parcels(rows: &[PgRow]) -> Attempt<Vec<Parcel>> {
     let mut parcels: Vec<Parcel> = Vec::new();
     for row in rows {

@@ -99,7 +99,7 @@ RETURNING (xmax = 0) AS created";
     }
 }
 
-/// Those that are there, in no order.
+/// Existing ones, in no order.
 pub(crate) async fn read_queues(
     connection: &mut PgConnection,
     configs: &Configs,
@@ -135,12 +135,12 @@ pub(crate) async fn list_queues(
     queue_views(&rows, configs)
 }
 
-/// Configurations that have been read, by their text: reading one compiles its expressions.
+/// Cache of parsed configurations, by their text: parsing one compiles its expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Configs(Mutex<HashMap<String, QueueConfig>>);
 
 impl Configs {
-    /// More than these are not kept.
+    /// Upper bound on cached configurations.
     const MOST: usize = 1_000;
 
     fn read(&self, text: &str) -> Attempt<QueueConfig> {
@@ -149,7 +149,7 @@ impl Configs {
             return Ok(config.clone());
         }
         let config = QueueConfig::parse(text, Format::Json)
-            .map_err(|error| Failure::Undecodable(format!("the configuration of a queue: {error}")))?;
+            .map_err(|error| Failure::Undecodable(format!("queue config cannot be decoded: {error}")))?;
         if kept.len() >= Self::MOST {
             kept.clear();
         }
@@ -236,7 +236,7 @@ ON CONFLICT (tenant, person) DO UPDATE SET
     }
 }
 
-/// Those who are known, in no order.
+/// Existing profiles, in no order.
 async fn read_people(
     connection: &mut PgConnection,
     keys: &[(TenantId, PersonId)],

@@ -1,4 +1,4 @@
-//! Quotas that were set for tenants, and what tenants use.
+//! Quotas of tenants (rate limits, capacity limits), and their usage.
 
 use async_trait::async_trait;
 use millstream_core::id::TenantId;
@@ -15,7 +15,8 @@ use crate::errors::Attempt;
 #[async_trait]
 impl QuotaStore for PostgresStore {
     async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> Result<()> {
-        // The row of the revision is locked before anything else: changes are committed in the order of revisions.
+        // The row of the revision is locked before anything else: changes are committed in the order of
+        // revisions.
         const PUT: &str = "
 WITH raised AS (UPDATE quota_revision SET revision = revision + 1 RETURNING revision)
 INSERT INTO tenant_quotas (tenant, quota, updated_at) SELECT $1, $2, $3 FROM raised
@@ -77,7 +78,7 @@ fn quota_set(text: &str) -> Attempt<QuotaSet> {
     QuotaSet::of_stored(text).map_err(|error| undecodable("quota", text, error))
 }
 
-/// Counts from an index, and no further than the limit.
+/// Counts from an index, up to the limit.
 const fn statement(counted: CountedQuota) -> Option<&'static str> {
     match counted {
         CountedQuota::OpenExecutions => Some(

@@ -1,4 +1,4 @@
-//! How executions find each other: children by their parent, whoever has a correlation, buffered signals.
+//! Relations between executions: children by their parent, executions by correlation, buffered signals.
 
 use async_trait::async_trait;
 use millstream_core::definition::ParentClose;

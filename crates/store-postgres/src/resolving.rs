@@ -1,8 +1,8 @@
-//! What decisions about incidents do. Locks: executions, then events, then actions.
+//! Effects of decisions about incidents. Locks: executions, then events, then actions.
 //!
-//! The incidents are read twice: once to know whose executions to lock, and again under those locks, as
-//! whoever was faster left them. Then the batch is planned in its order, each decision seeing what the ones
-//! before it did, and written with one statement per kind of row.
+//! The incidents are read twice: once to find the executions to lock, and again under those locks, because a
+//! concurrent decision may have changed them. Then the batch is planned in its order, each decision seeing
+//! the effects of the ones before it, and written with one statement per kind of row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,7 +82,7 @@ FOR NO KEY UPDATE OF e";
     Ok(stuck)
 }
 
-/// What is stored, under its locks.
+/// The stored rows, under their locks.
 struct Facts<'a> {
     incidents: BTreeMap<IncidentId, &'a IncidentView>,
     stuck: BTreeMap<EventId, EventStatus>,
@@ -97,13 +97,13 @@ struct Plan<'a> {
     /// In the order of the batch.
     decisions: Vec<(&'a ExecutionKey, EventId, Resolution)>,
     actions: Updates<'a>,
-    /// Failed events none of whose actions is lost any more.
+    /// Failed events without a failed and unhandled action any more.
     reopened: BTreeSet<EventId>,
     /// Dead events to be decided again.
     undecided: BTreeSet<EventId>,
     /// Dead events that are given up.
     rejected: BTreeSet<EventId>,
-    /// Executions that go on, unless something else holds them.
+    /// Executions to resume, unless another event keeps them paused.
     resumed: BTreeSet<&'a ExecutionKey>,
     emitted: Vec<&'a NewEvent>,
 }
@@ -190,7 +190,7 @@ impl<'a> Facts<'a> {
             let key = ActionKey { action, ..key.clone() };
             action_groups::change(&mut plan.actions, key, ActionStatus::Waiting);
         }
-        // Whoever serves their queues leases them.
+        // Workers that serve their queues lease them.
         action_groups::follow(&group_key, group, &mut plan.actions, |_| false);
         let is_lost = |action: &Name| group.handling.get(action) == Some(&Handling::Unhandled);
         let still_failed = group
@@ -205,10 +205,10 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What waits again when this action, and no other, is reopened.
+/// The actions that wait again when this action, and no other, is reopened.
 fn skipped_because_of(group: &Group, action: &Name) -> BTreeSet<Name> {
     let settled = group.graph.members.iter().map(|(name, member)| {
-        // Other failures are over as far as this decision goes.
+        // This decision treats other failures as handled.
         let handling = if name == action { Handling::Unhandled } else { Handling::Handled };
         (name.clone(), Settled { needs: member.needs.clone(), status: member.status, handling })
     });

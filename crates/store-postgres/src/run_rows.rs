@@ -1,4 +1,4 @@
-//! The rows of runs and their seats: read and held, all at once. How they are written is in [`crate::run_write`].
+//! Rows of runs and their seats: read and locked in bulk. Writes are in [`crate::run_write`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -56,7 +56,7 @@ CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.tenant = k.tenant AND r.run_i
     Ok(found.into_iter().map(|run| (run.key.clone(), run)).collect())
 }
 
-/// Runs of rows, with what was heard of their devices since.
+/// Runs of rows, with the heartbeats of their devices since.
 pub(crate) async fn assemble(warm: &Warm, rows: &[PgRow]) -> Attempt<Vec<StoredRun>> {
     const HEARD: &str = "
 SELECT s.tenant, s.run_id, s.seat, s.token, s.heard_at, s.progress
@@ -97,7 +97,7 @@ fn heard_of(row: &PgRow) -> Attempt<Option<Heard>> {
     Ok(Some(Heard { seat, token: Token(token), at, progress: decode::json_option(row, "progress")? }))
 }
 
-/// Holds the runs that exist and their seats, each in the order of their keys.
+/// Locks the existing runs and their seats, each in the order of their keys.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     keys: &BTreeSet<&RunKey>,

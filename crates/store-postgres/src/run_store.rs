@@ -1,8 +1,8 @@
-//! Runs of devices: load, commit, signs of life, what is due.
+//! Device runs: load, commit, heartbeats, passed deadlines.
 //!
 //! A commit locks the runs that it names, then their seats, each in the order of their keys; asks
-//! [`run_commit`] which units count; writes everything in one statement;
-//! and settles the actions that wait, whose locks come after these. New runs alone are that one statement.
+//! [`run_commit`] which units are written; writes everything in one statement; and settles the waiting
+//! actions, whose locks come after these. A commit that only creates runs is that one statement.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -66,7 +66,7 @@ impl RunStore for PostgresStore {
     }
 
     async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>> {
-        // Of one run several seats may be due: then the page is shorter, and the next one goes on.
+        // Several seats of one run may be due: then the page is shorter, and the next page continues.
         const READ: &str = "
 SELECT d.tenant, d.run_id, min(d.due_at) AS due_at
 FROM (SELECT s.tenant, s.run_id, s.due_at FROM run_seats s WHERE s.due_at <= $1 ORDER BY s.due_at LIMIT $2) d
@@ -85,13 +85,13 @@ ORDER BY min(d.due_at), d.tenant, d.run_id";
 }
 
 impl PostgresStore {
-    /// As if none of them were there: whether that was so.
+    /// Assumes that none of the runs exists; returns whether that held.
     async fn create_runs_once(&self, units: &[Unit], now: Timestamp) -> Attempt<bool> {
         let plan = run_commit::plan(units, &BTreeMap::new()).map_err(Failure::from_store)?;
         run_write::create_alone(&self.warm, &plan, now).await
     }
 
-    /// By unit what stands in its way, and what became of the settlements of those that count.
+    /// By unit the conflicting run, and the verdicts on settlements of accepted units.
     async fn commit_runs_once(
         &self,
         units: &[Unit],
@@ -122,10 +122,10 @@ impl PostgresStore {
     }
 }
 
-/// A right to a seat.
+/// A claim on a seat.
 type Right<'a> = (&'a RunKey, u16, &'a DeviceId, Token);
 
-/// Rows are held in the order of their keys, as they are given, before they are written: two batches may name the
+/// Rows are locked in the order of their keys before they are written: two concurrent batches may name the
 /// same ones.
 async fn beat(pool: &PgPool, beats: &[SeatBeat], now: Timestamp) -> Attempt<Vec<SeatPulse>> {
     const BEAT: &str = "

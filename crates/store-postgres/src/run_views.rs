@@ -1,4 +1,4 @@
-//! Looking at runs. Nothing in here writes.
+//! Views of runs. Read-only.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! What a commit leaves of runs, on its way into the database in one statement: the runs, their seats and their logs.
+//! Writes the result of a run commit in one statement: the runs, their seats and their logs.
 //!
-//! Runs that are there already are held when it comes here ([`crate::run_rows::lock`]). New ones need no lock: where
-//! somebody else creates one of them at the same moment, the statement undoes itself as a whole.
+//! Existing runs are locked before ([`crate::run_rows::lock`]). New ones need no lock: when a concurrent
+//! transaction creates one of them, the statement rolls itself back as a whole.
 
 use millstream_core::id::{DeviceId, RunKey};
 use millstream_core::raw::RawJson;
@@ -61,7 +61,7 @@ WITH created AS (
 )
 SELECT 1 / CASE WHEN (SELECT count(*) FROM created) = cardinality($1) THEN 1 ELSE 0 END AS complete";
 
-/// New runs alone, which are a transaction of their own. Whether they were written: otherwise one of them is there.
+/// Creates runs as a transaction of its own. Returns whether they were written: otherwise one of them exists.
 pub(crate) async fn create_alone(warm: &Warm, plan: &Plan<'_>, now: Timestamp) -> Attempt<bool> {
     if plan.refused.iter().any(Option::is_some) || !of_runs(plan.writes.iter().copied()).is_empty() {
         return Ok(false);
@@ -76,15 +76,15 @@ pub(crate) async fn create_alone(warm: &Warm, plan: &Plan<'_>, now: Timestamp) -
 pub(crate) async fn write(connection: &mut PgConnection, plan: &Plan<'_>, now: Timestamp) -> Attempt<()> {
     match query(&Rows::of(plan), now).fetch_one(connection).await.map_err(Failure::from) {
         Ok(_) => Ok(()),
-        // It is there when this is tried again.
+        // The retry finds it.
         Err(failure) if failure.is_division_by_zero() => {
-            Err(Failure::Unsettled("a run was created by somebody else at the same moment"))
+            Err(Failure::Unsettled("a concurrent transaction created one of the runs"))
         }
         Err(failure) => Err(failure),
     }
 }
 
-/// What is written, by table.
+/// The rows to write, by table.
 struct Rows<'a> {
     new: Vec<(&'a RunKey, &'a Left)>,
     known: Vec<(&'a RunKey, &'a Left)>,

@@ -1,4 +1,4 @@
-//! The server as a process finds it when it starts: whether it may be used, and what its operator has to know.
+//! Checks the server at start-up: whether it may be used, and warnings for its operator.
 
 use std::time::Duration;
 
@@ -10,20 +10,21 @@ use crate::connect::PostgresStore;
 use crate::errors::{Attempt, Failure};
 use crate::session::{self, SessionFault};
 
-/// How long a second session may wait for the first: behind a pooler with one connection it would wait for ever.
+/// How long a second session may wait for the first: behind a pooler with one connection it would wait for
+/// ever.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What came of looking at the server.
+/// The result of the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerCheck {
-    /// It can be used. Each warning names what may be lost.
+    /// Usable. Each warning names the possible loss.
     Usable { warnings: Vec<String> },
-    /// No process of ours may work on it, and why.
+    /// Unusable, and why.
     Refused(String),
 }
 
 impl PostgresStore {
-    /// Looks at the server over connections of its own. A server that is away is an error.
+    /// Checks the server over connections of its own. An unreachable server is an error.
     pub async fn check_server(&self) -> Result<ServerCheck> {
         match timeout(self.call_timeout(), self.look_at_server()).await {
             Ok(looked) => looked.map_err(Failure::into_store_error),
@@ -57,12 +58,12 @@ impl PostgresStore {
     }
 }
 
-/// PgBouncer refuses what it does not know, unless it is told to drop it.
+/// PgBouncer refuses unknown parameters, unless it is configured to drop them.
 fn drops_parameters(error: &sqlx::Error) -> bool {
     error.to_string().contains("unsupported startup parameter")
 }
 
-/// Whether the second session, in a transaction, sits on the server's process of the first, or keeps it from its own.
+/// Whether the second session, in a transaction, uses the server process of the first, or blocks it.
 async fn shares_backend(first: &mut PgConnection, second: &mut PgConnection) -> Attempt<bool> {
     let own = read_backend(first).await?;
     sqlx::raw_sql("BEGIN").execute(&mut *second).await?;
@@ -79,7 +80,7 @@ async fn read_backend(connection: &mut PgConnection) -> Attempt<i32> {
     Ok(sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)?)
 }
 
-/// Settings of the server by which a power failure loses what was answered, or the database.
+/// Settings of the server by which a power failure loses answered commits, or the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Durability {
     fsync: bool,

@@ -1,16 +1,16 @@
-//! A new connection, before it is used: what its session has to be like.
+//! Checks a new connection before it is used: the properties of its session.
 //!
-//! A commit is answered as durable, so `synchronous_commit` has to be `on` or stronger, whatever the role, the database
-//! or the server says. And the session has to be one: behind a pooler that hands a server's connection to another
-//! client after each transaction, prepared statements and session settings do not stay with their session. Both are
-//! looked at in a transaction after the one that has set them.
+//! A commit is answered as durable, so `synchronous_commit` has to be `on` or stronger, whatever the role,
+//! the database or the server sets. And the session has to be stable: behind a pooler that hands a server
+//! connection to another client after each transaction, prepared statements and session settings do not stay
+//! with their session. Both are checked in a transaction after the one that has set them.
 
 use sqlx::{PgConnection, Row};
 
-/// A setting of ours that the server does not know: it is there if the startup parameters have arrived.
+/// A setting that only this store knows: its presence shows that the startup parameters have arrived.
 pub(crate) const MARK: &str = "millstream.session";
 
-/// What a session says of itself.
+/// Facts that a session reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionFacts {
     /// The server's process before and after the end of a transaction.
@@ -20,7 +20,7 @@ pub(crate) struct SessionFacts {
     pub(crate) synchronous_commit: String,
 }
 
-/// What a connection cannot be used for.
+/// Why a connection cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionFault {
     #[error(
@@ -29,11 +29,11 @@ pub(crate) enum SessionFault {
     )]
     Shared,
     #[error(
-        "the settings of our sessions do not reach PostgreSQL: a pooler is between that drops them (PgBouncer with \
+        "the startup settings do not reach PostgreSQL: a pooler in between drops them (PgBouncer with \
          ignore_startup_parameters); connect to PostgreSQL directly"
     )]
     Unmarked,
-    #[error("synchronous_commit is {0:?} and cannot be set to \"on\": an answered commit could be lost")]
+    #[error("synchronous_commit is {0:?} and cannot be set to \"on\": an acknowledged commit could be lost")]
     Asynchronous(String),
 }
 
@@ -53,7 +53,7 @@ impl SessionFacts {
     }
 }
 
-/// Sets what is to be set and looks at it again. The pool logs an error and discards the connection.
+/// Applies the settings and checks them. The pool logs an error and discards the connection.
 pub(crate) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let facts = read_facts(connection).await?;
     facts.check().map_err(|fault| sqlx::Error::Protocol(fault.to_string()))

@@ -1,9 +1,9 @@
-//! Recording what came of attempts.
+//! Recording outcomes of attempts.
 //!
-//! Locks: the executions that may have to be paused, then the events, then the actions, each in the order
-//! of their keys. The lock on the event is what makes two actions that settle at the same instant see
-//! each other; without it each would find the other unsettled and the event would stay `processing`. Of the
-//! actions that are alone only those are locked that settle: their transition may have thousands.
+//! Locks: the executions that may have to be paused, then the events, then the actions, each in the order of
+//! their keys. The lock on the event makes two actions that settle concurrently see each other; without it
+//! each would find the other unsettled and the event would stay `processing`. Of independent actions only
+//! those are locked that settle: their transition may have thousands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,7 +32,7 @@ use crate::settle_plain::{self, Recorded};
 use crate::settle_plan::{self, SettlePlan, Statuses};
 
 impl PostgresStore {
-    /// Ends of actions without company in one statement; whatever that does not record, after it.
+    /// Ends of actions without relations in one statement; the remaining settlements after it.
     pub(crate) async fn settle_all(
         &self,
         worker: &WorkerId,
@@ -74,8 +74,8 @@ impl PostgresStore {
     }
 }
 
-/// The same inside a transaction that is open, which may hold rows already of tables that come before
-/// executions in the order of locks. Nothing is written for what is stale.
+/// The same inside an open transaction, which may already hold rows of tables that come before executions in
+/// the order of locks. Nothing is written for stale settlements.
 pub(crate) async fn settle_within(
     connection: &mut PgConnection,
     worker: &WorkerId,
@@ -114,7 +114,7 @@ pub(crate) async fn settle_within(
     Ok(Settled { verdicts, leased, unleased })
 }
 
-/// The events concerned.
+/// The events of the settled actions.
 type LockedEvents = BTreeMap<(TenantId, EventId), LockedEvent>;
 
 struct LockedEvent {
@@ -123,7 +123,7 @@ struct LockedEvent {
     definition: DefinitionRef,
 }
 
-/// Returns their phases: one that has ended is not held up by an incident.
+/// Returns their phases: an incident does not pause an ended execution.
 async fn lock_executions_to_pause(
     connection: &mut PgConnection,
     batch: &[Settlement],
@@ -177,8 +177,8 @@ FOR NO KEY UPDATE OF e";
         .collect()
 }
 
-/// Which executions of actions that are not over were ended by request. Asked after the events are locked, in
-/// a statement of its own: a cancellation locks them too, so it is seen here, or it will see these
+/// Which executions of unfinished actions were ended by request. Read after the events are locked, in a
+/// statement of its own: a cancellation locks them too, so it is either visible here, or it will see these
 /// actions ready and cancel them itself.
 async fn read_unwanted(
     connection: &mut PgConnection,
@@ -209,7 +209,7 @@ WHERE ",
     keys.bound(READ).fetch_all(connection).await?.iter().map(decode::execution_key).collect()
 }
 
-/// That an event is completed is read off its actions.
+/// Only failures are written: that an event is completed follows from its actions.
 async fn fail_events(connection: &mut PgConnection, plan: &SettlePlan<'_>, now: Timestamp) -> Attempt<()> {
     const FAIL: &str = "
 UPDATE events e
@@ -231,7 +231,7 @@ WHERE e.tenant = k.tenant AND e.event_id = k.event_id";
     Ok(())
 }
 
-/// Whoever paused an execution first has said why; one that has ended cannot be held up.
+/// The first pause sets the reason; an ended execution is not paused.
 async fn pause_executions(
     connection: &mut PgConnection,
     plan: &SettlePlan<'_>,
@@ -279,7 +279,7 @@ async fn open_incidents(
     incident_rows::open(connection, &incidents, now).await
 }
 
-/// The freed actions that are leased to the caller, with the results that they need.
+/// The freed actions that are leased to the caller, with the results of their dependencies.
 async fn hand_out(
     connection: &mut PgConnection,
     plan: &SettlePlan<'_>,

@@ -1,12 +1,12 @@
-//! Settling what is almost every outcome, in one statement: the end of an action that is alone, which is the only
-//! one of its transition or one of many that have nothing to do with each other. It has succeeded, or failed
-//! with an event that handles that; the event that it emits comes with it.
+//! Fast path of settling, one statement for almost every outcome: the end of an action that is alone, which
+//! is the only one of its transition or one of many independent ones. It has succeeded, or failed with an
+//! event that handles the failure; the event that it emits comes with it.
 //!
-//! No other row depends on such an action, so the event needs no lock: nobody waits for it, and that the
-//! event is completed is read off the action itself. The rows are changed in the order of their keys, each
-//! where it was found a moment ago; the fence is in that change, so one that was leased anew in that moment
-//! stays as it is. What is not recorded here (other outcomes, actions with company, leases that have passed
-//! on) is for the careful path ([`crate::settle`]).
+//! No other row depends on such an action, so the event needs no lock: no concurrent settlement has to see
+//! it, and that the event is completed follows from the action itself. The rows are changed in the order of
+//! their keys, each at the `ctid` where it was just found; the fence is in that change, so an action that was
+//! leased again in that moment is unchanged. Everything else (other outcomes, related actions, lost leases)
+//! takes the careful path ([`crate::settle`]).
 
 use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
@@ -67,7 +67,7 @@ struct Plain<'a> {
     emit: Option<&'a NewEvent>,
 }
 
-/// One word per settlement, in order.
+/// One verdict per settlement, in order.
 pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
     let mut recorded = vec![Recorded::Not; batch.len()];
     if planted::is(Bug::AnyToken) {

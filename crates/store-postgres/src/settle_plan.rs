@@ -1,8 +1,8 @@
-//! What outcomes make of actions and their events. Pure.
+//! Settlement plan: the effects of outcomes on actions and their events. Pure.
 //!
-//! All actions of the transitions concerned are known here, and their events are locked: of two
-//! settlements at the same instant the second sees what the first wrote. What follows from outcomes is
-//! asked of [`settling`](millstream_store::settling).
+//! All actions of the transitions concerned are known here, and their events are locked: of two concurrent
+//! settlements the second sees the writes of the first. [`settling`](millstream_store::settling) decides the
+//! consequences of outcomes.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) struct SettlePlan<'a> {
     /// In the order of the batch, each with the event that fails.
     pub incidents: Vec<(&'a ActionKey, EventId, &'a NewIncident)>,
     pub emitted: Vec<&'a NewEvent>,
-    /// Actions that became ready, with what they need.
+    /// Actions that became ready, with their dependencies.
     pub freed: Vec<(ActionKey, Vec<Name>)>,
     /// In the order of the batch; `None` is stale.
     recorded: Vec<Option<Recorded>>,
@@ -36,11 +36,11 @@ pub(crate) struct SettlePlan<'a> {
 #[derive(Debug)]
 struct Recorded {
     event: (TenantId, EventId),
-    /// Of an action that is alone: what the event would be if it were the only one.
+    /// Of an action that is alone: the event's status if it were the only action.
     alone: Option<EventStatus>,
 }
 
-/// Events that exist and where they stand.
+/// Existing events and their statuses.
 pub(crate) type Statuses = BTreeMap<(TenantId, EventId), EventStatus>;
 
 impl SettlePlan<'_> {
@@ -62,7 +62,7 @@ impl SettlePlan<'_> {
     }
 }
 
-/// `locked` and `statuses` are what is stored; `locked` follows the plan as it grows.
+/// `locked` and `statuses` are the stored state; `locked` follows the plan as it grows.
 pub(crate) fn plan<'a>(
     batch: &'a [Settlement],
     mut locked: Locked,
@@ -92,7 +92,7 @@ pub(crate) fn plan<'a>(
     plan
 }
 
-/// `None` when the lease has passed on.
+/// `None` when the lease is lost.
 fn record<'a>(
     settlement: &'a Settlement,
     locked: &mut Locked,

@@ -1,9 +1,9 @@
-//! Buffered signals, and the lock by which a signal and whoever takes its correlation find each other.
+//! Buffered signals, and the lock that makes a signal and the execution with its correlation find each other.
 //!
 //! A signal looks for executions with its correlation and is buffered if there are none; a start or commit
-//! that gives an execution a correlation looks for buffered signals. Either could look before the other has
-//! written. So both take a lock of the correlation first of all, before any row: an advisory one, because
-//! there need not be a row. In one batch they are taken in the order of their hashes.
+//! that gives an execution a correlation looks for buffered signals. Without a lock either could look before
+//! the other has written. So both take a lock of the correlation first of all, before any row: an advisory
+//! lock, because there need not be a row. In one batch they are taken in the order of their hashes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -64,7 +64,7 @@ FROM (SELECT DISTINCT hashtextextended(u.correlation, hashtextextended(u.tenant,
     Ok(())
 }
 
-/// Executions that have not ended, by their correlations, in order.
+/// Unfinished executions, by their correlations, in order.
 pub(crate) type Takers = HashMap<(TenantId, String), Vec<(ExecutionKey, Name)>>;
 
 pub(crate) async fn read_takers<'a>(
@@ -93,11 +93,11 @@ ORDER BY x.tenant, x.execution_id";
     Ok(takers)
 }
 
-/// A signal that is stored.
+/// A stored signal.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub id: i64,
-    /// Its idempotency key is not kept here.
+    /// Its idempotency key is not stored here.
     pub signal: NewSignal,
     pub created_at: Timestamp,
 }
@@ -140,7 +140,7 @@ ORDER BY s.id";
     rows.iter().map(stored).collect()
 }
 
-/// Those of these signals that are buffered.
+/// The buffered ones of these signals.
 pub(crate) async fn read_signals<'e>(
     executor: impl PgExecutor<'e>,
     keys: &[(TenantId, EventId)],
@@ -210,7 +210,7 @@ ON CONFLICT (tenant, event_id) DO NOTHING";
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// Takes signals out that become events. Returns how many were still there.
+/// Removes signals that become events. Returns how many were still there.
 pub(crate) async fn remove(connection: &mut PgConnection, ids: &[i64]) -> Attempt<usize> {
     const REMOVE: &str = "DELETE FROM signals s USING unnest($1::bigint[]) AS k(id) WHERE s.id = k.id";
     if ids.is_empty() {
@@ -220,7 +220,7 @@ pub(crate) async fn remove(connection: &mut PgConnection, ids: &[i64]) -> Attemp
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// An execution that is given a correlation.
+/// An execution that gets a correlation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Correlated<'a> {
     execution: &'a ExecutionKey,
@@ -229,7 +229,7 @@ pub(crate) struct Correlated<'a> {
 }
 
 impl<'a> Correlated<'a> {
-    /// One that has ended gets no signals.
+    /// An ended execution gets no signals.
     pub(crate) fn by(commit: &'a Commit) -> Option<Self> {
         if commit.state.phase.is_ended() {
             return None;

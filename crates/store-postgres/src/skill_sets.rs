@@ -1,6 +1,7 @@
-//! The sets of skills that items ask for, kept in memory.
+//! Cache of the skill sets that items require.
 //!
-//! They are never changed and numbered under a lock, so whoever knows all up to a number asks for those above it.
+//! They never change and are numbered under a lock, so a cache that has all sets up to a number only reads
+//! those above it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ pub(crate) type Sets = Arc<BTreeMap<i64, BTreeSet<Name>>>;
 pub(crate) struct SkillSets(Mutex<HashMap<(TenantId, Name), Sets>>);
 
 impl SkillSets {
-    /// What is known of the sets of these queues.
+    /// The cached sets of these queues.
     pub(crate) fn shelf(&self, queues: BTreeSet<(TenantId, Name)>) -> Shelf<'_> {
         let kept = self.lock();
         let known = queues.iter().map(|queue| (queue.clone(), kept.get(queue).cloned().unwrap_or_default()));
@@ -30,7 +31,7 @@ impl SkillSets {
     }
 }
 
-/// The sets of some queues, as far as they were read. A set that is known is known for ever.
+/// The sets of some queues, as far as they were read. A cached set never becomes stale.
 #[derive(Debug)]
 pub(crate) struct Shelf<'a> {
     queues: BTreeSet<(TenantId, Name)>,
@@ -44,7 +45,7 @@ impl Shelf<'_> {
         self.sets.get(queue)
     }
 
-    /// All sets that there are, once for all.
+    /// Reads all existing sets, at most once.
     pub(crate) async fn complete(&mut self, connection: &mut PgConnection) -> Attempt<()> {
         const READ: &str = "
 SELECT s.tenant, s.queue, s.set_id, s.skills

@@ -1,4 +1,5 @@
-//! Work for others: open queues, what nobody began in time, actions by their keys, who is connected.
+//! Task board: queues with open actions, missed start deadlines, actions by their keys, connected external
+//! workers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -43,7 +44,7 @@ impl TaskBoard for PostgresStore {
         self.once(find_actions(&self.pool, keys)).await
     }
 
-    /// On the connections of the renewals, as the beats of workers.
+    /// On the connections of the renewals, like the heartbeats of workers.
     async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
         if workers.is_empty() {
             return Ok(());
@@ -65,8 +66,8 @@ WHERE tenant = $1 AND seen_at >= $2 ORDER BY name LIMIT $3";
     }
 }
 
-/// From each queue to the next one, by one look into the index: the first entry of a queue is the one that is
-/// due longest, and without a time if all of them wait.
+/// From each queue to the next one, by one probe of the index: the first entry of a queue is the action that
+/// has been due longest, and has no time if all of them wait.
 async fn read_queues(pool: &PgPool, prefix: &str) -> Attempt<Vec<Queue>> {
     const READ: &str = "
 WITH RECURSIVE open AS (
@@ -117,7 +118,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS k(tenant, name, k
 ORDER BY k.tenant COLLATE \"C\", k.name COLLATE \"C\"
 ON CONFLICT (tenant, name) DO UPDATE
 SET kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at";
-    // Each once, as it said last.
+    // Each once, with its last report.
     let each: BTreeMap<(&str, &str), &Presence> =
         workers.iter().map(|one| ((one.tenant.as_str(), one.name.as_str()), one)).collect();
     let texts = |text: fn(&Presence) -> RawJson| -> Vec<String> {
@@ -134,7 +135,7 @@ SET kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at
     Ok(())
 }
 
-/// Forgets the workers of these tenants that were heard of longest ago, beyond those that are kept.
+/// Removes the workers of these tenants with the oldest heartbeats, beyond the number that is kept.
 async fn trim_presence(pool: &PgPool, workers: &[Presence]) -> Attempt<()> {
     const TRIM: &str = "
 DELETE FROM task_workers w

@@ -1,4 +1,4 @@
-//! Timers that have come due become events: the row goes and the event comes in one statement.
+//! Due timers become events: one statement removes the timer and inserts the event.
 
 use async_trait::async_trait;
 use millstream_core::id::{EventId, ExecutionKey};
@@ -27,7 +27,7 @@ impl TimerStore for PostgresStore {
     }
 }
 
-/// Skips timers that a commit is cancelling or another caller is firing, and waits for nobody.
+/// Skips timers that a commit is cancelling or another caller is firing; waits for no lock.
 async fn fire(pool: &PgPool, ids: &[EventId], now: Timestamp) -> Attempt<Vec<ExecutionKey>> {
     const FIRE: &str = "
 WITH clock AS MATERIALIZED (
@@ -66,8 +66,8 @@ RETURNING tenant, execution_id, accept_no";
     Ok(rung.into_iter().map(|(_, key)| key).collect())
 }
 
-/// Actions stand in the order of their times within each queue: from queue to queue, and in each to the
-/// first that is ready.
+/// Actions are ordered by their times within each queue: from queue to queue, and in each to the first ready
+/// one.
 async fn read_next_due(pool: &PgPool, queues: &[Queue]) -> Attempt<Option<Timestamp>> {
     const READ: &str = "
 WITH ready AS (

@@ -1,7 +1,7 @@
-//! Sums of people's work, to which every change adds: by queue and person, and by queue alone.
+//! Totals of people's work (aggregates), to which every change adds: by queue and person, and by queue alone.
 //!
-//! Their rows are locked after all others, in the order of their keys. Those who work at once change different rows, but
-//! for somebody who does two things at the same time.
+//! Their rows are locked after all others, in the order of their keys. People who work concurrently change
+//! different rows; only concurrent requests of one person meet.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::errors::Attempt;
 /// In the order in which their rows are locked.
 pub(crate) type Sums = BTreeMap<(TenantId, Name, Option<PersonId>), Totals>;
 
-/// What changes add.
+/// The totals that changes add to.
 pub(crate) fn of<'c>(commits: impl IntoIterator<Item = &'c ItemCommit>) -> Sums {
     let mut sums: Sums = BTreeMap::new();
     for commit in commits {
@@ -62,7 +62,7 @@ macro_rules! add_totals {
 }
 pub(crate) use add_totals;
 
-/// The sums as `$1` to `$5` of a statement.
+/// The totals as `$1` to `$5` of a statement.
 pub(crate) fn bound<'q>(
     sql: &'static str,
     sums: &'q Sums,

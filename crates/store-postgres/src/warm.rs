@@ -1,17 +1,15 @@
-//! Connections of the hot paths: the one that was used last is used first, and nobody asks it in between how it
-//! is.
+//! Connection cache of the hot paths: last in, first out, without a health check between uses.
 //!
-//! A pool asks each connection that comes back, which is a round trip and two wake-ups for what the next
-//! statement finds out by itself, and it hands out the one that has been idle the longest, whose server
-//! process has nothing in its caches. Here a few connections are held back from the pool, the last one on
-//! top. Whatever seems odd goes back to the pool, which tests it and discards what is broken: an answer
-//! that did not come whole, a call that was given up, a connection that has been warm for long. After one
-//! that broke, all of them go back: when a server was restarted one call fails and not as many as there
-//! are connections.
+//! A pool checks each connection that comes back, which is a round trip and two wake-ups although the next
+//! statement detects a broken connection by itself, and it hands out the one that has been idle the longest,
+//! whose server process has cold caches. Here a few connections are held back from the pool, the most recent
+//! on top. Every doubtful connection returns to the pool, which tests it and discards broken ones: after an
+//! incomplete answer, after a dropped call, or after two minutes in this cache. After one broke, all of them
+//! return: a server restart then fails one call and not one per connection.
 //!
 //! Statements here are their own transactions, and their answers are read to the end: the server commits
-//! after the last row, and rows may arrive before that. Whoever needs several statements holds a connection
-//! ([`Held`]) and says when its transaction is over.
+//! after the last row, and rows may arrive before that. A caller with several statements holds a connection
+//! ([`Held`]) and declares the end of its transaction.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +22,7 @@ use sqlx::{Connection, PgPool, PgTransaction, Postgres};
 
 use crate::errors::Attempt;
 
-/// Then the pool looks after a connection again: it may be too old, or idle for too long.
+/// Time after which the pool checks a connection: it may be too old, or idle for too long.
 const WARM_FOR: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
@@ -32,7 +30,8 @@ pub(crate) struct Warm {
     pool: PgPool,
     idle: Mutex<Vec<Idle>>,
     most: usize,
-    /// How many wait for the pool: while somebody does, and once it is closed, nothing is held back.
+    /// Number of callers that wait for the pool: while there are any, and once it is closed, nothing is held
+    /// back.
     waiting: AtomicUsize,
 }
 
@@ -40,13 +39,14 @@ pub(crate) struct Warm {
 struct Idle {
     connection: PoolConnection<Postgres>,
     since: Instant,
-    /// A transaction was asked for, and nothing is known of it.
+    /// A transaction was requested, and the answer has not arrived.
     is_beginning: bool,
 }
 
 impl Drop for Idle {
-    /// Somebody went away while a transaction began. The driver does not know that there is one, and the pool would
-    /// hand the connection on in the middle of it: what others write there would be answered and never committed.
+    /// The call was dropped while a transaction began. The driver does not know about the transaction, and
+    /// the pool would hand out the connection in the middle of it: later writes there would be answered and
+    /// never committed.
     fn drop(&mut self) {
         if self.is_beginning {
             self.connection.close_on_drop();
@@ -54,7 +54,7 @@ impl Drop for Idle {
     }
 }
 
-/// Counts one who waits, for as long as it lives.
+/// Counts one waiting caller, for as long as it lives.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -83,7 +83,7 @@ impl Warm {
         match &answer {
             Ok(_) => self.put(taken),
             Err(error) if ends_connection(error) => self.forget(),
-            // The server is well and refused; what it says after that is left to the pool to read.
+            // The server is well and refused; the pool reads the rest of its answer.
             Err(_) => {}
         }
         Ok(answer?)
@@ -99,13 +99,13 @@ impl Warm {
         Ok(Held { taken: self.take().await?, warm: self })
     }
 
-    /// The same for what is not on everybody's way: one of the pool's, which goes back to it.
+    /// The same for calls off the hot path: a connection of the pool, which returns to it.
     pub(crate) async fn lend(&self) -> Attempt<Held<'_>> {
         let _waiting = Waiting::of(&self.waiting);
         Ok(Held { taken: self.acquire().await?, warm: self })
     }
 
-    /// Gives everything back to the pool.
+    /// Returns everything to the pool.
     pub(crate) fn forget(&self) {
         let given_back = std::mem::take(&mut *self.idle());
         drop(given_back);
@@ -138,8 +138,8 @@ impl Warm {
     }
 }
 
-/// A connection in somebody's hands, for transactions. Unless it is kept it goes back to the pool, which finds out how
-/// it is and undoes what was not committed. All transactions begin here.
+/// A connection for transactions. Unless it is kept it returns to the pool, which tests it and rolls back
+/// what was not committed. All transactions begin here.
 #[derive(Debug)]
 pub(crate) struct Held<'w> {
     taken: Idle,
@@ -147,7 +147,7 @@ pub(crate) struct Held<'w> {
 }
 
 impl Held<'_> {
-    /// Begins a transaction. Where that fails on a connection that was warm, its server may have been restarted: then
+    /// Begins a transaction. Where that fails on a warm connection, its server may have been restarted: then
     /// all of them are tested.
     pub(crate) async fn begin(&mut self) -> Attempt<PgTransaction<'_>> {
         let Self { taken, warm } = self;
@@ -162,7 +162,7 @@ impl Held<'_> {
         Ok(begun?)
     }
 
-    /// Its transaction was committed, or rolled back, and the answer to that has come.
+    /// Its transaction was committed, or rolled back, and the answer has arrived.
     pub(crate) fn keep(self) {
         self.warm.put(self.taken);
     }
@@ -184,7 +184,7 @@ mod tests {
 
     use crate::connect::{PostgresOptions, PostgresStore};
 
-    /// One connection: whatever is left of it is what the next one gets.
+    /// One connection: the next caller gets the state that the previous one left.
     #[tokio::test]
     async fn what_is_written_after_somebody_went_away_at_the_beginning_is_there() {
         let database = postgres::database().await;

@@ -1,4 +1,4 @@
-//! Who is up, and whose turn it is. Beats use the connections of the renewals.
+//! Workers and leases on duties. Heartbeats use the connections of the renewals.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! New events: their numbers and their rows. Used by everything that accepts one: the door, commits
-//! and settlements with outcome events, due timers.
+//! New events: their numbers and their rows. Used by everything that accepts one: the ingress, commits and
+//! settlements with outcome events, due timers.
 
 use millstream_core::id::AcceptNo;
 use millstream_core::log::Origin;
@@ -10,12 +10,12 @@ use rusqlite::{CachedStatement, Connection};
 use crate::errors::{Attempt, corrupt};
 use crate::param::free;
 
-/// Events being accepted in one transaction, in order. Numbers are gone for good only with its commit.
+/// Events being accepted in one transaction, in order. Numbers are consumed only with its commit.
 pub(crate) struct Acceptance<'c> {
     connection: &'c Connection,
     insert_event: CachedStatement<'c>,
     insert_waiting: CachedStatement<'c>,
-    /// The last number that was given, and the one that the table holds.
+    /// The last assigned number, and the one in the table.
     last: i64,
     stored: i64,
 }
@@ -41,7 +41,7 @@ impl<'c> Acceptance<'c> {
         })
     }
 
-    /// An event whose turn comes later. `None`: there is one by this id already.
+    /// An undecided event. `None`: its id exists already.
     pub(crate) fn waiting(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<Option<AcceptNo>> {
         let Some(number) = self.event(event, now)? else { return Ok(None) };
         self.insert_waiting.execute((
@@ -56,17 +56,17 @@ impl<'c> Acceptance<'c> {
         Ok(Some(number))
     }
 
-    /// An event of our own making, whose id nobody else can have.
+    /// An event that the engine creates, with an id that no caller can have.
     pub(crate) fn emitted(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
-        self.waiting(event, now)?.ok_or_else(|| corrupt(format!("event {} exists already", event.event_id)))
+        self.waiting(event, now)?.ok_or_else(|| corrupt(format!("event {} already exists", event.event_id)))
     }
 
     /// An event that is decided from the beginning: its transition is part of the same write.
     pub(crate) fn decided(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
-        self.event(event, now)?.ok_or_else(|| corrupt(format!("event {} exists already", event.event_id)))
+        self.event(event, now)?.ok_or_else(|| corrupt(format!("event {} already exists", event.event_id)))
     }
 
-    /// Write down which numbers are taken.
+    /// Stores the last assigned number.
     pub(crate) fn finish(self) -> Attempt<()> {
         const TAKE_NUMBERS: &str = "UPDATE accept_no SET last = ?1 WHERE only = 1";
         if self.last > self.stored {
@@ -101,7 +101,7 @@ impl<'c> Acceptance<'c> {
     }
 }
 
-/// Accept events of our own making, in order.
+/// Accept events that the engine creates, in order.
 pub(crate) fn accept_emitted<'a>(
     connection: &Connection,
     events: impl IntoIterator<Item = &'a NewEvent>,

@@ -1,5 +1,5 @@
-//! Leases on actions: take, renew, give back, and what is written under one. The epoch is the fence in
-//! every statement; a lease that ran out and that nobody took over is still held.
+//! Leases on actions: take, renew, give back, and writes under a lease. The epoch is the fence in every
+//! statement; a lease that expired without another lease on the action is still held.
 
 use millstream_core::id::{ActionKey, WorkerId};
 use millstream_core::raw::RawJson;
@@ -89,7 +89,7 @@ impl ActionStore for SqliteStore {
     }
 
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {
-        // One that was never begun but for this attempt must again be begun in time.
+        // An action that only this attempt has begun must again begin in time.
         const RELEASE: &str = "
             UPDATE actions SET
                 status = 'ready', due_at = ?6, worker_id = NULL, attempts = max(attempts - (NOT closing), 0),
@@ -114,7 +114,7 @@ impl ActionStore for SqliteStore {
     }
 }
 
-/// What a lease is known by, in the order of the key.
+/// The key columns of a lease, in the order of the key.
 pub(crate) fn columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
     let ActionKey { execution, seq, action } = &lease.key;
     (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str(), lease.epoch.0)

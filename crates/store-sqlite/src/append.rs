@@ -1,7 +1,7 @@
 //! One item of a batch: the verdict on it, and its rows if it is accepted.
 //!
-//! Items are judged and written one after the other in one transaction, so each sees what the ones
-//! before it wrote. What is refused has written nothing.
+//! Items are judged and written one after the other in one transaction, so each sees the writes of the ones
+//! before it. A refused item has written nothing.
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::raw::RawJson;
@@ -51,7 +51,7 @@ impl<'c> Appending<'c> {
     }
 
     fn event(&mut self, event: &NewEvent) -> Attempt<Appended> {
-        // Without a key there is nothing that the insert itself does not find out.
+        // Without a key the insert itself detects every conflict.
         if event.idempotency.is_some()
             && let Some(repeat) = self.seen(event)?
         {
@@ -107,7 +107,7 @@ impl<'c> Appending<'c> {
         Ok(Appended::Accepted { accept_no })
     }
 
-    /// An event for the one execution that has its correlation, or a row that waits for one.
+    /// An event for the only execution with its correlation, or a buffered row.
     fn signal(&mut self, signal: &NewSignal) -> Attempt<Appended> {
         let (tenant, event_id) = (&signal.tenant, signal.event_id);
         if let Some(status) = find_status(self.connection, tenant, event_id)? {
@@ -167,7 +167,7 @@ impl<'c> Appending<'c> {
     }
 }
 
-/// What a key stands for.
+/// The result of an earlier request with this key.
 pub(crate) fn by_key(
     connection: &Connection,
     tenant: &TenantId,
@@ -185,7 +185,7 @@ pub(crate) fn by_key(
     repeat(connection, tenant, event_id).map(Some)
 }
 
-/// What is no event yet is a signal that waits; an event that retention has removed was decided.
+/// Without an event row it is a buffered signal, or an event that was decided and removed by retention.
 fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
     let status = match find_status(connection, tenant, event_id)? {
         Some(status) => status,
@@ -206,7 +206,7 @@ pub(crate) fn find_status(
     rows.next()?.map(|row| Fields(row).word(0, EventStatus::parse)).transpose()
 }
 
-/// The hash of what an execution was started with, and its start event.
+/// The hash of an execution's start request, and its start event.
 fn find_start(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<([u8; 32], EventId)>> {
     const FIND_START: &str = "
         SELECT x.input_hash, e.event_id
@@ -238,7 +238,7 @@ fn insert_key(
     Ok(())
 }
 
-/// Signals look only for executions that have not ended.
+/// Signals look only for unfinished executions.
 fn correlation_of(new: &NewExecution) -> Option<&str> {
     new.state.correlation.as_deref().filter(|_| !new.state.phase.is_ended())
 }

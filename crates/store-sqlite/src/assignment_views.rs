@@ -16,7 +16,7 @@ use crate::errors::Attempt;
 use crate::item_rows::item;
 use crate::param;
 
-/// All sums, one after the other.
+/// All totals, one after the other.
 macro_rules! sums {
     () => {
         "sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending), sum(expired_started),
@@ -25,7 +25,7 @@ macro_rules! sums {
     };
 }
 
-/// Conditions that are there, with their values; each is one that an index begins with, or filters what that finds.
+/// Conditions with their values; each one is a prefix of an index, or filters its rows.
 #[derive(Default)]
 struct Where {
     text: String,
@@ -191,7 +191,7 @@ impl AssignmentViews for SqliteStore {
     }
 }
 
-/// The sums that begin at this column.
+/// The totals that begin at this column.
 fn summed(row: Fields<'_>, first: usize) -> Attempt<Totals> {
     let mut totals = Totals::default();
     for (at, sum) in (first..).zip(&mut totals.0) {

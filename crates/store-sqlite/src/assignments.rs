@@ -1,7 +1,7 @@
-//! Handing out: caller by caller, each within the transaction of all of them.
+//! Handing out assignments: caller by caller, within one transaction for all of them.
 //!
-//! The line of a queue is looked at in order, for a while; somebody whom nothing at its head suits is looked for in
-//! the lines of the sets of skills that they have. Each look is a walk along an index.
+//! The head of a queue is read in order, up to a limit; if nothing there suits the caller, the heads of the
+//! caller's skill sets are read. Each search walks an index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +22,9 @@ use crate::item_rows::{read_item, write_item};
 use crate::param;
 use crate::queue_store::{read_person, read_queue, read_queues};
 
-/// How far the line of a queue is looked along before its sets of skills are.
+/// How many openings of a queue are read before its skill sets are.
 const LOOK: usize = 256;
-/// Queues that somebody who names none is given work of.
+/// Upper bound on queues for a caller that names none.
 const MOST_QUEUES: usize = 1_000;
 
 #[async_trait::async_trait]
@@ -89,13 +89,13 @@ fn next(connection: &Connection, caller: &Caller, now: Timestamp) -> Attempt<Giv
         }
     }
     let Some((_, key, queue)) = best else { return Ok(Given::Nothing(Idle::NothingOpen)) };
-    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("there is no item {key}")))?;
+    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("item {key} does not exist")))?;
     let commit = giving::give(&loaded, queue, caller, now)
-        .ok_or_else(|| corrupt(format!("the opening of {key} is not what the item says")))?;
+        .ok_or_else(|| corrupt(format!("the opening of {key} disagrees with the item")))?;
     write_item(connection, &commit, now)?.map_err(|_| corrupt(format!("{key} has another version")))?;
     let work = commit.change.work;
     let assignment = work.assignments.get(&caller.next).cloned();
-    let assignment = assignment.ok_or_else(|| corrupt(format!("{key} was given to nobody")))?;
+    let assignment = assignment.ok_or_else(|| corrupt(format!("the assignment of {key} was not written")))?;
     Ok(Given::Assigned(Box::new(GivenWork {
         assignment,
         item: work.item,
@@ -106,7 +106,7 @@ fn next(connection: &Connection, caller: &Caller, now: Timestamp) -> Attempt<Giv
 
 fn again(connection: &Connection, caller: &Caller, one: &Assignment) -> Attempt<Given> {
     let key = ItemKey { tenant: caller.tenant.clone(), item: one.item.clone() };
-    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("there is no item {key}")))?;
+    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("item {key} does not exist")))?;
     let (item, payload) = (loaded.work.item, loaded.work.payload);
     Ok(Given::Assigned(Box::new(GivenWork { assignment: one.clone(), item, payload, again: true })))
 }
@@ -122,7 +122,7 @@ fn read_open(connection: &Connection, caller: &Caller) -> Attempt<Vec<Assignment
     Ok(open)
 }
 
-/// What the caller has; how much they have completed only where a queue asks for it.
+/// The caller's assignments; the completed count is read only where a queue requires it.
 fn read_loads(
     connection: &Connection,
     caller: &Caller,
@@ -144,7 +144,7 @@ fn read_loads(
     Ok(loads)
 }
 
-/// The first opening of a queue that suits.
+/// The first suitable opening of a queue.
 fn find(
     connection: &Connection,
     caller: &Caller,

@@ -1,7 +1,7 @@
-//! Committing what workers decided: one transaction, a verdict per execution.
+//! Committing decisions of workers: one transaction, a verdict per execution.
 //!
-//! The fence comes first: an execution that is at another seq or paused, or one of whose events was
-//! decided meanwhile, drops out before anything of it is written.
+//! The fence comes first (optimistic concurrency): an execution that is at another seq or paused, or one of
+//! whose events was decided meanwhile, is refused before anything of it is written.
 
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
@@ -27,8 +27,7 @@ use crate::graph_rows;
 use crate::incident_rows::{Opening, end_incidents, open_incident};
 use crate::signals::{Receiver, deliver_signals};
 
-/// A [`Commit`] as it is written: rendered by the caller, so that the writer has nothing left to do but
-/// writing.
+/// A [`Commit`] in written form: rendered by the caller, so that the writer thread only writes.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub(crate) execution: ExecutionKey,
@@ -81,12 +80,12 @@ impl Rendered {
     }
 }
 
-/// What a commit does to the correlation of its execution.
+/// The effect of a commit on the correlation of its execution.
 #[derive(Debug)]
 enum Correlation {
     Kept,
     Set(String),
-    /// No signal looks for an execution that has ended.
+    /// Signals do not find an ended execution.
     Gone,
 }
 
@@ -130,7 +129,7 @@ struct Committing<'c> {
     fences: Fences<'c>,
     worker: &'c WorkerId,
     lease: &'c LeaseGrant,
-    /// What is left of its slots.
+    /// Remaining slots.
     slots: usize,
     now: Timestamp,
 }
@@ -163,7 +162,7 @@ impl Committing<'_> {
         for action in &commit.actions {
             open_incident_of(connection, commit, action, now)?;
         }
-        // Whatever has an open incident is paused.
+        // An execution with an open incident is paused.
         if commit.phase.is_ended() && fence.pause == PauseState::Paused {
             end_incidents(connection, &commit.execution, now)?;
         }
@@ -173,7 +172,7 @@ impl Committing<'_> {
         Ok(Committed::Done { unleased: ready.saturating_sub(leased.len()), leased, emitted })
     }
 
-    /// Behind the events of the commit itself: what was kept for the correlation comes after them.
+    /// After the events of the commit itself: signals buffered for the correlation follow them.
     fn correlate(&self, position: AcceptNo, commit: &Rendered) -> Attempt<()> {
         match &commit.correlation {
             Correlation::Kept => Ok(()),
@@ -210,7 +209,7 @@ impl Committing<'_> {
     }
 }
 
-/// An action that failed before it began, and that nothing handles.
+/// An action that failed before it began, and whose failure is not handled.
 fn open_incident_of(
     connection: &Connection,
     commit: &Rendered,
@@ -231,7 +230,7 @@ fn open_incident_of(
     open_incident(connection, &opening, now)
 }
 
-/// What the rows say that a commit has to agree with.
+/// The stored state that a commit has to agree with.
 struct Fences<'c> {
     read: CachedStatement<'c>,
     is_waiting: CachedStatement<'c>,

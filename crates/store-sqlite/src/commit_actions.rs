@@ -1,5 +1,5 @@
-//! The actions of a commit: new ones, leased to the committing worker as far as it has free slots, and
-//! those that a cancellation overtakes.
+//! The actions of a commit: new ones, leased to the committing worker as far as it has free slots, and open
+//! ones that a cancellation ends.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) fn insert_actions(
     Ok(leased)
 }
 
-/// What a new row says beyond its action.
+/// Columns of a new row beyond its action.
 struct Row<'a> {
     status: ActionStatus,
     attempts: i32,
@@ -94,7 +94,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// When an action that nobody has begun misses its schedule.
+/// When an action that has not begun misses its schedule.
 fn expires_at(terms: &Terms, ready_at: Timestamp) -> Option<i64> {
     terms.start.into_iter().chain(terms.close).min().map(|limit| ready_at.plus(limit).as_millis())
 }
@@ -155,11 +155,11 @@ pub(crate) fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
     serde_json::to_string(needs).map(Into::into).map_err(corrupt)
 }
 
-/// An action that is leased in the commit which brings it. What it needs was settled in the same commit.
+/// An action that is leased in the commit that inserts it. Its dependencies were settled in the same commit.
 fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: Timestamp) -> LeasedAction {
     let is_needed =
         |other: &&NewAction| other.key.seq == action.key.seq && action.needs.contains(&other.key.action);
-    // Of what needs nothing there may be thousands.
+    // Independent actions are skipped: there may be thousands.
     let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
     let results = candidates.iter().filter(is_needed);
     LeasedAction {
@@ -183,7 +183,7 @@ fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: T
     }
 }
 
-/// Cancel what nobody holds.
+/// Cancel actions without a lease.
 pub(crate) fn cancel_open_actions(
     connection: &Connection,
     key: &ExecutionKey,

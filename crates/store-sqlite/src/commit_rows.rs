@@ -38,7 +38,7 @@ pub(crate) fn update_execution(
     Ok(())
 }
 
-/// Apart from the rest, because the column is indexed and hardly any commit changes it.
+/// Separate from the rest, because the column is indexed and hardly any commit changes it.
 pub(crate) fn set_correlation(
     connection: &Connection,
     position: AcceptNo,
@@ -49,7 +49,7 @@ pub(crate) fn set_correlation(
     Ok(())
 }
 
-/// `worker` is none for a start, which is decided at the door.
+/// `worker` is none for a start, which the ingress decides.
 pub(crate) fn insert_transition(
     connection: &Connection,
     key: &ExecutionKey,
@@ -76,7 +76,7 @@ pub(crate) fn insert_transition(
     Ok(())
 }
 
-/// Its place in the mailbox goes; what the transition does not tell is written to the event.
+/// Removes it from the mailbox; facts that are not in the transition are written to the event.
 pub(crate) fn decide_event(
     connection: &Connection,
     worker: &WorkerId,
@@ -109,7 +109,7 @@ pub(crate) fn decide_event(
     }
 }
 
-/// An action of this event failed for good and nothing handles that.
+/// An action of this event failed finally and unhandled.
 pub(crate) fn fail_event(
     connection: &Connection,
     accept_no: AcceptNo,

@@ -21,7 +21,7 @@ const OLDEST_SAFE_VERSION: (u32, u32, u32) = (3, 51, 3);
 /// More than there are statements in this crate: each is prepared once per connection.
 const STATEMENTS: usize = 192;
 
-/// The writer's cache is the only one that lives: a reader drops its own whenever something was committed.
+/// Only the writer's cache survives: a reader drops its own after every commit.
 const WRITER_CACHE_KIB: i64 = 32 * 1024;
 const READER_CACHE_KIB: i64 = 4 * 1024;
 
@@ -42,7 +42,7 @@ pub struct SqliteOptions {
     pub readers: u32,
     /// How long a call waits for its turn before the store counts as unavailable.
     pub acquire_timeout: Duration,
-    /// How long SQLite waits for a lock of somebody else on the file (a backup tool, a shell).
+    /// How long SQLite waits for a lock of another process on the file (a backup tool, a shell).
     pub busy_timeout: Duration,
 }
 
@@ -53,30 +53,29 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteStore {
-    /// Open a file by path or `sqlite://` URL; it and its directory are made if there are none. The
-    /// tables come with [`SqliteStore::migrate`].
+    /// Open a file by path or `sqlite://` URL; it and its directory are created if missing.
+    /// [`SqliteStore::migrate`] creates the tables.
     pub async fn open(path_or_url: &str, options: SqliteOptions) -> Result<Arc<Self>> {
         let path = file_path(path_or_url)?;
         let opened = tokio::task::spawn_blocking(move || open(&path, &options));
-        opened.await.map_err(|error| StoreError::Unavailable(format!("opening was cut short: {error}")))?
+        opened.await.map_err(|error| StoreError::Unavailable(format!("opening was interrupted: {error}")))?
     }
 
-    /// Wait for what is under way and close the file, which folds the WAL back into it.
+    /// Wait for calls in progress and close the file, which checkpoints the WAL.
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
     }
 
-    /// Write a consistent copy of the database to a file that does not exist yet. Writers go on
-    /// meanwhile.
+    /// Write a consistent copy of the database to a new file. Writers continue meanwhile.
     pub async fn backup(&self, path: &Path) -> Result<()> {
         let path = path.to_owned();
         self.readers
             .run_bare(move |connection| {
-                // It may be there and empty, which an own one is.
+                // An existing empty file is accepted: a private one is created that way.
                 if path.exists() {
                     return Err(
-                        StoreError::Unavailable(format!("{} is there already", path.display())).into()
+                        StoreError::Unavailable(format!("file {} already exists", path.display())).into()
                     );
                 }
                 make_private_file(&path)?;
@@ -98,7 +97,7 @@ impl SqliteStore {
         self.writer.run(work).await
     }
 
-    /// Run `work` on one state of the database.
+    /// Run `work` on one consistent snapshot of the database.
     pub(crate) async fn read<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -125,7 +124,8 @@ fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
     }))
 }
 
-/// A new file is its owner's alone, and so are the WAL and the index beside it, which SQLite makes like it.
+/// A new file is readable by its owner only, and so are the WAL and the index beside it, which SQLite creates
+/// with the same mode.
 fn make_private_file(path: &Path) -> Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
@@ -141,7 +141,7 @@ fn open_writer(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-    // A page that is written by many commits is folded into the file once.
+    // A page that many commits write is checkpointed once.
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
     Ok(connection)
@@ -167,7 +167,7 @@ fn file_path(path_or_url: &str) -> Result<PathBuf> {
     let path = path_or_url.strip_prefix("sqlite://").or_else(|| path_or_url.strip_prefix("sqlite:"));
     let path = path.unwrap_or(path_or_url);
     if path.is_empty() || path.contains(":memory:") {
-        return Err(StoreError::Unavailable("a store needs a file: several connections share it".to_owned()));
+        return Err(StoreError::Unavailable("the store needs a file: its connections share it".to_owned()));
     }
     Ok(PathBuf::from(path))
 }
@@ -188,7 +188,7 @@ fn check_version() -> Attempt<()> {
     ))))
 }
 
-/// A version that cannot be read is not safe.
+/// An unparsable version is unsafe.
 fn is_safe(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     let mut next = || parts.next().flatten();

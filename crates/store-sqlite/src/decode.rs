@@ -1,6 +1,6 @@
-//! Rows into vocabulary. What does not decode is [`StoreError::Corrupt`], with the column's name.
+//! Decoding rows. A column that does not decode is [`StoreError::Corrupt`], with the column's name.
 //!
-//! Columns are named; where rows are read by the thousand they are numbered, which saves the search.
+//! Columns are named; where rows are read by the thousand they are numbered, which saves the lookup.
 //!
 //! [`StoreError::Corrupt`]: millstream_store::StoreError::Corrupt
 
@@ -113,7 +113,7 @@ impl<'r> Fields<'r> {
 
     pub(crate) fn word<T>(self, column: impl Column, parse: fn(&str) -> Option<T>) -> Attempt<T> {
         let word = self.text(column)?;
-        parse(word).ok_or_else(|| self.bad(column, format!("unknown word {word:?}")))
+        parse(word).ok_or_else(|| self.bad(column, format!("unknown value {word:?}")))
     }
 
     pub(crate) fn opt_word<T>(self, column: impl Column, parse: fn(&str) -> Option<T>) -> Attempt<Option<T>> {
@@ -175,7 +175,7 @@ impl<'r> Fields<'r> {
         self.0.get_ref(column)?.as_blob().map(Arc::from).map_err(|error| self.bad(column, error))
     }
 
-    /// Of a node that is an instance of a fan-out: of which, and its item.
+    /// Of an instance of a fan-out: its node, and its list element.
     pub(crate) fn instance(self) -> Attempt<Option<(Name, RawJson)>> {
         match self.opt_id("instance_of")? {
             Some(of) => Ok(Some((of, self.raw("item")?))),
@@ -230,7 +230,7 @@ impl<'r> Fields<'r> {
         self.json("needs")
     }
 
-    /// A snapshot, which must be of the seq that its column says.
+    /// A snapshot, whose seq must equal that of its column.
     pub(crate) fn snapshot(self, column: impl Column, seq: Seq) -> Attempt<State> {
         let state: State = self.json(column)?;
         self.known_format(column, state.format)?;

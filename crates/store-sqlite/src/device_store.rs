@@ -1,4 +1,4 @@
-//! Devices that take work.
+//! Devices and their heartbeats.
 
 use millstream_core::claim::{Candidate, Device};
 use millstream_core::id::{DeviceId, DeviceKey, TenantId};

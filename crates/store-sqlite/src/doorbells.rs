@@ -1,4 +1,4 @@
-//! Reading for those who ring: where events belong, and which executions have something to decide.
+//! Reads for doorbells: where events belong, and which executions have something to decide.
 
 use millstream_core::id::{DefinitionRef, ExecutionKey};
 use millstream_core::sweep::Band;
@@ -24,7 +24,7 @@ pub(crate) fn read_targets(
         .collect()
 }
 
-/// In the order of the mailbox, which is the order of keys: a page stops where it is full.
+/// In the order of the mailbox, which is the order of keys: a page ends where it is full.
 pub(crate) fn read_undecided(
     connection: &Connection,
     bands: Option<&[Band]>,

@@ -1,17 +1,17 @@
-//! What SQLite says, as a decision for the caller.
+//! Maps errors of SQLite to the store's errors.
 //!
-//! Busy and locked count as unavailable and not as contention: there is one writer, so the lock is
-//! somebody else's (a shell, a backup), and SQLite has already waited for it as long as it was told.
+//! Busy and locked count as unavailable and not as contention: there is one writer, so another process (a
+//! shell, a backup) holds the lock, and SQLite has already waited for the busy timeout.
 
 use std::fmt::Display;
 
 use millstream_store::StoreError;
 use rusqlite::Error;
 
-/// What came of work on a connection.
+/// The result of work on a connection.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
-/// Why such work failed. It exists so that `?` understands the driver's errors and ours.
+/// Why such work failed. It lets `?` convert the driver's errors and this crate's.
 #[derive(Debug)]
 pub(crate) struct Failure(StoreError);
 
@@ -28,7 +28,7 @@ mod code {
 impl From<Error> for Failure {
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "the driver's type may grow; what is not known to be about the data may pass"
+        reason = "the driver's type may grow; errors that do not clearly concern the data may be temporary"
     )]
     fn from(error: Error) -> Self {
         Self(match &error {

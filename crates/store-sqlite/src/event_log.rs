@@ -1,7 +1,7 @@
 //! Accepting: a batch becomes durable in one transaction.
 //!
-//! The verdicts are made, and the rows written, in [`crate::append`]. Two requests with one idempotency
-//! key cannot both be new: there is one writer, and the second sees what the first wrote.
+//! [`crate::append`] gives the verdicts and writes the rows. Two requests with one idempotency key cannot
+//! both be new: there is one writer, and the second sees the rows of the first.
 
 use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId};
 use millstream_core::sweep::Band;

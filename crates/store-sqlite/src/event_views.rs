@@ -1,4 +1,4 @@
-//! Reading events: single ones, lists, and the backlog. Nothing in here writes.
+//! Views of events: single ones, lists, and the backlog. Read-only.
 
 use millstream_core::id::{AcceptNo, EventId, TenantId};
 use millstream_core::status::EventStatus;
@@ -84,7 +84,7 @@ impl EventViews for SqliteStore {
     }
 }
 
-/// A text for each index: a condition behind `?n IS NULL OR` finds none.
+/// A statement per index: a condition behind `?n IS NULL OR` uses no index.
 fn list_statement(filter: &EventFilter) -> &'static str {
     const OF_EXECUTION: &str = "
         SELECT * FROM event_records

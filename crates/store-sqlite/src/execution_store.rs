@@ -1,7 +1,7 @@
-//! Deciding: what a worker loads, and where its commits go.
+//! Deciding: loads for workers, and the entry point of commits.
 //!
-//! A load is one read transaction for the whole batch: state, log and mailbox of an execution are of
-//! one moment. What cannot be decoded spoils its own execution only.
+//! A load is one read transaction for the whole batch: state, log and mailbox of an execution come from one
+//! snapshot. An execution that cannot be decoded is corrupt alone.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl<'c> Loading<'c> {
     }
 }
 
-/// Of a graph: the whole of it at the snapshot.
+/// Of a graph: the blob at the snapshot.
 fn read_blob(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<Arc<[u8]>>> {
     const READ_BLOB: &str = "SELECT blob FROM graphs WHERE tenant = ?1 AND execution_id = ?2";
     let mut read = connection.prepare_cached(READ_BLOB)?;
@@ -157,7 +157,7 @@ pub(crate) fn read_log(connection: &Connection, key: &ExecutionKey, after: Seq) 
     Ok(log)
 }
 
-/// A log with a hole folds into a state that never was.
+/// A log with a gap would fold into a wrong state.
 pub(crate) fn check_log(snapshot: &State, log: &[Transition], seq: Seq) -> Attempt<()> {
     let mut at = snapshot.seq;
     for transition in log {

@@ -1,4 +1,4 @@
-//! Reading executions: state, lists, history, what is open. Nothing in here writes.
+//! Views of executions: state, lists, history, open actions and timers. Read-only.
 
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Context, FORMAT, State};
@@ -214,8 +214,8 @@ fn execution_view(connection: &Connection, row: Fields<'_>) -> Attempt<Execution
     })
 }
 
-/// An execution in a list: if its state cannot be decoded, what its row says; if not even that can be
-/// read, a line in the log.
+/// An execution in a list: if its state cannot be decoded, the columns of its row; if these cannot be decoded
+/// either, a log line.
 fn shown(connection: &Connection, row: Fields<'_>) -> Attempt<Option<ExecutionView>> {
     let why = match execution_view(connection, row).map_err(StoreError::from) {
         Ok(view) => return Ok(Some(view)),

@@ -1,4 +1,4 @@
-//! Who can perform nodes.
+//! Registered executors.
 
 use millstream_core::id::{Name, TenantId};
 use millstream_core::raw::RawJson;

@@ -1,4 +1,4 @@
-//! The rows that starts, commits and dispatches write about graphs, one function per statement.
+//! Rows that starts, commits and dispatches write about graphs, one function per statement.
 
 use millstream_core::graph::NodeId;
 use millstream_core::id::{ExecutionKey, Name, Seq};
@@ -11,7 +11,7 @@ use crate::commit_actions::names;
 use crate::errors::{Attempt, corrupt};
 use crate::param::message;
 
-/// A graph that starts: everything of it is new.
+/// A starting graph: all of its rows are new.
 pub(crate) fn insert_graph(connection: &Connection, key: &ExecutionKey, rows: &GraphRows) -> Attempt<()> {
     const INSERT_GRAPH: &str = "
         INSERT INTO graphs (tenant, execution_id, metadata, revision, blob) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -28,7 +28,7 @@ pub(crate) fn insert_graph(connection: &Connection, key: &ExecutionKey, rows: &G
     Ok(())
 }
 
-/// What a commit makes of a graph.
+/// Applies a commit to a graph.
 pub(crate) fn write_graph(connection: &Connection, key: &ExecutionKey, rows: &GraphRows) -> Attempt<()> {
     // Hardly any commit changes this row: a blob is large, and its pages would be written again.
     const UPDATE_GRAPH: &str = "
@@ -77,7 +77,7 @@ fn insert_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
     Ok(())
 }
 
-/// `false` where there is no such row. What is `None` stays as it is, but for `why`.
+/// `false` where there is no such row. A field that is `None` keeps its value, except `why`.
 fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) -> Attempt<bool> {
     const UPDATE_NODE: &str = "
         UPDATE graph_nodes SET
@@ -103,7 +103,7 @@ fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
     Ok(updated > 0)
 }
 
-/// Its logs stay: it may have run before it was taken out.
+/// Its logs stay: it may have run before the edit removed it.
 fn delete_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attempt<()> {
     const DELETE_NODE: &str = "DELETE FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
     let place = (key.tenant.as_str(), key.execution.as_str(), Name::as_str(node));

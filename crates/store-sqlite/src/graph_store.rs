@@ -1,4 +1,4 @@
-//! Performing nodes: who is about to, what their requests are made of, and what they wrote.
+//! Dispatching nodes: the executor's record, the contents of the requests, and the logs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,8 +63,8 @@ fn dispatch_batch(
     Ok(contexts)
 }
 
-/// Of children, as far as they were read for this batch: many nodes may have one child in common, whose edges to
-/// all of them are in the spec that has the goal. `None`: there is no such node.
+/// Goals of children, read once per batch: many nodes may share a child, whose spec has the goal and the
+/// edges to all of them. `None`: there is no such node.
 type Goals<'b> = HashMap<&'b ExecutionKey, HashMap<NodeId, Option<String>>>;
 
 fn record<'b>(
@@ -101,7 +101,7 @@ fn record<'b>(
     }))
 }
 
-/// Results are read one by one and only if they fit: SQLite makes a whole value of every column that it selects.
+/// Results are read one by one and only if they fit: SQLite materialises every column that it selects.
 fn read_upstream(
     connection: &Connection,
     key: &ExecutionKey,
@@ -226,7 +226,7 @@ fn is_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attemp
     Ok(connection.prepare_cached(IS_NODE)?.query_row(place, |row| row.get(0))?)
 }
 
-/// The last entry of an attempt knows what is kept of it.
+/// The last entry of an attempt records how much is stored of it.
 fn last_log(connection: &Connection, log: &NodeLog) -> Attempt<Option<(i64, Kept)>> {
     const LAST_LOG: &str = "
         SELECT position, kept, truncated FROM graph_logs

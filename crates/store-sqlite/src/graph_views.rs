@@ -1,4 +1,4 @@
-//! Reading graphs. Nothing in here writes.
+//! Views of graphs. Read-only.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ fn read_graph(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<Gra
     }))
 }
 
-/// Statuses are passed as one JSON text; null stands for any.
+/// Statuses are passed as one JSON text; null means any.
 fn read_page(
     connection: &Connection,
     key: &ExecutionKey,

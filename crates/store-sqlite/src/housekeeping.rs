@@ -16,8 +16,8 @@ use crate::param;
 #[async_trait::async_trait]
 impl Housekeeping for SqliteStore {
     async fn ping(&self) -> Result<Timestamp> {
-        // A real commit of a new value: in WAL mode nothing reaches the disk before a commit, and an
-        // update that changes nothing does not even reach a page.
+        // A real commit of a new value: in WAL mode nothing reaches the disk before a commit, and an update
+        // that changes nothing does not even reach a page.
         const PING: &str = "
             INSERT INTO settings (key, value) VALUES ('pinged_at', ?1)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -128,7 +128,7 @@ fn find_ended_runs(connection: &Connection, outlived: Outlived, limit: usize) ->
     Ok(ended)
 }
 
-/// A run with its seats and its log. Returns how many runs there were.
+/// Removes a run with its seats and its log. Returns how many runs there were.
 fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
     const REMOVE: [&str; 3] = [
         "DELETE FROM run_seats WHERE tenant = ?1 AND run_id = ?2",
@@ -142,7 +142,7 @@ fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
     Ok(removed)
 }
 
-/// Everything that belongs to an execution, together. Returns how many executions there were.
+/// Removes all rows of an execution. Returns how many executions there were.
 fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
     const REMOVE: [&str; 13] = [
         "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",

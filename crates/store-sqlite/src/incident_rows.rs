@@ -1,5 +1,5 @@
-//! Incidents as rows: opened in the transaction of the failure, resolved once, together with what the
-//! decision does.
+//! Rows of incidents: opened in the transaction of the failure, resolved once, together with the effects of
+//! the decision.
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
 use millstream_core::incident::{NewIncident, fingerprint};
@@ -22,7 +22,7 @@ use crate::param::{Message, message};
 use crate::settle::write_followed;
 use crate::settle_rows::{free_action, place, read_touched, succeed_action};
 
-/// An incident with where it belongs.
+/// An incident with its event and action.
 pub(crate) struct Opening<'a> {
     pub(crate) execution: &'a ExecutionKey,
     pub(crate) definition: &'a DefinitionRef,
@@ -55,7 +55,7 @@ pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now:
     Ok(())
 }
 
-/// An execution that has ended waits for nobody.
+/// An ended execution has no open incidents.
 pub(crate) fn end_incidents(
     connection: &Connection,
     execution: &ExecutionKey,
@@ -181,7 +181,7 @@ fn mark_resolved(
     Ok(())
 }
 
-/// A dead event is decided again, or not at all.
+/// A dead event becomes undecided, or is rejected.
 fn resolve_event(connection: &Connection, event: &Found, how: &Resolving) -> Attempt<()> {
     const REJECT_DEAD: &str = "UPDATE events SET verdict = 'rejected' WHERE accept_no = ?1";
     if event.status != EventStatus::Dead {
@@ -200,7 +200,7 @@ fn resolve_event(connection: &Connection, event: &Found, how: &Resolving) -> Att
     Ok(())
 }
 
-/// The action, then what was skipped because of it and of nothing else, then its event.
+/// The action, then the actions skipped only because of it, then its event.
 fn resolve_action(
     connection: &Connection,
     key: &ActionKey,
@@ -213,7 +213,7 @@ fn resolve_action(
         return Ok(());
     }
     for (name, action) in &mut settled {
-        // Other failures are over as far as this decision goes.
+        // This decision treats other failures as handled.
         action.handling = if *name == key.action { Handling::Unhandled } else { Handling::Handled };
     }
     match how {
@@ -237,7 +237,7 @@ fn resolve_action(
     Ok(())
 }
 
-/// Whether a failure in the same transition still waits for a person.
+/// Whether another failure in the same transition is still unresolved.
 fn is_any_lost(connection: &Connection, key: &ActionKey) -> Attempt<bool> {
     const IS_ANY_LOST: &str = "
         SELECT EXISTS (SELECT 1 FROM actions

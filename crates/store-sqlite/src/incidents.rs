@@ -1,5 +1,5 @@
-//! Incidents as people see them: single ones, lists, groups of the same trouble; and where decisions about
-//! them come in.
+//! Views of incidents: single ones, lists, groups by fingerprint; and the entry point of decisions about
+//! them.
 
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{ExecutionId, IncidentId, Name, TenantId};
@@ -109,7 +109,7 @@ impl Incidents for SqliteStore {
     }
 }
 
-/// A text for each index: a condition behind `?n IS NULL OR` finds none.
+/// A statement per index: a condition behind `?n IS NULL OR` uses no index.
 fn list_statement(filter: &IncidentFilter) -> &'static str {
     const OF_EXECUTION: &str = "
         SELECT * FROM incidents
@@ -140,7 +140,7 @@ fn list_statement(filter: &IncidentFilter) -> &'static str {
     }
 }
 
-/// One that cannot be decoded does not hide the others.
+/// An undecodable incident does not hide the others.
 fn readable<T>(decoded: Attempt<T>) -> Attempt<Option<T>> {
     match decoded.map_err(StoreError::from) {
         Ok(view) => Ok(Some(view)),

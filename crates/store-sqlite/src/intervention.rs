@@ -122,7 +122,7 @@ impl Interventions for SqliteStore {
     }
 }
 
-/// Pause an execution that is active and not paused; whoever paused it first has said why.
+/// Pause an execution that is active and not paused; the first pause sets the reason.
 pub(crate) fn pause_active(
     connection: &Connection,
     execution: &ExecutionKey,
@@ -141,7 +141,7 @@ pub(crate) fn pause_active(
     Ok(())
 }
 
-/// Whether it was still undecided.
+/// Returns whether it was still undecided.
 fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attempt<bool> {
     const UNBOX: &str = "
         DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = (
@@ -178,8 +178,8 @@ fn open_incident_of(connection: &Connection, burial: &Burial, now: Timestamp) ->
     open_incident(connection, &opening, now)
 }
 
-/// For an execution that cannot be read, of the event that waits first, or of the last one if none does. One
-/// that waits for a person already opens no other.
+/// For an undecodable execution, of the event that waits first, or of the last one if none waits. An
+/// execution with an open incident gets no second one.
 fn open_unreadable(
     connection: &Connection,
     execution: &ExecutionKey,
@@ -206,7 +206,7 @@ fn open_unreadable(
     open_incident(connection, &opening, now)
 }
 
-/// An event that somebody decides about.
+/// An event that a decision concerns.
 pub(crate) struct Found {
     pub(crate) execution: ExecutionKey,
     pub(crate) accept_no: AcceptNo,
@@ -237,8 +237,8 @@ pub(crate) fn find_event(
     found.transpose()
 }
 
-/// The verdict is taken back. Attempts count deciding, so they start anew only with an event that is to be
-/// decided again.
+/// Removes the verdict. Attempts count decisions, so they restart only for an event that is to be decided
+/// again.
 pub(crate) fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
     const REOPEN_EVENT: &str = "
         UPDATE events SET attempts = CASE verdict WHEN 'dead' THEN 0 ELSE attempts END,
@@ -294,7 +294,7 @@ pub(crate) fn reopen_action(
     Ok(())
 }
 
-/// What it needs is open again, and so is it.
+/// A dependency is open again, so the action waits again.
 pub(crate) fn wait_for_others(connection: &Connection, key: &ActionKey) -> Attempt<()> {
     const WAIT_FOR_OTHERS: &str = "
         UPDATE actions SET

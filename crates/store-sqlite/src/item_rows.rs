@@ -1,4 +1,4 @@
-//! The rows of an item: itself, its assignments, its openings, its log, and the sums that it adds to.
+//! Rows of an item: the item, its assignments, its openings, its log, and the totals that it adds to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub(crate) fn read_item(connection: &Connection, key: &ItemKey) -> Attempt<Optio
     Ok(Some(LoadedItem { key: key.clone(), version: row.int("version")?, work }))
 }
 
-/// An item of a format that this build reads.
+/// An item in a format that this build reads.
 pub(crate) fn item(row: Fields<'_>, column: &str) -> Attempt<Item> {
     let item: Item = row.json(column)?;
     if item.format != FORMAT {
@@ -48,13 +48,13 @@ fn read_assignments(connection: &Connection, key: &ItemKey) -> Attempt<BTreeMap<
     Ok(assignments)
 }
 
-/// Takes the next position of the line.
+/// Takes the next position of the queue.
 pub(crate) fn position(connection: &Connection) -> Attempt<i64> {
     const NEXT: &str = "UPDATE standing SET last = last + 1 RETURNING last";
     Ok(connection.prepare_cached(NEXT)?.query_row((), |row| row.get(0))?)
 }
 
-/// The number of a set of skills in a queue; a new one if it has none yet.
+/// The number of a skill set in a queue; a new one if it has none yet.
 pub(crate) fn intern(
     connection: &Connection,
     tenant: &TenantId,
@@ -75,7 +75,7 @@ pub(crate) fn intern(
     }
 }
 
-/// What becomes of an item in a commit: its new version, or the one that it has.
+/// The result of an item's commit: its new version, or the current one on a conflict.
 pub(crate) fn write_item(
     connection: &Connection,
     commit: &ItemCommit,
@@ -136,7 +136,7 @@ fn write_opening(connection: &Connection, commit: &ItemCommit) -> Attempt<()> {
     Ok(())
 }
 
-/// The openings of an item stand in line from now on.
+/// Puts the openings of an item into the queue.
 pub(crate) fn place(
     connection: &Connection,
     key: &ItemKey,

@@ -1,4 +1,4 @@
-//! Items of people's work: imported, loaded, changed, and removed when their time is over.
+//! Items of people's work: imported, loaded, changed, and removed by retention.
 
 use std::collections::BTreeSet;
 
@@ -162,7 +162,7 @@ fn import(
         && intern(connection, tenant, &item.queue, &item.skills)? > param::limit(MAX_SKILL_SETS)
     {
         let message =
-            format!("the items of this queue ask for more than {MAX_SKILL_SETS} different sets of skills");
+            format!("the items of this queue require more than {MAX_SKILL_SETS} different sets of skills");
         problems.push(Problem::new("skills", message));
     }
     if !problems.is_empty() {

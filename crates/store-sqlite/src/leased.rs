@@ -1,4 +1,4 @@
-//! Leased actions with everything that performing them takes.
+//! Leased actions with everything that performing them needs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::errors::Attempt;
 
 /// Read actions that were leased in this transaction, in the order of `keys`.
 ///
-/// One that cannot be decoded is left out and reported: its lease runs out and it is tried again, and
-/// the others are performed.
+/// An undecodable action is left out and logged: its lease expires and it is tried again, and the others are
+/// performed.
 pub(crate) fn read_leased(connection: &Connection, keys: &[ActionKey]) -> Attempt<Vec<LeasedAction>> {
     let mut leased = Vec::with_capacity(keys.len());
     for key in keys {

@@ -1,8 +1,8 @@
 //! Which actions a caller gets, and the lease itself.
 //!
-//! Terms are arithmetic inside the statements: a lease lasts for the heartbeat, for the attempt, for the
-//! shorter one of the two, or else for as long as its taker asks. `min` of SQLite is null as soon as one of
-//! its arguments is, and so are sums.
+//! The lease policy is arithmetic inside the statements: a lease lasts for the heartbeat, for the attempt,
+//! for the shorter one of the two, or else for the time that its taker asks for. `min` of SQLite is null as
+//! soon as one of its arguments is, and so are sums.
 
 use millstream_core::id::{ActionKey, WorkerId};
 use millstream_core::placement::Queue;
@@ -16,7 +16,7 @@ use crate::errors::Attempt;
 use crate::leased::read_leased;
 use crate::param;
 
-/// Workers ask often and mostly in vain: a reader answers that without the writer's queue.
+/// Workers poll often and mostly find nothing: a reader answers that without the writer's queue.
 pub(crate) fn is_any_due(connection: &Connection, queues: &[Queue], now: Timestamp) -> Attempt<bool> {
     // `settled_at IS NULL` is the condition of the index. Waiting ones have no time.
     const IS_ANY_DUE: &str = "
@@ -40,7 +40,7 @@ pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt
     Ok(connection.prepare_cached(IS_ANY_OVERDUE)?.query_row([now.as_millis()], |row| row.get(0))?)
 }
 
-/// Lease what is due in the queues of the grant.
+/// Lease due actions of the queues of the grant.
 pub(crate) fn lease_due(
     connection: &Connection,
     takers: &[WorkerId],
@@ -60,14 +60,14 @@ pub(crate) fn lease_due(
     take(connection, takers, grant, due.into_iter().map(|due| due.place), Counted::Yes, now)
 }
 
-/// Lease what has missed a deadline of its schedule, whatever its queue.
+/// Lease actions that missed a deadline of their schedule, in any queue.
 pub(crate) fn lease_overdue(
     connection: &Connection,
     worker: &WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
-    // Two ranges of two small indexes: schedules of what nobody has, and leases that have ended.
+    // Two ranges of two small indexes: schedules of unleased actions, and expired leases.
     const READ_OVERDUE: &str = "
         SELECT place FROM (
             SELECT rowid AS place, expires_at AS since FROM actions WHERE expires_at <= ?1
@@ -82,9 +82,8 @@ pub(crate) fn lease_overdue(
     take(connection, std::slice::from_ref(worker), grant, places, Counted::No, now)
 }
 
-/// The order in which several queues get their parts: the head of each, then the second of each. Where
-/// there are more queues than slots, the head that has waited longest comes first, so that every queue has
-/// its turn.
+/// Round robin between queues: the head of each, then the second of each. With more queues than slots, the
+/// head that has waited longest comes first, so that every queue is served eventually.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     rank: usize,
@@ -92,7 +91,7 @@ struct Due {
     place: i64,
 }
 
-/// What is due in one queue, those due longest first: one range of the index.
+/// Due actions of one queue, the longest due first: one range of the index.
 fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp) -> Attempt<Vec<Due>> {
     const READ_DUE: &str = "
         SELECT rowid, due_at FROM actions
@@ -117,8 +116,8 @@ enum Counted {
 
 /// Lease rows to the takers, one each and the rest to the last of them, and read them, in order.
 ///
-/// A row whose key does not decode is leased like the others and then left out: otherwise it would
-/// stand at the head of the queue for ever.
+/// A row whose key does not decode is leased like the others and then left out: otherwise it would block the
+/// head of the queue for ever.
 fn take(
     connection: &Connection,
     takers: &[WorkerId],

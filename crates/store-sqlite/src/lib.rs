@@ -1,17 +1,16 @@
 //! The persistence contract of Millstream on SQLite: one file, one process, one writer.
 //!
 //! Writes queue for the only writing connection ([`writer`]), which runs them in one `BEGIN IMMEDIATE`
-//! transaction after the other, so nothing in here can meet a concurrent writer, and no statement takes row
-//! locks. Inside the transaction rows are read, verdicts follow from them, and what follows is written at
-//! once, row by row: SQLite is a library in this process, and a prepared statement is a function call. Reads
-//! that write nothing go to a few read-only connections ([`readers`]), which in WAL mode never wait for the
-//! writer.
+//! transaction after the other, so there are no concurrent writers, and no statement takes row locks. Inside
+//! the transaction rows are read, verdicts follow from them, and the changes are written at once, row by row:
+//! SQLite is a library in this process, and a prepared statement is a function call. Reads that write nothing
+//! go to a few read-only connections ([`readers`]), which in WAL mode never wait for the writer.
 //!
-//! The process must hold an OS lock on the directory of the file before it opens it; that is the
-//! business of the program, because it is the one that can tell the user.
+//! The process must hold an OS lock on the directory of the file before it opens it; the program takes it,
+//! because only the program can report the conflict to the user.
 //!
-//! Refuses: decisions of the domain, the clock of the host (but for [`Housekeeping::ping`]), sharing
-//! the file with another process.
+//! Refuses: decisions of the domain, the clock of the host (except for [`Housekeeping::ping`]), sharing the
+//! file with another process.
 //!
 //! [`Housekeeping::ping`]: millstream_store::housekeeping::Housekeeping::ping
 

@@ -1,7 +1,7 @@
 //! The mailbox of an execution: which waiting events one visit takes.
 //!
-//! Rows are read in order until one does not fit; what follows is not read. A backlog of any length or
-//! weight costs one visit's worth of memory.
+//! Rows are read in order until one does not fit; later rows are not read. A backlog of any length or size
+//! costs one visit's worth of memory.
 
 use millstream_core::id::ExecutionKey;
 use millstream_core::log::{Kept, Waiting};
@@ -86,7 +86,7 @@ fn waiting(row: Fields<'_>, kept: Kept) -> Attempt<Waiting> {
     })
 }
 
-/// What one visit can still take. The first event always fits.
+/// Remaining capacity of one visit. The first event always fits.
 struct Room {
     limits: MailboxLimits,
     events: usize,

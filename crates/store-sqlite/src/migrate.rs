@@ -1,4 +1,4 @@
-//! The tables: `migrations/sqlite`, embedded.
+//! Migrations: `migrations/sqlite`, embedded.
 
 use millstream_store::schema::{Release, SchemaState};
 use millstream_store::{Result, StoreError};
@@ -25,8 +25,8 @@ const FILES: &[(i64, &str, &str)] = &[
 ];
 
 impl SqliteStore {
-    /// Bring the tables up to this build, in one transaction. Those applied before are left alone, and one
-    /// that was changed after it was applied is refused.
+    /// Apply pending migrations, in one transaction. Applied ones are skipped, and one that was changed after
+    /// it was applied is refused.
     pub async fn migrate(&self) -> Result<()> {
         self.write(migrate).await.map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
     }
@@ -51,7 +51,7 @@ impl SqliteStore {
     }
 }
 
-/// The text itself is kept: nothing else tells so surely whether it was changed.
+/// The text itself is stored, because it detects any later change most reliably.
 struct Applied {
     version: i64,
     text: String,
@@ -80,7 +80,7 @@ fn read_oldest_release(connection: &Connection) -> Attempt<Option<Release>> {
     }
     let stored: Option<String> = connection.query_row(OLDEST, (), |row| row.get(0)).optional()?;
     let unreadable =
-        |text: &str| StoreError::Corrupt(format!("{text:?} is no release (settings, oldest_release)"));
+        |text: &str| StoreError::Corrupt(format!("{text:?} is not a release (settings, oldest_release)"));
     Ok(stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()?)
 }
 

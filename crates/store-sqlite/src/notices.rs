@@ -1,4 +1,4 @@
-//! What others are to be told of runs and items, and who has not heard it.
+//! Notices: outbound events about runs and items, and which sink has not received them.
 
 use millstream_core::id::{Name, TenantId};
 use millstream_core::notice::{Kind, Notice};
@@ -15,7 +15,7 @@ use crate::param;
 #[async_trait::async_trait]
 impl Notices for SqliteStore {
     async fn spread_notices(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
-        // Looked at first: most of the time there is nothing, and then nobody has to wait for a writer.
+        // A reader looks first: most of the time there are none, and then no caller waits for the writer.
         if self.read(move |connection| new(connection, 1)).await?.is_empty() {
             return Ok(0);
         }
@@ -122,7 +122,7 @@ impl Notices for SqliteStore {
     }
 }
 
-/// With what happened.
+/// Written with the change that it describes.
 pub(crate) fn write(connection: &Connection, notices: &[(&TenantId, Notice)]) -> Attempt<()> {
     const NEXT: &str = "UPDATE notice_positions SET last = last + 1 RETURNING last";
     const WRITE: &str = "
@@ -143,7 +143,7 @@ pub(crate) fn write(connection: &Connection, notices: &[(&TenantId, Notice)]) ->
     Ok(())
 }
 
-/// The positions of those that nobody was given.
+/// The positions of notices that are not spread yet.
 fn new(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
     const NEW: &str = "SELECT position FROM notices WHERE sink = '' ORDER BY position LIMIT ?1";
     let mut find = connection.prepare_cached(NEW)?;

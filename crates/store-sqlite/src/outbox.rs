@@ -1,4 +1,4 @@
-//! What of the feed is still to be told, and to whom.
+//! The outbox: feed entries that have not reached every sink yet.
 
 use millstream_core::id::Name;
 use millstream_core::time::Timestamp;
@@ -14,7 +14,7 @@ use crate::{feed, param};
 #[async_trait::async_trait]
 impl Outbox for SqliteStore {
     async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
-        // Looked at first: most of the time there is nothing, and then nobody has to wait for a writer.
+        // A reader looks first: most of the time there are none, and then no caller waits for the writer.
         if self.read(move |connection| unmarked(connection, 1)).await?.is_empty() {
             return Ok(0);
         }
@@ -131,9 +131,9 @@ impl Outbox for SqliteStore {
     }
 }
 
-/// The positions of entries that were not spread.
+/// The positions of entries that are not spread yet.
 fn unmarked(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
-    // By name: the rows by their own order would be read from the beginning.
+    // The index by name: otherwise the rows would be scanned in their own order from the beginning.
     const UNMARKED: &str = "
         SELECT position FROM graph_feed INDEXED BY graph_feed_unpublished
         WHERE published = 0 ORDER BY position LIMIT ?1";

@@ -1,4 +1,4 @@
-//! Our words as parameters of statements.
+//! Domain values as parameters of statements.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use millstream_store::action_store::Handling;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// Text that nobody has checked. SQLite would keep the character U+0000 in it, but its text functions and
-/// shell stop there, and PostgreSQL refuses such text: the two must behave alike.
+/// Unvalidated text. SQLite would store the character U+0000 in it, but its text functions and shell stop
+/// there, and PostgreSQL refuses such text: the two must behave alike.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Free<'a>(pub(crate) &'a str);
 
 impl ToSql for Free<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         if self.0.contains('\0') {
-            return Err(rusqlite::Error::ToSqlConversionFailure("a text contains U+0000".into()));
+            return Err(rusqlite::Error::ToSqlConversionFailure("text contains U+0000".into()));
         }
         Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0.as_bytes())))
     }
@@ -48,8 +48,8 @@ pub(crate) const fn handled(handling: Handling) -> bool {
     }
 }
 
-/// A length of time to compute with in SQL, where a sum that overflows is no integer any more. The longest
-/// length is still longer than anything lives.
+/// A duration for arithmetic in SQL, where a sum that overflows is no integer any more. It is capped; the cap
+/// exceeds every lifetime.
 pub(crate) fn millis(length: Duration) -> i64 {
     const LONGEST: i64 = i64::MAX / 4;
     i64::try_from(length.as_millis()).unwrap_or(LONGEST).min(LONGEST)

@@ -1,4 +1,4 @@
-//! Quotas that were set for tenants, and what tenants use.
+//! Quotas of tenants (rate limits, capacity limits), and their usage.
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
@@ -78,7 +78,7 @@ fn quota_set(text: &str) -> Attempt<QuotaSet> {
     QuotaSet::of_stored(text).map_err(|error| StoreError::Corrupt(format!("quota {text:?}: {error}")).into())
 }
 
-/// Counts from an index, and no further than the limit. Bytes are those of at most 100,000 rows of each kind.
+/// Counts from an index, up to the limit. Bytes are those of at most 100,000 rows of each kind.
 const fn statement(counted: CountedQuota) -> &'static str {
     match counted {
         CountedQuota::OpenExecutions => {

@@ -1,7 +1,7 @@
-//! The connections that only read. In WAL mode they wait for nobody and nobody waits for them.
+//! The read-only connections. In WAL mode readers and the writer do not wait for each other.
 //!
-//! They are opened read-only: a statement that writes by mistake fails here. Every read is a transaction,
-//! so that what it returns is of one moment.
+//! They are opened read-only: a statement that writes by mistake fails here. Every read is a transaction, so
+//! its result comes from one snapshot.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::errors::Attempt;
 #[derive(Debug)]
 pub(crate) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
-    /// One for each connection.
+    /// One permit for each connection.
     turns: Arc<Semaphore>,
     count: u32,
     patience: Duration,
@@ -28,7 +28,7 @@ impl Readers {
         Self { idle: Arc::new(Mutex::new(connections)), turns, count, patience }
     }
 
-    /// Run `work` on one state of the database.
+    /// Run `work` on one consistent snapshot of the database.
     pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -37,7 +37,7 @@ impl Readers {
         self.run_bare(move |connection| at_one_moment(connection, work)).await
     }
 
-    /// Run what cannot be part of a transaction.
+    /// Run a statement that cannot be part of a transaction.
     pub(crate) async fn run_bare<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -45,7 +45,7 @@ impl Readers {
     {
         let turn = tokio::time::timeout(self.patience, Arc::clone(&self.turns).acquire_owned())
             .await
-            .map_err(|_| StoreError::Unavailable(format!("no turn to read within {:?}", self.patience)))?
+            .map_err(|_| StoreError::Unavailable(format!("waited {:?} for a reader", self.patience)))?
             .map_err(|_| closed())?;
         let idle = Arc::clone(&self.idle);
         let read = tokio::task::spawn_blocking(move || {
@@ -55,10 +55,10 @@ impl Readers {
             drop(turn);
             outcome.map_err(StoreError::from)
         });
-        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
+        read.await.map_err(|error| StoreError::Unavailable(format!("a read was interrupted: {error}")))?
     }
 
-    /// Wait for what is under way and close the connections.
+    /// Wait for calls in progress and close the connections.
     pub(crate) async fn close(&self) {
         let _all = self.turns.acquire_many(self.count).await;
         self.turns.close();
@@ -77,7 +77,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-/// Nothing panics while it is held, and a list of connections cannot be half changed.
+/// No code panics while the lock is held, and a list of connections cannot be half changed.
 fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! How executions find each other. Nothing in here writes.
+//! Relations between executions. Read-only.
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
@@ -72,7 +72,7 @@ impl Relations for SqliteStore {
     }
 }
 
-/// Executions that have the correlation; those that have ended have none.
+/// Executions that have the correlation; ended ones have none.
 pub(crate) fn find_correlated(
     connection: &Connection,
     tenant: &TenantId,

@@ -23,7 +23,7 @@ pub(crate) fn read_run(connection: &Connection, key: &RunKey) -> Attempt<Option<
     rows.next()?.map(|row| stored_run(connection, row)).transpose()
 }
 
-/// The run of a row, with what was heard of its devices since.
+/// The run of a row, with the heartbeats of its devices since.
 pub(crate) fn stored_run(connection: &Connection, row: &Row<'_>) -> Attempt<StoredRun> {
     let row = Fields(row);
     let key = row.run_key()?;
@@ -56,7 +56,7 @@ fn read_heard(connection: &Connection, key: &RunKey) -> Attempt<Vec<Heard>> {
     Ok(heard)
 }
 
-/// Of the runs that exist.
+/// The existing runs.
 pub(crate) fn read_present(
     connection: &Connection,
     keys: &BTreeSet<&RunKey>,

@@ -1,4 +1,4 @@
-//! Runs of devices: load, commit, signs of life, what is due.
+//! Device runs: load, commit, heartbeats, passed deadlines.
 
 use millstream_core::id::{RunKey, WorkerId};
 use millstream_core::raw::RawJson;
@@ -46,7 +46,7 @@ impl RunStore for SqliteStore {
     }
 
     async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>> {
-        // Of one run several seats may be due: then the page is shorter, and the next one goes on.
+        // Several seats of one run may be due: then the page is shorter, and the next page continues.
         const DUE: &str = "
             SELECT tenant, run_id, min(due_at) AS due_at
             FROM (SELECT tenant, run_id, due_at FROM run_seats WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2)

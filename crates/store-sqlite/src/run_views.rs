@@ -1,4 +1,4 @@
-//! Looking at runs. Nothing in here writes.
+//! Views of runs. Read-only.
 
 use millstream_core::claim::{Occupied, Status, Token};
 use millstream_core::id::{DeviceKey, ExecutionId, Name, RunKey, TenantId};

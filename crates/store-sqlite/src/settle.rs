@@ -1,10 +1,10 @@
 //! Settling: outcomes, then dependents, then the events' status, in one transaction.
 //!
-//! Two actions that settle at once must not each see the other unsettled. PostgreSQL locks the event's
-//! row for that; here the one writer has the same effect. The end of an action that is alone (the only one of
-//! its transition, or one of any number that have nothing to do with each other) is one statement, because
-//! nothing else follows from it. Otherwise the actions of the transition are read (of one that is alone: only
-//! itself), what follows is decided by [`millstream_store::settling`], and each row is written as it changes.
+//! Two actions that settle at once must not each see the other unsettled. PostgreSQL locks the event's row
+//! for that; here the single writer has the same effect. The end of an action that is alone (the only one of
+//! its transition, or one of any number of independent ones) is one statement, because it has no further
+//! consequences. Otherwise the actions of the transition are read (of one that is alone: only itself),
+//! [`millstream_store::settling`] decides the consequences, and each row is written as it changes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -32,7 +32,7 @@ use crate::settle_rows::{
     Touched, free_action, free_leased, link_action, place, read_touched, skip_action, write_outcome,
 };
 
-/// Within the transaction that is open.
+/// Within the open transaction.
 pub(crate) fn settle_batch(
     connection: &Connection,
     worker: &WorkerId,
@@ -52,11 +52,11 @@ pub(crate) fn settle_batch(
 
 /// How an outcome was recorded.
 enum Recorded {
-    /// By one statement: its event has nothing else to wait for.
+    /// By one statement: its event waits for no other action.
     Alone,
     /// Among others of its transition.
     Among(Concerned),
-    /// Not at all: the lease has passed on.
+    /// Not at all: the lease is lost.
     Not,
 }
 
@@ -64,9 +64,9 @@ struct Recording<'a> {
     connection: &'a Connection,
     grant: &'a LeaseGrant,
     now: Timestamp,
-    /// Transitions of which more than one row may be concerned, and actions that are alone.
+    /// Transitions with more than one row to change, and actions that are alone.
     touched: BTreeMap<Concerned, Touched>,
-    /// Accepted in the end, together.
+    /// Accepted at the end, together.
     emitted: Vec<&'a NewEvent>,
 }
 
@@ -98,8 +98,8 @@ impl<'a> Recording<'a> {
         Ok(Recorded::Among(at))
     }
 
-    /// Writes what the outcomes mean for the others; returns which of them are leased to `worker`, and how
-    /// many could be and are not.
+    /// Writes the consequences of the outcomes; returns the actions leased to `worker`, and the number of
+    /// ready ones that are not leased.
     fn follow(&mut self, worker: &WorkerId) -> Attempt<(Vec<ActionKey>, usize)> {
         let Self { connection, grant, now, .. } = *self;
         let (mut leased, mut unleased) = (Vec::new(), 0);
@@ -134,7 +134,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// What an outcome may concern: all actions of the transition, or the one that is alone.
+/// The actions that an outcome may concern: all of the transition, or the one that is alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Concerned {
     execution: ExecutionKey,
@@ -163,10 +163,10 @@ fn emitted(outcome: &Settling) -> Option<&NewEvent> {
     }
 }
 
-/// Whether it was the end of an action that is alone, a success or a failure that an event handles, under a
-/// lease that is held. Anything else is not touched.
+/// Settles the end of an action that is alone, a success or a handled failure, under a held lease; `false`
+/// for everything else, which is left untouched.
 fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> Attempt<bool> {
-    // What is under way has no schedule to miss: `expires_at` is null already.
+    // A running action has no schedule to miss: `expires_at` is null already.
     const SETTLE_ALONE: &str = "
         UPDATE actions
         SET status = CASE WHEN ?6 IS NULL THEN 'failed' ELSE 'succeeded' END,
@@ -196,7 +196,7 @@ fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> A
     Ok(settled > 0)
 }
 
-/// Nothing handles this failure.
+/// Records an unhandled failure.
 fn fail(
     connection: &Connection,
     touched: &mut Touched,
@@ -222,7 +222,7 @@ fn fail(
     open_incident(connection, &opening, now)
 }
 
-/// Writes who waits for others now and who is skipped; returns who may begin.
+/// Writes the actions that wait now and those that are skipped; returns those that are ready.
 pub(crate) fn write_followed(
     connection: &Connection,
     followed: &Followed,

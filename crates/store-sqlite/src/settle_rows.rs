@@ -1,5 +1,5 @@
-//! The rows of a settlement that concerns more than one action: all actions of the transition read, and
-//! those that change written.
+//! The rows of a settlement that concerns more than one action: all actions of the transition read, and the
+//! changed ones written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::decode::Fields;
 use crate::errors::Attempt;
 use crate::param;
 
-/// A transition some of whose actions settle.
+/// A transition with settling actions.
 pub(crate) struct Touched {
     pub(crate) graph: Graph,
     /// The event that caused it, with its status so far.
@@ -28,12 +28,12 @@ pub(crate) struct Touched {
     /// Of the execution.
     pub(crate) phase: Phase,
     pub(crate) definition: DefinitionRef,
-    /// Actions that stand in queues which the settling worker does not serve.
+    /// Actions in queues that the settling worker does not serve.
     pub(crate) unserved: BTreeSet<Name>,
 }
 
-/// The transition that an action belongs to, with all its actions or only the one that is alone; `None` when
-/// there is none.
+/// The transition of an action, with all its actions or only the one that is alone; `None` when there is
+/// none.
 pub(crate) fn read_touched(
     connection: &Connection,
     key: &ActionKey,
@@ -74,7 +74,7 @@ pub(crate) fn read_touched(
     Ok(Some(Touched { graph, accept_no, event_id, event, phase, definition, unserved }))
 }
 
-/// The actions of a transition, with the event that caused it; each is also shown with its queue.
+/// The actions of a transition, with the event that caused it; each also with its queue.
 fn read_members(
     connection: &Connection,
     key: &ActionKey,
@@ -109,7 +109,7 @@ fn read_members(
     Ok(event.map(|event| (members, event)))
 }
 
-/// What an outcome makes of its action.
+/// Writes the new state of an action after an outcome.
 pub(crate) fn write_outcome(
     connection: &Connection,
     key: &ActionKey,
@@ -137,7 +137,7 @@ pub(crate) fn write_outcome(
     }
 }
 
-/// Who performed it stays on record.
+/// The performing worker stays on record.
 fn settle_action(
     connection: &Connection,
     key: &ActionKey,
@@ -175,7 +175,7 @@ pub(crate) fn skip_action(connection: &Connection, key: &ActionKey, now: Timesta
     settle_action(connection, key, ActionStatus::Skipped, None, None, false, now)
 }
 
-/// A person says what came of it.
+/// A person supplies the result.
 pub(crate) fn succeed_action(
     connection: &Connection,
     key: &ActionKey,
@@ -185,7 +185,7 @@ pub(crate) fn succeed_action(
     settle_action(connection, key, ActionStatus::Succeeded, Some(result), None, false, now)
 }
 
-/// `uncounted` attempts are taken back. Whoever performs it next is somebody else.
+/// `uncounted` attempts are subtracted. The previous worker's lease is cleared.
 fn ready_again(
     connection: &Connection,
     key: &ActionKey,
@@ -218,7 +218,7 @@ fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timesta
     Ok(())
 }
 
-/// It is over and not told yet.
+/// The action has failed, and its failure is not reported yet.
 fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
     const CLOSE_ACTION: &str = "
         UPDATE actions SET
@@ -241,7 +241,7 @@ pub(crate) fn link_action(connection: &Connection, key: &ActionKey, needs: &[Nam
     Ok(())
 }
 
-/// It may be performed from now on: its schedule begins.
+/// It is ready from now on: its schedule begins.
 pub(crate) fn free_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> Attempt<()> {
     const FREE_ACTION: &str = "
         UPDATE actions SET
@@ -254,7 +254,7 @@ pub(crate) fn free_action(connection: &Connection, key: &ActionKey, now: Timesta
     Ok(())
 }
 
-/// The same, and leased in the same breath.
+/// The same, and leased in the same statement.
 pub(crate) fn free_leased(
     connection: &Connection,
     key: &ActionKey,

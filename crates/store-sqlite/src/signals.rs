@@ -1,7 +1,7 @@
-//! Signals that wait for whoever will have their correlation.
+//! Buffered signals, which wait for an execution with their correlation.
 //!
-//! A signal and a start at the same time find each other: there is one writer, and the second sees what the
-//! first wrote.
+//! A signal and a concurrent start find each other: there is one writer, and the second sees the rows of the
+//! first.
 
 use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
 use millstream_core::log::Origin;
@@ -15,15 +15,15 @@ use crate::decode::Fields;
 use crate::errors::Attempt;
 use crate::param::{Free, free};
 
-/// An execution that has its correlation now.
+/// An execution with a new correlation.
 pub(crate) struct Receiver<'a> {
     pub(crate) execution: &'a ExecutionKey,
     pub(crate) definition: &'a Name,
     pub(crate) correlation: &'a str,
 }
 
-/// What was kept for it becomes its events, in the order of acceptance. A row that cannot be decoded would
-/// never become one: it goes with a report, and the others are delivered.
+/// Signals buffered for it become its events, in the order of acceptance. An undecodable row could never
+/// become one: it is removed and logged, and the others are delivered.
 pub(crate) fn deliver_signals(
     connection: &Connection,
     acceptance: &mut Acceptance<'_>,
@@ -55,7 +55,7 @@ pub(crate) fn deliver_signals(
         connection.prepare_cached(DELETE_SIGNAL)?.execute([place])?;
     }
     for event in events {
-        // One whose id was taken by an event meanwhile was delivered by another way.
+        // If an event has taken its id meanwhile, the signal was delivered already.
         acceptance.waiting(&event, now)?;
     }
     Ok(())
@@ -74,7 +74,7 @@ fn delivered(row: Fields<'_>, execution: &ExecutionKey) -> Attempt<NewEvent> {
     })
 }
 
-/// The event that a signal is for an execution. Its key is the signal's, and used with it.
+/// A signal as an event of an execution. Its key belongs to the signal and is used up with it.
 pub(crate) fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
     NewEvent {
         event_id: signal.event_id,

@@ -1,4 +1,4 @@
-//! Work for others: open queues, missed schedules, who is connected.
+//! Task board: queues with open actions, missed schedules, connected external workers.
 
 use std::collections::BTreeSet;
 
@@ -116,8 +116,8 @@ impl TaskBoard for SqliteStore {
     }
 }
 
-/// From queue to queue through the index, two probes for each: the next name, and whether anything in it has
-/// a time (what waits for others has none, and stands in front).
+/// From queue to queue through the index, two probes for each: the next name, and whether any action in it
+/// has a time (actions that wait for others have none, and come first).
 fn read_open_queues(connection: &Connection, prefix: &str) -> Attempt<Vec<Queue>> {
     const OPEN_QUEUES: &str = "
         WITH RECURSIVE queues (queue) AS (

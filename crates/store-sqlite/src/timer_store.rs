@@ -1,4 +1,4 @@
-//! Timers that have come due become events: the row goes, the event comes, in one transaction.
+//! Due timers become events: one transaction removes the timer and inserts the event.
 
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::log::Origin;
@@ -34,8 +34,8 @@ impl TimerStore for SqliteStore {
 
     async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
         const NEXT_TIMER: &str = "SELECT min(fire_at) FROM timers";
-        // Through the index, whose condition is `settled_at IS NULL`. Waiting actions stand at the head of
-        // a queue, without a time.
+        // Through the index, whose condition is `settled_at IS NULL`. Waiting actions are at the head of a
+        // queue, without a time.
         const NEXT_ACTION: &str = "
             SELECT a.due_at FROM actions AS a
             WHERE a.settled_at IS NULL AND a.queue = ?1 AND a.status = 'ready' AND a.due_at >= 0
@@ -62,7 +62,7 @@ fn is_any_due(connection: &Connection, now: Timestamp) -> Attempt<bool> {
     Ok(connection.prepare_cached(IS_ANY_DUE)?.query_row([now.as_millis()], |row| row.get(0))?)
 }
 
-/// Remove what is due, as far as there are ids, and return it as events.
+/// Remove due timers, up to the number of ids, and return them as events.
 fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt<Vec<NewEvent>> {
     const READ_DUE: &str = "
         SELECT rowid AS place, tenant, execution_id, armed_seq, send FROM timers
@@ -78,7 +78,7 @@ fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt
         && let Some(id) = ids.next()
     {
         places.push(Fields(row).int("place")?);
-        // A row that does not decode can never fire: it goes with a report, and the others fire.
+        // An undecodable row can never fire: it is removed and logged, and the others fire.
         match fired(Fields(row), *id) {
             Ok(event) => events.push(event),
             Err(error) => tracing::error!(%error, "a due timer cannot be decoded"),

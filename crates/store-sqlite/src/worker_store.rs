@@ -1,4 +1,4 @@
-//! Who is up, and whose turn it is to do a duty that needs doing once.
+//! Worker heartbeats, and leases on duties (leader election): one worker at a time performs a duty.
 
 use std::time::Duration;
 

@@ -1,16 +1,16 @@
-//! The one connection that writes, on a thread of its own.
+//! The one connection that writes, on a thread of its own: group commit.
 //!
-//! Calls queue for it in the order in which they came. Whatever has queued up while the last commit was
-//! on its way to the disk shares the next transaction, and so the next sync: each call in turn sees what
-//! the ones before it wrote, and all are answered after the commit. If one of them fails, everything is
-//! rolled back and each is run again alone, so that nobody pays for another's mistake; that is why a
-//! call is a function that can be run twice.
+//! Calls queue for it in the order of their arrival. All calls that have queued up while the last commit was
+//! being synced share the next transaction, and so the next sync: each call in turn sees the writes of the
+//! ones before it, and all are answered after the commit. If one of them fails, everything is rolled back and
+//! each is run again alone, so that a failing call affects no other; therefore a call is a function that can
+//! be run twice.
 //!
-//! A call waits for its turn for a limited time. One that gives up, or whose caller has gone, before its
-//! turn came is never run; one whose turn has come is run and answered, whatever becomes of the caller.
+//! A call waits for its turn for a limited time. One that times out, or whose caller has gone, before its
+//! turn is never run; one whose turn has come is run and answered, even if the caller has gone.
 //!
-//! Begins with `BEGIN IMMEDIATE`: a deferred transaction that turns into a writer fails at once when
-//! another one has written meanwhile, whatever the busy timeout.
+//! Begins with `BEGIN IMMEDIATE`: a deferred transaction that upgrades to a write fails at once when another
+//! one has written meanwhile, whatever the busy timeout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,10 +22,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::errors::{Attempt, Failure};
 
-/// How many calls share one transaction at most: the first must not wait long for the last.
+/// Batch size: how many calls share one transaction at most, so that the first does not wait long for the
+/// last.
 const GROUP: usize = 32;
-/// Callers wait for their turn in here. There are as many as there are tasks in the process that write;
-/// beyond this they wait in front of it, with the same patience.
+/// Bound of the queue, for backpressure. There are as many callers as there are writing tasks in the process;
+/// beyond this bound they wait in front of the queue, with the same timeout.
 const QUEUE: usize = 256;
 
 #[derive(Debug)]
@@ -49,7 +50,8 @@ impl Writer {
         Ok(Self { queue, patience })
     }
 
-    /// Run `work` in a transaction. What it wrote is durable when this returns; if it fails, nothing is.
+    /// Run `work` in a transaction. Its writes are durable when this returns; if it fails, nothing is
+    /// written.
     pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
     where
         T: Send + 'static,
@@ -66,13 +68,13 @@ impl Writer {
         match tokio::time::timeout(self.patience, &mut answered).await {
             Ok(outcome) => outcome,
             Err(_) if turn.give_up() => {
-                Err(StoreError::Unavailable(format!("no turn to write within {:?}", self.patience)))
+                Err(StoreError::Unavailable(format!("waited {:?} for the writer", self.patience)))
             }
             Err(_) => answered.await,
         }
     }
 
-    /// Finish what is queued and close the connection.
+    /// Finish the queued calls and close the connection.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.queue.send(Message::Close(done)).await.is_ok() {
@@ -86,7 +88,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
-/// Who was first: the writer with the turn, or the caller with its patience.
+/// Decides the race between the writer, which begins the call, and the caller, whose wait times out.
 #[derive(Debug, Default)]
 struct Turn(AtomicU8);
 
@@ -108,13 +110,13 @@ impl Turn {
     }
 }
 
-/// A call in the queue, whatever it returns.
+/// A call in the queue, of any result type.
 trait Call: Send {
-    /// Take its turn; `false` when nobody wants it any more.
+    /// Claim the call's turn; `false` when its caller has timed out or gone.
     fn begin(&self) -> bool;
-    /// Run it, keep its outcome, and say whether it may be committed.
+    /// Run it, store its outcome, and return whether it may be committed.
     fn run(&mut self, connection: &Connection) -> Ran;
-    /// Its outcome, or what kept it from counting.
+    /// Send its outcome, or the error of the commit.
     fn answer(self: Box<Self>, committed: std::result::Result<(), &StoreError>);
 }
 
@@ -152,7 +154,7 @@ where
             (Err(error), Some(_) | None) => Err(error.clone()),
             (Ok(()), None) => Err(closed()),
         };
-        // A caller that has gone does not want to know.
+        // The caller may have gone.
         let _ = self.answer.send(outcome);
     }
 }
@@ -173,13 +175,14 @@ fn serve(connection: Connection, mut queue: mpsc::Receiver<Message>) {
     }
     drop(connection);
     if let Some(done) = closing {
-        // Nobody waits for it any more, and it is closed all the same.
+        // The connection is closed even if the closing caller has gone.
         let _ = done.send(());
     }
 }
 
-/// The first one waits for the lock on the file, which may be somebody else's. Those who came meanwhile go
-/// with it; until then they may give up. Returns who asked to close, if somebody did.
+/// The first call waits for the lock on the file, which another process may hold. Calls that arrive meanwhile
+/// join its transaction; until then they may time out. Returns the caller that asked to close, if there is
+/// one.
 fn lead(
     connection: &Connection,
     first: Box<dyn Call>,
@@ -237,7 +240,7 @@ fn begin(connection: &Connection) -> Attempt<()> {
     Ok(connection.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
 }
 
-/// After a commit that failed nothing is left open, so that the next one can begin.
+/// After a failed commit no transaction is left open, so that the next one can begin.
 fn commit(connection: &Connection) -> Attempt<()> {
     let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute(()));
     committed.map(|_| ()).map_err(|error| {

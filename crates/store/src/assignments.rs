@@ -1,4 +1,4 @@
-//! Who is given what, what is due, and looking at all of it.
+//! Assignments: handing out items, deadlines that have passed, and views.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -14,13 +14,13 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait Assignments: Send + Sync {
-    /// Give each caller something to do, in the order in which they came. Who has a pending assignment gets that
-    /// one, so that an answer that was lost loses nothing; else the opening that stands first of those that they
-    /// may have. Safe to call from everywhere at once: no opening goes to two callers, nobody gets more than they
-    /// may, and nothing is answered only if there is nothing.
+    /// Give each caller an assignment, in the order of the callers. A caller with a pending assignment gets
+    /// that one again, so a lost answer loses nothing; otherwise the first opening in the queue that the
+    /// caller may have. Safe to call concurrently: no opening goes to two callers, no caller exceeds a limit,
+    /// and an empty answer means that no opening suits.
     async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>>;
 
-    /// Up to `limit` assignments and items whose time is over, the longest first.
+    /// Up to `limit` assignments and items whose deadline has passed, the longest overdue first.
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>>;
 }
 
@@ -47,25 +47,25 @@ pub trait AssignmentViews: Send + Sync {
     /// Entries of an item's log with a number above `after`, in order.
     async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>>;
 
-    /// Sums by queue and person; those of nobody in particular have no person. By queue and person in order.
+    /// Totals by queue and person; totals of the queue itself have no person. Ordered by queue and person.
     async fn totals(
         &self,
         tenant: &TenantId,
         filter: &TotalsFilter,
     ) -> Result<Vec<(Name, Option<PersonId>, Totals)>>;
 
-    /// Sums of these days by queue, of all tenants; in order.
+    /// Totals of these days by queue, of all tenants; in order.
     async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>>;
 }
 
-/// Somebody who asks for work.
+/// A person's request for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub tenant: TenantId,
     pub person: PersonId,
-    /// Where from; empty: from every queue.
+    /// The queues to take work from; empty: every queue.
     pub queues: BTreeSet<Name>,
-    /// The id of the assignment that may come of it.
+    /// The id for the assignment, if this request creates one.
     pub next: AssignmentId,
 }
 
@@ -80,11 +80,11 @@ pub struct GivenWork {
     pub assignment: Assignment,
     pub item: Item,
     pub payload: RawJson,
-    /// Whether it was theirs before they asked.
+    /// Whether the caller held it before this request.
     pub again: bool,
 }
 
-/// Something whose time is over.
+/// An assignment or item whose deadline has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
     pub item: ItemKey,

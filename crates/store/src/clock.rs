@@ -1,8 +1,8 @@
-//! The time that roles live by: the store's time, read without asking the store.
+//! Clocks of roles: the store's time, estimated without a round trip to the store.
 //!
-//! A [`StoreClock`] is a monotonic clock plus an offset measured against the store, so that a
-//! worker with a wrong wall clock still agrees with the others, and a jump of the wall clock is not
-//! seen at all. Tests and simulations hand in a [`ManualClock`].
+//! A [`StoreClock`] is a monotonic clock plus an offset measured against the store: a worker with a wrong
+//! wall clock agrees with the others, and a jump of the wall clock has no effect. Tests and simulations use a
+//! [`ManualClock`].
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use millstream_core::time::Timestamp;
 use tokio::time::Instant;
 
-/// Where roles get `now` from.
+/// The source of `now` for roles.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
 
-    /// Take a new measurement: the store said `store_time` and the question took `round_trip`. A clock
-    /// that does not follow the store pays no attention.
+    /// Take a new measurement: the store answered `store_time` after `round_trip`. A clock that does not
+    /// follow the store ignores it.
     fn follow(&self, store_time: Timestamp, round_trip: Duration) {
         let _ = (store_time, round_trip);
     }
@@ -34,7 +34,7 @@ impl StoreClock {
         Self { started: Instant::now(), offset: AtomicI64::new(store_time.as_millis()) }
     }
 
-    /// Take a new measurement: the store said `store_time` and the question took `round_trip`.
+    /// Take a new measurement: the store answered `store_time` after `round_trip`.
     pub fn adjust(&self, store_time: Timestamp, round_trip: Duration) {
         let midpoint = store_time.plus(round_trip / 2);
         self.offset.store(midpoint.as_millis() - self.elapsed(), Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Clock for StoreClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that moves only when a test moves it.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 

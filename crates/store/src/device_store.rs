@@ -1,4 +1,4 @@
-//! Devices that take work: what they say of themselves, and how much they have been given.
+//! Devices: what they report about themselves, and how many seats they hold.
 
 use millstream_core::claim::{Candidate, Device};
 use millstream_core::id::{DeviceId, DeviceKey, TenantId};
@@ -9,12 +9,13 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait DeviceStore: Send + Sync {
-    /// Registers devices, or hears from them again; the last word counts. `seen_at` becomes `now`. Whether a device
-    /// is paused is a person's word: a new one is not, one that is known stays as it is.
+    /// Registers devices, or refreshes them (a heartbeat); the last report counts. `seen_at` becomes `now`.
+    /// Only [`pause_devices`](DeviceStore::pause_devices) changes the pause: a new device is active, a known
+    /// one keeps its state.
     async fn beat_devices(&self, beats: &[(TenantId, Device)], now: Timestamp) -> Result<()>;
 
-    /// Devices of a tenant in the order of their ids, after `after`, each with the number of seats that it has or is
-    /// asked about.
+    /// Devices of a tenant ordered by id, after `after`, each with the number of seats that it holds or is
+    /// offered.
     async fn roster(
         &self,
         tenant: &TenantId,
@@ -25,10 +26,10 @@ pub trait DeviceStore: Send + Sync {
     /// In the order asked; `None` where there is no such device.
     async fn devices(&self, keys: &[DeviceKey]) -> Result<Vec<Option<Candidate>>>;
 
-    /// Takes devices out of the choice, or back into it; `false` where there is no such device.
+    /// Pauses devices, so that they are not chosen, or resumes them; `false` where there is no such device.
     async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> Result<Vec<bool>>;
 
-    /// Forgets devices; `false` where there is none. What they have of runs stays until somebody takes it from
-    /// them (`device_gone`).
+    /// Removes devices; `false` where there is none. Their seats in runs stay until a `device_gone` step
+    /// takes them back.
     async fn remove_devices(&self, keys: &[DeviceKey]) -> Result<Vec<bool>>;
 }

@@ -1,5 +1,5 @@
-//! What a request for a node is made of, as far as every backend says it the same way: what is read of a
-//! spec, how many children are named, which results come along. Pure.
+//! Contents of a dispatch request for a node, shared by every backend: parsing the spec, the cap on named
+//! children, the size budget of results. Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::graph_store::Dispatch;
 use crate::{Result, StoreError};
 
-/// So many children of a node are named in its request.
+/// How many children of a node its request names at most.
 pub const MAX_DOWNSTREAM: usize = 100;
 
-/// Parts of a [`NodeSpec`](millstream_core::graph::NodeSpec). Those who want the one do not read the other: a node
-/// may have ten thousand parents.
+/// Parts of a [`NodeSpec`](millstream_core::graph::NodeSpec), each parsed alone: a node may have ten thousand
+/// parents.
 #[derive(Debug, Deserialize)]
 struct Edges {
     #[serde(default)]
@@ -28,7 +28,7 @@ struct Work {
 }
 
 fn part<T: serde::de::DeserializeOwned>(spec: &RawJson) -> Result<T> {
-    spec.decode().map_err(|error| StoreError::Corrupt(format!("the spec of a node cannot be read: {error}")))
+    spec.decode().map_err(|error| StoreError::Corrupt(format!("node spec cannot be decoded: {error}")))
 }
 
 /// The parents of a node in their order, each once.
@@ -42,18 +42,19 @@ pub fn goal(spec: &RawJson) -> Result<String> {
     Ok(part::<Work>(spec)?.task.goal)
 }
 
-/// The ids of the instances of a fan-out are all between these two, which are no instances themselves.
+/// Bounds for the ids of a fan-out's instances: all of them lie between these two, which are no instances
+/// themselves.
 pub fn instance_range(node: &NodeId) -> (String, String) {
     // `/` is the character after `.`.
     (format!("{node}."), format!("{node}/"))
 }
 
-/// In this order instances come by their numbers, which have no leading zeros.
+/// Sort key for instances: by their numbers, which have no leading zeros.
 pub fn instance_order(node: &NodeId) -> (usize, &NodeId) {
     (node.as_str().len(), node)
 }
 
-/// How many bytes of results may still come along. Once one is left out, so are all behind it.
+/// Byte budget for upstream results. After the first result that does not fit, all later ones are left out.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     left: Option<usize>,
@@ -64,14 +65,14 @@ impl Budget {
         Self { left: Some(bytes) }
     }
 
-    /// Whether a result of this size comes along.
+    /// Whether a result of this size fits.
     pub fn takes(&mut self, bytes: usize) -> bool {
         self.left = self.left.and_then(|left| left.checked_sub(bytes));
         self.left.is_some()
     }
 }
 
-/// The body of an entry of the feed.
+/// The body of a feed entry about dispatches.
 pub fn told<'a>(dispatches: impl IntoIterator<Item = &'a Dispatch>) -> RawJson {
     #[derive(Serialize)]
     struct Told<'a> {

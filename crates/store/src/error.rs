@@ -1,13 +1,13 @@
-//! What can go wrong in a store, as decisions for the caller.
+//! Errors of a store, as decisions for the caller.
 
 /// Errors of a whole call. Verdicts on single items are values, not errors.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot be reached or refuses to work now. Nothing was written, or it is in doubt:
-    /// read again by key. Retry with patience; answer 503.
+    /// The store cannot be reached or refuses to work now. Nothing was written, or it is in doubt: read again
+    /// by key. Retry with backoff; answer 503.
     #[error("store unavailable: {0}")]
     Unavailable(String),
-    /// The transaction lost against another one (deadlock, serialization). Nothing was written;
+    /// Contention: the transaction lost against another one (deadlock, serialization). Nothing was written;
     /// retry the batch at once.
     #[error("store contention: {0}")]
     Contention(String),

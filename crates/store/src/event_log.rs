@@ -1,8 +1,8 @@
-//! Accepting: what makes an event durable.
+//! Accepting: makes events durable.
 //!
-//! `append` is the moment of acceptance. Everything in the batch commits together; the answer to a
-//! client is sent only after it returned. Order of acceptance is one database sequence, in the order
-//! of the batch.
+//! `append` is the moment of acceptance. Everything in the batch commits together (group commit); a client
+//! gets its answer only after `append` has returned. Order of acceptance is one database sequence, in the
+//! order of the batch.
 
 use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, TenantId};
 use millstream_core::log::{Applied, Origin, State};
@@ -14,43 +14,43 @@ use millstream_core::time::Timestamp;
 use crate::Result;
 use crate::graph_store::GraphRows;
 
-/// The door of the store.
+/// Appends events, starts and signals.
 #[async_trait::async_trait]
 pub trait EventLog: Send + Sync {
     /// Append a batch in one transaction, one verdict per item, in order.
     ///
-    /// Durable when it returns. An item that is refused (no such execution, a key reused with other
-    /// content, an id taken by another input) leaves no trace and burns no key, not even for a later
-    /// item of the same batch; the others are appended. `accept_no` grows in the order of the batch.
+    /// Durable when it returns. An item that is refused (no such execution, a key reused with other content,
+    /// an id taken by another input) leaves no trace and consumes no key, not even for a later item of the
+    /// same batch; the others are appended. `accept_no` grows in the order of the batch.
     ///
-    /// Items see what earlier items of the batch did: an event may go to an execution that an earlier
-    /// item starts (one that a *later* item starts may be accepted or refused). Two items with the
-    /// same idempotency key: the first is appended, the second is a repeat of it, or a mismatch when
-    /// its hash differs. Two starts of one id: likewise.
+    /// Items see the writes of earlier items of the batch: an event may go to an execution that an earlier
+    /// item starts (one that a *later* item starts may be accepted or refused). Two items with the same
+    /// idempotency key: the first is appended, the second is a repeat of it, or a mismatch when its hash
+    /// differs. Two starts of one id: likewise.
     ///
-    /// When the call fails the outcome is in doubt: repeat it with the same event ids; an event id
-    /// that exists is not appended twice but reported as [`Appended::Repeat`]. A key is judged before
-    /// the execution is looked for: a repeat of a key whose execution retention has removed is a
-    /// repeat.
+    /// When the call fails the outcome is in doubt: repeat it with the same event ids; an event id that
+    /// exists is not appended twice but reported as [`Appended::Repeat`]. The key is checked before the
+    /// execution: a repeat of a key whose execution retention has removed is a repeat.
     ///
     /// An execution that starts with a correlation finds the buffered signals for it in its mailbox, in the
     /// order of their acceptance, behind the `events` that it starts with. A signal and a start that are
-    /// appended at the same time find each other: both take the same lock.
+    /// appended concurrently find each other: both take the same lock.
     async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
 
-    /// What idempotency keys stand for, in the order asked: [`Appended::Repeat`] as `append` would say
-    /// it, [`Appended::Mismatch`] when the hash differs, `None` for a key that is not known. For a
-    /// caller whose own checks refuse a request: one that was accepted before gets its old answer.
+    /// Look up idempotency keys, in the order asked: [`Appended::Repeat`] as `append` would return it,
+    /// [`Appended::Mismatch`] when the hash differs, `None` for an unknown key. A caller whose own checks
+    /// refuse a request uses this to give a request that was accepted before its old answer.
     async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>>;
 
     /// The definition of each execution, `None` where there is no such execution. It never changes
     /// during an execution's life, so callers may cache it.
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>>;
 
-    /// One page of executions for ringing again: those with an undecided event that a worker may
-    /// decide now, which is any while the execution is not paused and only `millstream.cancel` while
-    /// it is. Deferred events do not count. With `bands`, only events accepted within one of them;
-    /// without, all. Each execution once, in an order of the store's own, continuing after `after`.
+    /// One page of executions whose doorbells are to be rung again: those with an undecided event that a
+    /// worker may decide now, which is any event while the execution is not paused and only
+    /// `millstream.cancel` while it is. Deferred events do not count. With `bands`, only events accepted
+    /// within one of them; without, all. Each execution once, in a stable order that the backend chooses,
+    /// continuing after `after`.
     async fn undecided(
         &self,
         bands: Option<&[Band]>,
@@ -72,10 +72,10 @@ pub enum Append {
     Signal(Box<NewSignal>),
 }
 
-/// An event for whichever execution has the correlation.
+/// An event addressed by correlation.
 ///
-/// The one execution that has it and has not ended gets it as an event. If there is none, it is kept until
-/// there is one or until it expires; if there are several, it is refused.
+/// The only unfinished execution with the correlation gets it as an event. Without such an execution the
+/// signal is buffered until there is one or until it expires; with several, it is refused.
 #[derive(Debug, Clone)]
 pub struct NewSignal {
     /// Of the signal, and of the event that it becomes.
@@ -89,16 +89,15 @@ pub struct NewSignal {
     pub idempotency: Option<Idempotency>,
     pub actor: Option<String>,
     pub traceparent: Option<String>,
-    /// From then on it is not delivered any more.
+    /// From this time on it is no longer delivered.
     pub expires_at: Timestamp,
 }
 
-/// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from
-/// the beginning, with seq 1, and the execution and that event date from the transition's own time.
+/// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from the
+/// beginning, with seq 1, and the execution and that event date from the transition's own time.
 ///
-/// The execution's id is an idempotency key in itself. The `idempotency` of `start`, if there is one,
-/// is a key like that of an event, judged first: it outlives the execution. That of `events` is not
-/// looked at.
+/// The execution's id is an idempotency key in itself. The `idempotency` of `start`, if there is one, is a
+/// key like that of an event, checked first: it outlives the execution. That of `events` is ignored.
 #[derive(Debug, Clone)]
 pub struct NewExecution {
     pub key: ExecutionKey,
@@ -110,7 +109,7 @@ pub struct NewExecution {
     /// Seq 1. It has no actions. The timers of its decision are armed.
     pub applied: Applied,
     pub state: State,
-    /// Appended in the same commit, unless the execution existed already.
+    /// Appended in the same commit, unless the execution existed before.
     pub events: Vec<NewEvent>,
     /// Of a graph: its rows, with metadata and blob; and an entry in the feed.
     pub graph: Option<Box<GraphRows>>,
@@ -125,12 +124,12 @@ pub struct NewEvent {
     pub payload: RawJson,
     pub origin: Origin,
     pub idempotency: Option<Idempotency>,
-    /// Who sent it: the name of the key, `timer`, or `action:NAME`.
+    /// The sender: the name of the key, `timer`, or `action:NAME`.
     pub actor: Option<String>,
     pub traceparent: Option<String>,
 }
 
-/// A client's idempotency key with the hash of what it stands for.
+/// A client's idempotency key with the hash of the request content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
@@ -150,18 +149,18 @@ pub enum Appended {
         event_id: EventId,
         status: EventStatus,
     },
-    /// A signal that found its execution: ring it.
+    /// A signal that found its execution: ring the doorbell of this execution.
     Delivered {
         execution: ExecutionKey,
         accept_no: AcceptNo,
     },
-    /// A signal that nobody waits for yet.
+    /// A signal without an execution yet.
     Buffered,
-    /// A signal that this many executions could take.
+    /// A signal that matches this many executions.
     Ambiguous {
         executions: usize,
     },
-    /// The idempotency key, or the execution id, stands for other content.
+    /// The idempotency key, or the execution id, is in use with other content.
     Mismatch,
     NoExecution,
 }

@@ -1,10 +1,10 @@
-//! Deciding: load what a step needs, commit what it decided.
+//! Deciding: load what a step needs, commit its decisions.
 //!
-//! The fence is here. A commit names the `seq` that its decisions were based on and the events that it
-//! decides; if the execution has moved on or was paused meanwhile, or one of those events is decided
-//! already, nothing of it is written. (A rejection leaves the `seq` as it is: the `seq` alone would let
-//! a second worker apply what a first one has rejected.) Two workers that meet on one execution meet at
-//! this precondition, and one of them loses harmlessly.
+//! Fencing by optimistic concurrency. A commit names the `seq` that its decisions were based on and the
+//! events that it decides; if the execution has moved on or was paused meanwhile, or one of those events is
+//! decided already, nothing of it is written. (A rejection leaves the `seq` as it is: the `seq` alone would
+//! let a second worker apply what a first one has rejected.) When two workers decide one execution
+//! concurrently, one of them fails this precondition and loads again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,32 +29,31 @@ pub trait ExecutionStore: Send + Sync {
     /// State and mailbox of each execution, in one consistent read per execution, in the order asked.
     ///
     /// The mailbox holds the undecided events (the first ones, cut by `limits`, at least one) and all
-    /// deferred ones, which the limits do not count; together in acceptance order. While the execution
-    /// is paused, the only undecided events in it are those that end an execution by request
-    /// (`millstream.cancel`, `millstream.fail`), so that these are found behind any backlog. A caller that knows the state gets no snapshot again unless the
-    /// execution has moved on, or is another one by the same id.
+    /// deferred ones, which the limits do not count; together in acceptance order. While the execution is
+    /// paused, the only undecided events in it are those that end an execution by request
+    /// (`millstream.cancel`, `millstream.fail`), so that these are found behind any backlog. A caller that
+    /// knows the state gets a snapshot only when the execution has moved on, or is another one by the same
+    /// id.
     async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
 
-    /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs
-    /// once. What is committed is durable when it returns, and from then on the store alone knows
-    /// what is left to do.
+    /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs once.
+    /// The commit is durable when it returns, and from then on the store alone knows the remaining work.
     ///
-    /// An execution is committed when it is at `expected`, when every event of `decided` belongs to it
-    /// and is still undecided or deferred (whatever the new verdict), and when it is not paused.
-    /// While it is paused it takes only its end by request ([`OpenActions::Cancel`]), not any commit that
-    /// happens to end it; once it has ended, a pause keeps no verdict back. Otherwise the answer is
-    /// [`Committed::Conflict`].
+    /// An execution is committed when it is at `expected`, when every event of `decided` belongs to it and is
+    /// still undecided or deferred (whatever the new verdict), and when it is not paused. While it is paused
+    /// it takes only its end by request ([`OpenActions::Cancel`]), not any commit that happens to end it;
+    /// once it has ended, a pause blocks no verdict. Otherwise the answer is [`Committed::Conflict`].
     ///
-    /// Actions that are `Ready` are leased to `worker` right here (epoch 1, attempt 1), in the order of
-    /// the batch and of each commit's `actions`, if their queue is among those of `lease`, until its slots
-    /// are used up; the rest stay unleased and due at once. A conflict uses up no slot.
+    /// `Ready` actions are leased to `worker` within this commit (epoch 1, attempt 1), in the order of the
+    /// batch and of each commit's `actions`, if their queue is among those of `lease`, until its slots are
+    /// used up; the rest stay unleased and due at once. A conflict uses up no slot.
     ///
-    /// A correlation that a transition sets is the execution's from this commit on, and buffered signals
-    /// for it become events of the execution, in the order of their acceptance.
+    /// A correlation that a transition sets belongs to the execution from this commit on, and buffered
+    /// signals for it become events of the execution, in the order of their acceptance.
     ///
-    /// A verdict of `failed` pauses the execution from this commit on, for the reason in `error`,
-    /// unless the commit ends it. A commit that ends an execution lifts its pause, so that what is
-    /// left in the mailbox can be rejected, and resolves its open incidents as `ended`.
+    /// A verdict of `failed` pauses the execution from this commit on, for the reason in `error`, unless the
+    /// commit ends it. A commit that ends an execution lifts its pause, so that the events left in the
+    /// mailbox can be rejected, and resolves its open incidents as `ended`.
     async fn commit(
         &self,
         worker: &WorkerId,
@@ -63,12 +62,12 @@ pub trait ExecutionStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Committed>>;
 
-    /// Count one attempt on each event that is still undecided or deferred, and return the new number
-    /// (0 when it is neither any more). Called when deciding was cut short by a crash or an error.
+    /// Count one attempt on each event that is still undecided or deferred, and return the new number (0 when
+    /// it is neither any more). Called when a crash or an error interrupted the decision.
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>>;
 }
 
-/// An execution to load and what the caller knows of it.
+/// An execution to load and the state that the caller has cached.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub execution: ExecutionKey,
@@ -76,8 +75,8 @@ pub struct Wanted {
     pub known: Option<Known>,
 }
 
-/// Which state a caller has. An id is free again once retention has removed its execution, so the
-/// seq alone does not say whose state it is.
+/// Version of a cached state. An id is free again once retention has removed its execution, so the seq alone
+/// does not identify the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub position: AcceptNo,
@@ -97,13 +96,13 @@ impl Default for MailboxLimits {
     }
 }
 
-/// What [`ExecutionStore::load`] found.
+/// The result of [`ExecutionStore::load`].
 #[derive(Debug, Clone)]
 pub enum Loaded {
     Found(Box<LoadedExecution>),
-    /// No such execution: a doorbell for something that retention removed.
+    /// No such execution: a doorbell for an execution that retention removed.
     Missing,
-    /// Its snapshot or log cannot be decoded. The caller pauses it; the others go on.
+    /// Its snapshot or log cannot be decoded. The caller pauses it; the others continue.
     Corrupt {
         reason: String,
     },
@@ -119,13 +118,12 @@ pub struct LoadedExecution {
     pub pause: PauseState,
     /// The newest snapshot and the transitions after it; `None` when the caller's `known` is current.
     pub state: Option<(State, Vec<Transition>)>,
-    /// With `state`, of a graph: the blob that belongs to the snapshot. The graph of `state` is not filled in.
+    /// With `state`, of a graph: the blob that belongs to the snapshot. The graph inside `state` is empty.
     pub graph: Option<Arc<[u8]>>,
     /// The seq of the stored snapshot.
     pub snapshot_seq: Seq,
     pub mailbox: Vec<Waiting>,
-    /// Whether undecided events that would belong into the mailbox remain beyond the limits: ring
-    /// again.
+    /// Whether undecided events remain beyond the limits: ring again.
     pub more: More,
 }
 
@@ -140,7 +138,7 @@ pub enum More {
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub execution: ExecutionKey,
-    /// The definition of the execution, as loaded: leased actions are handed out with it.
+    /// The definition of the execution, as loaded: leased actions carry it.
     pub definition: DefinitionRef,
     /// The seq that the decisions were based on: the fence.
     pub expected: Seq,
@@ -163,7 +161,7 @@ pub struct Commit {
     /// Outcome events of actions that were settled inline, for this execution; accepted in order,
     /// undecided. Their `idempotency` is not looked at.
     pub emitted: Vec<NewEvent>,
-    /// The execution was ended by request: its actions that nobody holds are cancelled as well.
+    /// The execution was ended by request: its actions without a lease are cancelled as well.
     pub open_actions: OpenActions,
     /// Of a graph whose transitions these are; with an entry in the feed.
     pub graph: Option<Box<GraphRows>>,
@@ -176,12 +174,11 @@ pub enum SnapshotWrite {
     Skip,
 }
 
-/// What a commit does with actions of earlier transitions that nobody holds.
+/// How a commit treats actions of earlier transitions that have no lease.
 ///
-/// `Cancel` makes every `waiting` or `ready` action (one between two attempts included) `cancelled`;
-/// `leased` ones stay and may settle. An event that was `processing` and has no open action left by
-/// this is `completed`: its transition stands and nothing more will be done for it. A `failed` event
-/// stays failed.
+/// `Cancel` makes every `waiting` or `ready` action (one between two attempts included) `cancelled`; `leased`
+/// ones stay and may settle. An event that was `processing` and has no open action left after this is
+/// `completed`: its transition stays applied and no further effect follows. A `failed` event stays failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenActions {
     Keep,
@@ -219,59 +216,59 @@ pub enum EventVerdict {
 pub struct NewAction {
     pub key: ActionKey,
     pub event_id: EventId,
-    /// Of the event: what leased actions are handed out with.
+    /// Of the event: leased actions carry it.
     pub traceparent: Option<String>,
     pub ordinal: i32,
     pub needs: Vec<Name>,
     /// `Waiting`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
     pub status: ActionStatus,
     pub terms: Terms,
-    /// Of an undo action: what it takes back.
+    /// Of an undo action: the action that it undoes.
     pub undoes: Option<Name>,
     pub input: Option<RawJson>,
     pub scope: Option<RawJson>,
     pub result: Option<RawJson>,
     pub error: Option<RawJson>,
-    /// Of one that is `Failed` already: whether an emitted event handles that.
+    /// Of one that is `Failed` already: whether an emitted event handles the failure.
     pub handling: Handling,
     /// Of one that is `Failed` already and unhandled.
     pub incident: Option<NewIncident>,
-    /// Whether its settlement concerns other actions of its transition.
+    /// Whether settling it concerns other actions of its transition.
     pub company: Company,
 }
 
-/// What an action has to do with the others of its transition.
+/// Relation of an action to the others of its transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Company {
-    /// They may need it, or undo it: settling it looks at all of them.
+    /// Others may need it, or undo it: settling it reads all of them.
     Together,
-    /// Nothing: it has no needs and nobody needs it. There may be thousands; settling one reads no other.
+    /// No dependencies and no dependents. There may be thousands; settling one reads no other.
     Independent,
 }
 
-/// How many actions a worker takes along with a commit or a settlement, and for how long.
+/// How many actions a commit or a settlement leases to the worker, and for how long.
 #[derive(Debug, Clone)]
 pub struct LeaseGrant {
     pub slots: usize,
     pub ttl: Duration,
-    /// The queues that the worker serves. Where actions are taken along with a write, a queue of all tenants stands
-    /// for those of every tenant; `lease` looks into the queues that are named and no others.
+    /// The queues that the worker serves. Where actions are leased along with a write, a queue of all tenants
+    /// covers that queue of every tenant; `lease` reads only the queues that are named.
     pub queues: Arc<[Queue]>,
 }
 
 impl LeaseGrant {
-    /// For whoever performs nothing.
+    /// For a caller that performs no actions.
     pub fn none() -> Self {
         Self { slots: 0, ttl: Duration::ZERO, queues: Arc::new([]) }
     }
 
-    /// The same for so many.
+    /// The same with this number of slots.
     #[must_use]
     pub fn of(&self, slots: usize) -> Self {
         Self { slots, ..self.clone() }
     }
 
-    /// Whether the worker performs what stands in the queue: it names it, or the same queue of all tenants.
+    /// Whether the worker serves the queue: it names it, or the same queue of all tenants.
     pub fn serves(&self, queue: &Queue) -> bool {
         self.queues.contains(queue)
             || queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
@@ -284,13 +281,13 @@ pub enum Committed {
     Done {
         /// Leased to the committing worker.
         leased: Vec<LeasedAction>,
-        /// Ready but unleased actions remain: ring.
+        /// Ready but unleased actions remain: ring the doorbell.
         unleased: usize,
         /// Accepted numbers of `emitted`, in order; empty when there were none.
         emitted: Vec<AcceptNo>,
     },
-    /// The execution is at another seq or paused, or an event was decided meanwhile. Nothing of this
-    /// item was written: load again.
+    /// The execution is at another seq or paused, or an event was decided meanwhile. Nothing of this item was
+    /// written: load again.
     Conflict,
     Missing,
 }

@@ -1,4 +1,4 @@
-//! Who can perform nodes: executors that registered themselves.
+//! Registered executors: who can perform nodes.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait ExecutorStore: Send + Sync {
-    /// Registers executors, or hears from them again; the last word counts, by tenant and name.
+    /// Registers executors, or refreshes them (a heartbeat); the last report counts, by tenant and name.
     async fn beat_executors(&self, executors: &[Executor], now: Timestamp) -> Result<()>;
 
-    /// Takes executors off the list; unknown ones are passed over.
+    /// Removes executors; unknown ones are ignored.
     async fn retire_executors(&self, executors: &[(TenantId, Name)]) -> Result<()>;
 
-    /// Those that were heard from since `since`, of all tenants, in the order of tenant and name.
+    /// Executors with a heartbeat at or after `since`, of all tenants, ordered by tenant and name.
     async fn executors(&self, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
 
-    /// Those of one tenant that were heard from since `since`, in the order of their names.
+    /// Executors of one tenant with a heartbeat at or after `since`, ordered by name.
     async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
 
-    /// Forgets those that were not heard from since `before`; how many.
+    /// Removes executors without a heartbeat since `before`; returns how many.
     async fn forget_executors(&self, before: Timestamp) -> Result<usize>;
 }
 
@@ -36,6 +36,6 @@ pub struct Executor {
     pub labels: BTreeSet<Name>,
     /// How many nodes it performs at once.
     pub capacity: u32,
-    /// How many it performs now, as it says.
+    /// How many it performs now, as it reports.
     pub load: u32,
 }

@@ -1,9 +1,9 @@
-//! What happened to graphs, in order, for watchers and for the outside.
+//! The feed: what happened to graphs, in order, for watchers and outbound events.
 //!
-//! Entries are written in the transactions that they tell of. Positions grow; entries of one execution are
-//! seen in the order of their positions. Entries of different executions may become visible in another order
-//! than that of their positions, which is why the outside hears of them by a mark and not by a cursor
-//! ([`crate::outbox`]). Entries go with their execution.
+//! Each entry is written in the transaction that it describes. Positions grow; entries of one execution
+//! become visible in the order of their positions. Entries of different executions may become visible in
+//! another order, which is why outbound delivery uses a mark per entry and not a cursor ([`crate::outbox`]).
+//! Entries are removed with their execution.
 
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;

@@ -1,5 +1,5 @@
-//! Handing out, as far as it is the same on every store: who may have what of which queue, and what becomes of an
-//! item that is given to somebody. Pure.
+//! Assignment selection, shared by every store: which person may have which opening of which queue, and the
+//! change that an assignment makes to its item. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::execution_store::LeaseGrant;
 use crate::item_store::{ItemCommit, LoadedItem};
 use crate::queue_store::QueueView;
 
-/// Where a caller may get something, or why nowhere. Queues that were asked for and are not there are passed over.
+/// The openings that a caller may have, or the reason why there are none. Requested queues that do not exist
+/// are ignored.
 pub fn asking(
     caller: &Caller,
     profile: &Profile,
@@ -39,12 +40,13 @@ pub fn asking(
     Ok(Asking { person: caller.person.clone(), skills: profile.skills.clone(), queues: open })
 }
 
-/// Whether the caller wants something of this queue.
+/// Whether the caller asks for work of this queue.
 pub fn wants(caller: &Caller, queue: &Name) -> bool {
     caller.queues.is_empty() || caller.queues.contains(queue)
 }
 
-/// The change by which a caller gets an opening of an item; `None` if it has none for them after all.
+/// The change by which a caller gets an opening of an item; `None` if the item has no opening for the caller
+/// after all.
 pub fn give(loaded: &LoadedItem, queue: &QueueView, caller: &Caller, now: Timestamp) -> Option<ItemCommit> {
     let setting = Setting { queue: &queue.config, state: queue.state, escalates_to: None };
     let input = Input::Assign { person: caller.person.clone(), next: caller.next };
@@ -54,13 +56,13 @@ pub fn give(loaded: &LoadedItem, queue: &QueueView, caller: &Caller, now: Timest
     }
 }
 
-/// The item as a commit leaves it, for the next one of the same transaction.
+/// The item as a commit leaves it, for the next change of the same transaction.
 pub fn after(commit: &ItemCommit) -> LoadedItem {
     let Change { work, .. } = commit.change.clone();
     LoadedItem { key: commit.key.clone(), version: commit.expected + 1, work }
 }
 
-/// Settling for others: nothing is leased by those who settle what people did.
+/// A grant without slots: settling what people did leases nothing.
 pub fn no_slots() -> LeaseGrant {
     LeaseGrant { slots: 0, ttl: Duration::from_secs(30), queues: [Queue::engine()].into() }
 }

@@ -1,10 +1,10 @@
-//! Graphs beside the log: what is written with a commit, and what performing their nodes needs.
+//! Graphs beside the log: rows that a commit writes, and what performing their nodes needs.
 //!
 //! The log holds everything; these rows make it cheap. The blob is the whole graph at the execution's
 //! `snapshot_seq`, opaque to the store. Node rows are always current: a commit writes those that it changes.
 //! Everything that happens is also in the *feed*, a numbered list per execution that watchers read and that
-//! is published to the outside: a commit adds one entry for all its transitions, a batch of dispatches one per
-//! execution.
+//! is published as outbound events: a commit adds one entry for all its transitions, a batch of dispatches
+//! one per execution.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub struct GraphRows {
     pub metadata: Option<RawJson>,
     /// The whole graph; given exactly when the snapshot is written.
     pub blob: Option<Arc<[u8]>>,
-    /// What became of nodes, each once: the row as it is after the commit.
+    /// Changed nodes, each once: the row as it is after the commit.
     pub nodes: Vec<NodeWrite>,
     /// Nodes that an edit has deleted. A node of the same id may be inserted later.
     pub deleted: Vec<NodeId>,
 }
 
-/// A node's row, new or changed. What is `None` stays as it is in a row that exists.
+/// A node's row, new or changed. A field that is `None` keeps its value in an existing row.
 #[derive(Debug, Clone)]
 pub struct NodeWrite {
     pub node: NodeId,
@@ -42,9 +42,9 @@ pub struct NodeWrite {
     pub why: Option<String>,
     /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec): of a new or an edited node.
     pub spec: Option<RawJson>,
-    /// Where they have changed.
+    /// Written where they have changed.
     pub children: Option<Vec<NodeId>>,
-    /// Of an instance of a fan-out: of which node, and its item. Only of a new node.
+    /// Of an instance of a fan-out: its node, and its list element. Only of a new node.
     pub instance: Option<(NodeId, RawJson)>,
     /// Of one that has ended.
     pub result: Option<RawJson>,
@@ -56,13 +56,13 @@ pub struct NodeWrite {
 
 #[async_trait::async_trait]
 pub trait GraphStore: Send + Sync {
-    /// Records who is about to perform these attempts, one entry in the feed per execution, and returns what
-    /// their requests are made of, in order. One transaction. `None`, and nothing recorded, where there is no
-    /// such attempt (any more): the node is gone, it is not `RUNNING`, or another attempt at it is under way.
+    /// Records which executor is about to perform these attempts, one entry in the feed per execution, and
+    /// returns the contents of their requests, in order. One transaction. `None`, and nothing recorded, where
+    /// the attempt is over: the node is gone, it is not `RUNNING`, or another attempt at it is under way.
     ///
-    /// Of upstream results those are returned that fit: in the order of the node's parents, as long as all of
-    /// them together stay within `result_bytes`. The first that does not fit and all behind it have
-    /// `result: None` and their size.
+    /// Upstream results are returned in the order of the node's parents, as long as all of them together stay
+    /// within `result_bytes`. The first that does not fit and all later ones have `result: None` and their
+    /// size.
     async fn dispatch(
         &self,
         batch: &[Dispatch],
@@ -70,13 +70,13 @@ pub trait GraphStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Option<DispatchContext>>>;
 
-    /// Keeps what executors wrote while they performed, as it comes. Of one attempt at one node no more is kept
-    /// than [`MAX_LOG_BYTES`]: what is beyond is dropped and the last entry says so (`truncated`). Texts of an
-    /// execution or node that is gone are dropped.
+    /// Stores log text that executors sent while performing. At most [`MAX_LOG_BYTES`] are stored per attempt
+    /// at a node: the rest is dropped and the last entry is marked `truncated`. Texts of a removed execution
+    /// or node are dropped.
     async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()>;
 }
 
-/// How much of what an executor writes is kept, per attempt.
+/// How much log text is stored per attempt.
 pub const MAX_LOG_BYTES: usize = 64 * 1024;
 
 /// An attempt that is about to be performed.
@@ -90,13 +90,13 @@ pub struct Dispatch {
     pub reason: String,
 }
 
-/// What the request for a node is made of.
+/// Contents of the dispatch request for a node.
 #[derive(Debug, Clone)]
 pub struct DispatchContext {
     /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec).
     pub spec: RawJson,
     pub instance: Option<(NodeId, RawJson)>,
-    /// Its parents in their order; the instances of a parent that is a fan-out follow it, in theirs.
+    /// Its parents in their order; the instances of a fan-out parent follow it, in their own order.
     pub upstream: Vec<Upstream>,
     /// Its children by id, with their goals; no more than [`MAX_DOWNSTREAM`](crate::dispatching::MAX_DOWNSTREAM).
     pub downstream: Vec<(NodeId, String)>,
@@ -106,10 +106,10 @@ pub struct DispatchContext {
 pub struct Upstream {
     pub node: NodeId,
     pub status: NodeStatus,
-    /// Of an instance of a fan-out: of which.
+    /// Of an instance of a fan-out: its fan-out node.
     pub instance_of: Option<NodeId>,
     pub result: Option<RawJson>,
-    /// Of the result, also where it is left out; 0 where there is none.
+    /// Size of the result, also where it is left out; 0 where there is none.
     pub result_bytes: usize,
 }
 
@@ -136,7 +136,7 @@ pub trait GraphViews: Send + Sync {
         limit: usize,
     ) -> Result<Vec<NodeView>>;
 
-    /// What is kept of a node's logs, of all attempts, in order.
+    /// The stored logs of a node, of all attempts, in order.
     async fn logs(
         &self,
         execution: &ExecutionKey,
@@ -154,7 +154,7 @@ pub struct GraphView {
     pub execution: ExecutionKey,
     pub metadata: RawJson,
     pub revision: u32,
-    /// The blob and the seq that it is of.
+    /// The blob and the seq of its snapshot.
     pub blob: Arc<[u8]>,
     pub snapshot_seq: Seq,
     pub nodes: BTreeMap<NodeStatus, u32>,
@@ -180,7 +180,7 @@ pub struct NodeView {
     pub instance: Option<(NodeId, RawJson)>,
     pub result: Option<RawJson>,
     pub error: Option<String>,
-    /// Who performs or performed it last, and why that one.
+    /// The executor that performs or performed it last, and why that one was chosen.
     pub executor: Option<String>,
     pub executor_reason: Option<String>,
     pub started_at: Option<Timestamp>,
@@ -190,11 +190,11 @@ pub struct NodeView {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogView {
-    /// Its place in the node's log.
+    /// Position in the node's log.
     pub position: i64,
     pub attempt: u32,
     pub text: String,
-    /// More was written than is kept.
+    /// More was written than is stored.
     pub truncated: bool,
     pub at: Timestamp,
 }

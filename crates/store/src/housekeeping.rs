@@ -11,26 +11,26 @@ pub trait Housekeeping: Send + Sync {
     /// A round trip to the store that proves it can be written to, and the store's time.
     async fn ping(&self) -> Result<Timestamp>;
 
-    /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions, graph and feed) that
-    /// have outlived their time (see [`Outlived`]), none of whose actions are open and none of whose events are
-    /// undecided. Returns how many went. Their ids are free again.
+    /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions, graph and feed)
+    /// past their retention (see [`Outlived`]), without open actions and without undecided events. Returns
+    /// how many were removed. Their ids are free again.
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 
-    /// Remove up to `limit` idempotency keys made before `before` whose event is gone. That of a buffered
-    /// signal is not gone, it is still to come.
+    /// Remove up to `limit` idempotency keys made before `before` whose event is gone. The key of a buffered
+    /// signal stays: its event is still to come.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
-    /// Remove up to `limit` runs of devices, with their logs, that have ended and outlived their time: those that
-    /// were completed by `completed`, those that have failed (or were cancelled) by `failed`. Returns how many went.
+    /// Remove up to `limit` ended device runs past their retention, with their logs: those completed before
+    /// `completed`, those failed (or cancelled) before `failed`. Returns how many were removed.
     async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 
-    /// Remove worker rows not heard of since `before`, and return how many; with them go external workers not
-    /// heard of since, and buffered signals that expired before.
+    /// Remove workers without a heartbeat since `before`, and return how many; with them external workers
+    /// without one, and buffered signals that expired before.
     async fn purge_workers(&self, before: Timestamp) -> Result<u64>;
 }
 
-/// Ended executions have outlived their time when they ended, and were last updated, before the time
-/// that belongs to the way they ended.
+/// Retention cut-offs: an ended execution is removed when it ended, and was last updated, before the time
+/// that belongs to its way of ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlived {
     pub completed: Timestamp,
@@ -39,7 +39,7 @@ pub struct Outlived {
 }
 
 impl Outlived {
-    /// However they ended.
+    /// The same cut-off for every way of ending.
     pub fn before(time: Timestamp) -> Self {
         Self { completed: time, failed: time, cancelled: time }
     }

@@ -1,9 +1,9 @@
-//! Incidents: failures that wait for a person.
+//! Incidents: failures that wait for a person's decision.
 //!
 //! An incident is opened in the transaction of the failure that causes it
-//! ([`AfterFailure::Incident`](crate::action_store::AfterFailure), a commit, a burial, a pause) and resolved once,
-//! together with what the decision does. While an execution has one it is paused; when its last failed or
-//! dead event is reopened or settled it goes on.
+//! ([`AfterFailure::Incident`](crate::action_store::AfterFailure), a commit, a burial, a pause) and resolved
+//! once, together with the effects of the decision. An execution with an open incident is paused; it resumes
+//! when its last failed or dead event is reopened or settled.
 
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{
@@ -36,14 +36,13 @@ pub trait Incidents: Send + Sync {
 
     /// Decide about incidents, in one transaction, one verdict per item, in order.
     ///
-    /// `Retry` makes the action ready (due at once, attempts 0, the epoch kept), and what was skipped
-    /// because of it and of nothing else waiting again; of a `dead` event it makes the event undecided
-    /// again, with attempts 0. `RetryWith` does the same with another input and the next revision.
-    /// `Skip` makes the action succeeded with the result and appends `emit`; of a dead event it makes the
-    /// event rejected. The event of the action is reopened when none of its actions is failed and
-    /// unhandled any more, and the execution is resumed when no event of it is dead or failed any more.
-    /// `End` appends the event that ends the execution and changes nothing else; the incident is resolved
-    /// all the same. Each is recorded with who and why.
+    /// `Retry` makes the action ready (due at once, attempts 0, the epoch kept), and the actions that were
+    /// skipped only because of it waiting again; a `dead` event becomes undecided again, with attempts 0.
+    /// `RetryWith` does the same with another input and the next revision. `Skip` makes the action succeeded
+    /// with the result and appends `emit`; a dead event becomes rejected. The event of the action is reopened
+    /// when it has no failed and unhandled action any more, and the execution is resumed when it has no dead
+    /// or failed event any more. `End` appends the event that ends the execution and changes nothing else;
+    /// the incident is resolved all the same. Each is recorded with the person and the reason.
     async fn resolve(
         &self,
         tenant: &TenantId,
@@ -53,8 +52,8 @@ pub trait Incidents: Send + Sync {
     ) -> Result<Vec<Resolved>>;
 }
 
-/// Whether a failure opens an incident: after the end of its execution nobody has to decide about one, unless it
-/// is of what the engine owes others at that end (a parent is told, children are closed).
+/// Whether a failure opens an incident: after the end of its execution only a failure of the engine's own
+/// end-of-execution actions does (returning the outcome to the parent, closing the children).
 pub fn opens(phase: Phase, action: Option<&Name>) -> bool {
     !phase.is_ended() || action.is_some_and(Name::is_reserved)
 }
@@ -76,7 +75,7 @@ pub enum IncidentStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentView {
     pub id: IncidentId,
-    /// The place in lists.
+    /// Position in lists.
     pub position: i64,
     pub execution: ExecutionKey,
     pub definition: DefinitionRef,
@@ -133,11 +132,11 @@ impl Resolving {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
-    /// Ring its mailbox, and for actions.
+    /// Ring the doorbells of its mailbox and of its actions.
     Done {
         execution: ExecutionKey,
     },
-    /// Somebody was faster.
+    /// The incident was resolved before.
     Already {
         resolution: Resolution,
     },

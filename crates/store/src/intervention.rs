@@ -1,5 +1,5 @@
-//! What people (and the poison rule) decide about work that is stuck. Every decision is recorded
-//! with who and why.
+//! Interventions: decisions of people (and of the poison rule) about stuck work. Every decision is recorded
+//! with its actor and reason.
 
 use millstream_core::id::{EventId, ExecutionKey, TenantId};
 use millstream_core::incident::NewIncident;
@@ -9,23 +9,22 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait Interventions: Send + Sync {
-    /// Put undecidable events aside: each becomes `dead` with its error and its execution is paused
-    /// for that reason (if it is active and not paused already), unless the event has been decided
-    /// meanwhile. Recorded as `bury`, with the error as the reason.
+    /// Bury undecidable events (dead letter): each becomes `dead` with its error and its execution is paused
+    /// for that reason (if it is active and not paused already), unless the event has been decided meanwhile.
+    /// Recorded as `bury`, with the error as the reason.
     async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()>;
 
-    /// Pause executions whose stored state cannot be decoded or whose definition is unusable, ended
-    /// ones included. Recorded as `pause`. One that is paused already keeps its reason and gets no
-    /// second record; one that does not exist is passed over. An incident is opened, of the event that
-    /// waits first (or the last one), unless the execution has an open one.
+    /// Pause executions whose stored state cannot be decoded or whose definition is unusable, ended ones
+    /// included. Recorded as `pause`. An execution that is paused already keeps its reason and gets no second
+    /// record; an unknown one is ignored. An incident is opened for the first waiting event (or the last
+    /// one), unless the execution has an open one.
     async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()>;
 
-    /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event
-    /// (those whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; what
-    /// was skipped because of them, and of nothing else, waiting again; the event `processing`; see
-    /// [`reopening`](crate::reopening)), and resume the execution if no other event of it is dead or
-    /// failed. The event keeps its place in the order. Open incidents of the event are resolved. Recorded
-    /// as `retry`.
+    /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event (those
+    /// whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; actions skipped
+    /// only because of them waiting again; the event `processing`; see [`reopening`](crate::reopening)), and
+    /// resume the execution if it has no other dead or failed event. The event keeps its place in the order.
+    /// Open incidents of the event are resolved. Recorded as `retry`.
     async fn retry(
         &self,
         tenant: &TenantId,
@@ -34,7 +33,7 @@ pub trait Interventions: Send + Sync {
         now: Timestamp,
     ) -> Result<Retried>;
 
-    /// What was decided about an execution, oldest first.
+    /// Recorded decisions about an execution, oldest first.
     async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>>;
 }
 
@@ -47,7 +46,7 @@ pub struct Burial {
     pub incident: NewIncident,
 }
 
-/// An execution that cannot go on, and why.
+/// An execution that has to be paused, and why.
 #[derive(Debug, Clone)]
 pub struct Pausing {
     pub execution: ExecutionKey,
@@ -55,7 +54,7 @@ pub struct Pausing {
     pub incident: NewIncident,
 }
 
-/// Who decides, and why.
+/// The actor of a decision, and the reason.
 #[derive(Debug, Clone)]
 pub struct Decision {
     pub actor: Option<String>,
@@ -64,7 +63,7 @@ pub struct Decision {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
-    /// Ring this execution.
+    /// Ring the doorbell of this execution.
     Accepted {
         execution: ExecutionKey,
     },

@@ -1,8 +1,9 @@
 //! Items of people's work: imported, loaded with their assignments, and changed as `core` decides.
 //!
-//! An item and its assignments are one thing with one version. Whoever changes it loads it, asks
-//! [`step`](millstream_core::assignment::step::step), and commits what that says; of two who do so at once one is
-//! told to load again. What the commit ends for an execution that waits is settled in the same transaction.
+//! Optimistic concurrency: an item and its assignments are one aggregate with one version. A writer loads it,
+//! asks [`step`](millstream_core::assignment::step::step), and commits the resulting change; of two
+//! concurrent commits the second conflicts and loads again. When a change ends the wait of an execution, the
+//! same transaction settles the waiting action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ use crate::action_store::{SettleVerdict, Settlement};
 
 #[async_trait::async_trait]
 pub trait ItemStore: Send + Sync {
-    /// Put items into a queue, in one transaction; they stand in line in the order given. One that is there
-    /// already, word for word, is a repeat.
+    /// Put items into a queue, in one transaction; they queue up in the order given. An existing item with
+    /// identical content is a repeat.
     async fn import(
         &self,
         tenant: &TenantId,
@@ -31,9 +32,9 @@ pub trait ItemStore: Send + Sync {
     /// In the order asked; `None` where there is none.
     async fn load_items(&self, wanted: &[ItemRef]) -> Result<Vec<Option<LoadedItem>>>;
 
-    /// Write changes, each if its item still has the version that it was loaded with; in one transaction, with a
-    /// verdict for each. An item that occurs twice conflicts the second time. `worker` is who settles; nothing is
-    /// leased to it.
+    /// Write changes, each if its item still has the version that it was loaded with; in one transaction,
+    /// with a verdict for each. An item that occurs twice conflicts the second time. `worker` is recorded as
+    /// the settler; nothing is leased to it.
     async fn commit_items(
         &self,
         worker: &WorkerId,
@@ -41,8 +42,8 @@ pub trait ItemStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<ItemCommitted>>;
 
-    /// Remove up to `limit` items that ended before `before`, with their assignments and logs, unless a correction
-    /// is open. Returns how many went. Totals stay; ids are free again.
+    /// Remove up to `limit` items that ended before `before`, with their assignments and logs, unless a
+    /// correction is open. Returns how many were removed. Totals stay; ids are free again.
     async fn purge_items(&self, before: Timestamp, limit: usize) -> Result<u64>;
 }
 
@@ -50,14 +51,14 @@ pub trait ItemStore: Send + Sync {
 pub enum Imported {
     Created,
     Repeat,
-    /// There is another item by this id.
+    /// Another item has this id.
     Taken,
     Refused(Vec<Problem>),
     NoQueue,
 }
 
 impl Imported {
-    /// What an item that is there already means for one that is to be imported.
+    /// The verdict on an import whose id exists: a repeat or a different item.
     pub fn beside(existing: &Item, payload: &RawJson, queue: &Name, new: &NewItem) -> Self {
         let first = existing.escalated_from.first().unwrap_or(&existing.queue);
         let same = first == queue && *payload == new.payload && existing.own == new.own;
@@ -65,14 +66,14 @@ impl Imported {
     }
 }
 
-/// What to load: an item, or the one that an assignment is of.
+/// What to load: an item, or the item of an assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemRef {
     Item(ItemKey),
     Assignment(TenantId, AssignmentId),
 }
 
-/// An item with its assignments, and which of its versions that is.
+/// An item with its assignments and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedItem {
     pub key: ItemKey,
@@ -87,7 +88,7 @@ pub struct ItemCommit {
     pub expected: i64,
     pub change: Change,
     pub totals: BTreeMap<Whose, Totals>,
-    /// Of the action that waits for the item, where the change ends that.
+    /// Settlement of the action that waits for the item, where the change ends the wait.
     pub settlement: Option<Settlement>,
 }
 
@@ -98,7 +99,8 @@ impl ItemCommit {
     }
 }
 
-/// Each of a batch, and whether it is the first of its item there: the others conflict, whatever they expect.
+/// Each commit of a batch, and whether it is the first of its item there: later ones conflict, whatever they
+/// expect.
 pub fn firsts(batch: &[ItemCommit]) -> impl Iterator<Item = (&ItemCommit, bool)> {
     let mut seen: BTreeSet<&ItemKey> = BTreeSet::new();
     batch.iter().map(move |commit| (commit, seen.insert(&commit.key)))
@@ -108,7 +110,7 @@ pub fn firsts(batch: &[ItemCommit]) -> impl Iterator<Item = (&ItemCommit, bool)>
 pub enum ItemCommitted {
     Done {
         version: i64,
-        /// Of the settlement that came with it. One that is stale does not hold the change up: nobody waits.
+        /// Verdict on the settlement. A stale settlement does not block the change: no action waits for it.
         settled: Option<SettleVerdict>,
     },
     /// The item has this version, or is gone. Nothing of this change was written.

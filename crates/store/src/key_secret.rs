@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::key_store::KeyHash;
 
-/// Written out in the answer that creates the key and nowhere else; `Debug` does not show it.
+/// Written out in the answer that creates the key and never again; `Debug` does not show it.
 pub struct KeySecret(String);
 
 impl KeySecret {

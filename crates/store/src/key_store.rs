@@ -1,6 +1,6 @@
 //! API keys: stored hashed, each with a role, a name and, except for operators, a tenant.
 //!
-//! A key is live until it is revoked or its time is up. Rotation creates a successor under the same name and lets
+//! A key is live until it is revoked or expires. Rotation creates a successor under the same name and lets
 //! the predecessor expire after an overlap; both are live in between and act under the same name.
 
 use std::fmt;
@@ -62,7 +62,7 @@ impl KeyId {
         Self(id)
     }
 
-    /// As it is written: 24 hexadecimal digits.
+    /// From its written form: 24 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut id = [0; 12];
         if text.len() != 24 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -140,7 +140,7 @@ pub enum KeySuccession {
     Rotated,
 }
 
-/// What has become of a key; the first two are live.
+/// State of a key; the first two are live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyStatus {
     Current,
@@ -173,7 +173,7 @@ impl KeyView {
     pub fn status(&self, now: Timestamp) -> KeyStatus {
         let expires_at = self.expires_at;
         match self.revoked_at {
-            // A key that gave up its name after it had expired is stored as revoked at that time.
+            // A key that gave up its name after its expiry is stored as revoked at that time.
             Some(at) if expires_at.is_none_or(|expires_at| at < expires_at) => KeyStatus::Revoked,
             Some(_) => KeyStatus::Expired,
             None if expires_at.is_some_and(|expires_at| expires_at <= now) => KeyStatus::Expired,
@@ -197,7 +197,7 @@ pub enum KeyFilter {
     Tenant(TenantId),
 }
 
-/// Where a list of keys goes on: behind this key.
+/// Cursor of a list of keys: continue after this key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPlace {
     pub created_at: Timestamp,

@@ -1,19 +1,18 @@
-//! The persistence contract of Millstream: what is durable when, what may repeat, which order holds.
+//! The persistence contract of Millstream: durability, repeats and order.
 //!
-//! The database is the truth; everything else may be lost. Small traits by use case, batch-first:
-//! a hot-path method takes a slice, is one transaction, and returns one verdict per item in the
-//! order given. A write is one value with its precondition inside; no transaction handle crosses a
-//! trait. `now` is a parameter everywhere; PostgreSQL judges leases and due times by its own clock.
+//! The database is the truth; everything else may be lost. Small traits by use case, batch-first: a hot-path
+//! method takes a slice, is one transaction, and returns one verdict per item in the order given. A write is
+//! one value with its precondition inside; no transaction handle crosses a trait. `now` is a parameter
+//! everywhere; PostgreSQL judges leases and due times by its own clock.
 //!
 //! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
-//! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`running`]) and for people
-//! ([`queue_store`], [`item_store`], [`assignments`], [`tending`]), what others are told ([`outbox`], [`notices`]), then
-//! what operators need ([`intervention`], [`incidents`],
-//! [`views`], …). [`memory`] is the reference implementation and [`conformance`] the suite that every backend
-//! must pass.
+//! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`running`]) and for
+//! people ([`queue_store`], [`item_store`], [`assignments`], [`tending`]), outbound events ([`outbox`],
+//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference
+//! implementation and [`conformance`] the suite that every backend must pass.
 
 pub mod action_store;
 pub mod assignments;
@@ -62,5 +61,5 @@ pub mod worker_store;
 pub use error::StoreError;
 pub use stores::Stores;
 
-/// What every method of this crate returns.
+/// The result of every method of this crate.
 pub type Result<T> = std::result::Result<T, StoreError>;

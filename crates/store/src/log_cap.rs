@@ -1,23 +1,23 @@
-//! How much of what an executor writes is kept. Pure; every backend asks here.
+//! Size limit of executor logs. Pure; shared by every backend.
 
 use std::borrow::Cow;
 
 use crate::graph_store::MAX_LOG_BYTES;
 
-/// What is kept of an attempt's log so far.
+/// How much of an attempt's log is stored so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
     pub bytes: usize,
-    /// More was written than is kept: nothing is added any more.
+    /// More was written than is stored: no text is added any more.
     pub truncated: bool,
 }
 
-/// What becomes of one more text.
+/// What to store of the next text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adding<'a> {
-    /// An entry of its own, with what is kept after it.
+    /// An entry of its own, with the stored size after it.
     Entry(Cow<'a, str>, Kept),
-    /// Nothing of it fits: the last entry says that more was written.
+    /// Nothing of it fits: the last entry is marked as truncated.
     Mark,
     Nothing,
 }
@@ -49,7 +49,7 @@ impl Kept {
     }
 }
 
-/// PostgreSQL has no U+0000 in its texts.
+/// PostgreSQL text cannot hold U+0000.
 fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }

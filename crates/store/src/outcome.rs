@@ -1,5 +1,5 @@
-//! From a conclusion to what is settled: the one mapping between the words of `core` and this contract,
-//! for whoever performs actions. Pure; ids are drawn from the function handed in.
+//! From a conclusion to a settlement: the one mapping between `core`'s outcomes and this contract, used by
+//! every performer. Pure; ids come from the function passed in.
 
 use millstream_core::action::{self, ActionError, Conclusion, ErrorClass, OnFailure};
 use millstream_core::definition::ActionSpec;
@@ -12,7 +12,7 @@ use millstream_core::time::Timestamp;
 use crate::action_store::{AfterFailure, Settling};
 use crate::event_log::NewEvent;
 
-/// Whose outcome it is.
+/// The action and attempt of an outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Whose<'a> {
     pub key: &'a ActionKey,
@@ -21,7 +21,7 @@ pub struct Whose<'a> {
 }
 
 impl Whose<'_> {
-    /// As attempts carry it.
+    /// In the form that attempts carry.
     pub fn shown(&self) -> String {
         self.key.with_revision(self.revision)
     }
@@ -31,7 +31,7 @@ impl Whose<'_> {
     }
 }
 
-/// What a conclusion writes.
+/// The settlement of a conclusion.
 pub fn settling(
     whose: Whose<'_>,
     conclusion: Conclusion,
@@ -57,7 +57,7 @@ pub fn settling(
     }
 }
 
-/// Everything is undone: the failure is told.
+/// Every undo is done: the original failure is reported.
 pub fn compensated(
     whose: Whose<'_>,
     spec: &ActionSpec,
@@ -67,7 +67,7 @@ pub fn compensated(
 ) -> Settling {
     let told: ActionError = error.decode().unwrap_or_else(|_| ActionError {
         class: ErrorClass::Internal,
-        message: "the recorded error cannot be read".to_owned(),
+        message: "the recorded error cannot be decoded".to_owned(),
         status: None,
     });
     let then = match action::compensated(spec, &whose.shown(), attempts, &told) {
@@ -85,7 +85,7 @@ pub fn incident(key: &ActionKey, error: &ActionError, id: EventId) -> NewInciden
     }
 }
 
-/// The event that tells an execution what became of its action.
+/// The event that carries an action's outcome to an execution.
 pub fn event(
     event_id: EventId,
     key: &ActionKey,

@@ -1,17 +1,17 @@
-//! Where a page of history ends: by count, and by weight, so that no page holds a thousand payloads of
-//! the largest kind at once. Pure; backends read the sizes first and then only the rows that fit.
+//! Page limits of history: by count and by bytes, so that no page holds a thousand payloads of the maximum
+//! size. Pure; backends read the sizes first and then only the rows that fit.
 
 use millstream_core::id::Seq;
 
 use crate::execution_store::More;
 
-/// What the payloads and decisions of one page of history may weigh together.
+/// Size limit for the payloads and decisions of one page of history.
 pub const HISTORY_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// The last transition of the page and whether there are more behind it; `None` when there is nothing.
+/// The last transition of the page and whether more follow; `None` when there is nothing.
 ///
-/// `sizes` are the transitions of the page in order, one more than `limit` if there are so many. One
-/// that alone is too heavy is a page of its own.
+/// `sizes` are the transitions of the page in order, one more than `limit` if there is a next page. A
+/// transition that exceeds the limit alone is a page of its own.
 pub fn cut_history(sizes: impl IntoIterator<Item = (Seq, usize)>, limit: usize) -> Option<(Seq, More)> {
     let mut last = None;
     let (mut count, mut bytes) = (0, 0usize);

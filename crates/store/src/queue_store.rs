@@ -9,11 +9,11 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait QueueStore: Send + Sync {
-    /// A new queue, which is active, or another configuration of one that there is: whether it is paused stays as
-    /// it is, and so do its items. What happens to them from now on follows the new one.
+    /// Creates a queue, which is active, or replaces the configuration of an existing one: its pause and its
+    /// items stay as they are. The new configuration applies to them from now on.
     async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue>;
 
-    /// Pause or go on. `false` when there is no such queue.
+    /// Pause or resume. `false` when there is no such queue.
     async fn set_queue_state(
         &self,
         tenant: &TenantId,
@@ -36,10 +36,10 @@ pub trait QueueStore: Send + Sync {
 
 #[async_trait::async_trait]
 pub trait PeopleStore: Send + Sync {
-    /// What is known of people from now on. Nobody needs to be known to work in a queue that asks for no skill.
+    /// Replaces the profiles of people. A queue without required skills needs no profile.
     async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()>;
 
-    /// In the order asked; `None` where nobody is known.
+    /// In the order asked; `None` for a person without a profile.
     async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>>;
 
     /// By name, after `after`.
@@ -55,7 +55,7 @@ pub trait PeopleStore: Send + Sync {
 pub enum PutQueue {
     Created,
     Changed,
-    /// It was like this before.
+    /// Unchanged.
     Same,
 }
 

@@ -1,8 +1,8 @@
-//! The quotas of all tenants as one process knows them: the rows of the store over its settings.
+//! Quota cache: the quotas of all tenants in one process, the rows of the store over its settings.
 //!
-//! Reading is one lookup and never waits for the store. A task of the process calls [`QuotaBook::refresh`] every
-//! [`REFRESH_EVERY`]; a change is known to every process that long after its commit. While the store is away the
-//! last known rows hold.
+//! Reading is one lookup and never waits for the store. A task of the process calls [`QuotaBook::refresh`]
+//! every [`REFRESH_EVERY`]; every process sees a change that long after its commit. While the store is
+//! unavailable the last read rows apply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,7 +14,7 @@ use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
 use crate::Result;
 use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore};
 
-/// How often a process looks for changes. Every change is in force within 5 s.
+/// Refresh interval. Every change is in force within 5 s.
 pub const REFRESH_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -28,12 +28,12 @@ struct Pages {
     revision: QuotaRevision,
     /// Tenants with a row or with settings of their own.
     own: HashMap<TenantId, Arc<EffectiveQuota>>,
-    /// All others: nothing is kept for each of them.
+    /// All others: no entry per tenant.
     others: Arc<EffectiveQuota>,
 }
 
 impl QuotaBook {
-    /// Knows the settings alone until it is refreshed.
+    /// Holds the settings alone until the first refresh.
     pub fn of(settings: QuotaSettings) -> Self {
         let pages = Pages::of(&settings, QuotaRows { revision: QuotaRevision::default(), rows: Vec::new() });
         Self { settings, pages: RwLock::new(pages) }
@@ -44,7 +44,7 @@ impl QuotaBook {
         Arc::clone(pages.own.get(tenant).unwrap_or(&pages.others))
     }
 
-    /// The quota of a tenant with this row, whatever was last read.
+    /// The quota of a tenant with this row, ignoring the cached row.
     pub fn quota_with(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
         EffectiveQuota::of(tenant, row, &self.settings)
     }

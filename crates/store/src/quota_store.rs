@@ -1,4 +1,4 @@
-//! Quotas that were set for tenants, and what tenants use.
+//! Quotas of tenants (rate limits, capacity limits), and their usage.
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
@@ -8,23 +8,23 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait QuotaStore: Send + Sync {
-    /// Sets the row of a tenant, in place of the one that it had. Once this returns, [`QuotaStore::quotas_after`] gives
-    /// every process a newer revision with this row in it.
+    /// Replaces the row of a tenant. Once this returns, [`QuotaStore::quotas_after`] gives every process a
+    /// newer revision with this row in it.
     async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> Result<()>;
 
-    /// The row of one tenant, as it is now.
+    /// The current row of one tenant.
     async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>>;
 
-    /// All rows, if the revision is another one than `known`. A revision is committed with its rows: a reader that
+    /// All rows, if the revision differs from `known`. A revision is committed with its rows: a reader that
     /// has revision n has seen every change up to n.
     async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>>;
 
-    /// What tenants use, in the order of the questions. No more than `at_most + 1` rows are counted for one question;
-    /// stored bytes are an estimate from a bounded sample.
+    /// Usage of tenants, in the order of the questions. No more than `at_most + 1` rows are counted for one
+    /// question; stored bytes are an estimate from a bounded sample.
     async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>>;
 }
 
-/// How often quotas have changed.
+/// Counts changes of quotas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaRevision(pub i64);
 

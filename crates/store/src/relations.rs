@@ -1,4 +1,4 @@
-//! How executions find each other: children by their parent, and whoever has a correlation.
+//! Relations between executions: children by their parent, executions by correlation.
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
@@ -27,7 +27,7 @@ pub trait Relations: Send + Sync {
         limit: usize,
     ) -> Result<Vec<(ExecutionKey, DefinitionRef)>>;
 
-    /// A buffered signal, in the order asked; `None` where there is none (any more).
+    /// Buffered signals, in the order asked; `None` where the signal is not buffered (any more).
     async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>>;
 }
 

@@ -1,8 +1,8 @@
-//! Which actions of a failed event a retry reopens. Pure; every backend asks here.
+//! Which actions of a failed event a retry reopens. Pure; shared by every backend.
 //!
-//! A failure that an `on_failure` event has handled is over: the execution has gone on from it, and to
-//! perform the action again would be a second effect that nobody asked for. What was skipped because of
-//! such a failure stays skipped as well.
+//! A failure that an `on_failure` event has handled is over: the execution has continued from it, and
+//! performing the action again would be an unrequested second effect. Actions skipped because of such a
+//! failure stay skipped as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use millstream_core::status::ActionStatus;
 
 use crate::action_store::Handling;
 
-/// What has to be known of an action of the event.
+/// State of an action of the event.
 #[derive(Debug, Clone)]
 pub struct Settled {
     pub needs: Vec<Name>,
@@ -19,12 +19,12 @@ pub struct Settled {
     pub handling: Handling,
 }
 
-/// What becomes of the actions that are reopened.
+/// New states of the reopened actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reopened {
-    /// Failed, and nothing has handled it.
+    /// Failed and unhandled.
     pub ready: BTreeSet<Name>,
-    /// Skipped because of these and of nothing else, directly or through others.
+    /// Skipped only because of these, directly or through others.
     pub waiting: BTreeSet<Name>,
 }
 
@@ -34,7 +34,7 @@ impl Reopened {
     }
 }
 
-/// `actions` are all actions of one transition. What was skipped although nothing that it needs has failed was
+/// `actions` are all actions of one transition. An action that was skipped without a failed dependency was
 /// skipped because the transition is undone, and stays so.
 pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
     let mut reopened = Reopened::default();

@@ -1,5 +1,5 @@
-//! Which units of a commit count, and what they leave of each run. Pure: backends lock and read what is there, ask
-//! here, and write.
+//! Optimistic concurrency for units of runs: which units of a commit are written, and the resulting state of
+//! each run. Pure: backends lock and read the rows, ask here, and write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +12,21 @@ use crate::action_store::SettleVerdict;
 use crate::run_seats::{Heard, hear};
 use crate::run_store::{Expected, RunVerdict, RunWrite, StoredRun, Unit};
 
-/// What is there of a run, and stays so until the commit is written.
+/// The stored state of a run, locked until the commit is written.
 #[derive(Debug, Clone, Default)]
 pub struct Present {
     pub version: i64,
     pub heard: Vec<Heard>,
 }
 
-/// What is to be written.
+/// The writes of a commit.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// By unit: what stands in its way.
+    /// By unit: the run that conflicts.
     pub refused: Vec<Option<RunKey>>,
-    /// What is left of each run, in the order of keys.
+    /// The resulting state of each run, ordered by key.
     pub runs: BTreeMap<&'a RunKey, Left>,
-    /// Everything that counts, in order.
+    /// All accepted writes, in order.
     pub writes: Vec<&'a RunWrite>,
 }
 
@@ -34,7 +34,7 @@ pub struct Plan<'a> {
 pub struct Left {
     pub version: i64,
     pub run: Run,
-    /// Whether there was nothing before.
+    /// Whether the run did not exist before.
     pub is_new: bool,
 }
 
@@ -43,12 +43,12 @@ pub fn keys(units: &[Unit]) -> BTreeSet<&RunKey> {
     units.iter().flat_map(|unit| unit.writes.iter().map(|write| &write.key)).collect()
 }
 
-/// `present` has every run of the commit that exists.
+/// `present` has every existing run of the commit.
 pub fn plan<'a>(units: &'a [Unit], present: &BTreeMap<RunKey, Present>) -> Result<Plan<'a>> {
     let mut plan =
         Plan { refused: Vec::with_capacity(units.len()), runs: BTreeMap::new(), writes: Vec::new() };
-    // What expects more than one that does not count was decided on what that one would have left. The version may be
-    // there all the same: somebody else's.
+    // Runs of refused units and the version each would have left. A unit that expects that version depends on
+    // a rejected one and is rejected as well, even if a concurrent commit left the same version.
     let mut astray: BTreeMap<&RunKey, i64> = BTreeMap::new();
     for unit in units {
         let rests =
@@ -105,7 +105,7 @@ fn in_the_way(unit: &Unit, plan: &Plan<'_>, present: &BTreeMap<RunKey, Present>)
     twice.or_else(|| unit.writes.iter().find(stands)).map(|write| write.key.clone())
 }
 
-/// One verdict per unit. `settled` are those of the settlements, in order; `current` reads what is there now.
+/// One verdict per unit. `settled` are those of the settlements, in order; `current` reads the stored run.
 pub fn verdicts(
     units: &[Unit],
     refused: &[Option<RunKey>],

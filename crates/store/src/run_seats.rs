@@ -1,4 +1,4 @@
-//! What is stored of seats beside their run, to be looked for: who has them, and when somebody has to look.
+//! Columns of seats beside their run, for lookups: holder and next deadline.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub struct SeatRow {
     pub priority: i32,
     pub assigned_at: Option<Timestamp>,
     pub due_at: Option<Timestamp>,
-    /// Of a claim: when its holder was heard of last.
+    /// Of a claim: the last heartbeat of its holder.
     pub heard_at: Option<Timestamp>,
-    /// For how long a holder may be silent.
+    /// How long a holder may be silent.
     pub silence: Duration,
-    /// Of a claim that has not begun: until when it has to.
+    /// Of a claim that has not begun: the deadline for its beginning.
     pub begin_by: Option<Timestamp>,
     pub pause: PauseState,
     pub progress: Option<RawJson>,
@@ -51,7 +51,7 @@ pub fn rows(run: &Run) -> Vec<SeatRow> {
         .collect()
 }
 
-/// What was heard of a holder, as it is stored beside the run.
+/// Heartbeat of a holder, as stored beside the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
     pub seat: u16,
@@ -60,8 +60,8 @@ pub struct Heard {
     pub progress: Option<RawJson>,
 }
 
-/// Brings what was heard into a run that is about to be written by somebody who may not know of it: where it is of
-/// the same claim, and later.
+/// Merges heartbeats into a run before a write by a process that may not have seen them: those of the same
+/// claim that are later.
 pub fn hear(run: &mut Run, heard: &[Heard]) -> Result<()> {
     bring(run, heard, |known, at| known < at)
 }
@@ -79,18 +79,18 @@ fn bring(run: &mut Run, heard: &[Heard], counts: fn(Timestamp, Timestamp) -> boo
 }
 
 fn progress(text: &RawJson) -> Result<Progress> {
-    text.decode().map_err(|error| StoreError::Corrupt(format!("progress cannot be read: {error}")))
+    text.decode().map_err(|error| StoreError::Corrupt(format!("progress cannot be decoded: {error}")))
 }
 
-/// A run from its stored text and what was heard since.
+/// A run from its stored text and the heartbeats since.
 pub fn decode(body: &str, heard: &[Heard]) -> Result<Run> {
-    let corrupt = |why: String| StoreError::Corrupt(format!("run cannot be read: {why}"));
+    let corrupt = |why: String| StoreError::Corrupt(format!("run cannot be decoded: {why}"));
     let mut run: Run = RawJson::trusted(body).decode().map_err(|error| corrupt(error.to_string()))?;
     if run.format > FORMAT {
         let why = format!("format {} is newer than this build, which reads {FORMAT}", run.format);
         return Err(corrupt(why));
     }
-    // What stands beside the run was written with it, or after it.
+    // Heartbeats stored beside the run were written with it, or after it.
     bring(&mut run, heard, |known, at| known <= at)?;
     Ok(run)
 }

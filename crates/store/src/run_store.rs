@@ -1,12 +1,12 @@
-//! Runs of devices: rows with a version, written only by whoever has seen the last one.
+//! Device runs: versioned rows with optimistic concurrency.
 //!
-//! What becomes of a run is decided in [`millstream_core::claim`]; here it is written if nobody wrote before. The
-//! changes of a [`Unit`] are written together or not at all. What ends a run settles the action that waits
-//! for it, in the same transaction.
+//! [`millstream_core::claim`] decides changes of a run; this store writes them if the run still has the
+//! expected version. The changes of a [`Unit`] are written together or not at all. A change that ends a run
+//! settles the action that waits for it, in the same transaction.
 //!
-//! Signs of life do not make a version: [`RunStore::beat_seats`] moves times beside the run, and whoever loads
-//! it sees them. A change that rests on somebody's silence says so ([`RunWrite::unheard`]), and does not count if
-//! they were heard of meanwhile.
+//! Heartbeats do not raise the version: [`RunStore::beat_seats`] moves times beside the run, and loading
+//! merges them. A change that is based on a holder's silence names it ([`RunWrite::unheard`]), and is refused
+//! if a heartbeat arrived meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +23,20 @@ pub trait RunStore: Send + Sync {
     /// In the order asked; `None` where there is no such run.
     async fn load_runs(&self, keys: &[RunKey]) -> Result<Vec<Option<StoredRun>>>;
 
-    /// Writes units, in one transaction, one verdict per unit, in order. A unit that comes later sees what the ones
-    /// before it wrote, and does not count if it expects what one that does not count would have left. Runs are locked
-    /// before everything else, in the order of their keys.
+    /// Writes units, in one transaction, one verdict per unit, in order. A later unit sees the writes of
+    /// earlier ones, and is refused if it expects the version of a refused unit. Runs are locked before
+    /// everything else, in the order of their keys.
     ///
-    /// A settlement whose lease has passed on (its execution was cancelled, say) is stale and does not keep the run
+    /// A settlement whose lease is lost (its execution was cancelled, say) is stale and does not keep the run
     /// from ending.
     async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Result<CommittedRuns>;
 
-    /// Hears from holders of claims, and keeps what progress they tell, in one statement; in the order given.
-    /// [`SeatPulse::Lost`] also answers progress of a seat that is not being worked on. What is heard never goes
-    /// back in time.
+    /// Records heartbeats of claim holders and their progress, in one statement; in the order given.
+    /// [`SeatPulse::Lost`] also answers progress of a seat that is not being worked on. Recorded times never
+    /// go back.
     async fn beat_seats(&self, beats: &[SeatBeat], now: Timestamp) -> Result<Vec<SeatPulse>>;
 
-    /// Runs of all tenants with a seat whose time has come, each once, those first that are due longest.
+    /// Runs of all tenants with a seat whose deadline has passed, each once, the longest overdue first.
     async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>>;
 }
 
@@ -46,13 +46,13 @@ pub struct StoredRun {
     pub key: RunKey,
     /// Raised by every commit, from 1.
     pub version: i64,
-    /// Its place in lists: later ones have larger ones.
+    /// Position in lists: later runs have larger ones.
     pub position: i64,
     pub updated_at: Timestamp,
     pub run: Run,
 }
 
-/// What is written together or not at all. No run occurs twice in it.
+/// Writes that are committed together or not at all. No run occurs twice in it.
 #[derive(Debug, Clone)]
 pub struct Unit {
     pub writes: Vec<RunWrite>,
@@ -70,16 +70,16 @@ pub struct RunWrite {
     pub expected: Expected,
     pub run: Run,
     pub log: Vec<Entry>,
-    /// Seats whose holders must not have been heard of after these times.
+    /// Seats whose holders must not have a heartbeat after these times.
     pub unheard: Vec<(u16, Timestamp)>,
     /// Of a run that ends and that an action waits for.
     pub settlement: Option<Settlement>,
 }
 
-/// What must be there.
+/// The precondition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// No run by this key.
+    /// No run has this key.
     Nothing,
     Version(i64),
 }
@@ -88,20 +88,20 @@ pub enum Expected {
 pub struct CommittedRuns {
     /// In the order of the units.
     pub verdicts: Vec<RunVerdict>,
-    /// Actions that became ready because of settlements: ring.
+    /// Actions that became ready because of settlements: ring the doorbell.
     pub unleased: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunVerdict {
-    /// Written. What became of its settlements, in order.
+    /// Written, with the verdicts on its settlements, in order.
     Done { settled: Vec<SettleVerdict> },
-    /// Nothing of it was written: this run stands in the way, as it is now (`None`: there is none). It is of the
-    /// moment after the commit, so it may have gone on.
+    /// Nothing of it was written: this run conflicts, in its current state (`None`: there is none). It is
+    /// read after the commit, so it may have changed again.
     Conflict { key: RunKey, current: Option<Box<StoredRun>> },
 }
 
-/// A sign of life of whoever has a claim.
+/// A heartbeat of the holder of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeatBeat {
     pub run: RunKey,
@@ -113,7 +113,7 @@ pub struct SeatBeat {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeatPulse {
-    /// The claim holds, and is next looked at then.
+    /// The claim holds until this deadline.
     Held {
         until: Timestamp,
         pause: PauseState,
@@ -133,18 +133,18 @@ pub trait RunViews: Send + Sync {
         limit: usize,
     ) -> Result<Vec<StoredRun>>;
 
-    /// The seats that each of these devices has or is asked about, in the order asked: the most important first, and
-    /// of equal ones the one that was assigned first. No more than `limit` of each.
+    /// The seats that each of these devices holds or is offered, in the order asked: by priority, then the
+    /// one assigned first. At most `limit` of each.
     async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>>;
 
-    /// What happened to a run, in order, after the position `after`.
+    /// Log entries of a run, in order, after the position `after`.
     async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>>;
 
-    /// The last that happened to a run, in order.
+    /// The last log entries of a run, in order.
     async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>>;
 
-    /// How many devices there are, and how many of them were heard of since `since`; and the seats that somebody has to
-    /// look at sooner or later, by status. Of all tenants.
+    /// How many devices exist, and how many had a heartbeat since `since`; and the seats with a deadline, by
+    /// status. Of all tenants.
     async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts>;
 }
 
@@ -159,13 +159,13 @@ pub struct FleetCounts {
 pub struct RunFilter {
     pub status: Option<Status>,
     pub kind: Option<Name>,
-    /// Those that this execution waits or waited for.
+    /// Runs that this execution waits or waited for.
     pub execution: Option<ExecutionId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEntry {
-    /// Its place in the log. Later entries of the run have larger ones.
+    /// Position in the log. Later entries of the run have larger ones.
     pub position: i64,
     pub entry: Entry,
 }

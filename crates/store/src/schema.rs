@@ -1,7 +1,7 @@
-//! Whether this build may work on the tables that it finds.
+//! Whether this build may work with the schema of the database.
 //!
-//! Migrations are additive: an older release works on tables that a newer one has changed, until `migrate --finish`
-//! records that this is over. What is recorded is the oldest release that may still run.
+//! Migrations are additive: an older release works on tables that a newer one has changed, until `migrate
+//! --finish` ends that. The database records the oldest release that may still run.
 //!
 //! ```text
 //! migrate (new release)   older and newer processes work side by side; going back means starting the old one
@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-/// A release of Millstream, as its version says.
+/// A release of Millstream, from its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     pub major: u32,
@@ -41,7 +41,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// Cargo's own numbers: digits and nothing else.
+/// Cargo's version numbers: decimal digits only.
 const fn decimal(text: &str) -> u32 {
     let (bytes, mut at, mut number) = (text.as_bytes(), 0, 0);
     while at < bytes.len() {
@@ -51,27 +51,27 @@ const fn decimal(text: &str) -> u32 {
     number
 }
 
-/// What a database says of its tables.
+/// The schema state that a database records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaState {
     /// Migrations of this build that the database lacks, by number and description.
     pub pending: Vec<String>,
-    /// Migrations that were applied and that this build does not know: a newer release has been here.
+    /// Applied migrations that this build does not know: a newer release has migrated the database.
     pub unknown: Vec<i64>,
     /// `None` before the migration that records it.
     pub oldest_release: Option<Release>,
 }
 
-/// What a build makes of it.
+/// The judgement of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaFit {
-    /// The tables are this build's own.
+    /// The schema is this build's own.
     Exact,
-    /// A newer release has added to them; this one may work on them.
+    /// A newer release has added to it; this one may work on it.
     Newer { unknown: Vec<i64> },
     /// Migrations of this build are missing.
     Behind { pending: Vec<String> },
-    /// An upgrade was finished that this build is too old for.
+    /// A finished upgrade requires a newer build.
     Finished { oldest: Release },
 }
 

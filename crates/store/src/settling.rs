@@ -1,11 +1,11 @@
-//! The actions of one transition while outcomes are recorded: who may go on, who is skipped, what is
-//! undone. Pure; every backend asks here, under the lock of the event.
+//! The actions of one transition while outcomes are recorded: which become ready, which are skipped, which
+//! are undone (compensation, the saga pattern). Pure; shared by every backend, under the lock of the event.
 //!
-//! An action that is to be *compensated* is over, but not told yet: it is `waiting` and *closing*.
-//! Whatever of its transition has not begun is skipped, whatever has begun is waited for. Then the undo
-//! actions of what has succeeded are called up, the last success first, each waiting for the one before.
-//! The closing action waits until all of them have succeeded, to be leased once more and told. It stands in
-//! the engine's own queue from then on: to tell is nobody else's business.
+//! An action that is to be *compensated* has failed, but its failure is not reported yet: it is `waiting` and
+//! *closing*. Actions of its transition that have not begun are skipped, running ones finish. Then the undo
+//! actions of the successes are started, the last success first, each waiting for the one before. The closing
+//! action waits until all of them have succeeded, and is then leased once more to report the failure. It is
+//! in the engine's own queue from then on: reporting is the engine's work.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use millstream_core::time::Timestamp;
 
 use crate::action_store::{AfterFailure, Settling, Wanted};
 
-/// What has to be known of an action.
+/// State of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     pub ordinal: i32,
@@ -24,14 +24,14 @@ pub struct Member {
     pub status: ActionStatus,
     pub epoch: Epoch,
     pub settled_at: Option<Timestamp>,
-    /// It failed, and waits for the undoing of its transition to be over.
+    /// It failed, and waits for the compensation of its transition.
     pub closing: bool,
-    /// Of an undo action: what it takes back.
+    /// Of an undo action: the action that it undoes.
     pub undoes: Option<Name>,
 }
 
 impl Member {
-    /// Neither the undoing nor what is undone: what the transition asked for.
+    /// Neither an undo nor undone: what the transition asked for.
     fn is_declared(&self) -> bool {
         !self.closing && self.undoes.is_none()
     }
@@ -41,16 +41,16 @@ impl Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     pub members: BTreeMap<Name, Member>,
-    /// Whether anybody wants more attempts.
+    /// Whether more attempts are wanted.
     pub wanted: Wanted,
 }
 
-/// What an outcome makes of its action.
+/// The new state of an action after an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Becomes {
     Succeeded,
     Failed,
-    /// Given up, with the error that it had.
+    /// Given up, with its error.
     Cancelled,
     Skipped,
     /// Ready from then on; the attempt counts.
@@ -61,13 +61,13 @@ pub enum Becomes {
     Closing,
 }
 
-/// What follows from outcomes.
+/// Consequences of outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Ready now, in order.
     pub freed: Vec<Name>,
     pub skipped: Vec<Name>,
-    /// Waiting now, for these.
+    /// Waiting now, with their dependencies.
     pub linked: BTreeMap<Name, Vec<Name>>,
 }
 
@@ -80,12 +80,12 @@ impl Graph {
         })
     }
 
-    /// Records one outcome and says what its action becomes.
+    /// Records one outcome and returns the action's new state.
     pub fn record(&mut self, action: &Name, outcome: &Settling, now: Timestamp) -> Becomes {
-        // The undoing itself goes on whatever else is undone, and so does telling the failure.
+        // Undo actions continue during further compensation, and so does reporting the failure.
         let goes_on = self.is_undo(action) || self.is_closing(action);
         let compensating = self.members.values().any(|member| member.closing) && !goes_on;
-        // What the engine owes at the end (a parent is told, children are closed) it owes after any end.
+        // The engine's own actions at the end (outcome to the parent, closing of children) run after any end.
         let is_owed = action.is_reserved();
         let may_go_on = |goes_on: Becomes| match self.wanted {
             Wanted::Cancelled if !is_owed => Becomes::Cancelled,
@@ -123,7 +123,7 @@ impl Graph {
         becomes
     }
 
-    /// Carries outcomes on to the others.
+    /// Propagates outcomes to dependents.
     pub fn follow(&mut self) -> Followed {
         let mut followed = Followed::default();
         self.skip(&mut followed);
@@ -166,7 +166,7 @@ impl Graph {
         followed.skipped.push(name);
     }
 
-    /// Calls up the undo actions once nothing else of the transition is under way.
+    /// Starts the undo actions once no other action of the transition is under way.
     fn compensate(&mut self, followed: &mut Followed) {
         let waits = |member: &Member| member.closing && member.status == ActionStatus::Waiting;
         if !self.members.values().any(waits) {
@@ -204,19 +204,19 @@ impl Graph {
         }
     }
 
-    /// Whether something that was asked for has no outcome yet.
+    /// Whether a declared action has no outcome yet.
     fn is_under_way(&self) -> bool {
         self.members.values().any(|member| member.is_declared() && !member.status.is_settled())
     }
 
-    /// Whether everything that can be undone is.
+    /// Whether all undo actions have succeeded.
     fn is_undone(&self) -> bool {
         let undos = self.members.values().filter(|member| member.undoes.is_some());
         let is_over = |status| matches!(status, ActionStatus::Succeeded | ActionStatus::Standby);
         !self.is_under_way() && undos.into_iter().all(|undo| is_over(undo.status))
     }
 
-    /// The undo actions of what has succeeded, the last success first.
+    /// The undo actions of the successes, the last success first.
     fn undoings(&self) -> Vec<Name> {
         let mut undoings: Vec<_> = self
             .members

@@ -1,4 +1,4 @@
-//! Work for others: which queues have open actions, who serves them, and what nobody began in time.
+//! Task board: queues with open actions, their external workers, and actions that missed a deadline.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use crate::views::ActionView;
 
 #[async_trait::async_trait]
 pub trait TaskBoard: Send + Sync {
-    /// The queues whose names begin with `prefix` and that have an action which is open and not waiting
-    /// for others, each once, in order. The work does not grow with the number of actions in them.
+    /// The queues whose names begin with `prefix` and that have an open action without unmet dependencies,
+    /// each once, in order. The cost does not grow with the number of actions in them.
     async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>>;
 
-    /// Lease up to `grant.slots` actions, of any queue, that somebody of the engine has to look at: those
-    /// that have missed a deadline of their schedule (`Ready` and never begun `start` after they became
-    /// ready; `Ready`, or under a lease that has ended, without an outcome `close` after), and those of
-    /// external workers (which alone have `attempt`) whose lease has ended. `grant.queues` is not looked
-    /// at, and this lease is no attempt: the counter stays. Like
-    /// [`lease_each`](crate::action_store::ActionStore::lease_each) in everything else.
+    /// Lease up to `grant.slots` actions, of any queue, for the engine's deadline sweep: those that have
+    /// missed a deadline of their schedule (`Ready` and not begun `start` after they became ready; `Ready`,
+    /// or under an expired lease, without an outcome `close` after), and those of external workers (only
+    /// these have `attempt`) with an expired lease. `grant.queues` is ignored, and this lease is no attempt:
+    /// the counter stays. Like [`lease_each`](crate::action_store::ActionStore::lease_each) in everything
+    /// else.
     async fn overdue(
         &self,
         worker: &WorkerId,
@@ -33,22 +33,23 @@ pub trait TaskBoard: Send + Sync {
     /// Actions by their keys, in the order asked; `None` where there is none.
     async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>>;
 
-    /// Say which external workers are connected here. Inserts or refreshes a row for each. Of one tenant the
-    /// [`TASK_WORKERS_KEPT`] that were heard of last are kept.
+    /// Registers the external workers that are connected here, or refreshes them. Per tenant the
+    /// [`TASK_WORKERS_KEPT`] with the latest heartbeats are kept.
     async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()>;
 
-    /// At most `limit` external workers of a tenant heard of at `since` or later, by name.
+    /// At most `limit` external workers of a tenant with a heartbeat at or after `since`, by name.
     async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>>;
 }
 
-/// External workers of one tenant that are kept: they choose their own names.
+/// How many external workers of one tenant are kept: they choose their own names, so the number needs a
+/// bound.
 pub const TASK_WORKERS_KEPT: usize = 10_000;
 
 /// An external worker. The tenant and the name are its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presence {
     pub tenant: TenantId,
-    /// As it calls itself; at most 128 bytes.
+    /// Its own name; at most 128 bytes.
     pub name: String,
     pub kinds: BTreeSet<Name>,
     pub labels: BTreeSet<Name>,

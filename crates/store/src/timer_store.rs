@@ -8,14 +8,13 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait TimerStore: Send + Sync {
-    /// Turn up to `ids.len()` due timers into undecided events, in one transaction: the timer row
-    /// goes, the event row comes (`Origin::Timer`, actor `timer`, payload `null`), in order of
-    /// `fire_at`. `ids` are the ids to use, in that order. Returns the execution of each fired timer,
-    /// in the same order, to be rung: one that had two timers due occurs twice. Safe to call from
-    /// everywhere at once.
+    /// Turn up to `ids.len()` due timers into undecided events, in one transaction: the timer row is removed,
+    /// the event row inserted (`Origin::Timer`, actor `timer`, payload `null`), in order of `fire_at`. `ids`
+    /// are the ids to use, in that order. Returns the execution of each fired timer, in the same order, to be
+    /// rung: one with two due timers occurs twice. Safe to call concurrently.
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>>;
 
-    /// When the next timer, or the next `Ready` action of these queues, comes due (perhaps in the past),
-    /// so that a worker need not look before. Ends of leases are not in it.
+    /// When the next timer, or the next `Ready` action of these queues, comes due (perhaps in the past), so
+    /// that a worker can sleep until then. Ends of leases are not included.
     async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>>;
 }

@@ -1,4 +1,4 @@
-//! Reading: what people and clients ask for. Nothing in here is on the hot path, nothing writes.
+//! Views: reads for people and clients. Off the hot path, read-only.
 
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
@@ -17,8 +17,8 @@ pub trait ExecutionViews: Send + Sync {
     /// In the order asked; `None` where there is none.
     async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>>;
 
-    /// Newest first (by creation position), beginning after the position `after` (at smaller ones).
-    /// An execution whose state cannot be decoded is in it with what its row says
+    /// Newest first (by creation position), beginning after the position `after` (at smaller ones). An
+    /// execution whose state cannot be decoded is listed with the columns of its row
     /// ([`ExecutionView::unreadable`]); it does not hide the others.
     async fn list_executions(
         &self,
@@ -28,9 +28,8 @@ pub trait ExecutionViews: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ExecutionView>>;
 
-    /// Transitions with `seq > after`, in order, with the payloads that caused them: at most `limit`,
-    /// and no more than weigh [`HISTORY_PAGE_BYTES`](crate::paging::HISTORY_PAGE_BYTES), but at least
-    /// one while there is one.
+    /// Transitions with `seq > after`, in order, with the payloads that caused them: at most `limit`, and
+    /// within [`HISTORY_PAGE_BYTES`](crate::paging::HISTORY_PAGE_BYTES), but at least one while there is one.
     async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage>;
 
     /// By seq and place in the `do` list, beginning after `after`.
@@ -64,7 +63,7 @@ pub trait EventViews: Send + Sync {
         limit: usize,
     ) -> Result<Vec<EventView>>;
 
-    /// For operators: how much is undecided and since when, over all tenants.
+    /// For operators: number and age of undecided events, over all tenants.
     async fn backlog(&self) -> Result<Backlog>;
 }
 
@@ -75,10 +74,10 @@ pub struct ExecutionView {
     pub position: AcceptNo,
     pub definition: DefinitionRef,
     pub status: ExecutionStatus,
-    /// The state by the newest snapshot and the transitions after it.
+    /// The state from the newest snapshot and the transitions after it.
     pub state: State,
     pub paused_reason: Option<String>,
-    /// Why the state cannot be decoded; then `state` has no context and is what the row's columns say.
+    /// Why the state cannot be decoded; `state` then has no context, only the columns of the row.
     pub unreadable: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -157,7 +156,7 @@ pub struct ActionView {
     pub queue: Queue,
     pub revision: i32,
     pub progress: Option<RawJson>,
-    /// Since when it may be performed.
+    /// When it became ready.
     pub ready_at: Option<Timestamp>,
 }
 
@@ -167,7 +166,7 @@ impl ActionView {
     }
 }
 
-/// Where an action stands in the list of its execution.
+/// Position of an action in the list of its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ActionPlace {
     pub seq: Seq,
@@ -188,7 +187,7 @@ impl TimerView {
     }
 }
 
-/// Where a timer stands in the list of its execution.
+/// Position of a timer in the list of its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerPlace {
     pub fire_at: Timestamp,
@@ -206,7 +205,7 @@ pub struct Backlog {
     pub dead: u64,
     /// Executions whose status is `paused`.
     pub paused: u64,
-    /// Incidents that nobody has resolved.
+    /// Unresolved incidents.
     pub incidents: u64,
     /// Actions that are waiting, ready or leased.
     pub open_actions: u64,

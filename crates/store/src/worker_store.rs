@@ -1,4 +1,4 @@
-//! Who is up, and whose turn it is to do a duty that needs doing once.
+//! Worker heartbeats, and leases on duties (leader election): one worker at a time performs a duty.
 
 use std::time::Duration;
 
@@ -9,18 +9,17 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait WorkerStore: Send + Sync {
-    /// Say that a worker is up. Inserts or refreshes its row.
+    /// Heartbeat of a worker. Inserts or refreshes its row.
     async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()>;
 
-    /// A worker says goodbye.
+    /// Deregisters a worker.
     async fn leave(&self, worker: &WorkerId) -> Result<()>;
 
-    /// Workers heard of at `since` or later, by id.
+    /// Workers with a heartbeat at or after `since`, by id.
     async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>>;
 
-    /// Take the turn at a duty for `ttl`, unless somebody else holds it; one's own turn is extended.
-    /// Returns when the duty was last finished (the epoch if never), or `None` when it is another's
-    /// turn.
+    /// Lease a duty for `ttl`, unless another worker holds it; one's own lease is extended. Returns when the
+    /// duty was last finished (the epoch if never), or `None` when another worker holds it.
     async fn take_duty(
         &self,
         duty: &str,
@@ -29,8 +28,8 @@ pub trait WorkerStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Timestamp>>;
 
-    /// Record that the duty was done as of `done_at` and give the turn back. Does nothing when the
-    /// turn has passed to another.
+    /// Record that the duty was done as of `done_at` and release it. Does nothing when another worker holds
+    /// it.
     async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()>;
 }
 
@@ -43,7 +42,7 @@ pub struct WorkerBeat {
     /// Actions that it performs right now.
     pub in_flight: i32,
     pub version: String,
-    /// Functions that it brought along, by name.
+    /// Functions that it provides, by name.
     pub calls: Vec<Name>,
 }
 

@@ -1,4 +1,4 @@
-//! A case that is not on the list is run by nobody.
+//! A case that is not on the list never runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! Announcements: a best-effort word that something was committed.
+//! Announcements: best-effort notification (pub/sub) that something was committed.
 //!
-//! `Prefer: wait` and tail listen to them and read the store again every 500 ms in case one is lost.
+//! `Prefer: wait` and tail subscribe to them, and re-read the store every 500 ms in case one is lost.
 
 use millstream_core::id::{DeviceId, DeviceKey, EventId, ExecutionId, ExecutionKey, Seq};
 use tokio::sync::broadcast;
@@ -9,15 +9,16 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait Announcer: Send + Sync {
-    /// Tell everybody, in one round trip.
+    /// Publishes to all listeners, in one round trip.
     async fn announce(&self, news: &[News]) -> Result<()>;
 
-    /// Hear everything from now on. A slow listener misses some (`Lagged`) and reads the store.
+    /// Subscribes to all announcements from now on. A slow listener misses some (`Lagged`) and reads the
+    /// store.
     async fn listen(&self) -> Result<broadcast::Receiver<News>>;
 }
 
-/// Something about an execution was committed: a transition, a verdict on an event, a settlement, or work
-/// for external workers; or something about what a device has.
+/// A commit that concerns an execution (a transition, a verdict on an event, a settlement, work for external
+/// workers) or the assignments of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     pub execution: ExecutionKey,
@@ -25,24 +26,24 @@ pub struct News {
     pub event: Option<EventId>,
 }
 
-/// No execution has it.
+/// A seq that no execution has.
 const OF_DEVICE: Seq = Seq(-1);
 
 impl News {
-    /// Tasks of the execution are ready for whoever serves their queues.
+    /// Tasks of the execution are ready for the external workers of their queues.
     pub fn work(execution: ExecutionKey) -> Self {
         Self { execution, seq: Seq(0), event: None }
     }
 
-    /// What a device has, or is asked about, is different. Ids of devices and executions are alike in what they
-    /// may contain; whoever does not know of devices takes it for a word about an execution that nobody waits for.
+    /// The assignments of a device have changed. Ids of devices and executions have the same syntax; a build
+    /// that does not know devices takes it for an announcement of an execution without waiters.
     pub fn device(device: &DeviceKey) -> Option<Self> {
         let execution = ExecutionId::parse(device.device.as_str()).ok()?;
         let execution = ExecutionKey { tenant: device.tenant.clone(), execution };
         Some(Self { execution, seq: OF_DEVICE, event: None })
     }
 
-    /// The device that it is about.
+    /// The device concerned, if any.
     pub fn of_device(&self) -> Option<DeviceKey> {
         if self.seq != OF_DEVICE {
             return None;

@@ -1,11 +1,12 @@
-//! The doorbell: publish ids, read them in a group, acknowledge, take over from the dead.
+//! Doorbells: publish execution ids, read them in a consumer group, acknowledge, reclaim from dead consumers.
 //!
-//! Delivery is at least once and in no promised order. A delivery that is not acknowledged stays
-//! pending with its consumer until it is acknowledged or taken over by [`Doorbells::reclaim`] after
-//! it has been idle for long enough. A live consumer keeps its deliveries fresh.
+//! Delivery is at least once and in no promised order. An unacknowledged delivery stays pending with its
+//! consumer until it is acknowledged, or taken over by [`Doorbells::reclaim`] after it has been idle for long
+//! enough. A live consumer keeps its deliveries fresh.
 //!
-//! Tenants that share a lane do not wait for each other's backlog: a lane offers a bounded number of unread doorbells
-//! of each tenant ([`TENANT_WINDOW`]), and what a tenant has beyond it, its *overflow*, moves up as these are read.
+//! Fair between tenants: the backlog of one tenant does not delay the others in its lane. A lane offers a
+//! bounded number of unread doorbells per tenant ([`TENANT_WINDOW`]); further ones, the tenant's *overflow*,
+//! move up as these are read.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,55 +17,55 @@ use millstream_core::lane::Lane;
 
 use crate::Result;
 
-/// How many unread doorbells of one tenant a lane offers at a time, about.
+/// Approximate number of unread doorbells of one tenant that a lane offers at a time.
 pub const TENANT_WINDOW: usize = 256;
 
-/// Ringing and answering.
+/// Publishing, acknowledging and reclaiming doorbells.
 #[async_trait::async_trait]
 pub trait Doorbells: Send + Sync {
-    /// Ring, in one round trip. Best effort: a failure loses nothing but time.
+    /// Publishes doorbells in one round trip. Best effort: a failure costs latency only.
     async fn publish(&self, bells: &[Bell]) -> Result<()>;
 
-    /// Join the group as `consumer` (unique per process start). The reader owns a connection of its
-    /// own for blocking reads.
+    /// Joins the group as `consumer` (unique per process start). The reader owns a separate connection for
+    /// blocking reads.
     async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>>;
 
-    /// Acknowledge and remove entries, in one round trip. Repeating it is harmless.
+    /// Acknowledges and removes entries, in one round trip. Idempotent.
     async fn ack(&self, entries: &[EntryId]) -> Result<()>;
 
-    /// Take over deliveries of any consumer that have been idle for at least `min_idle`, at most
-    /// `max` of them. They come back with `redelivered` set.
+    /// Takes over deliveries of any consumer that have been idle for at least `min_idle`, at most `max` of
+    /// them. They are returned with `redelivered` set.
     async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>>;
 
-    /// Keep entries that this consumer still works on from being reclaimed.
+    /// Protects entries that this consumer still works on from being reclaimed.
     async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()>;
 
-    /// A consumer wants doorbells of these tenants again, whom it had too many of ([`FullTenants`]): overflow of
-    /// theirs moves into their lanes. Best effort.
+    /// Ends the backpressure for these tenants ([`FullTenants`]): the consumer has capacity for their
+    /// doorbells, and their overflow moves into the lanes. Best effort.
     async fn replenish(&self, tenants: &[TenantId]) -> Result<()>;
 }
 
 /// Reads deliveries for one consumer.
 #[async_trait::async_trait]
 pub trait BellReader: Send {
-    /// Wait up to `block` for new deliveries, at most `per_lane` from each lane.
+    /// Waits up to `block` for new deliveries, at most `per_lane` from each lane.
     ///
-    /// Never drop this future: the server may have handed an entry to it. After an error the next
-    /// call first returns what this consumer was given and never saw. `Amnesia` means that the group
-    /// had to be made anew.
+    /// Never drop this future: the server may have handed an entry to it. After an error, the next call first
+    /// returns deliveries that were handed to this consumer and never returned. `Amnesia` means that the
+    /// consumer group was missing and has been created again.
     async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>>;
 
-    /// From now on, leave the overflow of these tenants alone, as far as this reader is concerned. Doorbells of
-    /// theirs that a lane offers already are still delivered.
+    /// Backpressure: this reader leaves the overflow of these tenants in place from now on. Doorbells that a
+    /// lane already offers are still delivered.
     fn heed(&mut self, full: &FullTenants);
 }
 
-/// The tenants of which a consumer holds enough doorbells. Clones share the set.
+/// Backpressure: the tenants of which a consumer holds enough doorbells. Clones share the set.
 #[derive(Debug, Clone, Default)]
 pub struct FullTenants(Arc<Mutex<BTreeSet<TenantId>>>);
 
 impl FullTenants {
-    /// Returns those that were in the set and no longer are.
+    /// Returns the tenants that were in the set and no longer are.
     pub fn replace(&self, full: BTreeSet<TenantId>) -> Vec<TenantId> {
         let mut there = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if *there == full {
@@ -83,34 +84,34 @@ impl FullTenants {
     }
 }
 
-/// What operators and duties need to know of the stream.
+/// Maintenance of the stream, for duties and operators.
 #[async_trait::async_trait]
 pub trait StreamCare: Send + Sync {
-    /// Create groups where they are missing and say which generation of the stream this is: a value
-    /// that is lost with the stream's memory and made anew, so that a loss is noticed.
+    /// Creates missing groups and returns the generation of the stream: a random value that is lost with the
+    /// stream's memory and then drawn again, so that a loss is noticed.
     async fn generation(&self) -> Result<String>;
 
-    /// Bring right what the stream counts of tenants' doorbells, and move up overflow that was left behind.
+    /// Corrects the per-tenant counts of doorbells, and moves up overflow that was left behind.
     async fn recount(&self) -> Result<()>;
 
     /// One row per lane.
     async fn stats(&self) -> Result<Vec<LaneStats>>;
 
-    /// Remove consumers that have nothing pending and have been idle for at least `min_idle`, and
-    /// `gone` at once if it has nothing pending. Never one with pending entries.
+    /// Removes consumers that have nothing pending and have been idle for at least `min_idle`, and `gone` at
+    /// once if it has nothing pending. Never removes a consumer with pending entries.
     async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> Result<usize>;
 
-    /// Check that the server can be used for this: reachable, and a policy that does not evict.
-    /// `Unusable` when it must be refused; texts are warnings.
+    /// Checks that the server is usable: reachable, and with a policy that does not evict. `Unusable` if it
+    /// must be refused; the texts are warnings.
     async fn check(&self) -> Result<Vec<String>>;
 }
 
-/// Which bell it is.
+/// The kind of doorbell, with its execution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bell {
     /// The execution has undecided events.
     Mailbox(ExecutionKey),
-    /// Somewhere actions of this execution are ready and unleased.
+    /// Actions of this execution are ready and not leased.
     Actions(ExecutionKey),
 }
 
@@ -126,14 +127,14 @@ impl Bell {
     }
 }
 
-/// Names one entry of the stream.
+/// The id of a stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
     pub lane: Lane,
     pub id: String,
 }
 
-/// One entry as handed to one consumer.
+/// One entry as delivered to one consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub entry: EntryId,
@@ -141,7 +142,7 @@ pub struct Delivery {
     pub redelivered: Redelivered,
 }
 
-/// Whether somebody was given this entry before.
+/// Whether this entry was delivered before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redelivered {
     First,

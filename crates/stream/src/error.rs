@@ -1,16 +1,16 @@
-//! What can go wrong with a doorbell, as decisions for the caller.
+//! Errors of a stream, as decisions for the caller.
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The stream cannot be reached or refuses the command now. Nothing that matters is lost: the
-    /// sweeps will find what was not rung.
+    /// The stream is unreachable or refuses the command now. Retry; the sweeps find doorbells that were not
+    /// published.
     #[error("stream unavailable: {0}")]
     Unavailable(String),
-    /// The stream or its group was gone and has been made anew: what had been rung may be lost, so
-    /// sweep at once.
-    #[error("stream lost its memory: {0}")]
+    /// The stream or its consumer group was missing and has been created again: published doorbells may be
+    /// lost, so sweep at once.
+    #[error("stream or consumer group was missing: {0}")]
     Amnesia(String),
-    /// A setting of the server makes it unusable for us (an eviction policy, say).
+    /// A server setting makes it unusable (an eviction policy, for example).
     #[error("stream unusable: {0}")]
     Unusable(String),
 }

@@ -1,11 +1,11 @@
-//! Doorbells, locks and announcements: everything about an execution that may be lost.
+//! Doorbells, locks and announcements: the part of an execution's state that may be lost.
 //!
-//! The database is the truth; a stream entry is a doorbell that carries ids only. Redis may be
-//! flushed, lost or restarted empty at any moment: latency suffers, nothing is lost. There are two
-//! backends with the same semantics, `redis` for a fleet and `embedded` for one process, and one
-//! conformance suite for both.
+//! The database is the source of truth; a stream entry is a doorbell that carries ids only. Redis may be
+//! flushed, lost or restarted empty at any moment: latency suffers, no data is lost. There are two backends
+//! with the same semantics, `redis` for a fleet and `embedded` for one process, and one conformance suite for
+//! both.
 //!
-//! Refuses: payloads (but for copies that leave by [`outbound`]), and any promise about durability.
+//! Refuses: payloads (except copies that leave by [`outbound`]), and any durability guarantee.
 
 pub mod announce;
 pub mod doorbell;
@@ -24,5 +24,5 @@ pub use self::redis::{RedisOptions, RedisStream, RedisTls};
 pub use error::StreamError;
 pub use streams::Streams;
 
-/// What every method of this crate returns.
+/// The result of every method of this crate.
 pub type Result<T> = std::result::Result<T, StreamError>;

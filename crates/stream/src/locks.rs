@@ -1,7 +1,7 @@
-//! Locks on executions: they save work, they do not protect data.
+//! Locks on executions: they save duplicate work; they do not protect data.
 //!
-//! A lock can be granted twice (a failover, a pause longer than its ttl); the fence is the expected
-//! `seq` of the commit. That is why losing one is a value here and never an error.
+//! A lock can be granted twice (a failover, a pause longer than its TTL); the fence is the expected `seq` of
+//! the commit. Therefore a lost lock is a return value here and never an error.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::Result;
 /// `SET key token NX PX`, release and extend by compare, all in batches of one round trip.
 #[async_trait::async_trait]
 pub trait Locks: Send + Sync {
-    /// One answer per key, in order: whether `token` holds it now.
+    /// For each key, in order: whether `token` holds it now.
     async fn acquire(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>>;
 
-    /// Extend those that `token` still holds.
+    /// Extends the locks that `token` still holds.
     async fn extend(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>>;
 
-    /// Release those that `token` still holds; others are left alone.
+    /// Releases the locks that `token` still holds; others are left alone.
     async fn release(&self, keys: &[ExecutionKey], token: &LockToken) -> Result<()>;
 }
 
-/// Who holds a lock: unique per holder and visit, never a tenant or a host.
+/// The holder of a lock: unique per holder and visit, never a tenant or a host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LockToken(pub String);

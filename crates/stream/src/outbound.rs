@@ -1,17 +1,17 @@
-//! What leaves the engine by a stream that others read.
+//! Outbound events through a Redis stream that external consumers read.
 //!
-//! The one place where contents go into Redis. Nothing in here reads them, and nothing of the engine depends on
-//! their being there: they are copies of what the database holds.
+//! The only place where payloads enter Redis. The engine never reads them and depends on none: they are
+//! copies of rows in the database.
 
 use crate::Result;
 
 #[async_trait::async_trait]
 pub trait Outbound: Send + Sync {
-    /// Appends entries to the stream of this name, in order, all of them or none; about `keep` of the newest
-    /// stay. When it fails all the same, they may have been appended.
+    /// Appends entries to the stream with this name, in order, all of them or none; about `keep` of the
+    /// newest stay. After an error they may nevertheless have been appended.
     async fn append(&self, stream: &str, entries: &[Entry], keep: usize) -> Result<()>;
 }
 
-/// Fields with their values.
+/// Fields and values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry(pub Vec<(&'static str, String)>);

@@ -1,4 +1,4 @@
-//! The bundle that roles receive.
+//! The bundle of stream traits that roles receive.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// A backend that implements everything on one handle.
+    /// Bundles a backend that implements everything on one handle.
     pub fn of<S: Doorbells + StreamCare + Locks + Announcer + 'static>(stream: Arc<S>) -> Self {
         Self { bells: stream.clone(), care: stream.clone(), locks: stream.clone(), announcer: stream }
     }

@@ -1,4 +1,4 @@
-//! The embedded backend passes the suite, and what only it promises.
+//! The embedded backend passes the suite, and keeps its additional guarantees.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

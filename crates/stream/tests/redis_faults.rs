@@ -1,4 +1,4 @@
-//! What Redis does to us, and how we come out of it: real servers, real faults.
+//! Faults of Redis and the recovery from them: real servers, real faults.
 
 mod redis_server;
 
@@ -49,7 +49,7 @@ async fn a_destroyed_group_is_amnesia_and_changes_the_generation() {
     rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
     assert!(matches!(reader.read(10, SLICE).await, Err(StreamError::Amnesia(_))));
     assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(1), "the new group starts at 0");
-    assert_ne!(rig.streams.care.generation().await.unwrap(), generation, "nobody else noticed the loss");
+    assert_ne!(rig.streams.care.generation().await.unwrap(), generation, "no other process noticed the loss");
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn entries_that_no_code_has_seen_are_read_back_after_an_error() {
     let mut reader = rig.join("w").await;
     rig.streams.bells.publish(&[bell(1)]).await.unwrap();
     let seen = reader.read(10, SLICE).await.unwrap();
-    // The future is dropped while it blocks; the server hands the next entry to the dead request.
+    // The future is dropped while it blocks; the server hands the next entry to the dropped request.
     let cut = tokio::time::timeout(SLICE, reader.read(10, Duration::from_secs(2))).await;
     assert!(cut.is_err());
     rig.hand_out_unseen("w", &[bell(2), bell(3)]).await;
@@ -265,7 +265,7 @@ async fn keys_of_windows_may_be_deleted_at_any_time() {
         rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
         rig.answer(&mut reader, 100).await;
         rig.command(&["DEL", &rig.lane_key(lost)]).await;
-        // What was in the stream is lost with it, and rung again by the sweeps.
+        // The stream's entries are lost with it; the sweeps publish them again.
         let left = if lost == "bells" { 1_000 - TENANT_WINDOW } else { 900 };
         rig.streams.bells.publish(&[bell(1_000)]).await.unwrap();
         rig.answer(&mut reader, left + 1).await;
@@ -280,7 +280,7 @@ async fn what_is_rung_behind_overflow_stays_behind_it() {
     let rig = Rig::start().await;
     let mut reader = rig.join("w").await;
     rig.streams.bells.publish(&(0..300).map(bell).collect::<Vec<_>>()).await.unwrap();
-    // The window has room again, and the list has not been moved up yet.
+    // The window has free capacity again, and the list has not been moved up yet.
     rig.command(&["HSET", &rig.lane_key("deep"), "default", "0"]).await;
     rig.streams.bells.publish(&[bell(300)]).await.unwrap();
     let mut heard = Vec::new();
@@ -308,7 +308,7 @@ async fn a_count_that_was_lost_does_not_widen_the_window() {
     rig.streams.bells.publish(&(0..200).map(bell).collect::<Vec<_>>()).await.unwrap();
     rig.command(&["DEL", &rig.lane_key("deep")]).await;
     rig.answer(&mut reader, 200).await;
-    // What was delivered is taken off the count with the next read.
+    // The next read subtracts the deliveries from the count.
     assert!(reader.read(100, Duration::ZERO).await.unwrap().is_empty());
     rig.streams.bells.publish(&(200..1_200).map(bell).collect::<Vec<_>>()).await.unwrap();
     let length: usize = redis::from_redis_value(rig.command(&["XLEN", &rig.bells_key()]).await).unwrap();
@@ -397,7 +397,7 @@ async fn an_absent_server_is_unavailable_soon_and_listening_still_works() {
 
 #[tokio::test]
 async fn a_silent_server_is_unavailable_soon() {
-    // Accepts connections and never says a word, as behind a broken network.
+    // Accepts connections and never answers, as behind a broken network.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
     let streams = Streams::of(RedisStream::connect(&url, RedisOptions::default()).unwrap());

@@ -1,4 +1,4 @@
-//! Entries for others, on a real server: in order, trimmed, all or none.
+//! Outbound entries on a real server: in order, trimmed, all or none.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
 

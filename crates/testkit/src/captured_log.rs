@@ -1,6 +1,6 @@
-//! What the code under test logs, for tests of warnings.
+//! Captures the log of the code under test, for tests of warnings.
 //!
-//! Only events of the thread that made it are seen: a test that uses it runs on a runtime with one thread.
+//! Only events of the capturing thread are recorded: a test that uses it runs on a single-threaded runtime.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ impl CapturedLog {
         Self { text, _collecting: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines so far.
+    /// The captured lines so far.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.text.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }

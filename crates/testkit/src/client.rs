@@ -1,7 +1,7 @@
-//! A small HTTP client whose answers say what went wrong.
+//! A small HTTP client whose assertions show the whole answer.
 //!
-//! It refuses to know the API: paths and bodies are the test's business. It follows no redirects
-//! and uses no proxy, so a test sees what the server said.
+//! It does not know the API: paths and bodies belong to the test. It follows no redirects and uses no proxy,
+//! so that a test sees the server's own answer.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Client {
     key: Option<String>,
 }
 
-/// A whole answer. The accessors panic with the answer when it is not what was asked for.
+/// A complete answer. The accessors panic with the answer when it is not the expected one.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -98,7 +98,7 @@ pub async fn send(request: RequestBuilder) -> Reply {
     try_send(request).await.unwrap_or_else(|error| panic!("no answer: {error:?}"))
 }
 
-/// Sends a request to somebody who may be dead.
+/// Sends a request to a server that may be down.
 pub async fn try_send(request: RequestBuilder) -> Result<Reply, reqwest::Error> {
     let response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());

@@ -1,8 +1,8 @@
 //! One child process: its id, its captured output, and its end.
 //!
-//! It refuses to outlive its owner (dropping it kills it, and [`crate::guard`] does so when the
-//! test process dies), and to be signalled in any way but by its own process id. When the owner is
-//! dropped by a failing test, the end of the output is printed.
+//! The process does not outlive its owner (dropping it kills it, and [`crate::guard`] does so when the test
+//! process dies). Signals use its own process id only. When a failing test drops it, the end of its output is
+//! printed.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Numbers that differ from run to run and can be had again.
+//! Random numbers for tests, reproducible by their seed.
 //!
 //! The seed is printed, so that a test that fails shows it, and `MILLSTREAM_TEST_SEED` sets it.
 

@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks `probe` until it answers `Ok`, and panics with its last `Err` once `deadline` has passed.
+/// Polls `probe` until it returns `Ok`; panics with its last `Err` once `deadline` has passed.
 pub async fn eventually<T, E, F>(deadline: Duration, mut probe: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, E>>,
@@ -32,7 +32,7 @@ where
     }
 }
 
-/// The same for places without a runtime, such as a destructor; it answers whether it came true.
+/// The same without a runtime, for example in a destructor; returns whether the condition became true.
 pub fn eventually_blocking(deadline: Duration, mut probe: impl FnMut() -> Probe) -> Probe {
     let started = Instant::now();
     loop {

@@ -1,9 +1,8 @@
 //! The real binary, running: embedded in one process, or as an ingress and workers with their own
 //! database and Redis.
 //!
-//! A test says which [`Mode`] it wants and talks HTTP. It may kill, stop and start each process by
-//! name; a process that was started with a crash point dies by itself and can be waited for.
-//! Nothing here knows what the engine does.
+//! A test chooses a [`Mode`] and uses HTTP. It may kill, stop and start each process by name; a process
+//! started with a crash point dies by itself and can be awaited. Nothing here knows what the engine does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,7 +30,7 @@ const DRAINED: Duration = Duration::from_secs(30);
 pub enum Mode {
     /// `millstream dev`: one process, SQLite, no services.
     Embedded,
-    /// An ingress and so many workers on Postgres and Redis.
+    /// An ingress and `workers` workers on Postgres and Redis.
     Fleet { workers: usize },
 }
 
@@ -71,7 +70,7 @@ impl Fleet {
         Self::start_on(mode, Postgres::Shared, binary, env).await
     }
 
-    /// One process of a worker binary of somebody's own, which is the whole engine when nothing is set.
+    /// One process of a user-written worker binary, which is the whole engine when no settings are given.
     pub async fn start_own(engine: impl AsRef<Path>, env: Env<'_>) -> Self {
         let mut fleet = Self::prepared(Mode::Embedded, engine.as_ref(), env);
         let mut command = fleet.command(&[]);
@@ -185,7 +184,7 @@ impl Fleet {
         .await;
     }
 
-    /// The front process, to signal it or to see whether it is dead.
+    /// The front process: for signals and its exit status.
     pub fn ingress(&mut self) -> &mut Daemon {
         self.ingress.as_mut().expect("an ingress")
     }
@@ -217,7 +216,7 @@ impl Fleet {
         &mut self.workers[index]
     }
 
-    /// Starts another program with the fleet's settings: a worker of somebody's own, in any language.
+    /// Starts another program with the fleet's settings: a user-written worker, in any language.
     pub fn start_other(
         &self,
         name: &str,
@@ -251,7 +250,7 @@ impl Fleet {
         self.workers[index].wait(DRAINED).await
     }
 
-    /// Runs a statement on the store behind the engine's back, and answers how many rows it changed.
+    /// Runs a statement directly on the store and returns the number of changed rows.
     pub async fn sql(&self, statement: &str) -> u64 {
         match &self.database {
             Some(Database::Shared(database)) => postgres::execute(&database.url, statement).await,

@@ -1,10 +1,10 @@
 //! A shell process that outlives the test process and cleans up after it.
 //!
-//! Destructors do not run for statics, nor when a runner kills a test that hangs. So everything
-//! that could be left behind (process ids, directories) is told to a `sh` that reads its standard
-//! input. When this process ends in whatever way, the pipe closes, and the shell stops what is still
-//! listed and removes the directories. A destructor that has already done the work takes its entry
-//! off the list, so that a reused process id is never hit.
+//! Destructors do not run for statics, nor when a runner kills a test that hangs. So everything that could be
+//! left behind (process ids, directories) is written to a `sh` that reads its standard input. When this
+//! process ends, the pipe closes; the shell stops what is still listed and removes the directories. A
+//! destructor that has already done the work takes its entry off the list, so that a reused process id is
+//! never hit.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -42,7 +42,7 @@ fn start() -> ChildStdin {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Its own group: a signal for the whole test must not take its cleaner along.
+        // A process group of its own: a signal for the whole test must not end the cleanup shell.
         .process_group(0)
         .spawn()
         .expect("start the guard shell");
@@ -94,5 +94,5 @@ pub fn forget_directory(path: &Path) {
 
 fn tell(verb: &str, entry: &str) {
     let mut pipe = GUARD.lock().expect("guard pipe");
-    writeln!(pipe, "{verb} {entry}").expect("tell the guard shell");
+    writeln!(pipe, "{verb} {entry}").expect("write to the guard shell");
 }

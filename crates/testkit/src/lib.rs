@@ -1,8 +1,8 @@
 //! What tests need from the outside world: private services, fleets of real processes, HTTP targets.
 //!
-//! Everything here is owned by the test that asked for it and goes away with it, also when the test
-//! process is killed: see [`guard`]. A missing service is a failure that says what to install, never
-//! a skip. Nothing here is linked into the product.
+//! Everything here is owned by the test that requested it and is removed with it, also when the test process
+//! is killed: see [`guard`]. A missing service is a failure with an install hint, never a skip. Nothing here
+//! is linked into the product.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,7 +1,8 @@
 //! A pooler in transaction mode in front of PostgreSQL: the next transaction of a client goes to another server process.
 //!
-//! Real poolers swap when others are busy; this one swaps every time, or has one process for all, so that tests do not
-//! depend on load. It speaks as much of the protocol as a client with trust authentication needs.
+//! Real poolers swap server processes under load; this one swaps after every transaction, or uses one process
+//! for all clients, so that tests do not depend on load. It implements the part of the protocol that a client
+//! with trust authentication needs.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tokio::task::JoinHandle;
 
 const SSL_REQUEST: [u8; 4] = [0x04, 0xd2, 0x16, 0x2f];
 
-/// What becomes of the `options` that a client sends when it connects.
+/// Treatment of the `options` that a client sends when it connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartupOptions {
     Forwarded,
@@ -21,7 +22,7 @@ pub enum StartupOptions {
     Dropped,
     /// The same in session mode: a client keeps its server process.
     DroppedInSessionMode,
-    /// As PgBouncer does unless it is told otherwise.
+    /// As PgBouncer does by default.
     Refused,
     /// To one server process, which all clients share transaction by transaction.
     ForwardedToOneProcess,
@@ -34,7 +35,8 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Between clients and the server of a `postgres://user@host:port/database`; answers the URL that leads through it.
+    /// Starts a pooler in front of the server of `postgres://user@host:port/database`; returns the URL
+    /// through it.
     pub async fn in_front_of(url: &str, options: StartupOptions) -> (Self, String) {
         let server = url.split(['@', '/']).nth(3).expect("a URL with a user, a host and a port").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen on loopback");

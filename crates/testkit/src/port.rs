@@ -1,8 +1,8 @@
 //! Free TCP ports on loopback, below the range that outgoing connections take.
 //!
-//! A service that is stopped and started again must get its port back, so the port must not be one
-//! that the kernel hands to some client in between. Two tests may still choose the same one in the
-//! same instant: whoever starts a service tries again with another port.
+//! A service that is stopped and started again must get its port back, so the port must not be one that the
+//! kernel assigns to a client in between. Two tests may choose the same port at the same instant: the starter
+//! of a service retries with another port.
 
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -53,8 +53,8 @@ pub async fn database() -> TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (admin, name) = (self.admin.clone(), self.name.clone());
-        // A destructor cannot await on the runtime it runs in. A cluster that is gone took the
-        // database with it, so failing to drop it is nobody's problem.
+        // A destructor cannot await on the runtime it runs in. The database of a removed cluster is already
+        // gone, so a failure to drop it is ignored.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(run(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
@@ -147,7 +147,7 @@ impl TestCluster {
         self.url(name)
     }
 
-    /// Stops as a crash would: open transactions are lost, the next start recovers.
+    /// Stops like a crash: open transactions are lost, the next start recovers.
     pub fn stop_immediate(&mut self) {
         if let Some(mut server) = self.server.take() {
             server.end();
@@ -158,7 +158,7 @@ impl TestCluster {
         self.port
     }
 
-    /// What the server logs goes here.
+    /// Path of the server's log.
     pub fn log(&self) -> PathBuf {
         self.log.clone()
     }
@@ -188,7 +188,7 @@ impl TestCluster {
         }
     }
 
-    /// Whether the server has ended by itself.
+    /// The exit status of a server that ended without being stopped.
     pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
         self.server.as_mut().and_then(Daemon::exited)
     }
@@ -243,12 +243,12 @@ fn children_of(parent: u32) -> Vec<u32> {
         .collect()
 }
 
-/// A zombie has ended; it waits for somebody to read its status.
+/// A zombie has ended and waits for its parent to read its status.
 fn is_child_alive(pid: u32) -> bool {
     matches!(status_of(pid), Some((state, _)) if state != 'Z')
 }
 
-/// The state of a process, and who started it.
+/// State and parent of a process.
 fn status_of(pid: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it may contain anything.
@@ -280,7 +280,8 @@ fn find_binaries() -> PathBuf {
         .unwrap_or_else(|| panic!("{INSTALL}"))
 }
 
-/// Postgres refuses to run as root: somebody else, or `None` when we are not root.
+/// An unprivileged user for the server, because Postgres refuses to run as root; `None` when this process is
+/// not root.
 fn unprivileged() -> Option<User> {
     if !geteuid().is_root() {
         return None;
@@ -289,7 +290,7 @@ fn unprivileged() -> Option<User> {
     Some(
         known("postgres")
             .or_else(|| known("nobody"))
-            .expect("a user `postgres` or `nobody` to run Postgres as"),
+            .expect("an unprivileged user (such as `postgres`) to run Postgres as"),
     )
 }
 
@@ -315,7 +316,7 @@ async fn create(admin: &str, name: &str) {
         .unwrap_or_else(|error| panic!("create database {name} on {admin}: {error}"));
 }
 
-/// Runs one statement and answers how many rows it changed.
+/// Runs one statement and returns the number of changed rows.
 pub async fn execute(url: &str, statement: &str) -> u64 {
     run(url, statement.to_owned()).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
 }

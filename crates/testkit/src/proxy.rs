@@ -1,9 +1,9 @@
-//! A TCP proxy between two processes that can be made slow, deaf or rude.
+//! A TCP proxy between two processes that injects network faults: delay, stall, loss, reset.
 //!
-//! Processes are given its address instead of the real one; the weather then changes for all connections
-//! at once. Bytes are never reordered and never lost silently on a connection that lives on: one that lost
-//! some is reset when the weather changes, as a real network would end it sooner or later. It counts what
-//! it did, so that a test can tell a fault that bit from one that nobody noticed.
+//! Processes use its address instead of the real one; the weather changes for all connections at once. Bytes
+//! are never reordered and never lost silently on a surviving connection: a connection that lost some is
+//! reset when the weather changes, as a real network would end it. Counters show whether a fault had an
+//! effect.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use tokio::task::{JoinHandle, JoinSet};
 
 const CHUNK: usize = 64 * 1024;
 
-/// What happens to everything between the two sides.
+/// Treatment of all bytes between the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
     Clear,
     /// Every chunk arrives this much later.
     Slow(Duration),
-    /// Nothing arrives and nobody is told; it all arrives when the weather clears.
+    /// Nothing arrives and no side is notified; all of it arrives when the weather clears.
     Stalled,
-    /// Bytes are taken and never arrive; connections that lost some are reset when the weather changes.
+    /// Bytes are accepted and dropped; connections that lost some are reset when the weather changes.
     Deaf,
     /// Every connection is reset, new ones too.
     Cut,
@@ -63,7 +63,7 @@ struct Counts {
 }
 
 impl Proxy {
-    /// Listens on loopback and passes everything on to `target`, which need not be there yet.
+    /// Listens on loopback and forwards to `target`, which may not be listening yet.
     pub async fn to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the proxy");
         let address = listener.local_addr().expect("the proxy's address");
@@ -73,8 +73,9 @@ impl Proxy {
         Self { address, weather, counts, accepting }
     }
 
-    /// To where `url` leads (`…//…@ADDRESS/…`), and the url by this way. In a test on one thread nothing is answered
-    /// while somebody is polled there: whoever waits for an answer is seen to wait, however busy the machine.
+    /// Puts a proxy in front of the address in `url` (`…//…@ADDRESS/…`) and returns the url through it. In a
+    /// single-threaded test the proxy answers only while the test awaits: a task that waits for an answer is
+    /// seen to wait, however busy the machine.
     pub async fn on_the_way(url: &str) -> (Self, String) {
         let (before, rest) = url.rsplit_once('@').expect("a url with a user");
         let (target, path) = rest.split_once('/').expect("a url with a path");
@@ -87,7 +88,7 @@ impl Proxy {
         self.address
     }
 
-    /// From now on, for every connection.
+    /// Sets the weather for every connection.
     pub fn set(&self, weather: Weather) {
         self.weather.send_replace(weather);
     }
@@ -125,7 +126,7 @@ async fn accept(
     }
 }
 
-/// The connection is to be reset.
+/// The connection must be reset.
 struct Broken;
 
 async fn carry(
@@ -187,7 +188,7 @@ async fn pump(
             }
         };
         if count == 0 {
-            // The other side may still have something to say.
+            // The other direction may still be open.
             let _ = output.shutdown().await;
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! A private Redis server that a test may kill, empty, stop and start.
 //!
-//! It persists nothing, unless a test asks for an append-only file: whatever the server held is lost when
-//! it stops, which is what the engine must survive. It refuses to evict, as the engine demands.
+//! It persists nothing, unless a test asks for an append-only file: stopping it loses its data, which the
+//! engine must survive. It does not evict, as the engine requires.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,14 +33,14 @@ pub struct TestRedis {
     directory: TempDir,
 }
 
-/// What a server with TLS shows, and which CA signed it. It asks clients for a certificate of that CA.
+/// Certificate of a server with TLS, and its CA. Clients must present a certificate of that CA.
 #[derive(Debug)]
 struct RedisServerTls {
     certificate: TestCertificate,
     ca: String,
 }
 
-/// What outlives the process.
+/// Persistence over restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
     Nothing,

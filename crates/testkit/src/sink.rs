@@ -41,11 +41,11 @@ pub enum Answer {
     Text(u16, String),
     /// A text of a content type, byte for byte.
     Kind(u16, &'static str, String),
-    /// Says what it was told: the `Authorization` header and the body of the call.
+    /// Echoes the `Authorization` header and the body of the call.
     Echo(u16),
-    /// A JSON text of so many bytes.
+    /// A JSON text of this many bytes.
     Large(u16, usize),
-    /// One byte after the other, for ever.
+    /// An endless body, one byte at a time.
     Trickle(u16),
     /// Accepts the call and keeps it until [`Sink::release`], then answers with this status.
     Hold(u16),
@@ -80,7 +80,7 @@ impl Sink {
         self.shared.scripts.lock().unwrap().insert(path.into(), answers.into_iter().collect());
     }
 
-    /// Lets every held call go on, and holds no later one.
+    /// Releases every held call, and holds no later one.
     pub fn release(&self) {
         self.shared.released.send_replace(true);
     }

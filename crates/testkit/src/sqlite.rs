@@ -1,16 +1,16 @@
-//! Faults for a SQLite file that somebody else has open: locking it, and writing into it.
+//! Faults for a SQLite file that another process has open: locking it, and writing to it.
 //!
-//! It refuses to make a database; it only meddles with one.
+//! It does not create databases.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// How long to wait for somebody who is writing.
+/// Timeout for the lock of another writer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Holds the right to write, so that nobody else can; dropped or released, it lets go.
+/// Holds the write lock and so blocks all other writers, until dropped or released.
 #[derive(Debug)]
 pub struct WriteLock {
     connection: Connection,
@@ -40,7 +40,7 @@ pub async fn execute(path: &Path, statement: &str) -> u64 {
     changed.await as u64
 }
 
-/// On a thread that may wait.
+/// Runs on a thread that may block.
 async fn on<T: Send + 'static>(path: &Path, work: impl FnOnce(Connection) -> T + Send + 'static) -> T {
     let path = path.to_owned();
     tokio::task::spawn_blocking(move || work(open(path))).await.expect("the work on the file")

@@ -1,6 +1,6 @@
-//! Reading server-sent events as they come, one at a time, each with a deadline.
+//! Reads server-sent events one at a time, each with a deadline.
 //!
-//! It refuses to reconnect: resuming is what the tests are about.
+//! It does not reconnect: resumption is the subject of the tests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The network between two processes, as bad as it is asked to be.
+//! Network faults between two processes.
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
@@ -111,7 +111,7 @@ async fn a_cut_resets_everybody_old_and_new() {
     proxy.set(Weather::Cut);
     assert_eq!(stream.read_u8().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
     if let Ok(mut late) = TcpStream::connect(proxy.address()).await {
-        assert!(exchange(&mut late, "anybody there?").await.is_err());
+        assert!(exchange(&mut late, "still connected?").await.is_err());
     }
     eventually(Duration::from_secs(5), || async {
         if proxy.done().reset == 2 { Ok(()) } else { Err(proxy.done()) }

@@ -39,7 +39,7 @@ async fn a_cluster_keeps_what_was_committed_over_an_immediate_stop() {
     let url = cluster.create_database("kept").await;
     create_table(&url).await;
     cluster.stop_immediate();
-    assert!(PgConnection::connect(&url).await.is_err(), "a stopped cluster answers nobody");
+    assert!(PgConnection::connect(&url).await.is_err(), "a stopped cluster accepts no connection");
     cluster.start().await;
     assert_eq!(tables(&url).await, 1);
 }
@@ -61,7 +61,10 @@ async fn redis_comes_back_empty_on_the_same_address() {
     assert_eq!(size().await, 0);
     put().await;
     server.kill();
-    assert!(client.get_multiplexed_async_connection().await.is_err(), "a killed server answers nobody");
+    assert!(
+        client.get_multiplexed_async_connection().await.is_err(),
+        "a killed server accepts no connection"
+    );
     server.start_empty().await;
     assert_eq!(size().await, 0);
     put().await;

@@ -1,4 +1,4 @@
-//! Chance that can be repeated: one seed, and a stream of numbers for each who asks.
+//! Reproducible randomness: one seed, and an independent stream of numbers for each user.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// A stream of its own for `name`, which does not depend on what others draw.
+    /// An independent stream for `name`, unaffected by draws of others.
     pub fn for_the(&self, name: &str) -> Self {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -42,7 +42,7 @@ impl Chance {
         &items[self.index(items.len())]
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,6 +1,6 @@
-//! Which fault comes next: a shuffled deck per lane, dealt again and again.
+//! Selects the next fault: a shuffled deck per lane, dealt repeatedly.
 //!
-//! A deck instead of dice, so that every kind comes as often as any other and none is missing by chance.
+//! A deck instead of independent draws: every kind occurs equally often, and none is missing by chance.
 
 use crate::chance::Chance;
 use crate::kind::{Kind, Lane};
@@ -13,7 +13,7 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// The kinds of `lane` among `kinds`; none may be left.
+    /// The kinds of `lane` among `kinds`; possibly none.
     pub fn of(lane: Lane, kinds: &[Kind], seed: &Chance) -> Self {
         let kinds = kinds.iter().copied().filter(|kind| kind.lane() == lane).collect();
         Self { kinds, left: Vec::new(), chance: seed.for_the(lane.name()) }
@@ -23,7 +23,7 @@ impl Deck {
         self.kinds.is_empty()
     }
 
-    /// The next fault and the chance that its details are drawn from.
+    /// The next fault, and the randomness for its details.
     pub fn deal(&mut self) -> Option<(Kind, Chance)> {
         if self.left.is_empty() {
             self.left.clone_from(&self.kinds);

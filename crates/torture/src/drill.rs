@@ -1,5 +1,5 @@
-//! Recoveries that are measured: one thing breaks while nothing else does, and the time is taken until
-//! everything that it concerned is in order again.
+//! Recovery drills: one component breaks while nothing else does, and the time is measured until everything
+//! affected has recovered.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Drill {
 const PATIENCE: Duration = Duration::from_secs(90);
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Holds one drill. Violations are recoveries that took too long or did not happen.
+/// Runs one drill. Violations are recoveries that took too long or did not happen.
 pub async fn hold(
     drill: Drill,
     stage: &Stage,
@@ -48,7 +48,7 @@ pub async fn hold(
     }
 }
 
-/// Nothing has waited for long: what happened before is over.
+/// Waits until no event has waited for long: earlier disturbances are over.
 async fn until_settled(stage: &Stage) -> Result<(), String> {
     for process in stage.processes() {
         stage.until_ready(process).await;
@@ -60,7 +60,7 @@ async fn until_settled(stage: &Stage) -> Result<(), String> {
         }
         tokio::time::sleep(GLANCE * 5).await;
     }
-    Err("events wait for long although nothing is broken".to_owned())
+    Err("events wait for long although no fault is active".to_owned())
 }
 
 /// In milliseconds.
@@ -73,7 +73,7 @@ WHERE NOT m.deferred AND x.paused_reason IS NULL";
     sqlx::query_scalar(AGE).fetch_one(&mut sql).await.map_err(|error| error.to_string())
 }
 
-/// The undecided events of this moment, of executions that nobody paused.
+/// The present undecided events of executions that are not paused.
 async fn undecided(stage: &Stage) -> Result<Vec<i64>, String> {
     const READ: &str = "
 SELECT m.accept_no FROM mailbox m JOIN executions x USING (tenant, execution_id)
@@ -89,7 +89,7 @@ async fn still_waiting(stage: &Stage, of: &[i64]) -> Result<i64, String> {
     sqlx::query_scalar(READ).bind(of).fetch_one(&mut sql).await.map_err(|error| error.to_string())
 }
 
-/// Waits until all of them are decided. Answers when the first was and when the last.
+/// Waits until all of them are decided. Returns when the first and the last one were decided.
 async fn until_decided(
     stage: &Stage,
     waiting: &[i64],
@@ -123,14 +123,14 @@ fn judged(recovery: Recovery) -> (Recovery, Vec<Violation>) {
     (recovery, violations)
 }
 
-/// A worker is caught with doorbells in its hands and killed.
+/// A worker is caught with unacknowledged doorbells and killed.
 async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), String> {
     let mut postgres = stage.postgres.lock().await;
     for _ in 0..50 {
         for worker in &stage.workers {
             let _busy = worker.busy.lock().await;
             let Some(pid) = worker.pid() else { continue };
-            // Everybody waits for the store now, whoever is at work with something in hand.
+            // All workers that are processing something now wait for the store.
             postgres.signal_all(Signal::SIGSTOP);
             tokio::time::sleep(Duration::from_millis(150)).await;
             let held = seen::doorbells_of(stage, pid).await;
@@ -160,7 +160,7 @@ async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), Stri
     Err("no worker was ever caught with doorbells in its hands".to_owned())
 }
 
-/// Redis dies and comes back with nothing, after events were accepted without it.
+/// Redis dies and restarts empty, after events were accepted without it.
 async fn redis_emptied(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
     let before = record.accepted();
     let mut redis = stage.redis.lock().await;
@@ -179,7 +179,8 @@ async fn redis_emptied(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<
     Ok(judged(Recovery { what, took, allowed: Duration::from_secs(5), detail }))
 }
 
-/// Postgres crashes and comes back. Nobody may need a restart, and the doors say that they are not ready.
+/// Postgres crashes and restarts. No process may need a restart, and the ingresses report that they are not
+/// ready.
 async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
     let pids = || stage.processes().map(|process| process.pid()).collect::<Vec<_>>();
     let before = pids();

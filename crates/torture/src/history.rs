@@ -1,4 +1,4 @@
-//! What the database says happened, read after everything is quiet.
+//! Contents of the database, read after everything is quiet.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Event {
     pub execution: String,
     pub accept_no: i64,
     pub name: String,
-    /// As the client put it into the payload.
+    /// The key in the client's payload.
     pub key: Option<String>,
     pub status: String,
     pub seq: Option<i64>,
@@ -68,7 +68,7 @@ pub struct Action {
     pub status: String,
     pub attempts: i32,
     pub epoch: i64,
-    /// The token that the target was called with when it gave the result that is recorded.
+    /// The token of the call that gave the recorded result.
     pub result_token: Option<i64>,
 }
 

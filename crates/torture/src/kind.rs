@@ -1,7 +1,7 @@
-//! Every fault that a run can inject, and the lane that it belongs to.
+//! The kinds of faults, and the lane of each.
 //!
-//! Lanes run side by side: a worker may be stopped while Redis is gone and the network to Postgres is
-//! slow. Faults of one lane follow each other, because they would undo each other's work.
+//! Lanes run in parallel: a worker may be stopped while Redis is down and the network to Postgres is slow.
+//! Faults of one lane run sequentially, because they would undo each other.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -38,7 +38,7 @@ pub enum Kind {
     NetReset,
 }
 
-/// Faults of one lane follow each other.
+/// Faults of one lane run sequentially.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     Processes,
@@ -154,7 +154,7 @@ impl Kind {
             | Self::RedisFull
             | Self::RedisWrongPolicy
             | Self::Doorbells => Lane::Redis,
-            // Those that need Postgres to stand still for a moment, so that something is caught in the middle.
+            // Kinds that stop Postgres for a moment, to catch an operation in the middle.
             Self::WorkerKillMidCommit
             | Self::WorkerStopMidVisit
             | Self::LockOverrun
@@ -169,7 +169,7 @@ impl Kind {
         }
     }
 
-    /// Whether nothing else may happen meanwhile, because what it shows would be blamed on that.
+    /// Whether no other fault may be active, because effects could not be attributed.
     pub const fn is_alone(self) -> bool {
         matches!(self, Self::RollingRestart | Self::LockOverrun)
     }

@@ -1,15 +1,14 @@
-//! Tries to break a private fleet, and checks that nothing it promised was broken.
+//! Injects faults into a private fleet, and checks that it kept all guarantees.
 //!
 //! A run starts Postgres, Redis, ingresses and workers as real processes behind proxies, drives a recorded
-//! load against them, injects faults from a seeded schedule, stops, waits for quiet, and compares what
-//! clients and an HTTP target saw with what the database says. The same seed gives the same faults in the
-//! same order and the same choices of the clients; what real processes do in between is not repeatable
-//! (the simulator is for that).
+//! load against them, injects faults from a seeded schedule, stops, waits for quiet, and compares the
+//! observations of clients and an HTTP target with the database. The same seed gives the same faults in the
+//! same order and the same choices of the clients; the behaviour of real processes in between is not
+//! reproducible (the simulator covers that).
 //!
-//! Reading order: what may happen ([`kind`], [`deck`]), where it happens ([`stage`]), what goes on meanwhile
-//! ([`load`], [`sink`]), how it is made to happen ([`faults`], [`drill`]), and what must hold afterwards
-//! ([`quiet`], [`history`], [`check`], [`report`]). Runs of devices are tortured apart, in [`devices`], and
-//! fairness between tenants in [`neighbours`].
+//! Reading order: faults ([`kind`], [`deck`]), the environment ([`stage`]), the load ([`load`], [`sink`]),
+//! injection ([`faults`], [`drill`]), and guarantees ([`quiet`], [`history`], [`check`], [`report`]). Device
+//! runs have a torture of their own in [`devices`], fairness between tenants in [`neighbours`].
 #![allow(
     clippy::expect_used,
     clippy::panic,

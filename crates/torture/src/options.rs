@@ -1,4 +1,4 @@
-//! What a run is told.
+//! Options of a torture run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Options {
     /// The binary under test.
     #[arg(long, value_name = "PATH")]
     pub binary: PathBuf,
-    /// How the lengths of time are set: a tenth of the defaults, or the defaults.
+    /// How the durations are set: a tenth of the defaults, or the defaults.
     #[arg(long, value_enum, default_value_t = Times::Tenth)]
     pub times: Times,
     #[arg(long, default_value_t = 4)]
@@ -65,7 +65,7 @@ pub enum Times {
 }
 
 impl Options {
-    /// What makes a run impossible before it begins.
+    /// Reports impossible options before the run begins.
     pub fn check(&self) -> Result<(), String> {
         if !self.binary.is_file() {
             return Err(format!("--binary: there is no file {}", self.binary.display()));
@@ -81,7 +81,7 @@ impl Options {
         if self.rate == 0 { Err("--rate: at least 1 is needed".to_owned()) } else { Ok(()) }
     }
 
-    /// The kinds that this run may inject, or what is wrong with the names.
+    /// The kinds that this run may inject, or an error about the names.
     pub fn kinds(&self) -> Result<Vec<Kind>, String> {
         if self.only.is_empty() {
             return Ok(Kind::ALL.to_vec());
@@ -98,7 +98,7 @@ impl Options {
     }
 }
 
-/// Builds with debug assertions accept what others refuse.
+/// Whether the binary has debug assertions, and so accepts fault injection.
 pub fn obeys_drills(binary: &Path) -> bool {
     let asked = bare(binary).arg("config").env("MILLSTREAM_PLANT", "no-fence").output();
     asked.is_ok_and(|output| output.status.success())

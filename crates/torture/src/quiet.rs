@@ -1,4 +1,4 @@
-//! Waiting until nothing moves any more, and what is left over if it does not come to that (C7).
+//! Waits for quiet, and reports unfinished work when it is not reached (C7).
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::stage::Stage;
 
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// What still waits for somebody. Executions that are paused wait for a person and are left out.
+/// Unfinished work. Paused executions wait for a person and are left out.
 const WAITING: &str = "
 SELECT
     (SELECT count(*) FROM mailbox m JOIN executions x USING (tenant, execution_id)
@@ -30,7 +30,7 @@ UNION ALL
 UNION ALL
 (SELECT 'timer: ' || t.execution_id || ' of seq ' || t.armed_seq FROM timers t LIMIT 5)";
 
-/// Waits for quiet; whatever is left after `patience` is a violation.
+/// Waits for quiet; unfinished work after `patience` is a violation.
 pub async fn until_quiet(stage: &Stage, patience: Duration) -> (Duration, Vec<Violation>) {
     let began = Instant::now();
     loop {
@@ -63,7 +63,7 @@ async fn left(stage: &Stage) -> Result<Vec<String>, String> {
     Ok(left)
 }
 
-/// Doorbells that nobody acknowledged, and locks that nobody released.
+/// Unacknowledged doorbells, and locks that were not released.
 async fn left_in_redis(stage: &Stage) -> redis::RedisResult<Vec<String>> {
     let mut connection = stage.redis_connection().await?;
     let mut left = Vec::new();

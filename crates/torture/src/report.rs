@@ -1,4 +1,4 @@
-//! What a run shows at its end, for people and as JSON.
+//! Report of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::load::Told;
 use crate::stage::{Cause, Death};
 
-/// More of one check would only scroll the first away.
+/// Maximum number of shown violations per check.
 const SHOWN: usize = 10;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Report {
     pub evidence: Evidence,
 }
 
-/// How often a kind was injected and bit, and how that was seen the last time.
+/// Number of injections of a kind, of those with an effect, and the last evidence.
 #[derive(Debug, Default)]
 struct Tally<'a> {
     injected: usize,
@@ -58,7 +58,7 @@ impl Report {
         tallies
     }
 
-    /// The checks that found something, with how often.
+    /// The checks with violations, and their number.
     pub fn caught_by(&self) -> BTreeMap<Check, usize> {
         let mut caught = BTreeMap::new();
         for violation in &self.violations {

@@ -16,14 +16,14 @@ use crate::quiet;
 use crate::report::Report;
 use crate::stage::{Cause, JUMP, Stage, Supervisor};
 
-/// Before the first fault, so that there is something to break.
+/// Time before the first fault, to build up load.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Longer than the slowest answer of a bad network.
 const ESTIMATE: Duration = Duration::from_millis(700);
-/// From here on there is time to measure recoveries more than once.
+/// Runs at least this long repeat the recovery drills.
 const LONG: Duration = Duration::from_secs(180);
 
-/// Runs and says what was seen.
+/// Performs a run; returns its report.
 pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<Stage>) {
     let chance = Chance::of(seed);
     let stage = Stage::start(options).await;
@@ -67,7 +67,7 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
     load.finish().await;
     faults.sort_by_key(|fault| fault.at);
 
-    // Poison may have to be taken over as often as it may be tried, and more often where Redis forgot it.
+    // Poison may have to be taken over as often as it may be tried, and more often where Redis lost it.
     let rounds = if stage.drills && options.plant.is_none() { 12 } else { 3 };
     let patience = options.patience + stage.deadlines.reclaim_idle * rounds;
     let (quiet_after, left) = quiet::until_quiet(&stage, patience).await;
@@ -99,8 +99,8 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
     (report, stage)
 }
 
-/// How far the times in the log may be off. The database judges by its own clock when a timer is due; what is
-/// written down is the worker's estimate of it, which is as good as its way to the database was quick.
+/// Maximum error of the times in the log. The database judges by its own clock when a timer is due; the log
+/// contains the worker's estimate of it, which is as good as its round trip to the database was fast.
 fn slack(stage: &Stage) -> Duration {
     if stage.drills { JUMP * 2 } else { ESTIMATE }
 }
@@ -144,7 +144,7 @@ async fn inject(kind: Kind, began: Instant, ground: &Ground<'_>, chance: &mut Ch
     fault
 }
 
-/// Processes that died although nobody wanted it.
+/// Processes that died without being killed by the run.
 fn deaths(supervisor: &Supervisor) -> Vec<Violation> {
     let deaths = supervisor.deaths();
     let own = deaths.iter().filter(|death| death.cause == Cause::Itself);

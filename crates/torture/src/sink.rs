@@ -1,10 +1,11 @@
-//! The target of actions: it records every call, refuses repeated keys and lower tokens, and misbehaves.
+//! Target of actions: it records every call, refuses repeated keys and lower tokens, and misbehaves on
+//! purpose.
 //!
-//! How it treats a call is said by the path: `/ok` does it, `/pair` does it once the other one of its pair has
-//! come as well (so that both are answered at the same instant), `/slow` takes its time, `/flaky` fails twice before
-//! it does it, `/lost` does it and loses the answer, `/never` refuses for good. Doing it is an *effect*:
-//! one per key, whatever is called how often. A key that had its effect is answered as before, marked as
-//! repeated; a token lower than one seen before is refused.
+//! The path determines the treatment of a call: `/ok` performs it, `/pair` performs it once the other call of
+//! its pair has arrived as well (so that both are answered at the same instant), `/slow` is slow, `/flaky`
+//! fails twice before it performs it, `/lost` performs it and loses the answer, `/never` always refuses.
+//! Performing it is an *effect*: one per key, however often it is called. A key with an effect is answered as
+//! before, marked as repeated; a token lower than an earlier one is refused.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ use tokio::task::JoinHandle;
 
 /// Longer than an action's timeout in the definitions of the load.
 const LOST: Duration = Duration::from_millis(2_500);
-/// How long one of a pair waits for the other.
+/// How long one call of a pair waits for the other.
 const MEETING: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub struct Sink {
     server: JoinHandle<()>,
 }
 
-/// Everything that was called.
+/// All calls.
 #[derive(Debug, Default, Clone)]
 pub struct Book {
     pub calls: Vec<Call>,
@@ -47,32 +48,32 @@ pub struct Call {
     pub treated: Treated,
 }
 
-/// What is known of a key.
+/// State of a key.
 #[derive(Debug, Clone, Default)]
 pub struct Key {
     pub highest: i64,
     pub calls: u32,
-    /// The tokens that had an effect. One, or none yet.
+    /// Tokens that had an effect: one, or none yet.
     pub effects: Vec<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treated {
-    /// Done, and answered.
+    /// Performed, and answered.
     Done,
-    /// Done, and the answer is kept back.
+    /// Performed, and the answer is withheld.
     DoneSilently,
-    /// Had been done before.
+    /// Already performed before.
     Repeated,
-    /// Failed without any effect; worth another try.
+    /// Failed without an effect; a retry makes sense.
     Failed,
-    /// Refused for good.
+    /// Refused permanently.
     Refused,
-    /// Came with a lower token than one before it.
+    /// Its token is lower than an earlier one.
     Stale,
 }
 
-/// How a path wants its calls treated.
+/// Treatment of calls by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Ok,
@@ -97,7 +98,7 @@ impl Manner {
 }
 
 impl Book {
-    /// Decides a call and notes it.
+    /// Decides a call and records it.
     fn treat(&mut self, key: String, token: i64, manner: Manner, at: Instant) -> Treated {
         let known = self.keys.entry(key.clone()).or_default();
         known.calls += 1;
@@ -151,7 +152,7 @@ impl Drop for Sink {
 #[derive(Debug, Default)]
 struct Shared {
     book: Mutex<Book>,
-    /// Those who wait for the other one of their pair.
+    /// Calls that wait for the other call of their pair.
     waiting: Mutex<BTreeMap<String, Arc<Notify>>>,
 }
 
@@ -160,7 +161,7 @@ impl Shared {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits a while for the other one of the pair, or wakes it if it waits.
+    /// Waits a while for the other call of the pair, or wakes it.
     async fn meet(&self, key: &str) {
         let pair = key.rsplit_once('/').map_or(key, |(pair, _)| pair).to_owned();
         let mine = {

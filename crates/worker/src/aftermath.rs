@@ -1,7 +1,7 @@
-//! What a worker tells the world after a commit: actions to perform, news, doorbells, log lines.
+//! Post-commit effects of a visit: actions to perform, announcements, doorbells, log lines.
 //!
-//! All of it may be lost with the process; each loss is repaired elsewhere (leases run out, listeners
-//! read again, undecided events are swept).
+//! All of them may be lost with the process. Each loss is repaired elsewhere: leases run out, listeners read
+//! the store again, and the overdue sweep finds undecided events.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -23,12 +23,12 @@ pub(crate) struct Aftermath {
     work: Option<News>,
     bells: BTreeSet<Bell>,
     lines: Vec<Line>,
-    /// How many events were decided, by verdict: counted once per visit.
+    /// Events decided, by verdict; counted once per visit.
     decided: BTreeMap<&'static str, u64>,
 }
 
 impl Aftermath {
-    /// Hands leased actions over at once; they do not wait for the rest of the visit.
+    /// Hands leased actions over at once, without waiting for the rest of the visit.
     pub(crate) fn perform(
         &mut self,
         worker: &Worker,
@@ -46,7 +46,8 @@ impl Aftermath {
         self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
     }
 
-    /// An action that waited for a device or for people is settled. Whose it is, unless its lease had passed on.
+    /// An action that waited for a device or for people is settled. Announces its owner, unless its lease had
+    /// passed on.
     pub(crate) fn settled(
         &mut self,
         settlement: Settlement,
@@ -72,13 +73,12 @@ impl Aftermath {
         Some(key.execution)
     }
 
-    /// What a device has, or is asked about, is different.
+    /// Marks a device whose assignments or requests have changed.
     pub(crate) fn device(&mut self, device: &DeviceKey) {
         self.news.extend(News::device(device));
     }
 
-    /// Tasks are ready for whoever serves their queues. One word says it for all: whoever hears it looks
-    /// for any.
+    /// Tasks are ready. One announcement covers all task queues: each listener looks for tasks of any queue.
     pub(crate) fn work(&mut self, execution: &ExecutionKey) {
         self.work.get_or_insert_with(|| News::work(execution.clone()));
     }
@@ -87,12 +87,12 @@ impl Aftermath {
         self.bells.insert(Bell::Mailbox(execution));
     }
 
-    /// Nothing is left in it after all.
+    /// The mailbox turned out to be empty: takes its doorbell back.
     pub(crate) fn forget_mailbox(&mut self, execution: &ExecutionKey) {
         self.bells.remove(&Bell::Mailbox(execution.clone()));
     }
 
-    /// One bell per tenant says it for all: the worker that hears it looks for any actions of the tenant that are due.
+    /// One doorbell per tenant is enough: the worker that reads it looks for any due actions of the tenant.
     pub(crate) fn ring_actions(&mut self, execution: ExecutionKey) {
         let bell = Bell::Actions(execution);
         let tenant = &bell.execution().tenant;
@@ -113,8 +113,8 @@ impl Aftermath {
         self.lines.extend(lines);
     }
 
-    /// Tells everything; returns the executions whose mailbox could not be rung. `before_bells` is
-    /// awaited before ringing, so that those who hear the bell find the door unlocked.
+    /// Publishes all effects; returns the executions whose mailbox could not be rung. `before_bells` is
+    /// awaited before ringing, so that the workers that read a doorbell find the execution unlocked.
     pub(crate) async fn tell(
         self,
         worker: &Worker,
@@ -129,7 +129,7 @@ impl Aftermath {
         let news: Vec<News> = self.work.into_iter().chain(self.news).collect();
         let announce = async {
             if !news.is_empty() {
-                // Listeners read the store again by themselves.
+                // A lost announcement is harmless: listeners read the store again by themselves.
                 let _ = worker.deps.streams.announcer.announce(&news).await;
             }
         };
@@ -142,7 +142,7 @@ impl Aftermath {
     }
 }
 
-/// Rings; `false` when the stream could not be reached.
+/// Publishes doorbells; `false` when the stream is unreachable.
 pub(crate) async fn ring(worker: &Worker, bells: &[Bell]) -> bool {
     if bells.is_empty() {
         return true;

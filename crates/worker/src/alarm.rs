@@ -1,7 +1,7 @@
 //! Wakes a loop at the earliest of the instants that were set.
 //!
-//! It only saves waiting: the loops also look on their own at a slow tick, so the number of instants
-//! kept is bounded and the latest ones are forgotten first.
+//! An alarm only shortens waiting: each loop also looks on its own at a slow tick. The number of kept
+//! instants is therefore bounded, and the latest ones are dropped first.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// More instants than this are not worth remembering.
+/// Upper bound on kept instants.
 const KEPT: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Alarm {
         }
     }
 
-    /// Returns when an instant has passed, or after `longest`.
+    /// Returns when a set instant has passed, or after `longest`.
     pub(crate) async fn wait(&self, longest: Duration) {
         let end = Instant::now() + longest;
         loop {
@@ -50,7 +50,7 @@ impl Alarm {
         }
     }
 
-    /// The next instant; those that have passed are taken out.
+    /// The next instant; removes those that have passed.
     fn take_next(&self, now: Instant) -> Option<Instant> {
         let mut instants = self.instants.lock().unwrap_or_else(PoisonError::into_inner);
         let next = instants.first().copied();

@@ -1,4 +1,5 @@
-//! Halving a batch until what fails fails alone. In order, and each item exactly once.
+//! Bisection of a failing batch, until each failing item fails alone. Keeps the order and yields each item
+//! once.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ impl Bisect {
         self.0.pop()
     }
 
-    /// This part has failed as a whole: its halves come next.
+    /// Splits a part that has failed as a whole; its halves come next.
     pub(crate) fn halve(&mut self, range: Range<usize>) {
         let middle = range.start + range.len() / 2;
         self.push(middle..range.end);

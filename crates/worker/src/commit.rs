@@ -1,8 +1,8 @@
-//! Deciding a group of executions and writing what was decided, in one transaction.
+//! Decides a group of executions and writes the decisions in one transaction (group commit).
 //!
-//! Ready actions are leased along with the commit as far as this worker has free slots, which are
-//! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
-//! assumed, the decoded state is dropped, and the next visit reads what is there.
+//! Ready actions are leased along with the commit as far as this worker has free slots, which are reserved
+//! before the call. When a commit fails half-way its outcome is in doubt: the worker assumes nothing, drops
+//! the decoded state, and the next visit reads the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,14 +27,15 @@ use crate::turn::Line;
 use crate::worker::Worker;
 use crate::{crash, decide, graph_log, metrics, poison};
 
-/// How many dear visits one commit waits for; the others come back soon, behind those who waited meanwhile.
+/// Upper bound on expensive visits per commit; the others come back soon, queued behind those that waited
+/// meanwhile.
 const DEAR_PER_COMMIT: usize = 4;
-/// How long visits are decided one after the other before the other tasks of the thread have their turn.
+/// Longest time spent deciding visits in sequence before yielding to the other tasks of the thread.
 const LONGEST_WITHOUT_YIELD: Duration = Duration::from_millis(2);
-/// A transaction that loses against others is repeated at once, this often.
+/// Retries, without a pause, of a transaction that loses against concurrent ones.
 const CONTENTIONS: u32 = 8;
 
-/// What is committed together: capped by bytes, and suspects alone after everybody else.
+/// Batches executions for commit: capped by bytes, and suspects alone, after all others.
 pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
     let (mut groups, mut alone, mut group, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0usize);
     for mut found in found {
@@ -59,7 +60,7 @@ pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
     groups
 }
 
-/// Decides and commits; returns those that conflicted.
+/// Decides and commits; returns the executions with a conflict.
 pub(crate) async fn commit(
     worker: &Worker,
     group: Vec<Found>,
@@ -83,7 +84,7 @@ pub(crate) async fn commit(
         }
     }
     let mut conflicts = write_all(worker, decided, ends, aftermath).await;
-    // What is dear comes after the others, each in a transaction of its own.
+    // Expensive visits come last, each in a transaction of its own.
     for (n, found) in dear.into_iter().enumerate() {
         let at = found.at();
         if n >= DEAR_PER_COMMIT {
@@ -108,7 +109,7 @@ pub(crate) async fn commit(
     conflicts
 }
 
-/// Writes what was decided; returns those that conflicted.
+/// Writes the decisions; returns the executions with a conflict.
 async fn write_all(
     worker: &Worker,
     decided: Vec<(VisitMember, Commit)>,
@@ -161,7 +162,7 @@ async fn write_all(
     conflicts
 }
 
-/// How long the doorbells that are answered here had waited.
+/// Records the queueing time of the doorbells answered here.
 fn notice_queue(worker: &Worker, group: &[Found]) {
     let now = worker.now();
     let mut queue = worker.queue();
@@ -172,7 +173,7 @@ fn notice_queue(worker: &Worker, group: &[Found]) {
     }
 }
 
-/// One transaction, repeated while it merely loses against others.
+/// One transaction, retried on contention.
 async fn write(
     worker: &Worker,
     batch: &[Commit],
@@ -186,7 +187,7 @@ async fn write(
         *wanted.entry(&commit.execution.tenant).or_default() += ready;
     }
     wanted.retain(|_, ready| *ready > 0);
-    // Dropped when what was leased is held.
+    // Dropped once the leased actions hold their slots.
     let aside = worker.set_slots_aside(wanted, &mut barred);
     let ready = aside.iter().map(SlotsAside::len).sum();
     let own = match barred.is_empty() {
@@ -238,7 +239,7 @@ async fn write(
     }
 }
 
-/// What follows from a commit that is durable.
+/// Effects of a durable commit.
 fn committed(
     worker: &Worker,
     commit: Commit,
@@ -277,7 +278,7 @@ fn committed(
         aftermath.ring_actions(commit.execution.clone());
     }
     if commit.open_actions == OpenActions::Cancel && commit.state.phase != Phase::Completed {
-        // What runs of it here is called off.
+        // Cancels its actions that run on this worker.
         worker.leases.ended(&BTreeSet::from([commit.execution.clone()]));
     }
     aftermath.lines(lines);

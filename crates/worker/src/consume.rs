@@ -6,11 +6,11 @@
 //! poll ────┘                          └───────── ended ←──────┘
 //! ```
 //!
-//! `drive` owns everything that is held and never waits for the network itself. The reader is a task
-//! of its own because a read must never be cancelled: the server may have handed an entry to it.
-//! Beside a tenant's backlog one extra visit takes the executions of tenants that have few of them, so that they neither
-//! share a large commit nor wait for one to end. Doorbells for actions are acknowledged at once, they only make the
-//! worker hungry; the store knows which actions are left.
+//! `drive` owns all held doorbells and never waits for the network itself. The reader is a task of its own
+//! because a read must never be cancelled: the server may already have delivered an entry to it. Beside the
+//! backlog of one tenant, one extra visit takes the executions of tenants with few of them, so that they
+//! neither share a large commit nor wait for one to end. Doorbells for actions are acknowledged at once: they
+//! only wake the loop that leases actions, and the store knows which actions are left.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -28,27 +28,27 @@ use crate::kept::{End, Kept, Suspicion, Visit, Why};
 use crate::worker::Worker;
 use crate::{metrics, process};
 
-/// Word that executions want a visit.
+/// Executions that need a visit, by source.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Rung(Vec<Delivery>),
-    /// Found in the store while nobody could ring.
+    /// Found in the store while the stream was down.
     Found(Vec<ExecutionKey>),
 }
 
-/// The sizes of the regular visits under way, and when they began.
+/// Sizes and start times of the regular visits under way.
 #[derive(Debug, Default)]
 struct Visits(Vec<(usize, Instant)>);
 
-/// Which of the places for visits one takes up.
+/// The kind of slot that a visit occupies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VisitPlace {
     Regular,
-    /// The one for tenants of whom nothing is being visited.
+    /// The extra slot, for tenants without a visit under way.
     Extra,
 }
 
-/// A visit that is over, with its place.
+/// A visit that has ended, with its slot.
 type VisitEnded = (VisitPlace, Vec<(Visit, End)>);
 
 impl Visits {
@@ -60,7 +60,7 @@ impl Visits {
         self.0.iter().map(move |(items, begun)| UnderWay { items: *items, age: now.duration_since(*begun) })
     }
 
-    /// One without a result was the oldest, as far as anybody knows.
+    /// A visit that was aborted has no result; it is taken for the oldest one.
     fn ended(&mut self, items: usize) {
         let at = self.0.iter().position(|(other, _)| *other == items).unwrap_or(0);
         if at < self.0.len() {
@@ -69,7 +69,7 @@ impl Visits {
     }
 }
 
-/// What can happen to the driver.
+/// Events of the driver loop.
 enum Next {
     Arrived(Option<Arrival>),
     Ended(VisitEnded),
@@ -78,19 +78,19 @@ enum Next {
     Stop,
 }
 
-/// What the driver holds when it stops.
+/// State of the driver when it stops.
 pub(crate) struct Holding {
     kept: Kept,
     visits: JoinSet<VisitEnded>,
 }
 
-/// Visits what arrives until the worker stops.
+/// Visits executions as their doorbells arrive, until the worker stops.
 pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Arrival>) -> Holding {
     let mut kept = Kept::with_weights(&worker.options.weights);
     let mut visits = JoinSet::new();
     let mut extra_is_free = true;
     let mut under_way = Visits::default();
-    // Acks of doorbells for actions and refreshes: nobody waits for them.
+    // Acks of doorbells for actions, and refreshes: fire and forget.
     let mut background = JoinSet::new();
     let mut refresh = tokio::time::interval(worker.options.reclaim_idle / 3);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -123,7 +123,8 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
         }
         let free = bearable && under_way.len() < worker.options.visits;
         if extra_is_free && (!free || hold.is_some()) {
-            // Deciding waits for the settling of tenants that hold slots, and for that of no other tenant.
+            // Backpressure: deciding waits for the settling of tenants that hold slots, and of no other
+            // tenant.
             let passes = |tenant: &TenantId| bearable || worker.holds_few_slots(tenant);
             let batch = kept.take_newcomers(worker.options.batch, Instant::now(), passes);
             if !batch.is_empty() {
@@ -133,7 +134,8 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
         }
         let due = kept.next().filter(|_| free && hold.is_none()).or(hold);
         let next = tokio::select! {
-            // What has arrived goes with the next visit: the more, the fewer commits. It is bounded by `held`.
+            // Batching: everything that has arrived goes with the next visit; more per visit means fewer
+            // commits. `held` is the bound.
             biased;
             () = worker.stop.cancelled() => Next::Stop,
             arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
@@ -166,13 +168,13 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
                     .set(kept.len() as f64);
                 background.spawn(keep_fresh(Arc::clone(worker), kept.entries()));
             }
-            // Nobody is left to ring: only when the worker stops.
+            // All senders are gone: only when the worker stops.
             Next::Arrived(None) | Next::Stop => return Holding { kept, visits },
         }
     }
 }
 
-/// Waits for the visits under way; those that take too long are left to reclaim.
+/// Waits for the visits under way; those that exceed the deadline are left to reclaim.
 pub(crate) async fn finish_visits(worker: &Worker, held: Holding, deadline: Instant) -> Kept {
     let Holding { mut kept, mut visits } = held;
     while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, visits.join_next()).await {
@@ -187,14 +189,14 @@ fn note(worker: &Worker, kept: &mut Kept, ended: Vec<(Visit, End)>) {
     }
 }
 
-/// A visit whose own guard did not catch a panic: all its executions are suspected.
+/// Runs a visit. After a panic that the visit's own guard did not catch, all its executions are suspected.
 async fn guarded(worker: Arc<Worker>, place: VisitPlace, batch: Vec<Visit>) -> VisitEnded {
     let copy = batch.clone();
     let ended = match AssertUnwindSafe(process::visit(worker, batch)).catch_unwind().await {
         Ok(ended) => ended,
         Err(panic) => {
             let why = process::panic_text(&*panic);
-            tracing::error!(error = %why, "a panic in a visit");
+            tracing::error!(error = %why, "visit panicked");
             let failed = || End::Kept(Why::Failed { why: why.clone() });
             copy.into_iter().map(|visit| (visit, failed())).collect()
         }
@@ -202,7 +204,7 @@ async fn guarded(worker: Arc<Worker>, place: VisitPlace, batch: Vec<Visit>) -> V
     (place, ended)
 }
 
-/// Tells the reader of which tenants enough is held, and asks for more of those of which it no longer is.
+/// Reports full tenants to the reader, and asks for more doorbells of those that are no longer full.
 fn mind_full_tenants(worker: &Arc<Worker>, kept: &Kept, background: &mut JoinSet<()>) {
     let full = kept.full_tenants(worker.options.held, worker.options.batch);
     let wanted = worker.full_tenants.replace(full);
@@ -211,7 +213,7 @@ fn mind_full_tenants(worker: &Arc<Worker>, kept: &Kept, background: &mut JoinSet
     }
 }
 
-/// Lost, it is repeated by the next look at what the lanes do not hold.
+/// A lost request is repeated by the next check of the overflow.
 async fn replenish(worker: Arc<Worker>, tenants: Vec<TenantId>) {
     if let Err(error) = worker.deps.streams.bells.replenish(&tenants).await {
         worker.stream_outage.met(&error);
@@ -244,7 +246,7 @@ pub(crate) fn arrived(worker: &Arc<Worker>, kept: &mut Kept, background: &mut Jo
             if !for_actions.is_empty() {
                 worker.hunger.set(Instant::now());
                 worker.node_hunger.set(Instant::now());
-                // Lost or late, it is reclaimed and acknowledged then.
+                // A lost or late ack is harmless: the doorbell is reclaimed and acknowledged then.
                 background.spawn(ack_quietly(Arc::clone(worker), for_actions));
             }
         }
@@ -257,7 +259,7 @@ async fn ack_quietly(worker: Arc<Worker>, entries: Vec<EntryId>) {
     }
 }
 
-/// Tells the stream that these are in live hands.
+/// Refreshes held doorbells in the stream, so that no other worker reclaims them.
 async fn keep_fresh(worker: Arc<Worker>, entries: Vec<EntryId>) {
     if entries.is_empty() {
         return;
@@ -267,10 +269,10 @@ async fn keep_fresh(worker: Arc<Worker>, entries: Vec<EntryId>) {
     }
 }
 
-/// A visit never panics; one that was aborted leaves its doorbells to reclaim.
+/// A visit never panics; an aborted one leaves its doorbells to reclaim.
 fn finished(ended: Result<VisitEnded, tokio::task::JoinError>) -> VisitEnded {
     ended.unwrap_or_else(|error| {
-        tracing::error!(error = %error, "a visit ended without a result");
+        tracing::error!(error = %error, "visit ended without a result");
         (VisitPlace::Regular, Vec::new())
     })
 }

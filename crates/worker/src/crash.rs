@@ -1,14 +1,14 @@
-//! Dying on purpose, for tests that prove nothing is lost. Release builds carry none of it.
+//! Crash points for the tests of recovery. Release builds contain none.
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::Name;
 use millstream_core::log::Waiting;
 
-/// Kills the process when `chosen` is this place.
+/// Kills the process when `chosen` is this crash point.
 #[cfg(debug_assertions)]
 pub(crate) fn here(chosen: Option<CrashPoint>, place: CrashPoint) {
     if chosen == Some(place) {
-        tracing::warn!(crash.point = place.name(), "dying on purpose");
+        tracing::warn!(crash.point = place.name(), "fault injection: exiting at the crash point");
         std::process::abort();
     }
 }
@@ -16,11 +16,11 @@ pub(crate) fn here(chosen: Option<CrashPoint>, place: CrashPoint) {
 #[cfg(not(debug_assertions))]
 pub(crate) fn here(_chosen: Option<CrashPoint>, _place: CrashPoint) {}
 
-/// Kills the process when one of these is the event that is told to do so.
+/// Kills the process when the mailbox contains the chosen event.
 #[cfg(debug_assertions)]
 pub(crate) fn on_event(chosen: Option<&Name>, mailbox: &[Waiting]) {
     if chosen.is_some_and(|chosen| mailbox.iter().any(|event| event.name == *chosen)) {
-        tracing::warn!("dying on purpose of an event");
+        tracing::warn!("fault injection: exiting before deciding the chosen event");
         std::process::abort();
     }
 }

@@ -1,10 +1,11 @@
-//! Deciding one loaded execution: pure code between two calls of the store.
+//! Decides one loaded execution: pure code between two calls of the store.
 //!
-//! A visit is decided where it is, as long as its expressions stay cheap, which costs no thread switch. One
-//! whose expressions do not is left undecided after a few milliseconds of work and decided again on the
-//! worker's [`EvaluationPool`], after the cheap ones of its group have been committed. A long visit ends
-//! early with what it has decided; a new doorbell is rung for the rest, so that other executions come in
-//! between. What the pool's clock gives up is undecided: it counts under the poison rule.
+//! A visit is decided on the current thread as long as its expressions stay cheap, which costs no thread
+//! switch. An expensive visit is left undecided after a few milliseconds of work and decided again on the
+//! worker's [`EvaluationPool`], after the cheap visits of its group have been committed. A long visit ends
+//! early with the events decided so far and rings a new doorbell for the rest, so that other executions get
+//! their turn in between. An event that exceeds the time limit of the pool is undecided and counts under the
+//! poison rule.
 
 use millstream_core::effort::VisitLimits;
 use millstream_core::expr::STEP_UNITS;
@@ -22,9 +23,9 @@ use crate::load::{DecidedBy, Found};
 use crate::turn::{self, Before, Line};
 use crate::worker::Worker;
 
-const TOO_LONG: &str = "deciding it took too long by the clock";
+const TOO_LONG: &str = "deciding it exceeded the time limit";
 
-/// What a visit needs once its commit is durable.
+/// The rest of a visit, needed once its commit is durable.
 #[derive(Debug)]
 pub(crate) struct VisitMember {
     pub(crate) at: usize,
@@ -33,20 +34,20 @@ pub(crate) struct VisitMember {
     pub(crate) lines: Vec<Line>,
 }
 
-/// What deciding came to.
+/// Result of deciding a visit.
 #[derive(Debug)]
 pub(crate) enum DecidedVisit {
     Commit(Box<VisitMember>, Box<Commit>),
     Nothing,
-    /// Its first event takes more work than is done on a thread of the runtime.
+    /// Its first event takes more work than is allowed on a thread of the runtime.
     Dear(Box<Found>),
-    /// The clock gave up its first event.
+    /// The time limit ended the evaluation of its first event.
     Abandoned {
         why: String,
     },
 }
 
-/// Decides as much as is cheap.
+/// Decides as many events as are cheap.
 pub(crate) fn inline(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> DecidedVisit {
     let limits = VisitLimits { units: EvaluationPool::inline().units, stop: EvaluationPool::inline() };
     let before = before(&found);
@@ -72,7 +73,7 @@ pub(crate) fn inline(worker: &Worker, found: Found, aftermath: &mut Aftermath) -
     }
 }
 
-/// Decides on a thread of its own, within the patience of the pool.
+/// Decides on a thread of the pool, within its time limit.
 pub(crate) async fn in_pool(
     worker: &Worker,
     found: Found,
@@ -81,7 +82,7 @@ pub(crate) async fn in_pool(
     let (at, before) = (found.at(), before(&found));
     let program = match &found.by {
         DecidedBy::Program(program) => program.clone(),
-        // Needs no expression, so it is never dear.
+        // Needs no expression, so it is never expensive.
         DecidedBy::Closing => return Ok(DecidedVisit::Dear(Box::new(found))),
     };
     let Found { loaded, state, .. } = found;
@@ -105,7 +106,7 @@ pub(crate) async fn in_pool(
     }
 }
 
-/// Gives the decoded state back to the cache: the visit is made again soon.
+/// Returns the decoded state to the cache, for the retry that follows soon.
 pub(crate) fn put_back(worker: &Worker, found: Found) {
     worker.states.put(found.loaded.execution, found.loaded.position, found.state);
 }
@@ -136,7 +137,7 @@ fn decided(
     let mut new_id = || worker.event_id();
     let decision = turn::decision(program, before, turn, &loaded.mailbox, &mut new_id);
     let Some(decision) = decision else { return DecidedVisit::Nothing };
-    // A paused mailbox was loaded without what waits in it; its cancellation sets that free.
+    // A paused mailbox was loaded without its waiting events; its cancellation makes them available.
     let more = match loaded.pause {
         PauseState::Running => loaded.more,
         PauseState::Paused => More::Remains,

@@ -1,4 +1,4 @@
-//! What a worker is given: the outside world, behind traits.
+//! Dependencies of a worker: the outside world, behind traits.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use crate::perform::{PerformCalls, PerformHttp, PerformNodes, Secrets};
 pub struct Deps {
     pub stores: Stores,
     pub streams: Streams,
-    /// Store time. A clock that follows the store is corrected by the worker's clock duty.
+    /// Store time. The worker's clock duty corrects a clock that follows the store.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Who sends the requests of actions; `None` sends them over the network, as the options allow.
+    /// HTTP client of actions; `None` uses the network, as the options allow.
     pub http: Option<Arc<dyn PerformHttp>>,
-    /// Who performs the actions that the engine does not know itself.
+    /// Performs the actions that are external to the engine.
     pub calls: Option<Arc<dyn PerformCalls>>,
-    /// Who calls the executors of nodes; `None`: over the network.
+    /// Client of executors, which perform nodes; `None` uses the network.
     pub nodes: Option<Arc<dyn PerformNodes>>,
-    /// Where secrets come from; `None`: there are none.
+    /// Source of secrets; `None` means that there are none.
     pub secrets: Option<Arc<dyn Secrets>>,
-    /// Who wants to hear what happens to graphs, each under a name of its own.
+    /// Subscribers to graph events, each under a name of its own.
     pub sinks: Vec<Arc<dyn Sink>>,
 }

@@ -1,4 +1,5 @@
-//! The worker as runs of devices see it: how their outcomes settle what waits for them, and who is told.
+//! The worker's side of device runs: settles the actions that wait for a run's outcome, and announces the
+//! change.
 
 use std::sync::atomic::Ordering;
 

@@ -1,13 +1,13 @@
-//! Stopping without leaving work behind: finish what is in hand, hand back the rest.
+//! Graceful shutdown: finishes the work in hand and hands back the rest.
 //!
-//! In order, within `options.drain`: no more reading; visits under way finish; doorbells that are
-//! still held are rung anew and then acknowledged, so that another worker hears them at once; actions
-//! under way finish, those not begun were given back; when time is up attempts are dropped and their
-//! leases released; the worker's row and its empty consumer go. Whatever of this fails costs others
-//! the wait for a reclaim or a lease, nothing more.
+//! In order, within `options.drain`: reading stops; visits under way finish; doorbells that are still held
+//! are rung again and then acknowledged, so that another worker reads them at once; actions under way finish,
+//! and those that did not begin are released; when the time is up attempts are dropped and their leases
+//! released; the worker's row and its empty consumer are removed. A step that fails costs other workers the
+//! wait for a reclaim or a lease, nothing more.
 //!
-//! A part of the time is set aside for the last steps, and when all of it is up the worker ends in the
-//! middle of whatever it does: a store or a stream that does not answer cannot hold it.
+//! A part of the time is reserved for the last steps. When all of it is up the worker ends in the middle of
+//! any step: a store or a stream that does not answer cannot delay it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +23,27 @@ use crate::kept::Kept;
 use crate::metrics;
 use crate::worker::Worker;
 
-/// How long each of the last steps may take.
+/// Time limit of each of the last steps.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
-/// When a drain has to be over.
+/// Deadlines of a drain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadlines {
-    /// For work in hand.
+    /// For the work in hand.
     pub(crate) finish: Instant,
-    /// For everything.
+    /// For the whole drain.
     pub(crate) end: Instant,
 }
 
 impl Deadlines {
-    /// A fifth, at most five seconds, is for handing back.
+    /// Reserves a fifth, at most five seconds, for handing back.
     pub(crate) fn within(length: Duration) -> Self {
         let end = Instant::now() + length;
         Self { finish: end - (length / 5).min(Duration::from_secs(5)), end }
     }
 }
 
-/// Takes in what the readers still deliver, and hands back everything that is held.
+/// Takes in the doorbells that the readers still deliver, and hands back all that are held.
 pub(crate) async fn hand_back(
     worker: &Arc<Worker>,
     mut kept: Kept,
@@ -51,7 +51,7 @@ pub(crate) async fn hand_back(
     deadline: Instant,
 ) {
     let mut background = JoinSet::new();
-    // Ends when the readers have: each of them returns after at most one more read.
+    // Ends with the readers: each of them returns after at most one more read.
     while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline, arrivals.recv()).await {
         consume::arrived(worker, &mut kept, &mut background, arrival);
     }
@@ -71,18 +71,18 @@ pub(crate) async fn hand_back(
         Ok(Err(error)) => worker.stream_outage.met(&error),
         Err(_) => worker.stream_outage.met(&"no answer while handing back"),
     }
-    // Acknowledgements that are not through by now are repeated by whoever reclaims.
+    // The worker that reclaims a doorbell repeats a missing acknowledgement.
     background.shutdown().await;
 }
 
-/// Lets duties end by themselves: one that has just leased actions still hands them over.
+/// Lets duties end by themselves: a duty that has just leased actions still hands them over.
 pub(crate) async fn end_duties(duties: &mut JoinSet<()>) {
     let ended = async { while duties.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_STEPS, ended).await;
     duties.shutdown().await;
 }
 
-/// Waits for actions under way, then stops performing and releases what is still leased.
+/// Waits for actions under way, then aborts the rest and releases their leases.
 pub(crate) async fn finish_actions(
     worker: &Worker,
     performing: &mut JoinSet<&'static str>,
@@ -107,7 +107,7 @@ pub(crate) async fn finish_actions(
     }
 }
 
-/// Says goodbye.
+/// Removes the worker's row and consumer.
 pub(crate) async fn leave(worker: &Worker) {
     let me = &worker.options.worker;
     let goodbye = async {

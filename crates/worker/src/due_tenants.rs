@@ -1,9 +1,9 @@
-//! Whose actions may be due: the queues that the next lease looks into, in turn between tenants.
+//! Round robin between the tenants with due actions: chooses the queues of the next lease.
 //!
-//! The queues of actions are those of tenants (`core::placement`), and there may be many. Which of them have something
-//! due is learned where it happens: from commits and settlements of this worker, from doorbells for actions, and, as
-//! the repair, from a look into the store. A lease that finds nothing in a queue forgets it. So the statement that
-//! leases names few queues, and takes turns between those; where there are more than it may name, they rotate.
+//! Action queues belong to tenants (`core::placement`), and there may be many. The worker learns which of
+//! them have due actions from its own commits and settlements, from doorbells for actions and, as the repair,
+//! by polling the store. A lease that finds an empty queue forgets it. The statement that leases therefore
+//! names few queues and takes turns between them; where there are more queues than it may name, they rotate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,23 +14,23 @@ use millstream_core::id::TenantId;
 use millstream_core::placement::{Queue, QueueParts};
 use tokio::time::Instant;
 
-/// Two looks into the store are at least this far apart.
+/// Minimum time between two polls of the store.
 const LOOK_APART: Duration = Duration::from_millis(100);
-/// Looking takes at most one part in so many of the time.
+/// Polling takes at most `1 / LOOK_SHARE` of the time.
 const LOOK_SHARE: u32 = 20;
 
-/// Whose the queues are. The first ones are of all tenants: earlier releases wrote into them.
+/// Owner of queues. The queues of all tenants come first: earlier releases wrote into them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum QueueOwner {
     AllTenants,
     Tenant(TenantId),
 }
 
-/// An owner to look at, as known at some moment.
+/// An owner to look at, with the state of knowledge about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DueOwner {
     pub(crate) owner: QueueOwner,
-    /// Word of something due after this moment is not overlooked.
+    /// Counter of the last notice: a later notice is kept when this look finds nothing.
     heard: u64,
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct DueTenants(Mutex<DueOwners>);
 struct DueOwners {
     owners: BTreeMap<QueueOwner, u64>,
     heard: u64,
-    /// Who was looked at last.
+    /// The owner looked at last.
     last: Option<QueueOwner>,
-    /// The queues that had open actions at the last look.
+    /// Queues with open actions at the last poll.
     open: Vec<Queue>,
     next_look: Option<Instant>,
 }
@@ -53,17 +53,17 @@ impl DueTenants {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An action of the tenant is due, or may be.
+    /// Records that actions of the tenant are, or may be, due.
     pub(crate) fn hear(&self, tenant: &TenantId) {
         self.owners().hear(QueueOwner::Tenant(tenant.clone()));
     }
 
-    /// When the store may be looked into again; `None` for now.
+    /// Earliest time of the next poll of the store; `None` for now.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         self.owners().next_look.filter(|next| *next > now)
     }
 
-    /// The queues with open actions, as the store has just said, and how long that took.
+    /// Records the result of a poll, queues with open actions, and how long it took.
     pub(crate) fn looked(&self, open: Vec<Queue>, took: Duration, now: Instant) {
         let mut owners = self.owners();
         for queue in &open {
@@ -82,12 +82,12 @@ impl DueTenants {
         owners.next_look = Some(now + LOOK_APART.max(took * LOOK_SHARE));
     }
 
-    /// The queues that had open actions at the last look.
+    /// Queues with open actions at the last poll.
     pub(crate) fn open_queues(&self) -> Vec<Queue> {
         self.owners().open.clone()
     }
 
-    /// The tenants of whom something may be due.
+    /// Tenants that may have due actions.
     pub(crate) fn tenants(&self) -> BTreeSet<TenantId> {
         let owners = self.owners();
         let tenants = owners.owners.keys().filter_map(|owner| match owner {
@@ -97,8 +97,8 @@ impl DueTenants {
         tenants.collect()
     }
 
-    /// Up to `most` owners whose turn it is, without tenants that are barred. A tenant that is to be asked alone, because
-    /// it may have less than there is, is the only one.
+    /// Up to `most` owners in round robin, without barred tenants. A tenant that has to be asked alone,
+    /// because its limit may be lower than what is due, is returned as the only one.
     pub(crate) fn next(
         &self,
         most: usize,
@@ -129,7 +129,7 @@ impl DueTenants {
         next
     }
 
-    /// These had nothing (more) due, unless something was heard meanwhile.
+    /// Forgets owners without (further) due actions, unless a notice arrived meanwhile.
     pub(crate) fn exhausted<'a>(&self, looked_at: impl IntoIterator<Item = &'a DueOwner>) {
         let mut owners = self.owners();
         for DueOwner { owner, heard } in looked_at {
@@ -147,8 +147,8 @@ impl DueOwners {
     }
 }
 
-/// The tenants that hold more than their part of `slots` while others, who hold less, have actions due: they wait.
-/// A tenant has what it holds in `held`.
+/// Tenants over their fair share of `slots` while others, below theirs, have due actions: they wait. `held`
+/// maps a tenant to its used slots.
 pub(crate) fn crowding_tenants(
     due: &BTreeSet<TenantId>,
     held: &BTreeMap<TenantId, usize>,

@@ -1,4 +1,4 @@
-//! Why a worker could not start or go on. What happens to single executions is never in here.
+//! Reasons why a worker cannot start or continue. Failures of single executions are not among them.
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
@@ -6,7 +6,7 @@ pub enum WorkerError {
     Options(Vec<String>),
     #[error("the HTTP client could not be built: {0}")]
     Http(String),
-    /// One of the loops that a worker cannot do without has ended.
+    /// One of the required loops of a worker has ended.
     #[error("the worker's {0} loop ended unexpectedly")]
     Loop(&'static str),
 }

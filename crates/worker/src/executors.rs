@@ -1,8 +1,9 @@
-//! The executors that this worker knows, and how much it has given each of them.
+//! The known executors, and the load that this worker has put on each.
 //!
-//! The list comes from the settings and from those that registered themselves; it is read anew every second.
-//! Which one gets a node is decided by [`millstream_core::graph::choose`]; here are only the numbers it needs.
-//! Nothing is exclusive by them: an executor that is given too much says so, and the node is tried elsewhere.
+//! The list consists of the executors from the settings and of those that registered themselves; it is
+//! refreshed every second. [`millstream_core::graph::choose`] chooses the executor of a node; this file
+//! supplies the numbers. They reserve nothing: an overloaded executor refuses, and the node is tried
+//! elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +18,10 @@ use millstream_store::executor_store::Executor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// An executor that could not be reached is left alone for so long, unless nobody else can do it.
+/// Back-off for an unreachable executor, unless it is the only suitable one.
 const SHUNNED: Duration = Duration::from_secs(2);
 
-/// An executor from the settings: of every tenant.
+/// An executor from the settings; it serves all tenants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixedExecutor {
     pub name: Name,
@@ -37,16 +38,17 @@ pub(crate) struct Executors(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     known: Mutex<BTreeMap<Whose, Known>>,
-    /// Rotates among those that are equally good.
+    /// Round-robin counter, the tie-break between equal candidates.
     turn: AtomicUsize,
-    /// Those who wait for a place, by tenant and by what they want: an executor that has room again wakes one of each.
+    /// Waiters for capacity, by tenant and requirements: an executor with free capacity wakes one of each.
     waiting: Mutex<BTreeMap<WaitingKind, Arc<Notify>>>,
 }
 
-/// Tenant, role and labels. With the tenant, no tenant's waiters take the wake-up of another's.
+/// Tenant, role and labels. The tenant is part of it, so that no tenant's waiters consume the wake-up of
+/// another's.
 type WaitingKind = (TenantId, String, BTreeSet<Name>);
 
-/// The tenant, where it is one tenant's own.
+/// The tenant is set where the executor belongs to one tenant.
 type Whose = (Option<TenantId>, Name);
 
 #[derive(Debug)]
@@ -55,23 +57,23 @@ struct Known {
     roles: BTreeSet<String>,
     labels: BTreeSet<Name>,
     capacity: u32,
-    /// Given by this worker and not answered yet.
+    /// Nodes sent by this worker and not answered yet.
     given: u32,
-    /// What it has from others, as far as it says.
+    /// Its load from other workers, as last reported.
     elsewhere: u32,
     shunned_until: Option<Instant>,
 }
 
-/// What a node wants of an executor.
+/// A node's requirements for an executor.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) role: &'a str,
     pub(crate) labels: &'a BTreeSet<Name>,
-    /// Those that died over it.
+    /// Executors that died while performing it.
     pub(crate) avoid: &'a [String],
 }
 
-/// A place at an executor, until it is dropped.
+/// Capacity reserved at an executor, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: Name,
@@ -81,12 +83,12 @@ pub(crate) struct Place {
     executors: Executors,
 }
 
-/// Why there is no place.
+/// Reason for a refused reservation.
 #[derive(Debug)]
 pub(crate) enum NoPlace {
-    /// Those that could do it have enough to do.
+    /// All suitable executors are at capacity.
     Busy,
-    /// Nobody can do it: what is missing.
+    /// No executor is suitable: the missing requirement.
     Nobody(String),
 }
 
@@ -115,7 +117,7 @@ impl Executors {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that registered themselves, as the store has them now.
+    /// Replaces the registered executors by the store's current list.
     pub(crate) fn registered(&self, executors: Vec<Executor>) {
         let mut known = self.known();
         let mut gone: BTreeSet<Whose> =
@@ -147,7 +149,7 @@ impl Executors {
         }
     }
 
-    /// A place at the one that suits best.
+    /// Reserves capacity at the best executor.
     pub(crate) fn place(&self, tenant: &TenantId, wanted: &Wanted<'_>) -> Result<Place, NoPlace> {
         let mut known = self.known();
         let now = Instant::now();
@@ -183,7 +185,7 @@ impl Executors {
         Ok(Place { name: choice.executor, target, reason: choice.reason, whose, executors: self.clone() })
     }
 
-    /// Those that may perform nodes of the tenant, with how much each has to do.
+    /// Executors that may perform nodes of the tenant, with the load of each.
     pub(crate) fn seats_of(&self, tenant: &TenantId) -> Vec<Seats> {
         let known = self.known();
         let may = known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant));
@@ -192,7 +194,7 @@ impl Executors {
         seats.collect()
     }
 
-    /// Why nobody can do what stands in a queue of nodes, or `None` if somebody can.
+    /// Why no executor can perform the nodes of a queue, or `None` if one can.
     pub(crate) fn nobody(&self, queue: &Queue) -> Option<String> {
         let Some(QueueParts::Node { tenant, role, labels }) = queue.parts() else { return None };
         let candidates: Vec<Candidate> =
@@ -202,7 +204,7 @@ impl Executors {
         (!can).then(|| graph::why_nobody(&candidates, &request))
     }
 
-    /// Until somebody who can do it may have room, or a while has passed.
+    /// Waits until a suitable executor may have capacity, at most `longest`.
     pub(crate) async fn room(&self, tenant: &TenantId, wanted: &Wanted<'_>, longest: Duration) {
         let kind = (tenant.clone(), wanted.role.to_owned(), wanted.labels.clone());
         let news = Arc::clone(self.waiting().entry(kind).or_default());
@@ -213,13 +215,14 @@ impl Executors {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of each tenant and kind that has a use for it is woken. One that finds the place taken waits for the next.
+    /// Wakes one waiter of each tenant and kind that can use the capacity. If the capacity is already gone,
+    /// it waits again.
     fn left(&self, whose: &Whose) {
         let mut known = self.known();
         let Some(left) = known.get_mut(whose) else { return };
         left.given = left.given.saturating_sub(1);
         let mut waiting = self.waiting();
-        // Nobody but this table knows it: nobody waits.
+        // Only this table refers to it: no waiters.
         waiting.retain(|_, news| Arc::strong_count(news) > 1);
         for ((tenant, role, labels), news) in waiting.iter() {
             let may = whose.0.as_ref().is_none_or(|owner| owner == tenant);
@@ -243,7 +246,7 @@ impl Known {
 }
 
 impl Place {
-    /// It could not be reached.
+    /// Records that the executor was unreachable.
     pub(crate) fn shun(&self) {
         if let Some(known) = self.executors.known().get_mut(&self.whose) {
             known.shunned_until = Some(Instant::now() + SHUNNED);

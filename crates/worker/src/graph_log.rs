@@ -1,4 +1,4 @@
-//! What happened to the nodes of a graph, for those who read logs and metrics: after the commit, once.
+//! Log lines and metrics of graph nodes, written once, after the commit.
 
 use millstream_core::graph::{NodeChange, NodeStatus};
 use millstream_core::status::Phase;
@@ -7,7 +7,7 @@ use millstream_store::execution_store::Commit;
 use crate::metrics;
 use crate::worker::Worker;
 
-/// One line for each node that became ready, was tried again or ended, with the reason.
+/// One line for each node that became ready, is retried or has ended, with the reason.
 pub(crate) fn told(worker: &Worker, commit: &Commit) {
     for transition in &commit.transitions {
         let Some(change) = &transition.decision.graph else { continue };
@@ -17,14 +17,14 @@ pub(crate) fn told(worker: &Worker, commit: &Commit) {
         if let Some(patch) = &change.patch {
             tracing::info!(
                 graph.id = %commit.execution, graph.revision = patch.revision, inserted = patch.inserted.len(),
-                updated = patch.updated.len(), deleted = patch.deleted.len(), "a graph was edited"
+                updated = patch.updated.len(), deleted = patch.deleted.len(), "graph edited"
             );
         }
     }
     let Some(last) = commit.transitions.last().filter(|last| last.decision.graph.is_some()) else { return };
     if last.decision.phase != Phase::Active {
-        let reason = last.decision.reason.as_deref().unwrap_or("all of it passed");
-        tracing::info!(graph.id = %commit.execution, status = %last.decision.phase, reason, "a graph has ended");
+        let reason = last.decision.reason.as_deref().unwrap_or("all nodes passed");
+        tracing::info!(graph.id = %commit.execution, status = %last.decision.phase, reason, "graph ended");
         worker.ended_graphs.add(commit.execution.clone(), last.decision.phase, last.at);
         ::metrics::counter!(metrics::GRAPHS_ENDED, "status" => last.decision.phase.as_str()).increment(1);
     }
@@ -37,12 +37,12 @@ fn line(commit: &Commit, node: &NodeChange) {
             ::metrics::counter!(metrics::NODES_RETRIED).increment(1);
         }
         tracing::debug!(
-            graph.id = %commit.execution, node = %node.id, node.attempt = node.attempt, why, "a node is scheduled"
+            graph.id = %commit.execution, node = %node.id, node.attempt = node.attempt, why, "node scheduled"
         );
     } else if node.status.is_ended() {
         tracing::debug!(
             graph.id = %commit.execution, node = %node.id, node.attempt = node.attempt, status = %node.status, why,
-            "a node has ended"
+            "node ended"
         );
         ::metrics::counter!(metrics::NODES_ENDED, "status" => node.status.as_str()).increment(1);
     }

@@ -1,21 +1,21 @@
-//! The doorbells in a worker's hands, by execution.
+//! In-memory inbox: the doorbells held by a worker, by execution.
 //!
-//! A doorbell is held from the moment it is read until it is acknowledged. All doorbells of one
-//! execution are one piece of work: at most one visit to an execution is under way, those that
-//! arrive meanwhile wait for the next visit (their event may be younger than what the visit loaded),
-//! and those that could not be decided are kept and tried again together.
+//! A doorbell is held from its read to its acknowledgement. All doorbells of one execution are one unit of
+//! work: at most one visit to an execution is under way, doorbells that arrive meanwhile wait for the next
+//! visit (their event may be younger than what the visit loaded), and undecided ones are kept and retried
+//! together.
 //!
-//! Executions that are ready wait in a fair queue over tenants ([`millstream_core::fair`]): a backlog of one tenant
-//! does not stand in front of the others. A large visit takes long, so the executions of tenants with few of them go in
-//! an extra visit beside it: before a backlog is taken ([`Kept::take_beside_backlog`]), and while all visits are taken
-//! ([`Kept::take_newcomers`]).
+//! Ready executions wait in a fair queue over tenants ([`millstream_core::fair`]): the backlog of one tenant
+//! does not delay the others. A large visit takes long, so the executions of tenants with few of them go in
+//! an extra visit beside it: before a backlog is taken ([`Kept::take_beside_backlog`]), and while all visit
+//! slots are in use ([`Kept::take_newcomers`]).
 //!
-//! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, in
-//! turn with the others: if one of them takes the process down, no other was being tried.
+//! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, alternating
+//! with the others: if a suspect crashes the process, no other suspect was being tried.
 //!
-//! Waits: a busy lock 1 → 50 ms, an unavailable store 100 ms → 5 s, an error 100 ms → 5 s, all with
-//! jitter. Nothing in here reads a clock, and nothing stops the reading of other executions until
-//! the worker holds as much as it may.
+//! Back-off, with jitter: a busy lock 1 → 50 ms, an unavailable store 100 ms → 5 s, an error 100 ms → 5 s.
+//! This file reads no clock, and a retry never stops the reading of other executions until the worker holds
+//! its maximum of doorbells.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -30,22 +30,22 @@ use crate::shares::TenantShares;
 /// A tenant with more executions ready than this has a backlog.
 const FEW_EXECUTIONS: usize = 16;
 
-/// An execution to be visited.
+/// A visit to one execution.
 #[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub(crate) execution: ExecutionKey,
     /// The doorbells that this visit answers.
     pub(crate) entries: Vec<EntryId>,
     pub(crate) suspicion: Suspicion,
-    /// Visits that came to nothing before this one.
+    /// Earlier visits without a result.
     pub(crate) tries: u32,
 }
 
-/// Whether a visit was cut short before.
+/// Whether an earlier visit was cut short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     None,
-    /// Its doorbell came back from a worker that is gone. It may have been under way with many others.
+    /// Its doorbell was reclaimed from a worker that is gone. That visit may have included many others.
     Redelivered,
     /// To be decided alone.
     Alone {
@@ -54,36 +54,36 @@ pub(crate) enum Suspicion {
     },
 }
 
-/// Whether the attempt on a suspect has been counted already.
+/// Whether the attempt on a suspect is already counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
     ToCount,
-    /// It was counted, and then a service failed: that is not the event's fault.
+    /// Counted, and then a service failed, which is not the event's fault.
     Counted,
 }
 
-/// How a visit ended.
+/// Outcome of a visit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// The store knows what is left and the doorbells are acknowledged.
     Answered,
-    /// To be tried again.
+    /// To be retried.
     Kept(Why),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Another worker is at it.
+    /// Another worker holds the lock.
     Busy,
-    /// A service is unavailable; not the execution's fault.
+    /// A service is unavailable, which is not the execution's fault.
     Unavailable,
-    /// Its definition is not for this build.
+    /// Its definition is not usable by this build.
     Foreign,
-    /// Suspected more than once: its turn comes, alone.
+    /// Suspected more than once: to be retried alone.
     Suspected { why: String },
-    /// An attempt was counted and a service became unavailable before it was made.
+    /// An attempt was counted, and a service became unavailable before it was made.
     Unfinished { why: String },
-    /// It failed, and trying the same again in company could fail others.
+    /// It failed; a retry in the same batch could make others fail.
     Failed { why: String },
 }
 
@@ -91,9 +91,9 @@ pub(crate) enum Why {
 pub(crate) struct Kept {
     held: HashMap<ExecutionKey, Held>,
     ready: FairQueue<ExecutionKey>,
-    /// Those that were ready and have to go alone.
+    /// Ready executions that have to be visited alone.
     suspects: FairQueue<ExecutionKey>,
-    /// The suspect that is visited now.
+    /// The suspect under visit.
     suspect: Option<ExecutionKey>,
     next: Turn,
     waiting: BTreeSet<(Instant, ExecutionKey)>,
@@ -104,14 +104,14 @@ pub(crate) struct Kept {
 #[derive(Debug)]
 struct Held {
     entries: Vec<EntryId>,
-    /// Arrived during the visit that is under way.
+    /// Arrived during the visit under way.
     later: Vec<EntryId>,
     suspicion: Suspicion,
     tries: u32,
     place: Place,
 }
 
-/// Whose visit comes next while there are both.
+/// Which kind of visit comes next while both are ready.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     #[default]
@@ -135,7 +135,7 @@ impl Kept {
         }
     }
 
-    /// A doorbell, or word of the execution from elsewhere (`None`).
+    /// Adds a doorbell, or an execution found in the store (`None`).
     pub(crate) fn arrive(&mut self, execution: ExecutionKey, entry: Option<EntryId>, suspicion: Suspicion) {
         if let Some(entry) = &entry
             && !self.entries.insert(entry.clone())
@@ -167,7 +167,7 @@ impl Kept {
         self.held.insert(execution, held);
     }
 
-    /// How many executions could be visited now.
+    /// Number of executions ready for a visit.
     pub(crate) fn ready(&mut self, now: Instant) -> usize {
         self.promote(now);
         let suspects = if self.suspect.is_none() { self.suspects.len() } else { 0 };
@@ -186,7 +186,7 @@ impl Kept {
         }
     }
 
-    /// Up to `max` executions whose time has come, or one suspect alone.
+    /// Takes up to `max` ready executions, or one suspect alone.
     pub(crate) fn take(&mut self, max: usize, now: Instant) -> Vec<Visit> {
         self.promote(now);
         let mut visits = match self.next {
@@ -202,7 +202,7 @@ impl Kept {
         if visits.is_empty() {
             visits = self.take_company(max);
         }
-        // Looking for company may have found the first suspect.
+        // The search may have found the first suspect.
         if visits.is_empty() { self.take_suspect() } else { visits }
     }
 
@@ -216,8 +216,8 @@ impl Kept {
         visits
     }
 
-    /// Up to `max` executions of tenants that have few of them ready while another has a backlog, and of whom nothing is
-    /// being visited.
+    /// Takes up to `max` executions of tenants with few ready ones and no visit under way, while another
+    /// tenant has a backlog.
     pub(crate) fn take_beside_backlog(&mut self, max: usize, now: Instant) -> Vec<Visit> {
         self.promote(now);
         let (mut few, mut has_backlog) = (HashSet::new(), false);
@@ -231,7 +231,7 @@ impl Kept {
         if has_backlog { self.take_of(max, |tenant| few.contains(tenant)) } else { Vec::new() }
     }
 
-    /// Up to `max` executions of tenants that pass and of whom nothing is being visited.
+    /// Takes up to `max` executions of tenants that pass the filter and have no visit under way.
     pub(crate) fn take_newcomers(
         &mut self,
         max: usize,
@@ -286,7 +286,7 @@ impl Kept {
         })
     }
 
-    /// A visit has ended. `unit` is in `0.0..1.0`.
+    /// Records the end of a visit. `unit`, in `0.0..1.0`, is the jitter.
     pub(crate) fn ended(&mut self, visit: Visit, end: End, now: Instant, unit: f64) {
         if self.suspect.as_ref() == Some(&visit.execution) {
             self.suspect = None;
@@ -314,7 +314,7 @@ impl Kept {
                 held.entries.append(&mut held.later);
                 let alone = |why, attempt| Suspicion::Alone { why, attempt };
                 match why {
-                    // The attempt was not made: what was suspected still is.
+                    // The attempt was not made: the suspicion remains.
                     Why::Busy | Why::Unavailable | Why::Foreign => match visit.suspicion {
                         Suspicion::None => {}
                         suspicion @ (Suspicion::Redelivered | Suspicion::Alone { .. }) => {
@@ -332,7 +332,7 @@ impl Kept {
         }
     }
 
-    /// When the next kept execution is to be tried again.
+    /// Time of the next retry.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.waiting.first().map(|(until, _)| *until)
     }
@@ -341,17 +341,17 @@ impl Kept {
         self.entries.len().max(self.held.len())
     }
 
-    /// The tenants of which enough is held, in an inbox for `held` doorbells.
+    /// Tenants with enough held doorbells, in an inbox of `held`.
     pub(crate) fn full_tenants(&self, held: usize, batch: usize) -> BTreeSet<TenantId> {
         if self.entries.len() < batch { BTreeSet::new() } else { self.shares.full_tenants(held, batch) }
     }
 
-    /// Every doorbell held, to be kept fresh.
+    /// All held doorbells, for the refresh.
     pub(crate) fn entries(&self) -> Vec<EntryId> {
         self.entries.iter().cloned().collect()
     }
 
-    /// Everything that is left, in order, to be handed back.
+    /// All that is left, in order, for the hand-back.
     pub(crate) fn hand_back(&mut self) -> Vec<(ExecutionKey, Vec<EntryId>)> {
         self.ready.clear();
         self.suspects.clear();

@@ -6,11 +6,11 @@
 //! becomes the next event). Each crash between two of these steps is repaired by one file:
 //! [`reclaim`], [`poison`] and those in [`duties`]. [`run()`] starts it all and [`drain`] ends it.
 //!
-//! The store decides everything that matters. A worker may die at any point, run twice, or believe
-//! for a while in a lock that it has lost; the fences in the store make that harmless.
+//! The store is the authority. A worker may die at any point, run twice, or act for a while on a lock that it
+//! has lost; the fences in the store make that harmless.
 //!
-//! Refuses: knowing the ingress, naming a backend, reading the environment, and holding a
-//! transaction open while it talks to anybody.
+//! Refuses: knowing the ingress, naming a backend, reading the environment, and holding a transaction open
+//! during a call to another service.
 
 mod aftermath;
 mod alarm;

@@ -1,10 +1,10 @@
-//! Loading a batch of executions and sorting out what cannot be decided.
+//! Loads a batch of executions and separates those that cannot be decided.
 //!
-//! States that this worker decoded before are taken from the cache and only what is newer is asked
-//! for. An execution that cannot be read (its snapshot, its log) or whose definition is gone is paused
-//! with the reason; that never stops the worker or the others in the batch. One whose definition this
-//! build cannot use is not paused: a newer worker may know better, so its doorbell is kept for a while
-//! and then rung anew for others. Either way it can be cancelled, for which no definition is needed.
+//! States that this worker decoded before come from the cache, and the store is asked only for newer data. An
+//! execution whose snapshot or log is unreadable, or whose definition is gone, is paused with the reason; the
+//! worker and the rest of the batch continue. An execution whose definition this build cannot use is not
+//! paused, because a newer worker may be able to use it: its doorbell is kept for a while and then rung again
+//! for other workers. Both kinds can be cancelled, which needs no definition.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ pub(crate) struct Found {
     pub(crate) company: Company,
 }
 
-/// Who decides.
+/// The component that decides.
 #[derive(Debug, Clone)]
 pub(crate) enum DecidedBy {
     Program(Program),
-    /// There is no program, and what is in the mailbox needs none: a cancellation, or the end is past.
+    /// There is no program, and the mailbox needs none: it holds a cancellation, or the execution has ended.
     Closing,
 }
 
@@ -48,24 +48,24 @@ pub(crate) enum DecidedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Company {
     Welcome,
-    /// Deciding it was cut short before.
+    /// An earlier visit to it was cut short.
     Alone,
 }
 
 impl Found {
-    /// The place of its visit in the batch.
+    /// Index of its visit in the batch.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The event that is decided first.
+    /// The event to decide first.
     pub(crate) fn head(&self) -> Option<&Waiting> {
         let mailbox = &self.loaded.mailbox;
         mailbox.iter().find(|event| event.kept == KeptAs::Undecided).or_else(|| mailbox.first())
     }
 }
 
-/// What was loaded of one visit, before it is looked at.
+/// The loaded data of one visit, before it is checked.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     at: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Fetched {
     loaded: Result<Loaded, StoreError>,
 }
 
-/// Loads the `open` ones; those that end here get their end.
+/// Loads the `open` visits and records the outcome of those that end here.
 pub(crate) async fn load(
     worker: &Worker,
     visits: &[Visit],
@@ -84,7 +84,7 @@ pub(crate) async fn load(
     sort_out(worker, visits, fetched, ends).await
 }
 
-/// Asks the store for the `open` ones.
+/// Reads the `open` visits from the store.
 pub(crate) async fn fetch(worker: &Worker, visits: &[Visit], open: &[usize]) -> Vec<Fetched> {
     let cached: Vec<Option<(AcceptNo, State)>> =
         open.iter().map(|at| worker.states.take(&visits[*at].execution)).collect();
@@ -103,8 +103,8 @@ pub(crate) async fn fetch(worker: &Worker, visits: &[Visit], open: &[usize]) -> 
     fetched.map(|((at, cached), loaded)| Fetched { at, cached, loaded }).collect()
 }
 
-/// Those that have something to decide. What belongs to a visit that has ended meanwhile (its lock is
-/// busy) is put back.
+/// Returns the executions with undecided events. The state of a visit that has ended meanwhile (its lock is
+/// busy) goes back to the cache.
 pub(crate) async fn sort_out(
     worker: &Worker,
     visits: &[Visit],
@@ -185,13 +185,13 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
     }
 }
 
-/// Whether something in the mailbox can be decided without a definition.
+/// Whether the mailbox holds an event that needs no definition.
 fn can_close(state: &State, loaded: &LoadedExecution) -> bool {
     let ends = |event: &Waiting| event.kept == KeptAs::Undecided && event.name.is_end();
     state.phase.is_ended() || loaded.mailbox.iter().any(ends)
 }
 
-/// One call, as long as the whole batch can be read; otherwise bisected so that one fails alone.
+/// One call if the whole batch is readable; otherwise bisected so that one execution fails alone.
 async fn load_all(worker: &Worker, wanted: &[Wanted]) -> Vec<Result<Loaded, StoreError>> {
     let limits = MailboxLimits {
         events: worker.options.mailbox.events,
@@ -237,19 +237,18 @@ async fn pause(
         ends[at] = Some(match &paused {
             Ok(()) => {
                 ::metrics::counter!(metrics::PAUSED).increment(1);
-                tracing::error!(execution.key = %execution, error = %reason, "execution paused: it cannot be read");
+                tracing::error!(execution.key = %execution, error = %reason, "execution is unreadable and is now paused");
                 End::Answered
             }
             Err(error) => {
-                tracing::error!(execution.key = %execution, error = %error, "an unreadable execution could not be paused");
+                tracing::error!(execution.key = %execution, error = %error, "could not pause an unreadable execution");
                 End::Kept(Why::Unavailable)
             }
         });
     }
 }
 
-/// What of a mailbox is decided in this turn: an event whose deciding was cut short before goes
-/// alone, and nothing goes along with it.
+/// Cuts the mailbox to the events of this turn: an event whose earlier decision was cut short goes alone.
 pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
     let mut undecided = loaded.mailbox.iter().filter(|event| event.kept == KeptAs::Undecided);
     let Some(head) = undecided.next() else { return Company::Welcome };

@@ -1,7 +1,7 @@
 //! Every metric of the worker, named and described in one place.
 //!
-//! Names are constants so that a misspelt one does not compile. The recorder is the app's business;
-//! without one all of this costs nothing.
+//! Names are constants, so that a misspelt name does not compile. The app installs the recorder; without one,
+//! recording costs nothing.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -41,7 +41,7 @@ pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
 pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
-/// The doors count by the same name.
+/// The ingress counts under the same name.
 pub(crate) const PEOPLE: &str = "millstream_people_total";
 pub(crate) const ITEMS_DUE: &str = "millstream_worker_items_due_total";
 pub(crate) const PUBLISHED: &str = "millstream_outbound_published_total";
@@ -70,7 +70,7 @@ pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 pub(crate) const LANE_OVERFLOW: &str = "millstream_stream_overflow";
 
-/// Tells the recorder what the names mean. Repeating it is harmless.
+/// Registers the descriptions with the recorder. Idempotent.
 pub(crate) fn describe() {
     describe_gauge!(UP, "1 while the worker runs");
     describe_counter!(DELIVERIES, "Doorbells read");
@@ -82,71 +82,79 @@ pub(crate) fn describe() {
     describe_histogram!(SETTLE_SECONDS, Unit::Seconds, "Settling a batch of actions");
     describe_counter!(DECIDED, "Events decided, by verdict");
     describe_counter!(LOCK_BUSY, "Executions that another worker had locked");
-    describe_counter!(CONFLICTS, "Commits that lost against another worker");
-    describe_counter!(DEAD, "Events put aside by the poison rule");
-    describe_counter!(PAUSED, "Executions paused because they could not be read");
+    describe_counter!(CONFLICTS, "Commits rejected because of a concurrent commit by another worker");
+    describe_counter!(DEAD, "Events quarantined as dead by the poison rule");
+    describe_counter!(PAUSED, "Executions paused because they are unreadable");
     describe_counter!(RECLAIMED, "Doorbells taken over from other consumers");
-    describe_counter!(SWEPT, "Executions rung again, by sweep");
+    describe_counter!(SWEPT, "Executions whose doorbell was published again, by sweep");
     describe_counter!(POLLED, "Executions found in the store while the stream was down");
     describe_counter!(TIMERS_FIRED, "Timers turned into events");
-    describe_gauge!(IN_FLIGHT, "Actions in the worker's hands");
+    describe_gauge!(IN_FLIGHT, "Actions leased by the worker");
     describe_counter!(ATTEMPTS, "Attempts at actions, by outcome");
     describe_histogram!(ATTEMPT_SECONDS, Unit::Seconds, "One attempt at an action, by kind");
     describe_counter!(RETRIES, "Attempts that will be repeated");
-    describe_counter!(LEASES_LOST, "Leases on actions that passed on while held");
+    describe_counter!(LEASES_LOST, "Action leases lost to another worker while held");
     describe_counter!(PURGED, "Rows removed by retention, by kind");
-    describe_gauge!(UNDECIDED, "Events that wait for a decision");
+    describe_gauge!(UNDECIDED, "Undecided events");
     describe_gauge!(OLDEST_UNDECIDED, Unit::Seconds, "Age of the oldest undecided event");
-    describe_gauge!(DEAD_EVENTS, "Events put aside and not yet retried");
+    describe_gauge!(DEAD_EVENTS, "Dead events that were not retried");
     describe_gauge!(PAUSED_EXECUTIONS, "Executions that are paused");
-    describe_gauge!(OPEN_INCIDENTS, "Incidents that nobody has resolved.");
-    describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
-    describe_histogram!(NODE_SECONDS, Unit::Seconds, "One call of an executor, by what came of it");
-    describe_counter!(NODES_ENDED, "Nodes of graphs that have ended, by status");
-    describe_counter!(NODES_RETRIED, "Attempts at nodes that failed and are followed by another one");
+    describe_gauge!(OPEN_INCIDENTS, "Open incidents");
+    describe_gauge!(OPEN_ACTIONS, "Open actions");
+    describe_histogram!(NODE_SECONDS, Unit::Seconds, "Duration of one executor call, by outcome");
+    describe_counter!(NODES_ENDED, "Ended nodes, by status");
+    describe_counter!(NODES_RETRIED, "Failed node attempts that are retried");
     describe_histogram!(
         GRAPH_SECONDS,
         Unit::Seconds,
-        "A graph from its creation to its end, by how it ended"
+        "Time from the creation of a graph to its end, by status"
     );
-    describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
-    describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
-    describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
-    describe_counter!(PEOPLE, "What happened to items of people's work here, by the words of their logs");
-    describe_counter!(ITEMS_DUE, "People's work whose time was over, by what: an assignment, or an item");
-    describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
-    describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");
-    describe_gauge!(PUBLISH_LAG_ENTRIES, "Entries of the feed that a sink has not heard");
-    describe_gauge!(PUBLISH_LAG_GRAPHS, "Graphs of which a sink has not heard everything");
-    describe_gauge!(PUBLISH_LAG_NOTICES, "Notices of runs and items that a sink has not heard");
-    describe_gauge!(PUBLISH_LAG_SECONDS, Unit::Seconds, "Age of the oldest thing that a sink has not heard");
-    describe_counter!(RUNS_CREATED, "Runs of devices created");
-    describe_counter!(RUN_ASSIGNMENTS, "Seats of runs given to devices, or taken by them");
-    describe_counter!(RUN_REASSIGNMENTS, "Seats that went back to be given on, by reason");
-    describe_counter!(RUNS_ENDED, "Runs of devices that have ended, by status");
-    describe_histogram!(RUN_CLAIM_SECONDS, Unit::Seconds, "From the creation of a run to its first claim");
-    describe_gauge!(QUEUE_ASSIGNMENTS, "Assignments that people were ever given, by status");
-    describe_gauge!(QUEUE_ITEMS, "Items that ever came into queues, by status");
-    describe_gauge!(QUEUES, "Queues of people's work in which something ever happened, over all tenants");
-    describe_gauge!(QUEUE_COMPLETION, "Completed ones of all assignments");
-    describe_gauge!(QUEUE_SKIPS, "Skipped ones of all assignments");
-    describe_gauge!(QUEUE_EXPIRIES, "Expired ones of all assignments");
+    describe_counter!(GRAPHS_ENDED, "Ended graphs, by status");
+    describe_gauge!(ACTIVE_GRAPHS, "Active graphs");
+    describe_gauge!(NODES, "Nodes of active graphs, by status");
+    describe_counter!(PEOPLE, "Changes of people items, by log entry");
+    describe_counter!(ITEMS_DUE, "People work past its deadline, by kind: assignment or item");
+    describe_counter!(PUBLISHED, "Outbound events accepted by a sink");
+    describe_counter!(PUBLISH_FAILURES, "Batches of outbound events that a sink did not accept");
+    describe_gauge!(PUBLISH_LAG_ENTRIES, "Feed entries not delivered to a sink");
+    describe_gauge!(PUBLISH_LAG_GRAPHS, "Graphs with events not delivered to a sink");
+    describe_gauge!(PUBLISH_LAG_NOTICES, "Notices of runs and items not delivered to a sink");
+    describe_gauge!(
+        PUBLISH_LAG_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest undelivered event or notice of a sink"
+    );
+    describe_counter!(RUNS_CREATED, "Device runs created");
+    describe_counter!(RUN_ASSIGNMENTS, "Run seats assigned to devices");
+    describe_counter!(RUN_REASSIGNMENTS, "Run seats released for reassignment, by reason");
+    describe_counter!(RUNS_ENDED, "Ended device runs, by status");
+    describe_histogram!(
+        RUN_CLAIM_SECONDS,
+        Unit::Seconds,
+        "Time from the creation of a run to its first claim"
+    );
+    describe_gauge!(QUEUE_ASSIGNMENTS, "Assignments since the beginning, by status");
+    describe_gauge!(QUEUE_ITEMS, "Items added to queues since the beginning, by status");
+    describe_gauge!(QUEUES, "People queues that were ever used, over all tenants");
+    describe_gauge!(QUEUE_COMPLETION, "Share of assignments that were completed");
+    describe_gauge!(QUEUE_SKIPS, "Share of assignments that were skipped");
+    describe_gauge!(QUEUE_EXPIRIES, "Share of assignments that expired");
     describe_gauge!(
         QUEUE_SECONDS,
         Unit::Seconds,
-        "From the start of an assignment to its completion, on average"
+        "Average time from the start of an assignment to its completion"
     );
-    describe_gauge!(QUEUE_ATTEMPTS, "Attempts that completed assignments took, on average");
-    describe_gauge!(DEVICES, "Devices that are registered");
-    describe_gauge!(DEVICES_REACHABLE, "Devices that were heard of lately");
+    describe_gauge!(QUEUE_ATTEMPTS, "Average number of attempts per completed assignment");
+    describe_gauge!(DEVICES, "Registered devices");
+    describe_gauge!(DEVICES_REACHABLE, "Devices with a recent heartbeat");
     describe_gauge!(
         RUN_SEATS,
-        "Seats of runs that are watched over, by status: not those of paused runs, nor those that devices take by themselves"
+        "Supervised run seats, by status; without paused runs and without seats that devices claim by themselves"
     );
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
     describe_gauge!(
         LANE_OVERFLOW,
-        "Doorbells that wait outside their lane because their tenant has many, per lane"
+        "Doorbells in overflow, outside their lane because their tenant has a backlog, per lane"
     );
 }

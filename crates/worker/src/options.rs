@@ -1,7 +1,7 @@
-//! What a worker is told at its start. It reads no file and no environment.
+//! Options of a worker. It reads no file and no environment.
 //!
-//! The lengths of time depend on each other; [`WorkerOptions::check`] refuses sets in which a live
-//! worker could be taken for a dead one.
+//! The durations depend on each other; [`WorkerOptions::check`] refuses sets in which a live worker could be
+//! taken for a dead one.
 
 use std::time::Duration;
 
@@ -21,95 +21,95 @@ use rustls::pki_types::CertificateDer;
 use crate::error::WorkerError;
 use crate::executors::FixedExecutor;
 
-/// Everything that can be set about one worker loop.
+/// All options of one worker loop.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
     /// Unique per start; there is no default.
     pub worker: WorkerId,
-    /// The lanes that it reads.
+    /// The lanes to read.
     pub lanes: Vec<Lane>,
-    /// Doorbells taken per lane and read, and executions decided per commit.
+    /// Doorbells read per lane and read call, and executions decided per commit.
     pub batch: usize,
     /// Batches in flight at the same time: the next one is loaded while the last one commits.
     pub visits: usize,
-    /// Doorbells held at most (read and not acknowledged). Beyond it reading waits.
+    /// Maximum of held doorbells (read and not acknowledged). At the maximum, reading waits (backpressure).
     pub held: usize,
-    /// How much of the worker each tenant gets while others wait too.
+    /// Weight of each tenant in the fair queue, while others wait too.
     pub weights: TenantWeights,
-    /// How long one read waits for news; also how long a shutdown may go unnoticed by the reader.
+    /// Longest time that one read blocks; also the delay until the reader notices a shutdown.
     pub block: Duration,
-    /// How much of one mailbox a visit takes.
+    /// How much of one mailbox a visit loads.
     pub mailbox: MailboxLimits,
-    /// How many bytes of mailboxes one visit loads, and one commit writes, over all its executions.
+    /// Bytes of mailboxes that one visit loads, and one commit writes, over all its executions.
     pub visit_bytes: usize,
-    /// Bytes of decoded state kept for the next visit.
+    /// Bytes of decoded state cached for the next visit.
     pub state_cache_bytes: usize,
     /// Actions performed at the same time.
     pub action_slots: usize,
-    /// Nodes of graphs held at the same time: those at executors and those that wait for a place or for their
-    /// outcome to be recorded. One kind, by role and labels, has at most half of what the others leave.
+    /// Nodes held at the same time: those at executors and those that wait for capacity or for their outcome
+    /// to be recorded. One kind, by role and labels, has at most half of the slots that the others leave.
     pub node_slots: usize,
     /// How long a lease on an action lasts; renewed at a third.
     pub lease: Duration,
     /// How long a lock on an execution lasts; extended at a third.
     pub lock_ttl: Duration,
-    /// Deciding one visit that takes longer than this by the clock is given up, counted and tried again alone.
-    /// Far more than the work that expressions may do takes on a machine that is not starved.
+    /// Time limit for deciding one visit; a visit over it is aborted, counted and retried alone. It is far
+    /// more than the permitted expression work takes, except on a starved machine.
     pub decision_patience: Duration,
-    /// Where expressions that take long are evaluated and definitions are compiled.
+    /// Where expensive expressions are evaluated and definitions are compiled.
     pub evaluation_place: EvaluationPlace,
     /// A doorbell idle for this long belongs to a dead worker; refreshed at a third.
     pub reclaim_idle: Duration,
-    /// An event undecided for this long is rung again, then at double the age.
+    /// An event undecided for this long is rung again, then at double the age, and so on.
     pub overdue: Duration,
-    /// The longest pause between two looks at timers and at actions that nobody rang for.
+    /// The longest pause between two looks at timers and at actions without a doorbell.
     pub tick: Duration,
-    /// How often it says that it is up.
+    /// Period of the worker's heartbeat.
     pub beat: Duration,
-    /// How long a shutdown may take to finish what is in hand; the rest is handed back.
+    /// Time limit of a shutdown for finishing the work in hand; the rest is handed back.
     pub drain: Duration,
-    /// How often deciding an event may be cut short before it is put aside.
+    /// Number of decisions of an event that may be cut short before it is quarantined.
     pub poison_cap: i32,
-    /// Deciding an event accepted up to here may have been cut short by the death of a process, of which
-    /// no doorbell tells: set where the stream dies with the process and the last one died.
+    /// The decision of an event accepted before this time may have been cut short by the death of a process,
+    /// without a doorbell to show it: set where the stream dies with the process and the last process died.
     pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
     pub retention: Retention,
-    /// Runs of devices: how choices are weighed, and how long devices may take.
+    /// Device runs: weights of the choice, and time limits of devices.
     pub devices: Policy,
-    /// What the settings say about quotas of tenants; rows of the store win over it.
+    /// Tenant quotas from the settings; rows of the store override them.
     pub quotas: QuotaSettings,
     /// Executors that need not register.
     pub executors: Vec<FixedExecutor>,
-    /// Where executors that registered themselves may be.
+    /// Networks in which executors that registered themselves may be.
     pub executor_networks: NetworkPolicy,
-    /// An executor that was not heard from for this long gets nothing more.
+    /// An executor without a heartbeat for this long gets no more nodes.
     pub executor_silence: Duration,
     /// How long a signal by correlation waits for its execution.
     pub signal_ttl: Duration,
     /// Shown in the list of workers.
     pub version: String,
-    /// Die here. Only builds with debug assertions obey.
+    /// Crash point. Effective only in builds with debug assertions.
     pub crash: Option<CrashPoint>,
-    /// Die instead of deciding an event of this name. Only builds with debug assertions obey.
+    /// Crash instead of deciding an event of this name. Effective only in builds with debug assertions.
     pub crash_on: Option<Name>,
 }
 
-/// What HTTP actions may do.
+/// Limits of HTTP actions.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Networks that may be reached although they are private.
+    /// Private networks that may be reached.
     pub allow: Vec<IpNet>,
-    /// Longer answers are refused, in bytes as they are read and as JSON when they are kept: a result
-    /// is told to the execution by an event.
+    /// Upper bound on a response, in bytes as read and as JSON when kept: the result reaches the execution in
+    /// an event.
     pub max_response: usize,
     pub connect_timeout: Duration,
     pub max_redirects: usize,
-    /// CAs that are trusted beside the public ones, also for executors.
+    /// CAs that are trusted besides the public ones, also for executors.
     pub private_roots: Vec<CertificateDer<'static>>,
 }
 
-/// How long things are kept after their end.
+/// Retention periods, counted from the end.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     pub completed: Duration,
@@ -119,7 +119,7 @@ pub struct Retention {
     pub keys: Duration,
 }
 
-/// What the door accepts as one event holds for events of the engine's own as well.
+/// The ingress limit per event, which applies to the engine's own events as well.
 const MAX_EVENT_BYTES: usize = 256 * 1024;
 
 const MOST_SPARE_LEASES: usize = 64;
@@ -128,8 +128,8 @@ const UNNAMED: &str = "unnamed";
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl WorkerOptions {
-    /// How many actions a worker may hold a lease on: those that it performs, and some that wait for
-    /// their turn or for their outcome to be recorded.
+    /// Upper bound on leased actions: those being performed, and some that wait for their turn or for their
+    /// outcome to be recorded.
     pub(crate) fn leases(&self) -> usize {
         self.action_slots.saturating_add(self.spare_leases())
     }
@@ -139,8 +139,8 @@ impl WorkerOptions {
         self.leases().saturating_add(self.node_slots)
     }
 
-    /// Enough that no slot stands idle for a round trip to the store, and few enough that no other worker
-    /// does because the actions wait here.
+    /// Enough that no slot is idle during a round trip to the store, and few enough that no other worker is
+    /// idle because the actions wait here.
     pub(crate) fn spare_leases(&self) -> usize {
         self.action_slots.min(MOST_SPARE_LEASES)
     }
@@ -185,7 +185,7 @@ impl WorkerOptions {
         }
     }
 
-    /// Every inequality that the repairs rely on, all at once.
+    /// Checks every inequality that the repairs rely on and reports all violations at once.
     pub fn check(&self) -> Result<(), WorkerError> {
         let mut wrong = Vec::new();
         let mut must = |holds: bool, what: &str| {
@@ -213,7 +213,7 @@ impl WorkerOptions {
         );
         must(
             self.beat * 3 <= Duration::from_secs(60),
-            "beat: must be at most 20s, or a live worker is taken for gone",
+            "beat: must be at most 20s, or a live worker is taken for dead",
         );
         must(
             self.http.max_response <= MAX_EVENT_BYTES - 8 * 1024,
@@ -225,7 +225,7 @@ impl WorkerOptions {
     }
 }
 
-/// Without a name: [`WorkerOptions::check`] asks for one.
+/// Without an id: [`WorkerOptions::check`] requires one.
 impl Default for WorkerOptions {
     fn default() -> Self {
         #[expect(clippy::expect_used, reason = "a literal of allowed characters")]

@@ -1,4 +1,4 @@
-//! Logs an outage once when it begins and once when it ends, however often it is met.
+//! Logs an outage once when it begins and once when it ends, independent of the number of failed calls.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ impl Outage {
 
     pub(crate) fn met(&self, error: &dyn Display) {
         if !self.open.swap(true, Ordering::Relaxed) {
-            tracing::warn!(outage.of = self.what, error = %error, "{} is unavailable, going on as far as possible", self.what);
+            tracing::warn!(outage.of = self.what, error = %error, "{} is unavailable; continuing in degraded mode", self.what);
         }
     }
 

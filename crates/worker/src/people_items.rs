@@ -1,4 +1,5 @@
-//! The worker as people's work sees it: how the end of an item settles what waits for it, and who is told.
+//! The worker's side of people items: settles the action that waits for an item's end, and announces the
+//! change.
 
 use millstream_core::assignment::Waiter;
 use millstream_core::entropy;
@@ -38,7 +39,7 @@ impl Around for Worker {
         let program = match program {
             Ok(program) => program,
             Err(Unusable::Gone(_)) => return Ok(None),
-            // Another build can read it, and will end the item.
+            // Another build can read it and will end the item.
             Err(Unusable::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
         };
         let Some(machine) = program.machine() else { return Ok(None) };
@@ -53,7 +54,7 @@ impl Around for Worker {
         let mut after = Aftermath::default();
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.settled(settlement, &verdict) else { continue };
-            // Nothing that became ready because of it was leased with the write.
+            // No action that became ready by this write was leased with it.
             self.hear_of_actions(&execution.tenant);
             after.ring_actions(execution);
         }

@@ -1,18 +1,18 @@
-//! The poison rule: an event that cannot be decided time after time is put aside.
+//! The poison rule: quarantines an event that repeatedly cannot be decided (status `dead`).
 //!
-//! A visit is *cut short* when its process died (the doorbell comes back by reclaim, or, where the stream
-//! dies with the process, the event is older than the process that follows a death), when it panicked,
-//! or when the database refused what it decided. The blame goes to the head of the mailbox, in the
-//! store, before it is decided again:
+//! A visit is *cut short* when its process died (the doorbell comes back by reclaim or, where the stream dies
+//! with the process, the event is older than the process that follows a crash), when it panicked, or when the
+//! database refused its decision. The head of the mailbox is blamed, in the store, before it is decided
+//! again:
 //!
-//! - the first time in company: nobody can tell which of many was at fault, so all heads are counted in
-//!   one write and decided together, which costs the innocent next to nothing;
+//! - the first time in a batch: the culprit among many is unknown, so all heads are counted in one write and
+//!   decided together, which costs innocent events next to nothing;
 //! - from then on alone: one suspect at a time per worker, its mailbox event by event, each counted just
-//!   before it is decided. Whatever takes the process down then was the only one being tried.
+//!   before it is decided. If the process crashes then, the suspect was the only event being tried.
 //!
-//! The innocent are cleared by the next success; the guilty reaches the cap, becomes `dead`, and its
-//! execution is paused until a person retries or cancels. A busy lock, an unavailable service and
-//! a drain never count.
+//! The next success clears an innocent event. A guilty one reaches the cap and becomes `dead`, and its
+//! execution is paused until an operator retries or cancels it. A busy lock, an unavailable service and a
+//! drain never count.
 
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{EventId, ExecutionKey, IncidentId};
@@ -25,10 +25,10 @@ use crate::load::{self, Company, DecidedBy, Found};
 use crate::metrics;
 use crate::worker::Worker;
 
-const DIED: &str = "its worker died, or lost touch, while deciding it";
+const DIED: &str = "its worker died or lost its connection while deciding it";
 
-/// Counts first offences in one write and sends those who have been suspected before away, to come
-/// back alone. What needs no definition to be decided is not suspected.
+/// Counts first offences in one write and removes repeated suspects from the batch, to be retried alone.
+/// Events that need no definition are not suspected.
 pub(crate) async fn judge(
     worker: &Worker,
     visits: &[Visit],
@@ -71,7 +71,8 @@ pub(crate) async fn judge(
     cleared
 }
 
-/// Counts an attempt on a suspect that is about to be decided alone; the end if it is not to be decided.
+/// Counts an attempt on a suspect that is about to be decided alone; returns the end of the visit if it must
+/// not be decided.
 pub(crate) async fn try_alone(
     worker: &Worker,
     found: &mut Found,
@@ -114,7 +115,7 @@ async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attem
         worker.deps.stores.interventions.bury(std::slice::from_ref(&burial), worker.now()).await
     {
         worker.store_outage.met(&error);
-        // Counted already: the next visit counts once more and buries it then.
+        // Counted already: the next visit counts once more and quarantines the event then.
         return End::Kept(Why::Unavailable);
     }
     ::metrics::counter!(metrics::DEAD).increment(1);
@@ -122,14 +123,14 @@ async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attem
         execution.key = %burial.execution,
         event.id = %burial.event_id,
         error = %burial.error,
-        "event put aside, execution paused"
+        "poison event quarantined as dead, execution paused"
     );
-    // Paused: nothing is left to decide but a cancellation, which rings for itself.
+    // Paused: only a cancellation can still be decided, and it rings for itself.
     End::Answered
 }
 
-/// Cuts a mailbox to what one turn may decide, and says who goes alone. The end of an execution is found
-/// wherever it stands in the mailbox.
+/// Cuts a mailbox to the events that one turn may decide, and says whether it goes alone. The end of an
+/// execution is found anywhere in the mailbox.
 pub(crate) fn cut(found: &mut Found) {
     match found.by {
         DecidedBy::Closing => return,

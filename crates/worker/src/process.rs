@@ -1,18 +1,17 @@
-//! One visit to a batch of executions: lock and load → decide → commit → tell → unlock → ack.
+//! One visit to a batch of executions: lock and load → decide → commit → publish → unlock → ack.
 //!
-//! The ack comes last, and only where the store alone knows what is left: everything that the visit
-//! loaded is decided and, where more remains, a new doorbell has been rung. Whatever goes wrong on the
-//! way leaves the doorbells where they are.
+//! The ack comes last, and only where the store alone knows the remaining work: every loaded event is decided
+//! and, where more remain, a new doorbell has been rung. Any failure on the way leaves the doorbells pending.
 //!
-//! | what goes wrong | what follows |
+//! | failure | consequence |
 //! |---|---|
-//! | lock busy | kept, tried again within 50 ms |
-//! | lock service down | go on without: the fence is the expected seq; what was taken is released |
+//! | lock busy | kept, retried within 50 ms |
+//! | lock service down | continue without: the fence is the expected seq; the locks taken are released |
 //! | conflict at the commit | load and decide again, a few times, then kept |
-//! | store unavailable | kept with patience; no attempt is counted |
-//! | an execution cannot be read | paused with the reason; the others go on |
-//! | the database refuses the data | the batch is bisected; the one that fails alone is suspected |
-//! | the definition is not for this build | kept for a while, then rung anew for other workers |
+//! | store unavailable | kept, retried with back-off; no attempt is counted |
+//! | an execution is unreadable | paused with the reason; the others continue |
+//! | the database refuses the data | the batch is bisected; the execution that fails alone is suspected |
+//! | the definition is not for this build | kept for a while, then rung again for other workers |
 //! | a panic | the executions of that commit are suspected (see [`crate::poison`]) |
 //! | the process dies | the doorbells stay pending and are reclaimed (see [`crate::reclaim`]) |
 
@@ -32,10 +31,11 @@ use crate::load::{self, Fetched, Found};
 use crate::worker::Worker;
 use crate::{commit, metrics, poison, renew};
 
-/// A commit that loses this often in a row is kept instead: somebody else is at it.
+/// Optimistic concurrency: a commit with this many conflicts in a row is kept instead, as another worker is
+/// active.
 const ROUNDS: usize = 4;
 
-/// Visits each execution once and says how it ended.
+/// Visits each execution once and returns the outcome of each.
 pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit, End)> {
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
@@ -48,10 +48,10 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     let (token, first) = if is_suspect(&visits) {
         (lock(&worker, &visits, &mut ends).await, Vec::new())
     } else {
-        // Side by side: the lock is rarely busy, and what was loaded without it is judged by the fence.
+        // Concurrent: the lock is rarely busy, and the fence protects what was loaded without it.
         let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
         let load = async {
-            // The lock is on its way first, or its answer would come after the store's.
+            // The lock request is sent first; otherwise its answer would come after the store's.
             tokio::task::yield_now().await;
             load::fetch(&worker, &visits, &open).await
         };
@@ -74,12 +74,12 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
         Some(token) => renew::while_locked(&worker, &keys, token, work).await,
         None => work.await,
     }
-    // What was leased begins now: nobody waits for the rest as long as for an action.
+    // Starts the leased actions now: the rest of the visit takes far less time than an action.
     tokio::task::yield_now().await;
     let unrung = {
         let unlock = async {
             if let Some(token) = &token {
-                // A lock that cannot be released runs out by itself.
+                // A lock that cannot be released expires by itself.
                 let _ = worker.deps.streams.locks.release(&keys, token).await;
             }
         };
@@ -96,14 +96,14 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     ack(&worker, ended.collect()).await
 }
 
-/// Kept executions that somebody else has finished meanwhile need no lock and no load.
+/// Skips lock and load for kept executions that another worker has finished meanwhile.
 async fn settle_answered(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) {
     let tried: Vec<usize> = (0..visits.len()).filter(|at| visits[*at].tries > 0).collect();
     if tried.is_empty() {
         return;
     }
     let keys: Vec<ExecutionKey> = tried.iter().map(|at| visits[*at].execution.clone()).collect();
-    // On an error they are loaded like the others, which will meet the same error.
+    // After an error they are loaded like the others, and loading meets the same error.
     if let Ok(work) = worker.deps.stores.events.has_work(&keys).await {
         for (at, _) in tried.into_iter().zip(work).filter(|(_, has_work)| !has_work) {
             ends[at] = Some(End::Answered);
@@ -111,7 +111,7 @@ async fn settle_answered(worker: &Worker, visits: &[Visit], ends: &mut [Option<E
     }
 }
 
-/// Locks what is open; busy ones are kept. `None` when there is nothing to release.
+/// Locks the open visits; busy ones are kept. `None` when there is no lock to release.
 async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Option<LockToken> {
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     if open.is_empty() {
@@ -130,7 +130,7 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
         }
         Err(error) => {
             worker.lock_outage.met(&error);
-            // Some may have been taken before it failed: they are released like any others.
+            // Some may have been locked before the failure: they are released like any others.
             Some(token)
         }
     }
@@ -141,8 +141,8 @@ fn is_suspect(visits: &[Visit]) -> bool {
     matches!(visits, [Visit { suspicion: Suspicion::Alone { .. }, .. }])
 }
 
-/// Decides and commits what was loaded, and loads again what conflicts, until nothing does any more. Fills
-/// in the ends of `open`; one that is still open afterwards lost every round.
+/// Decides and commits the loaded executions, and reloads those with a conflict, until none is left. Fills in
+/// the ends of `open`; a visit still open afterwards lost every round.
 async fn decide(
     worker: &Worker,
     visits: &[Visit],
@@ -170,7 +170,7 @@ async fn decide(
                 Ok(conflicts) => open.extend(conflicts),
                 Err(panic) => {
                     let why = panic_text(&*panic);
-                    tracing::error!(error = %why, executions = members.len(), "a panic while deciding");
+                    tracing::error!(error = %why, executions = members.len(), "panic while deciding");
                     for at in members {
                         ends[at] = Some(End::Kept(Why::Failed { why: why.clone() }));
                     }
@@ -180,8 +180,8 @@ async fn decide(
     }
 }
 
-/// Decides a suspect: one event at a time, each counted just before, as many as one visit may take.
-/// What lies behind an innocent head is as much under suspicion as the head was.
+/// Decides a suspect: one event at a time, each counted just before, up to the limit of one visit. The events
+/// behind an innocent head are as suspect as the head was.
 async fn decide_alone(
     worker: &Worker,
     visits: &[Visit],
@@ -212,14 +212,14 @@ async fn decide_alone(
                 }
                 Err(panic) => {
                     let why = panic_text(&*panic);
-                    tracing::error!(error = %why, executions = 1, "a panic while deciding");
+                    tracing::error!(error = %why, executions = 1, "panic while deciding");
                     ends[0] = Some(End::Kept(Why::Failed { why }));
                     return;
                 }
             };
         }
         match ends[0].take() {
-            // Decided: the next one, if there is one.
+            // Decided: continue with the next one, if any.
             Some(End::Answered) => {}
             None if conflicts < ROUNDS => {}
             None | Some(End::Kept(Why::Unavailable)) => {
@@ -236,8 +236,8 @@ async fn decide_alone(
     ends[0] = Some(End::Answered);
 }
 
-/// A doorbell that this build cannot answer is not held on to: the second time it is rung anew, so that
-/// any worker may hear it.
+/// Passes on a doorbell that this build cannot answer: the second time it is rung again, so that any worker
+/// may read it.
 fn pass_on(visits: &[Visit], ends: &mut [Option<End>], aftermath: &mut Aftermath) {
     for (visit, end) in visits.iter().zip(ends) {
         if *end == Some(End::Kept(Why::Foreign)) && visit.tries > 0 {
@@ -255,8 +255,8 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
 }
 
-/// Acknowledges what is answered, in one call. What cannot be acknowledged is kept: the next visit
-/// finds that it has no work and tries again.
+/// Acknowledges the answered doorbells in one call. Those that cannot be acknowledged are kept: the next
+/// visit finds no work and tries again.
 async fn ack(worker: &Worker, mut ended: Vec<(Visit, End)>) -> Vec<(Visit, End)> {
     let entries: Vec<EntryId> = ended
         .iter()

@@ -1,12 +1,12 @@
-//! Programs, kept: compiled definitions, and the one that is built in.
+//! Cache of programs: compiled definitions, and the built-in one.
 //!
-//! A version of a definition never changes, so an entry is right for ever. Also kept is the fact that
-//! there is none, and why. A definition that this build cannot read says nothing about other
-//! builds: during a rolling upgrade a newer worker can use it, so that is told apart from one that is
-//! gone for everybody. What the store could not answer is not kept.
+//! A version of a definition never changes, so an entry never expires. The absence of a definition is cached
+//! as well, with the reason. A definition that this build cannot read may be readable by other builds: during
+//! a rolling upgrade a newer worker can use it, so `Foreign` differs from `Gone`, which holds for all builds.
+//! A failed read of the store is not cached.
 //!
-//! The cache is bounded by the memory that programs occupy, and compiling runs off the runtime: a definition
-//! with many patterns takes seconds and megabytes.
+//! The cache is bounded by the memory of the programs, and compiling runs off the runtime: a definition with
+//! many patterns takes seconds and megabytes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,9 +25,9 @@ pub(crate) type Usable = Result<Program, Unusable>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// The store does not have it; no worker can do better.
+    /// Absent from the store, for every worker.
     Gone(Arc<str>),
-    /// Not readable by this build; another one may.
+    /// Not readable by this build; another build may read it.
     Foreign(Arc<str>),
 }
 
@@ -39,9 +39,9 @@ impl std::fmt::Display for Unusable {
     }
 }
 
-/// What all kept programs may occupy, by estimate.
+/// Upper bound on the memory of all cached programs, by estimate.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
-/// Compiling has no clock: a definition's size bounds it.
+/// Compiling has no time limit: the size of a definition bounds it.
 const NO_HURRY: Duration = Duration::MAX;
 
 type Kept = WeighedCache<(TenantId, DefinitionRef), Usable>;
@@ -86,7 +86,7 @@ impl Programs {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error),
         };
         if let Err(reason) = &usable {
-            tracing::error!(definition = %definition, error = %reason, "a definition cannot be used by this worker");
+            tracing::error!(definition = %definition, error = %reason, "definition is not usable by this worker");
         }
         self.lock().put(key, usable.clone(), weight);
         Ok(usable)
@@ -97,7 +97,7 @@ impl Programs {
     }
 }
 
-/// A program, and what it occupies.
+/// Compiles a definition; returns the program and its size in memory.
 fn compile(source: &str, definition: &DefinitionRef) -> (Usable, usize) {
     match definition::parse(source, Format::Json).and_then(Machine::compile) {
         Ok(machine) => {
@@ -122,14 +122,14 @@ mod tests {
 
     use super::*;
 
-    /// Has every definition, and counts how often one is read.
+    /// Contains every definition and counts reads.
     #[derive(Debug, Default)]
     struct EveryDefinition(AtomicUsize);
 
     #[async_trait::async_trait]
     impl DefinitionStore for EveryDefinition {
         async fn put(&self, _: &TenantId, _: &NewDefinition, _: Timestamp) -> Result<PutDefinition> {
-            Err(StoreError::Unavailable("nothing is written here".to_owned()))
+            Err(StoreError::Unavailable("this store is read-only".to_owned()))
         }
 
         async fn get(
@@ -176,7 +176,7 @@ mod tests {
     async fn a_definition_is_compiled_off_the_runtime() {
         let (programs, store) = (programs(1 << 20), EveryDefinition::default());
         let mut compiling = std::pin::pin!(get(&programs, &store, "one"));
-        // The store answers at once, so it is the thread of the pool that is waited for.
+        // The store answers at once, so only the thread of the pool is waited for.
         assert!(futures::poll!(&mut compiling).is_pending());
         compiling.await;
     }

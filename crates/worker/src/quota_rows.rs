@@ -1,8 +1,8 @@
-//! Rows that actions add to: open executions, open runs of devices and items of queues.
+//! Row quotas for actions: open executions, open device runs and items of queues.
 //!
-//! A count of the store is used for a few seconds, with what this worker added since. At the quota the rows are counted
-//! again at most once a second, and what would be beyond it waits: a quarter of the time that it has waited, so that
-//! many that wait cost little.
+//! A count from the store is used for a few seconds, plus the rows that this worker added since. At the quota
+//! the rows are counted again at most once a second, and further rows wait: the back-off is a quarter of the
+//! time waited so far, so that many waiting actions cost little.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,31 +19,31 @@ use crate::quotas::WorkerQuotas;
 #[derive(Debug, Default)]
 pub(crate) struct QuotaRowCounts {
     counts: Mutex<HashMap<(TenantId, CountedQuota), QuotaRowCount>>,
-    /// One count at a time.
+    /// Allows one count at a time.
     counting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct QuotaRowCount {
     rows: u64,
-    /// Admitted here since.
+    /// Rows admitted by this worker since the count.
     added: u64,
     counted_at: Instant,
-    /// The longer the count took, the longer it is used.
+    /// A count that took longer is used for longer.
     used_until: Instant,
 }
 
-/// A count is used for at least and at most so long.
+/// Minimum and maximum time for which a count is used.
 const USED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
-/// At the quota a count is repeated for so long.
+/// Minimum time between two counts at the quota.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
-/// What waits is tried again after at least and at most so long.
+/// Minimum and maximum pause before a waiting action is retried.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// Counts beyond this many are forgotten, and made again when they are needed.
+/// Capacity of the cache of counts; evicted ones are made again on demand.
 const REMEMBERED: usize = 10_000;
 
 impl WorkerQuotas {
-    /// Admits one more row, or names the quota that the tenant is at.
+    /// Admits one more row, or returns the exhausted quota.
     pub(crate) async fn admit_row(
         &self,
         store: &dyn QuotaStore,
@@ -71,8 +71,9 @@ impl WorkerQuotas {
     }
 }
 
-/// How long an action that is beyond a quota waits after it has waited so long. Beyond a rate it waits as long again,
-/// and at least for the next token: were it tried with every token, all that wait would be tried for each of them.
+/// Pause of an action over a quota that has already waited for `waited`. Over a rate limit the pause is as
+/// long as the wait so far, and at least until the next token: a retry at every token would retry all waiting
+/// actions for each of them.
 pub(crate) fn pause_at_quota(waited: Duration, next_token: Option<Duration>) -> Duration {
     match next_token {
         Some(next_token) => waited.clamp(next_token.min(PAUSE.1), PAUSE.1),
@@ -85,7 +86,7 @@ impl QuotaRowCounts {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room for one more; `None` when the rows have to be counted first.
+    /// Whether one more row fits; `None` when the rows have to be counted first.
     fn admit(&self, tenant: &TenantId, counted: CountedQuota, most: u64) -> Option<bool> {
         let mut counts = self.counts();
         let count = counts.get_mut(&(tenant.clone(), counted))?;

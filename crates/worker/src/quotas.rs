@@ -1,8 +1,8 @@
-//! Quotas of tenants as a worker holds them: the time of attempts, slots, and the depth, rate and number of children.
+//! Tenant quotas of a worker: attempt time, slots, and the depth, rate and number of children.
 //!
-//! A worker refuses no event and no outcome. A child that is started too fast, or by a tenant that has as many open
-//! executions as it may, waits and is tried again, and so do a run for devices and an item for people; a child that is
-//! too deep is the failure of the action that wanted it.
+//! A worker refuses no event and no outcome. A child over the rate limit, or of a tenant at its limit of open
+//! executions, waits and is retried, and so do a device run and a people item; a child over the depth limit
+//! fails the action that starts it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +21,13 @@ use crate::quota_rows::QuotaRowCounts;
 #[derive(Debug)]
 pub(crate) struct WorkerQuotas {
     book: QuotaBook,
-    /// Of tenants whose executions start children.
+    /// For tenants whose executions start children.
     children: Mutex<HashMap<TenantId, TokenBucket>>,
     began: Instant,
     pub(super) rows: QuotaRowCounts,
 }
 
-/// Buckets beyond this many are forgotten; a bucket that is made again is full.
+/// Capacity of the cache of buckets; an evicted bucket comes back full.
 const REMEMBERED: usize = 10_000;
 
 impl WorkerQuotas {
@@ -44,14 +44,14 @@ impl WorkerQuotas {
         self.book.quota(tenant)
     }
 
-    /// How many of so many action slots the tenant may hold.
+    /// How many of `slots` action slots the tenant may hold.
     pub(crate) fn action_slots(&self, tenant: &TenantId, slots: usize) -> usize {
         let quota = self.quota(tenant).value(QuotaName::ActionSlots);
         let most = quota.of_capacity(u64::try_from(slots).unwrap_or(u64::MAX));
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
-    /// Admits one more child now, or says how long it has to wait.
+    /// Admits one more child now, or returns the time to wait.
     pub(crate) fn admit_child(&self, tenant: &TenantId) -> std::result::Result<(), QuotaRefusal> {
         let quota = self.quota(tenant).get(QuotaName::ChildrenPerSecond);
         let Some(per_second) = quota.value.at_most() else { return Ok(()) };
@@ -65,7 +65,7 @@ impl WorkerQuotas {
         taken.map_err(|wait| QuotaRefusal::passing(QuotaName::ChildrenPerSecond, quota, wait))
     }
 
-    /// Refuses a child with so many ancestors.
+    /// Refuses a child with more ancestors than the quota permits.
     pub(crate) fn admit_depth(&self, tenant: &TenantId, depth: u64) -> std::result::Result<(), QuotaRefusal> {
         let quota = self.quota(tenant).get(QuotaName::ChildDepth);
         match quota.value.at_most() {

@@ -1,9 +1,9 @@
-//! The reader: takes doorbells from the stream, and lives through the stream's outages.
+//! The reader: takes doorbells from the stream, and survives the stream's outages.
 //!
-//! An outage is logged once. While it lasts the reader tries again (100 ms → 5 s) and meanwhile looks
-//! for undecided events in the store itself, slowly: the stream is a doorbell, and without it one has
-//! to look at the door from time to time. Several workers that do so at once meet at the fence; each
-//! takes a page in an order of its own to meet rarely.
+//! An outage is logged once. While it lasts the reader retries with back-off (100 ms → 5 s) and meanwhile
+//! polls the store for undecided events, slowly: the stream only carries doorbells, so the store still has
+//! the events. Several workers that poll at once are separated by the fence; each reads its page in an order
+//! of its own, so that collisions are rare.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
                 }
             }
             Err(StreamError::Amnesia(what)) => {
-                tracing::warn!(error = %what, "the stream lost its memory, ringing everything again");
+                tracing::warn!(error = %what, "stream consumer group is missing; re-publishing all undecided executions");
                 worker.amnesia.notify_one();
                 tokio::time::sleep(worker.around(FIRST_WAIT)).await;
             }
@@ -64,7 +64,7 @@ async fn read(
     open.read(options.batch, options.block).await
 }
 
-/// Looks into the store for `length`, once at the beginning and then at every tick.
+/// Polls the store for `length`, once at the beginning and then at every tick.
 async fn look_for(worker: &Worker, arrivals: &mpsc::Sender<Arrival>, length: Duration) {
     let end = Instant::now() + length;
     loop {

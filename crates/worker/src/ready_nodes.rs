@@ -1,7 +1,7 @@
-//! The nodes that a commit makes ready, and those of them that are leased along with it.
+//! The nodes that a commit makes ready, and those of them that are leased with it.
 //!
-//! All of a kind or none: where executors have no room for all of them, or older ones wait in the store, the duty
-//! for nodes leases them in order.
+//! A kind is leased completely or not at all: where executors lack capacity for all of its nodes, or older
+//! ones wait in the store, the duty for nodes leases them in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl ReadyNodes {
         nodes
     }
 
-    /// Sets slots aside for those that can be taken along.
+    /// Reserves slots for the nodes that can be leased with the commit.
     pub(crate) fn claim(&mut self, worker: &Worker) {
         for (queue, kind) in &mut self.kinds {
             let count = kind.keys.len();
@@ -58,7 +58,7 @@ impl ReadyNodes {
         LeaseGrant { slots: grant.slots + self.slots.len(), queues, ..grant }
     }
 
-    /// Nodes with their slots, and the rest.
+    /// Splits the nodes into those with slots and the rest.
     pub(crate) fn part(
         &mut self,
         leased: Vec<LeasedAction>,
@@ -73,12 +73,13 @@ impl ReadyNodes {
         (nodes, rest)
     }
 
-    /// After the commit: what was not taken along is for the duty. Whether others should hear of it.
+    /// After the commit: leaves the other nodes to the duty. Returns whether other workers should be
+    /// notified.
     pub(crate) fn leave_behind(&self, worker: &Worker) -> bool {
         worker.node_slots.behind(self.kinds.iter().filter(|(_, kind)| !kind.claimed).map(|(queue, _)| queue))
     }
 
-    /// How many of a commit were not taken along.
+    /// Number of a commit's nodes that were not leased with it.
     pub(crate) fn left(&self, commit: &Commit) -> usize {
         let left = |action: &&NewAction| {
             action.status == ActionStatus::Ready

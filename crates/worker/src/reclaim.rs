@@ -1,11 +1,10 @@
-//! Taking over the doorbells of the dead.
+//! Reclaims the doorbells of dead workers.
 //!
-//! A doorbell that has been idle for `reclaim_idle` was in the hands of a worker that died (a live one
-//! refreshes what it holds at a third of that, see [`crate::consume`]). Whoever finds it takes it over.
-//! It comes back marked, so that the event at the head of that mailbox is counted as cut short
-//! ([`crate::poison`]); if the dead worker had committed, the mailbox is empty and the doorbell is
-//! simply acknowledged. A stream that was unreachable for long makes live workers look dead: that
-//! costs a repeated visit, never a repeated transition.
+//! A doorbell idle for `reclaim_idle` belonged to a worker that died (a live one refreshes its doorbells at a
+//! third of that, see [`crate::consume`]). The first worker to find it takes it over. The doorbell comes back
+//! marked, so that the event at the head of that mailbox is counted as cut short ([`crate::poison`]); if the
+//! dead worker had committed, the mailbox is empty and the doorbell is simply acknowledged. After a long
+//! stream outage live workers look dead: that costs a repeated visit, never a repeated transition.
 
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
                 break;
             }
             ::metrics::counter!(metrics::RECLAIMED).increment(taken.len() as u64);
-            tracing::info!(doorbells = taken.len(), "took over doorbells of a worker that is gone");
+            tracing::info!(doorbells = taken.len(), "reclaimed doorbells of a dead worker");
             if arrivals.send(Arrival::Rung(taken)).await.is_err() {
                 return;
             }

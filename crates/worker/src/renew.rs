@@ -1,7 +1,7 @@
-//! Keeping what is held: leases on actions and locks on executions, both at a third of their length.
+//! Renews leases on actions and locks on executions, both at a third of their length.
 //!
-//! Leases are renewed in one call for all of them. One that the store says is lost ends its attempt.
-//! When the store cannot be reached nothing is concluded: the holder's own deadline fences it.
+//! One call renews all leases. A lease that the store reports as lost ends its attempt. While the store is
+//! unreachable nothing is concluded: the holder's own deadline fences it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::worker::Worker;
 
-/// Renews leases until the drain's time is up.
+/// Renews leases until the drain deadline.
 pub(crate) async fn leases(worker: Arc<Worker>) {
     loop {
         tokio::select! {
@@ -48,7 +48,8 @@ pub(crate) async fn leases(worker: Arc<Worker>) {
     }
 }
 
-/// Runs `work` and extends its locks meanwhile. Losing one changes nothing: the fence is elsewhere.
+/// Runs `work` and extends its locks meanwhile. Losing a lock changes nothing: the store's fence protects the
+/// commit.
 pub(crate) async fn while_locked<T>(
     worker: &Worker,
     keys: &[ExecutionKey],

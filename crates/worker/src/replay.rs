@@ -1,8 +1,8 @@
-//! Rebuilding an execution from its log, and comparing it with what is stored.
+//! Rebuilds an execution from its log, and compares it with the stored rows.
 //!
-//! Replay folds `evolve` over the log and evaluates nothing, so it gives the same state in every
-//! build. `redecide` does evaluate: it decides every recorded event again with this build and reports
-//! where the outcome differs from the log. Both only read.
+//! Replay folds `evolve` over the log and evaluates nothing, so it gives the same state in every build.
+//! `redecide` does evaluate: it decides every recorded event again with this build and reports each
+//! difference from the log. Both only read.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use millstream_store::{StoreError, Stores};
 /// History is read in pages of this many transitions.
 const PAGE: usize = 500;
 
-/// Why there is nothing to compare.
+/// Reasons why no comparison is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     #[error("there is no execution {0}")]
@@ -41,27 +41,27 @@ pub enum Until {
     Seq(Seq),
 }
 
-/// An execution as its log tells it.
+/// An execution rebuilt from its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// The fold, up to where it was asked for.
+    /// The folded state, up to the requested position.
     pub state: State,
     pub transitions: u64,
-    /// Where the store disagrees with the log; empty when all is well.
+    /// Differences between the store and the log; empty for a consistent store.
     pub mismatches: Vec<Mismatch>,
 }
 
-/// One point on which the log and the rest of the store differ.
+/// One difference between the log and the other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     pub seq: Seq,
-    /// Such as `context.paid` or `state`.
+    /// For example `context.paid` or `state`.
     pub what: String,
     pub log: String,
     pub stored: String,
 }
 
-/// Folds the log in pages and, at the end, compares.
+/// Folds the log in pages and compares at the end.
 pub async fn replay(
     stores: &Stores,
     execution: &ExecutionKey,
@@ -189,7 +189,7 @@ async fn stored(stores: &Stores, execution: &ExecutionKey) -> Result<Stored, Rep
             Ok(Stored { seq: found.seq, snapshot, mismatches })
         }
         Some(Loaded::Corrupt { reason }) => {
-            // The log may still be good: fold it all and say that the rest is not.
+            // The log may still be good: fold all of it and report the unreadable snapshot.
             let unreadable = Mismatch::new(Seq(0), "snapshot", "readable".to_owned(), reason);
             Ok(Stored { seq: Seq(i64::MAX), snapshot: None, mismatches: vec![unreadable] })
         }
@@ -218,7 +218,7 @@ fn graph_rows(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, Strin
     std::iter::once(revision).chain(nodes).collect()
 }
 
-/// Field by field, so that a report says what is wrong and not only that something is.
+/// Field by field, so that a report names each difference.
 fn differences(log: &State, stored: &State) -> Vec<Mismatch> {
     let absent = || "absent".to_owned();
     let text = |value: Option<&millstream_core::raw::RawJson>| value.map_or_else(absent, ToString::to_string);

@@ -1,7 +1,7 @@
-//! A worker from its start to its end: starts the loops, owns them, drains.
+//! Life cycle of a worker: starts the loops, owns them, drains.
 //!
-//! Every task belongs to a set that lives in here; dropping the future of [`run`] aborts all of them,
-//! which is how a test makes a worker disappear.
+//! Every task belongs to a set in this file; dropping the future of [`run`] aborts all of them, which is how
+//! a test crashes a worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +24,21 @@ use crate::perform::{attempt, dispatches};
 use crate::worker::{Work, Worker};
 use crate::{consume, drain, metrics, reading, reclaim, renew, settle};
 
-/// A store that does not answer is not waited for.
+/// Time limit of the first heartbeat: a store that does not answer must not delay the start.
 const FIRST_BEAT: Duration = Duration::from_secs(2);
 
-/// Works until `shutdown`, then drains. Several may run in one process under different ids.
+/// Works until `shutdown`, then drains. Several workers may run in one process under different ids.
 pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
     metrics::describe();
     let (worker, Work { errands, wishes }) = Worker::new(deps, options, shutdown.child_token())?;
     let started_at = worker.now();
-    // Before anything that can go wrong: a worker that dies is missed only if it was known to be up.
+    // Before anything that can fail: only a worker that is registered as up is missed when it dies.
     let known = once(&worker, "beat", beat::beat(Arc::clone(&worker), started_at));
     let _ = tokio::time::timeout(FIRST_BEAT, known).await;
     tracing::info!(worker.id = %worker.options.worker, "worker started");
 
-    // There is room for as many reports as there are slots.
+    // Capacity for as many reports as there are slots.
     let (report, reports) = mpsc::channel(worker.options.all_leases());
     let mut performing = JoinSet::new();
     let [perform, settled, renewed, dispatched] = [(); 4].map(|()| Arc::clone(&worker));
@@ -59,7 +59,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
         "renewing"
     });
 
-    // One batch from each waits while the driver is busy: reading ahead further would only hold
+    // Capacity of one batch from each sender while the driver is busy: reading further ahead would only hold
     // doorbells that other workers could answer.
     let (arrive, mut arrivals) = mpsc::channel(1);
     let mut intake = JoinSet::new();
@@ -94,7 +94,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
         drain::leave(&worker).await;
     };
     if tokio::time::timeout_at(end, draining).await.is_err() {
-        tracing::warn!(worker.id = %worker.options.worker, "the time to drain is up: others will find what is left");
+        tracing::warn!(worker.id = %worker.options.worker, "drain deadline exceeded; other workers recover the rest");
     }
     tracing::info!(worker.id = %worker.options.worker, "worker stopped");
     died.map_or(Ok(()), |name| Err(WorkerError::Loop(name)))

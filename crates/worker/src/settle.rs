@@ -1,10 +1,10 @@
-//! Settling: recording what came of attempts, in batches.
+//! Settling: records the outcomes of attempts, in batches.
 //!
-//! What was reported while the last settlement was in flight is the next batch, in turn between tenants
-//! ([`crate::settle_queue`]). A report keeps its lease and its slot until the store has taken it; the slot is
-//! then used for a dependent that became ready, if there is one. While the store is away reports are kept and
-//! tried again; the epoch makes a late one harmless, and only the store's word that the lease has passed on
-//! makes it void.
+//! The reports that arrive while a settlement is in flight form the next batch, round robin between tenants
+//! ([`crate::settle_queue`]). A report keeps its lease and its slot until the store has recorded it; the slot
+//! then goes to a dependent that became ready, if there is one. While the store is unavailable reports are
+//! kept and retried; the epoch makes a late one harmless, and only the store's answer that the lease has
+//! passed on invalidates it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use crate::worker::Worker;
 
 const REFUSED: &str = "its outcome could not be stored";
 
-/// How many attempts have ended and are not settled yet.
+/// Backpressure: the number of attempts that have ended and are not settled yet.
 ///
-/// Each of them holds a slot. When a good part of the slots is held by what only waits for the store, to decide more
-/// events would leave their actions without a slot, to be leased later at the cost of one more write
-/// each: deciding waits for settling then. Actions that take their time hold up nothing.
+/// Each of them holds a slot. When outcomes that wait for the store hold a large part of the slots, further
+/// decisions would leave their actions without a slot, to be leased later at the cost of one more write each:
+/// deciding then waits for settling. Slow actions do not delay deciding.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     count: AtomicUsize,
@@ -74,7 +74,7 @@ impl Unsettled {
     }
 }
 
-/// An attempt that has ended, with what it still holds.
+/// An attempt that has ended, with its lease and slot.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) settlement: Settlement,
@@ -116,7 +116,7 @@ pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>
     while under_way.next().await.is_some() {}
 }
 
-/// Settles a batch for good: recorded, stale, or refused one by one.
+/// Settles a batch completely: each report is recorded, stale, or refused one by one.
 async fn settle(worker: &Worker, batch: Vec<Report>) {
     let mut groups = VecDeque::from([batch]);
     let mut patience = Duration::from_millis(50);
@@ -126,12 +126,12 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
             continue;
         }
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
-        // What follows from a node's outcome is decided first.
+        // The effects of a node's outcome are decided first.
         let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_)));
         let tenants: Vec<&TenantId> =
             of_actions.map(|report| &report.settlement.lease.key.execution.tenant).collect();
         let slots = if worker.stop.is_cancelled() { 0 } else { tenants.len() };
-        // All of the slots may become those of one tenant.
+        // All slots may go to one tenant.
         let wanted = tenants.iter().map(|tenant| (*tenant, slots)).collect();
         let mut barred = BTreeSet::new();
         let aside = worker.set_slots_aside(wanted, &mut barred);
@@ -173,7 +173,7 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
     }
 }
 
-/// Halves, so that one report fails alone; that one is turned into a failure that can be stored.
+/// Halves the batch, so that one report fails alone; that one becomes a failure that can be stored.
 fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
     if group.len() > 1 {
         let rest = group.split_off(group.len() / 2);
@@ -181,7 +181,7 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
     }
     let Some(mut report) = group.pop() else { return Vec::new() };
     let message = format!("{REFUSED}: {reason}");
-    tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "an outcome was refused by the store");
+    tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "the store refused an action's outcome");
     let incident = NewIncident {
         id: IncidentId(worker.event_id().0),
         class: ErrorClass::Internal,
@@ -245,13 +245,13 @@ async fn follow_up(
     aftermath.perform(worker, settled.leased, &mut reserved, asked);
     drop((reserved, aside));
     if settled.unleased > 0 {
-        // It is not known here whose they are.
+        // The tenant is not known here.
         for (tenant, execution) in somewhere {
             worker.hear_of_actions(&tenant);
             aftermath.work(&execution);
             aftermath.ring_actions(execution);
         }
     }
-    // A mailbox that could not be rung is found by the overdue sweep.
+    // The overdue sweep finds a mailbox without a doorbell.
     let _ = aftermath.tell(worker, std::future::ready(())).await;
 }

@@ -1,29 +1,29 @@
-//! Which outcomes are recorded next.
+//! Chooses which outcomes are recorded next (fair batching).
 //!
-//! Tenants take turns, so that the outcomes of one do not wait for all outcomes of another. One batch is on its way at
-//! a time, so that the next one grows meanwhile. A large transaction takes long, so tenants with few outcomes do not
-//! share one with the backlog of another tenant: an extra batch beside it is theirs. What is recorded of one tenant at
-//! a time is one batch: its outcomes keep their order.
+//! Round robin between tenants, so that the outcomes of one do not wait for all outcomes of another. One
+//! batch is in flight at a time, so that the next one grows meanwhile. A large transaction takes long, so
+//! tenants with few outcomes do not share one with the backlog of another tenant: an extra batch beside it is
+//! theirs. Only one batch at a time contains outcomes of a tenant, which keeps their order.
 
 use std::collections::BTreeSet;
 
 use millstream_core::fair::FairQueue;
 use millstream_core::id::TenantId;
 
-/// One transaction settles at most this many.
+/// Upper bound on outcomes per transaction.
 pub(crate) const BATCH: usize = 256;
 
 /// A tenant with more outcomes waiting than this has a backlog.
 const FEW_OUTCOMES: usize = 16;
 
-/// Which of the two a batch is.
+/// The two kinds of batches in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SettlePlace {
     Regular,
     Extra,
 }
 
-/// The tenants of a batch that is on its way.
+/// Tenants of a batch in flight.
 type BatchTenants = Option<BTreeSet<TenantId>>;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<T> SettleQueue<T> {
         self.waiting.push(tenant, outcome);
     }
 
-    /// The next batch; `None` while there is nothing to record, or what there is has to wait for a batch on its way.
+    /// The next batch; `None` while the queue is empty or has to wait for a batch in flight.
     pub(crate) fn next_batch(&mut self) -> Option<(SettlePlace, Vec<T>)> {
         let few = |queue: &Self, tenant: &TenantId| queue.waiting.len_of(tenant) <= FEW_OUTCOMES;
         let has_backlog = self.waiting.tenants().any(|tenant| !few(self, tenant));
@@ -70,7 +70,7 @@ impl<T> SettleQueue<T> {
         self.waiting.tenants().filter(|tenant| passes(tenant)).cloned().collect()
     }
 
-    /// A batch of these tenants, with those that have something in it.
+    /// A batch of these tenants, with those that have an outcome in it.
     fn take(&mut self, tenants: BTreeSet<TenantId>) -> Option<(BTreeSet<TenantId>, Vec<T>)> {
         let (mut taken, mut batch) = (BTreeSet::new(), Vec::new());
         while batch.len() < BATCH

@@ -1,9 +1,9 @@
-//! How much of a worker's inbox each tenant takes up. Pure.
+//! Fair shares of a worker's inbox between tenants (backpressure per tenant). Pure.
 //!
-//! The inbox is finite. A tenant is *full* when the worker holds enough of its doorbells to be busy with them for a
-//! while; the stream then keeps the rest of its backlog out of the lanes, so that the inbox and the lanes have room
-//! for the others. A tenant that is alone may fill half of the inbox; the share falls with the number of tenants that
-//! are there, down to one batch.
+//! The inbox is finite. A tenant is *full* when the worker holds enough of its doorbells to be busy with them
+//! for a while; the stream then keeps the rest of its backlog out of the lanes, so that the inbox and the
+//! lanes have room for the others. A tenant that is alone may fill half of the inbox; the share falls with
+//! the number of active tenants, down to one batch.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -44,7 +44,7 @@ impl TenantShares {
         self.0.clear();
     }
 
-    /// The tenants of which enough is held, in an inbox for `held` doorbells that are taken `batch` at a time.
+    /// Tenants with enough held doorbells, in an inbox of `held` that is filled by `batch`.
     pub(crate) fn full_tenants(&self, held: usize, batch: usize) -> BTreeSet<TenantId> {
         let most = (held / (2 * self.0.len().max(1))).max(batch);
         let full = self.0.iter().filter(|(_, share)| share.doorbells >= most);

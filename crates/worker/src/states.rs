@@ -1,8 +1,8 @@
-//! Decoded states of executions between two visits.
+//! Cache of decoded execution states between two visits (LRU, bounded by bytes).
 //!
-//! A visit takes a state out, so that nobody else can use it, and puts the new one back after its
-//! commit; whatever goes wrong in between leaves nothing stale behind. The store checks the seq, so a
-//! state that somebody else has overtaken costs one reload and nothing more. Bounded by bytes.
+//! A visit takes a state out, so that it has only one user, and puts the new one back after its commit; a
+//! failure in between leaves nothing stale behind. The store checks the seq, so an outdated state costs one
+//! reload and nothing more.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,9 +10,9 @@ use lru::LruCache;
 use millstream_core::id::{AcceptNo, ExecutionKey};
 use millstream_core::log::State;
 
-/// What an entry costs beside its context.
+/// Cost of an entry besides its context.
 const OVERHEAD: usize = 512;
-/// What a node of a graph costs, about.
+/// Approximate cost of a graph node.
 const NODE: usize = 768;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl States {
         Self { inner: Mutex::new(Inner { states: LruCache::unbounded(), bytes: 0 }), capacity: bytes }
     }
 
-    /// The state with the position of the execution that it belongs to: an id may be used again.
+    /// The state, with the position of its execution: an id may be used again.
     pub(crate) fn take(&self, execution: &ExecutionKey) -> Option<(AcceptNo, State)> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (position, state) = inner.states.pop(execution)?;

@@ -1,10 +1,9 @@
-//! From a turn of the machine to one commit: pure, and the only place that knows the mapping.
+//! Maps a turn of the state machine to one commit: pure, and the only place that knows the mapping.
 //!
-//! The machine says what was decided; the store wants rows. In between stands what follows at once:
-//! actions without outside effect are settled in the same commit, actions that cannot be rendered
-//! fail in it, what depends on either becomes ready or is skipped, and their outcome events are
-//! appended in it. A cancellation in the same turn takes the actions decided before it along. Nothing
-//! in here performs I/O; ids are drawn from the function handed in.
+//! The machine returns decisions; the store needs rows. This mapping adds the immediate effects: actions
+//! without outside effect are settled in the same commit, actions that cannot be rendered fail in it, their
+//! dependents become ready or are skipped, and their outcome events are appended in it. A cancellation in the
+//! same turn cancels the actions decided before it. This file performs no I/O; the caller supplies new ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +24,7 @@ use millstream_store::execution_store::{
 };
 use millstream_store::outcome;
 
-/// What an execution was before the turn.
+/// The execution's state before the turn.
 #[derive(Debug)]
 pub(crate) struct Before {
     pub(crate) execution: ExecutionKey,
@@ -147,10 +146,10 @@ struct Rows {
 }
 
 impl Rows {
-    /// The store cancels the actions that it has; these are not there yet. Their events have nothing
-    /// left to wait for.
+    /// Cancels new actions, which the store does not have yet. Their events have no outcomes left to wait
+    /// for.
     fn cancel_open(&mut self) {
-        // What the engine itself owes at the end is still owed.
+        // The engine's own actions at the end of an execution remain.
         for action in &mut self.actions {
             if !action.status.is_settled() && !action.key.action.is_reserved() {
                 action.status = ActionStatus::Cancelled;
@@ -192,7 +191,7 @@ impl Writing<'_> {
         self.waiting.get(&event_id).and_then(|event| event.traceparent.clone())
     }
 
-    /// Every outcome is of an event of the mailbox.
+    /// Every outcome belongs to an event of the mailbox.
     fn decided(&mut self, event_id: EventId, verdict: EventVerdict) {
         let accept_no = self.waiting.get(&event_id).map_or(AcceptNo(0), |event| event.accept_no);
         self.rows.decided.push(Decided { event_id, accept_no, verdict });
@@ -225,7 +224,7 @@ impl Writing<'_> {
         verdict
     }
 
-    /// Writes one action's row; a reason when it failed and nothing handles that.
+    /// Writes one action's row; returns the reason when it failed and no handler covers that.
     fn action(
         &mut self,
         event_id: EventId,
@@ -339,8 +338,8 @@ impl Writing<'_> {
     }
 }
 
-/// Where each action of one `do` list stands at the end of the commit. Nobody else would free or
-/// skip what depends on an action that is settled here, so it is done here, to the last dependent.
+/// Status of each action of one `do` list at the end of the commit. Only this commit can release or skip the
+/// dependents of an action settled in it, so it does so down to the last dependent.
 fn statuses(actions: &[PlannedAction]) -> BTreeMap<Name, ActionStatus> {
     let first = |planned: &PlannedAction| match planned.plan {
         Plan::Inline { .. } => ActionStatus::Succeeded,
@@ -387,7 +386,7 @@ fn after_needs(needs: &[Name], statuses: &BTreeMap<Name, ActionStatus>) -> Actio
     if all_succeeded { ActionStatus::Ready } else { ActionStatus::Waiting }
 }
 
-/// Timers of entries that were left again within the same commit are never written.
+/// Removes the timers of states that were left again within the same commit.
 fn still_valid(timers: Vec<ArmedTimer>, after: &State) -> Vec<ArmedTimer> {
     let valid = |timer: &ArmedTimer| {
         !after.phase.is_ended()
@@ -396,7 +395,7 @@ fn still_valid(timers: Vec<ArmedTimer>, after: &State) -> Vec<ArmedTimer> {
     timers.into_iter().filter(valid).collect()
 }
 
-/// What a definition never arms need not be looked for.
+/// Timers that the definition never arms need no search.
 fn cancelled_timers(machine: Option<&Machine>, before: &Before, after: &State) -> Vec<Seq> {
     let definition = machine.map(Machine::definition);
     let times_out = definition.is_none_or(|definition| definition.timeout().is_some());
@@ -413,8 +412,7 @@ fn cancelled_timers(machine: Option<&Machine>, before: &Before, after: &State) -
     cancelled
 }
 
-/// Somebody ended the execution, or it was a graph: what it asked for and nobody has begun is not wanted any
-/// more.
+/// A cancelled execution, or an ended graph, no longer needs its open actions that have not begun.
 fn open_actions(before: &Before, after: &State, takes_actions_along: bool) -> OpenActions {
     if takes_actions_along && after.phase.is_ended() && !before.phase.is_ended() {
         OpenActions::Cancel

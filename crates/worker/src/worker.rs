@@ -1,4 +1,4 @@
-//! What all loops of one worker share. It does nothing itself.
+//! Shared state of all loops of one worker. It runs nothing itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,68 +44,68 @@ use crate::states::States;
 pub(crate) struct Worker {
     pub(crate) deps: Deps,
     pub(crate) options: WorkerOptions,
-    /// What it can perform, as queues of all tenants.
+    /// The queues that it can perform, of all tenants.
     queues: Arc<[Queue]>,
     pub(crate) programs: Programs,
-    /// For visits whose expressions take long.
+    /// For visits with expensive expressions.
     pub(crate) evaluations: EvaluationPool,
     pub(crate) states: States,
-    /// For what it holds a lease on.
+    /// For leased actions.
     pub(crate) slots: Slots,
-    /// For the nodes that it holds a lease on.
+    /// For leased nodes.
     pub(crate) node_slots: NodeSlots,
-    /// For what it performs at the same time.
+    /// For actions performed at the same time.
     pub(crate) performing: Semaphore,
     pub(crate) leases: Leases,
     pub(crate) unsettled: Unsettled,
-    /// When actions may be waiting for this worker to lease them.
+    /// Wakes the leasing of actions.
     pub(crate) hunger: Alarm,
-    /// Whose they may be.
+    /// Tenants with due actions.
     pub(crate) due_tenants: DueTenants,
-    /// The same for nodes.
+    /// Wakes the leasing of nodes.
     pub(crate) node_hunger: Alarm,
     pub(crate) performers: Performers,
     pub(crate) executors: Executors,
     pub(crate) dispatches: Dispatches,
     pub(crate) inputs: Inputs,
     pub(crate) ended_graphs: EndedGraphs,
-    /// Who calls executors.
+    /// Client of executors.
     pub(crate) nodes: Arc<dyn PerformNodes>,
-    /// When timers that this worker armed come due.
+    /// Due times of the timers that this worker armed.
     pub(crate) timers: Alarm,
     /// Reading and acknowledging.
     pub(crate) stream_outage: Outage,
-    /// Ringing: a full server reads and does not write.
+    /// Ringing: a full Redis server still serves reads and refuses writes.
     pub(crate) ring_outage: Outage,
     pub(crate) lock_outage: Outage,
-    /// Over when something was written.
+    /// Ends with a successful write.
     pub(crate) store_outage: Outage,
-    /// The reader found that the stream lost its memory.
+    /// The reader found the consumer group missing.
     pub(crate) amnesia: Notify,
-    /// Of which tenants enough doorbells are held.
+    /// Tenants with enough held doorbells.
     pub(crate) full_tenants: FullTenants,
     /// Stop taking on work.
     pub(crate) stop: CancellationToken,
-    /// Stop performing: the drain's time is up.
+    /// Stop performing: the drain deadline is exceeded.
     pub(crate) halt: CancellationToken,
     visits: AtomicU64,
-    /// Devices chosen so far: decides between equals.
+    /// Number of devices chosen so far: the tie-break between equals.
     pub(crate) choices: AtomicU64,
     pub(crate) rosters: Rosters,
-    /// What tenants may use.
+    /// Tenant quotas.
     pub(crate) quotas: WorkerQuotas,
     generation: Mutex<Option<String>>,
     queue: Mutex<sweep::Queue>,
 }
 
-/// What the loops of a worker take in.
+/// Inputs of the worker's loops.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) errands: mpsc::Receiver<(TenantId, Errand)>,
     pub(crate) wishes: mpsc::Receiver<Wish>,
 }
 
-/// One part in so many of the slots is few.
+/// At most `1 / FEW` of the slots counts as few.
 const FEW: usize = 8;
 
 impl Worker {
@@ -114,7 +114,7 @@ impl Worker {
         options: WorkerOptions,
         stop: CancellationToken,
     ) -> Result<(Arc<Self>, Work), WorkerError> {
-        // Every errand holds a slot, so there are never more of them than slots.
+        // Every errand holds a slot, so the number of slots bounds them.
         let (hand_over, errands) = mpsc::channel(options.all_leases());
         let performers = Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
@@ -173,7 +173,7 @@ impl Worker {
         self.deps.clock.now()
     }
 
-    /// A wish for so many actions that this worker can perform.
+    /// A request to lease up to `slots` actions that this worker can perform.
     pub(crate) fn grant(&self, slots: usize) -> LeaseGrant {
         LeaseGrant { slots, ttl: self.options.lease, queues: Arc::clone(&self.queues) }
     }
@@ -187,7 +187,7 @@ impl Worker {
         LeaseGrant { queues: queues.collect(), ..self.grant(slots) }
     }
 
-    /// For actions of these tenants, without those that are barred.
+    /// The same for actions of these tenants, without barred ones.
     pub(crate) fn grant_except<'a>(
         &self,
         barred: &BTreeSet<TenantId>,
@@ -202,12 +202,12 @@ impl Worker {
         self.queues.iter().filter_map(|queue| queue.of_tenant(tenant)).collect()
     }
 
-    /// How many queues each owner has.
+    /// Number of queues per owner.
     pub(crate) fn queues_per_owner(&self) -> usize {
         self.queues.len()
     }
 
-    /// The queues of actions that this worker performs, as far as something is open in them.
+    /// The action queues that this worker performs and that have open actions.
     pub(crate) fn open_queues(&self) -> Vec<Queue> {
         let open = self.due_tenants.open_queues();
         self.queues.iter().cloned().chain(open).collect()
@@ -218,14 +218,14 @@ impl Worker {
         queue.is_of_the_engine() || queue.for_all_tenants().is_some_and(|all| self.queues.contains(&all))
     }
 
-    /// Actions of this tenant may be due now.
+    /// Records that actions of this tenant may be due now.
     pub(crate) fn hear_of_actions(&self, tenant: &TenantId) {
         self.due_tenants.hear(tenant);
         self.hunger.set(Instant::now());
     }
 
-    /// The tenants whose actions are not leased for now: they hold more than their part of the slots while others,
-    /// who hold less, have actions due; or they hold their quota.
+    /// Tenants whose actions are not leased for now: over their fair share of the slots while others, below
+    /// theirs, have due actions; or at their quota.
     pub(crate) fn barred_tenants(&self) -> BTreeSet<TenantId> {
         let due = self.due_tenants.tenants();
         if due.is_empty() {
@@ -237,22 +237,22 @@ impl Worker {
         barred
     }
 
-    /// How many slots the actions of the tenant may hold here.
+    /// Number of slots that the tenant's actions may hold here.
     pub(crate) fn slot_quota(&self, tenant: &TenantId) -> usize {
         self.quotas.action_slots(tenant, self.options.action_slots)
     }
 
-    /// How many more they may hold.
+    /// Number of further slots that they may take.
     pub(crate) fn slot_room(&self, tenant: &TenantId) -> usize {
         self.leases.tenants().room(tenant, self.slot_quota(tenant))
     }
 
-    /// Whether its actions hold so few slots that they hold up no other tenant.
+    /// Whether the tenant's actions hold so few slots that they delay no other tenant.
     pub(crate) fn holds_few_slots(&self, tenant: &TenantId) -> bool {
         self.leases.tenants().holds_fewer_than(tenant, self.options.leases() / FEW)
     }
 
-    /// Sets slots aside for leases that are about to be asked for, by tenant. Tenants whose quota does not leave as many
+    /// Reserves slots for leases that are about to be requested, by tenant. Tenants whose quota leaves fewer
     /// are added to `barred`.
     pub(crate) fn set_slots_aside(
         &self,
@@ -273,12 +273,12 @@ impl Worker {
         entropy::event_id(self.now(), &*self.deps.entropy)
     }
 
-    /// A number in `0.0..1.0`.
+    /// A random number in `0.0..1.0`.
     pub(crate) fn unit(&self) -> f64 {
         entropy::unit(&*self.deps.entropy)
     }
 
-    /// Three quarters to five quarters of `length`, so that workers do not march in step.
+    /// Jitter: three quarters to five quarters of `length`, so that workers do not act in step.
     pub(crate) fn around(&self, length: Duration) -> Duration {
         length.mul_f64(0.75 + self.unit() / 2.0)
     }
@@ -288,18 +288,18 @@ impl Worker {
         LockToken(format!("{}/{}", self.options.worker, self.visits.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The monotonic instant of a store time, as seen from now.
+    /// The monotonic instant of a store time, computed from now.
     pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
         Instant::now() + time.since(self.now())
     }
 
-    /// How long doorbells wait, by what this worker decided.
+    /// Queueing time of doorbells, measured by this worker's decisions.
     pub(crate) fn queue(&self) -> MutexGuard<'_, sweep::Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether everything has been rung since this generation of the stream began, as far as this
-    /// worker knows.
+    /// Whether all undecided executions were rung since this stream generation began, as far as this worker
+    /// knows.
     pub(crate) fn swept_generation(&self, generation: &str) -> bool {
         let known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_deref() == Some(generation)

@@ -35,7 +35,7 @@ which it removes afterwards. The environment's settings (MILLSTREAM_WORKER__BATC
 processes that it starts. A run in which an event is lost or not completed fails with exit code 1.";
 
 #[derive(Debug, Args)]
-// What belongs to a command is said after it.
+// Options that belong to a subcommand follow its name.
 #[command(after_help = BENCH_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -66,7 +66,7 @@ pub(crate) struct BenchArgs {
     /// Events per run (default: as the workload says)
     #[arg(long, value_name = "N", conflicts_with = "length", help_heading = "Load")]
     pub events: Option<usize>,
-    /// Send for so long instead of so many, for example 10s
+    /// Send for this length of time instead of a number of events, for example 10s
     #[arg(long = "for", id = "length", value_name = "TIME", help_heading = "Load")]
     pub length: Option<String>,
     /// Rates for latency: events per second, or a part of what single POSTs reach
@@ -107,7 +107,7 @@ pub(crate) struct BenchExpressionsArgs {
     pub seed: u64,
 }
 
-/// What every bench needs to know.
+/// Options of every bench.
 #[derive(Debug, Args)]
 pub(crate) struct BenchSubject {
     /// Start `millstream dev` in a temporary directory and measure it

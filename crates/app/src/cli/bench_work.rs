@@ -35,10 +35,10 @@ pub(crate) struct BenchPeopleArgs {
     /// Items before the measured ones, discarded; 0 for none
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Load")]
     pub warmup: usize,
-    /// Measure `next` in a line of so many items instead; needs --fleet
+    /// Measure `next` in a line of this many items instead; needs --fleet
     #[arg(long, value_name = "N", conflicts_with_all = ["people", "items", "overlap", "warmup"], help_heading = "Load")]
     pub line: Option<usize>,
-    /// With --line: how often somebody asks, per second
+    /// With --line: requests for an item per second
     #[arg(long, value_name = "N", default_value_t = 100.0, requires = "line", help_heading = "Load")]
     pub rate: f64,
     /// With --line: for how long, for each way of asking (default: 30s)
@@ -54,7 +54,7 @@ Examples:
 
 Devices are registered and heard of every thirty seconds. Runs are created at set times, whatever has become of those
 before, and count from when they were due; each is to be given to a device in the request that creates it. Afterwards all of
-them are accepted, started and completed as fast as it goes. A run that is nobody's, or does not stay with the device that
+them are accepted, started and completed as fast as it goes. A run that has no device, or does not stay with the device that
 it was given to, fails the bench with exit code 1.";
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  millstream device list                           who is there, how loaded, when last heard of
+  millstream device list                           known devices, their load, when last heard of
   millstream device get phone-7                    one device, and what it has or is asked about
   millstream device pause phone-7                  nothing new is given to it; it keeps what it has
   millstream device resume phone-7

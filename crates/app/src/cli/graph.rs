@@ -64,7 +64,7 @@ pub(crate) enum GraphCommand {
     },
     /// Draw a graph with where every node stands
     Show(GraphShowArgs),
-    /// Show who is there to perform nodes
+    /// Show the executors that can perform nodes
     Executors,
 }
 
@@ -103,7 +103,7 @@ A patch:
   expected_revision: 1          # as `millstream graph get` shows it; 409 if it is another one by now
   edits:
     - insert: { id: review, parents: [draft], task: { goal: read it once more } }
-    - update: { id: publish, parents: [review] }    # the whole node anew
+    - update: { id: publish, parents: [review] }    # replaces the whole node
     - delete: spellcheck
 
 Only nodes that are PENDING can be updated or deleted. New nodes may come after any node.";

@@ -43,8 +43,8 @@ pub(crate) struct IncidentsListArgs {
 }
 
 impl IncidentsListArgs {
-    /// Whether the list was narrowed, which means nothing to a subcommand. (Left to clap, `--json` before a subcommand
-    /// would be refused as well.)
+    /// Whether the list was filtered: filters do not apply to a subcommand. (If clap checked this, it would
+    /// also refuse `--json` before a subcommand.)
     pub(crate) fn is_narrowed(&self) -> bool {
         let Self { status, group, execution, definition, limit } = self;
         limit.is_some() || [status, group, execution, definition].into_iter().any(Option::is_some)

@@ -10,7 +10,7 @@ Examples:
   millstream queue import review items.ndjson      one item a line; importing it again is safe
   millstream queue stats                           where the work stands, as a table and as bars
   millstream queue stats review --by person        who does how much, and how fast
-  millstream queue pause review                    nobody is given anything of it
+  millstream queue pause review                    stop giving out its items
 
 One line of an import: {\"item_id\": \"s-17\", \"payload\": {\"text\": \"…\"}, \"priority\": 5, \"skills\": [\"german\"]}";
 
@@ -42,7 +42,7 @@ pub(crate) enum QueueCommand {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Give nobody anything of a queue any more
+    /// Stop giving out items of a queue
     Pause {
         /// The queue's name
         queue: String,
@@ -100,10 +100,10 @@ impl By {
 
 const ASSIGNMENT_EXAMPLES: &str = "\
 Examples:
-  millstream assignment list --person ann          what somebody has and had
+  millstream assignment list --person ann          open and past assignments
   millstream assignment list --item s-17           who had an item
-  millstream assignment reassign ID                take it away; anybody may have it
-  millstream assignment reassign ID --to bob       give it to somebody";
+  millstream assignment reassign ID                take it away; any person may have it
+  millstream assignment reassign ID --to bob       give it to this person";
 
 #[derive(Debug, Args)]
 #[command(after_help = ASSIGNMENT_EXAMPLES)]
@@ -125,7 +125,7 @@ pub(crate) enum AssignmentCommand {
     Reassign {
         /// The assignment's id
         assignment: String,
-        /// To this person; to anybody unless said
+        /// To this person; to any person unless given
         #[arg(long, value_name = "PERSON")]
         to: Option<String>,
     },
@@ -176,7 +176,7 @@ pub(crate) enum PersonCommand {
         /// The person's id
         person: String,
     },
-    /// Make a person known, or say anew what they can do
+    /// Add a person, or replace what they can do
     Put {
         /// The person's id
         person: String,

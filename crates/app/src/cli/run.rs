@@ -8,10 +8,10 @@ const EXAMPLES: &str = "\
 Examples:
   millstream run list --status reassigning         runs that look for a device
   millstream run get film-1                        who has it, who had it, how far it is
-  millstream why film-1                            why that device, with everybody's score
+  millstream why film-1                            why that device, with the scores of all devices
   millstream run log film-1                        everything that happened to it
-  millstream run retry film-1                      a failed run begins again; everybody may be asked
-  millstream run assign film-1 phone-7             give a seat that nobody has to a device
+  millstream run retry film-1                      a failed run begins again; every device may be asked
+  millstream run assign film-1 phone-7             give a free seat to a device
   millstream run cancel film-1 --reason 'not needed any more'";
 
 #[derive(Debug, Args)]
@@ -43,24 +43,24 @@ pub(crate) enum RunCommand {
         /// The run's id
         run: String,
     },
-    /// Ask nobody new; whoever has it keeps it and is told
+    /// Stop assigning a run; its device keeps it and is notified
     Pause {
         /// The run's id
         run: String,
     },
-    /// Let a paused run go on, with all its times anew
+    /// Let a paused run go on, with all its time limits restarted
     Resume {
         /// The run's id
         run: String,
     },
-    /// End a run as failed; its devices are told
+    /// End a run as failed; its devices are notified
     Cancel {
         /// The run's id
         run: String,
         #[command(flatten)]
         why: Why,
     },
-    /// Give a seat that nobody has to a device
+    /// Give a free seat to a device
     Assign {
         /// The run's id
         run: String,

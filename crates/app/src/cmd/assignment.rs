@@ -1,4 +1,4 @@
-//! `millstream assignment`: who has which item, and taking it away.
+//! `millstream assignment`: assignments of items to people, and reassignment.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &AssignmentArgs, client: &Client, output: Output) 
             let answer = client.post(&path(assignment, "/reassign"), &body).await;
             let answer = answer.map_err(|error| hinted(error, HINT))?;
             output.show(&answer, |answer| {
-                let to = to.as_ref().map_or("anybody may have it".to_owned(), |to| format!("{to} has it"));
+                let to = to.as_ref().map_or("any person may have it".to_owned(), |to| format!("{to} has it"));
                 format!("{assignment} is {}; {to}", plain(&answer["status"]))
             })
         }

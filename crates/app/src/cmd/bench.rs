@@ -1,6 +1,6 @@
-//! `millstream bench`: how fast, against a running engine or one that is started for it.
+//! `millstream bench`: measures a running engine, or one that is started for it.
 //!
-//! Only the way from the command line to a plan is here; `millstream-bench` does the measuring.
+//! Maps the command line to a plan; `millstream-bench` does the measuring.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::output::Output;
 
 pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<()> {
     let mut own = config.clone();
-    // The bench talks by a progress bar and tables; what its own store logs by default would tear them up.
+    // The bench prints a progress bar and tables; log lines of its own store would break them.
     if own.log == "info" {
         own.log = "error".to_owned();
     }
@@ -42,7 +42,8 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
     output.show(&serde_json::to_value(&report)?, |_| table::render(&report))
 }
 
-/// What is said after a command such as `bench graph` belongs to that alone; the rest of `args` is as if nothing was said.
+/// The options of a subcommand such as `bench graph` replace those of `bench`, which then keep their
+/// defaults.
 fn subject(args: &BenchArgs) -> &BenchSubject {
     match &args.command {
         None | Some(BenchCommand::Expressions(_)) => &args.subject,
@@ -67,7 +68,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     let wanted = wanted(args)?;
     let target = target(subject, global, config)?;
     let mut workloads = Workload::list(&args.workload).map_err(failure)?;
-    // Of a running engine `all` are all that can be asked of it.
+    // `all` against a running engine leaves out the workloads that need to start it.
     if args.workload == "all" && matches!(target, Target::Url { .. }) {
         workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
@@ -106,10 +107,10 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     })
 }
 
-/// How late the target of the actions of `bench fairness` answers.
+/// Response time of the HTTP target in `bench fairness`.
 const SLOW_ACTION: Duration = Duration::from_millis(50);
 
-/// What a command such as `bench graph` asks for.
+/// Measurements of the subcommands, such as `bench graph`.
 #[derive(Debug, Default)]
 struct Wanted {
     graphs: Option<Graphs>,
@@ -258,7 +259,7 @@ fn measure(word: &str) -> Result<Measure> {
     }
 }
 
-/// What engines are told beside their own environment, which is ours.
+/// Settings of the started engines, in addition to the inherited environment.
 fn settings(args: &BenchSubject, global: &Global) -> Vec<(String, String)> {
     let log = global.log.clone().unwrap_or_else(|| "warn".to_owned());
     let mut settings = vec![("MILLSTREAM_LOG".to_owned(), log)];

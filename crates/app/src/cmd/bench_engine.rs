@@ -1,5 +1,5 @@
-//! `millstream bench-worker` and `bench-dev`, which `millstream bench` starts: the roles as they are, with one
-//! function in Rust. The function does nothing, so that what is measured is what calling it costs.
+//! `millstream bench-worker` and `bench-dev`, which `millstream bench` starts: the normal roles plus one Rust
+//! function. The function does nothing: the bench measures the cost of calling it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn function() -> Result<Arc<dyn PerformCalls>> {
     Ok(Arc::new(Work(Name::parse(WORK).map_err(|error| anyhow!("the name {error}"))?)))
 }
 
-/// Answers with its input.
+/// Returns its input.
 #[derive(Debug)]
 struct Work(Name);
 

@@ -1,4 +1,4 @@
-//! `millstream check FILE`: everything that is wrong with a definition, without a server.
+//! `millstream check FILE`: all problems of a definition, without a server.
 
 use anyhow::{Result, bail};
 use millstream_core::definition;

@@ -33,7 +33,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// The path and the query of a webhook are often all that keeps others from writing to it.
+/// Hides the path and the query of a webhook: they often are its only access control.
 fn without_path(webhook: &str) -> String {
     let words = webhook.split_whitespace().map(|word| match word.split_once('=') {
         Some((name, address)) if address.contains("://") => match url::Url::parse(address) {

@@ -1,4 +1,4 @@
-//! `millstream dead list|retry`: events that were put aside.
+//! `millstream dead list|retry`: dead letters, the events that could not be decided.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn list(execution: Option<&str>, client: &Client, output: Output) -> Resul
     })
 }
 
-/// Each on its own: one that cannot be retried does not stop the others.
+/// Retries each event separately: one that cannot be retried does not stop the others.
 async fn retry(events: &[String], client: &Client, output: Output) -> Result<()> {
     let mut failed = 0;
     for event in events {

@@ -1,4 +1,4 @@
-//! `millstream device`: who there is to do runs.
+//! `millstream device`: the devices that perform runs.
 
 use anyhow::Result;
 use reqwest::Method;
@@ -77,7 +77,7 @@ fn row(device: &Value) -> Value {
     row
 }
 
-/// With what it has, where the key may ask for that.
+/// Includes its runs, where the key may read them.
 async fn get(device: &str, client: &Client, output: Output) -> Result<()> {
     let mut found = client.get(&path(device, "")).await?;
     if let Ok(mut list) = client.get(&path(device, "/assignments")).await {

@@ -38,7 +38,7 @@ const EVENT: &[&str] = &[
     "started_at",
     "completed_at",
 ];
-/// Enough for a person to read; a program pages through the API.
+/// Enough to read on a terminal; programs page through the API.
 const HISTORY_LIMIT: usize = 1000;
 const WORK_LIMIT: usize = 1000;
 
@@ -97,7 +97,7 @@ fn page(execution: &Value) -> String {
     parts.join("\n\n")
 }
 
-/// Action lists may hold objects; their names are what fits into a column.
+/// Action lists may hold objects; a column shows their names.
 fn flat(row: &Value) -> Value {
     let mut row = row.clone();
     if let Some(actions) = row["actions"].as_array() {

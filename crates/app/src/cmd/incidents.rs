@@ -1,4 +1,4 @@
-//! `millstream incidents`: failures that wait for a person, and what the person decides.
+//! `millstream incidents`: failures that wait for a decision, and the decisions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,7 +103,7 @@ async fn groups(limit: usize, client: &Client, output: Output) -> Result<()> {
     })
 }
 
-/// A group with what its newest incident says.
+/// A group with the message of its newest incident.
 fn with_sample(group: &Value) -> Value {
     let mut row = group.clone();
     row["reason"] = group["sample"]["reason"].clone();
@@ -130,7 +130,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// The file is sent as it stands there: no number of it is read and written again.
+/// Sends the file as written: numbers are passed through unparsed.
 async fn edited(incident: &str, file: &Path, why: &Why, client: &Client, output: Output) -> Result<()> {
     let mut body = BTreeMap::from([("input", written::json_file(file)?)]);
     if let Some(reason) = &why.reason {

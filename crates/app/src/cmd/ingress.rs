@@ -1,4 +1,4 @@
-//! `millstream ingress`: the door of a fleet as a process.
+//! `millstream ingress`: the ingress of a fleet as a process.
 
 use anyhow::Result;
 use millstream_runtime::config::Config;

@@ -1,4 +1,5 @@
-//! `millstream keys`: created, rotated, listed and revoked directly in the store, so that the first key needs no key.
+//! `millstream keys`: creates, rotates, lists and revokes keys directly in the store, so that the first key
+//! needs no key.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) async fn run(
     }
 }
 
-/// `None` for the keys of operators, which belong to no tenant.
+/// `None` for operator keys, which belong to no tenant.
 fn owner(tenant: &str, operator: bool) -> Result<Option<TenantId>> {
     if operator { Ok(None) } else { tenant_id(tenant).map(Some) }
 }
@@ -51,7 +52,7 @@ fn shown(owner: Option<&TenantId>) -> String {
     owner.map_or_else(|| "no tenant (operator)".to_owned(), |tenant| format!("tenant {tenant}"))
 }
 
-/// The roles with what they are for, for an error that asks for one.
+/// The roles with their purposes, for an error that asks for one.
 fn roles() -> String {
     Role::ALL.iter().map(|role| format!("\n  {role:9} {}", role.summary())).collect()
 }
@@ -83,7 +84,7 @@ async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Outp
     show(&secret, &key, output)
 }
 
-/// What a key of this role is bound to.
+/// The person or device that a key of this role is bound to.
 fn bound_to(role: Role, person: Option<&str>, device: Option<&str>) -> Result<Option<String>> {
     bind_key(role, person, device).map_err(|refusal| match refusal {
         KeyBindingRefusal::PersonMissing => anyhow::anyhow!("{refusal}: say --person ID"),
@@ -127,7 +128,7 @@ async fn rotate(
         |key: &&KeyView| key.name == name && key.tenant == owner && key.status(now) == KeyStatus::Current;
     let Some(key) = keys.iter().find(current) else { bail!(none()) };
     let secret = KeySecret::draw();
-    // As long as the predecessor was to live, unless something else is said.
+    // The lifetime of the predecessor, unless `--expires` is given.
     let lifetime = expires.or_else(|| key.expires_at.map(|at| at.since(key.created_at)));
     let successor = NewKey {
         tenant: key.tenant.clone(),

@@ -1,4 +1,4 @@
-//! `millstream migrate`: bring the tables up to date, or say what is missing.
+//! `millstream migrate`: migrates the tables, or reports pending migrations.
 
 use anyhow::{Result, bail};
 use millstream_core::log::FORMAT;

@@ -1,7 +1,7 @@
-//! `millstream new DIR`: a project with an action in Rust, ready to run.
+//! `millstream new DIR`: creates a project with an action in Rust, ready to run.
 //!
-//! Its files are those of `examples/worker`, which is compiled and tested with everything else. Only the manifest
-//! is made here.
+//! Its files are those of `examples/worker`, which is compiled and tested with the workspace. Only the
+//! manifest is generated.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Where the SDK comes from, as a manifest says it.
+/// The SDK dependency, as a line of the manifest.
 fn sdk(args: &NewArgs) -> Result<String> {
     if let Some(path) = &args.sdk_path {
         let path: PathBuf =
@@ -72,7 +72,7 @@ fn sdk(args: &NewArgs) -> Result<String> {
     })
 }
 
-/// The directory's name as Cargo wants it.
+/// The directory's name as a valid package name.
 fn package_name(dir: &Path) -> String {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name: String = name

@@ -1,4 +1,4 @@
-//! `millstream person`: who does the work, and what they can do.
+//! `millstream person`: people who perform items, and their skills.
 
 use anyhow::Result;
 use reqwest::Method;
@@ -9,8 +9,7 @@ use crate::client::{Client, segment};
 use crate::failure::hinted;
 use crate::output::{Output, fields, plain, table};
 
-const HINT: &str =
-    "`millstream person list` shows who is known; `millstream person put NAME` makes somebody known";
+const HINT: &str = "`millstream person list` lists people; `millstream person put NAME` adds a person";
 const PERSON: &[&str] = &["person", "skills", "state"];
 
 pub(crate) async fn run(args: &PersonArgs, client: &Client, output: Output) -> Result<()> {
@@ -51,7 +50,7 @@ async fn set(person: &str, word: &str, client: &Client, output: Output) -> Resul
 
 fn page(people: &[Value]) -> String {
     if people.is_empty() {
-        return "nobody is known".to_owned();
+        return "no people".to_owned();
     }
     table(people, &[("person", "person"), ("skills", "skills"), ("state", "state")])
 }

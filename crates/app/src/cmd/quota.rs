@@ -1,4 +1,4 @@
-//! `millstream quota`: what tenants may use, and what they use.
+//! `millstream quota`: quotas of tenants, and their usage.
 
 use anyhow::{Result, bail};
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaValue};
@@ -41,7 +41,7 @@ fn show_quota(output: Output, answer: &Value) -> Result<()> {
     })
 }
 
-/// Of `NAME=VALUE` each.
+/// Parses `NAME=VALUE` arguments.
 fn quota_set(quotas: &[String]) -> Result<QuotaSet> {
     let mut set = QuotaSet::default();
     for quota in quotas {

@@ -1,4 +1,4 @@
-//! `millstream replay`: rebuild executions from their log and compare. Only reads.
+//! `millstream replay`: rebuilds executions from their log and compares. Read-only.
 
 use std::io::IsTerminal;
 
@@ -88,7 +88,7 @@ async fn all(args: &ReplayArgs, stores: &Stores, tenant: &TenantId, output: Outp
     verdict(args, differences.len(), executions)
 }
 
-/// Where the store disagrees with the log and, if asked, where this build decides otherwise.
+/// Differences between the store and the log and, with `--redecide`, between the log and this build.
 async fn differences(
     args: &ReplayArgs,
     stores: &Stores,

@@ -1,4 +1,4 @@
-//! `millstream run`: runs of devices, and what people decide about them.
+//! `millstream run`: device runs, and the operations on them.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ pub(super) fn progress(progress: &Value) -> String {
     format!("{} of {}{note}", plain(&progress["step"]), plain(&progress["total"]))
 }
 
-/// Who had the seats before, if anybody had.
+/// Previous owners of the seats, if there were any.
 pub(super) fn previous(seats: &Value) -> Option<String> {
     let mut rows = Vec::new();
     for seat in seats.as_array().into_iter().flatten() {

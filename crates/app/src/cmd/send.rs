@@ -1,4 +1,4 @@
-//! `millstream send EXECUTION EVENT`: post an event, and wait for what comes of it if wanted.
+//! `millstream send EXECUTION EVENT`: posts an event and, with `--wait`, waits for its outcome.
 
 use anyhow::{Result, bail};
 use reqwest::Method;
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &SendArgs, client: &Client, output: Output) -> Res
             (None, None) => format!("{id} {status}"),
         }
     })?;
-    // A script that waited wants to know without reading the text.
+    // The exit code of a script that waited tells the outcome.
     if args.wait.is_some() && matches!(event["status"].as_str(), Some("rejected" | "failed" | "dead")) {
         bail!(Failure::new(ExitCode::Refused, format!("the event is {}", plain(&event["status"]))));
     }

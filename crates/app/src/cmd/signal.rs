@@ -1,4 +1,4 @@
-//! `millstream signal CORRELATION NAME`: an event for whichever execution has the correlation.
+//! `millstream signal CORRELATION NAME`: an event for the execution that has the correlation.
 
 use anyhow::Result;
 use reqwest::Method;

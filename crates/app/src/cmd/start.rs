@@ -1,4 +1,4 @@
-//! `millstream start DEFINITION`: create an execution, with events in the same commit if wanted.
+//! `millstream start DEFINITION`: creates an execution, optionally with events in the same commit.
 
 use anyhow::Result;
 use serde_json::{Value, json};

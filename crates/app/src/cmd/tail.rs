@@ -1,4 +1,4 @@
-//! `millstream tail ID`: follow an execution; reconnects where it left off.
+//! `millstream tail ID`: follows an execution; reconnects at its last position.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::client::{Client, segment};
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Output, line, plain};
 
-/// How often a lost connection is tried again before giving up.
+/// Reconnection attempts before giving up.
 const RECONNECTS: u32 = 30;
 
 pub(crate) async fn run(args: &TailArgs, client: &Client, output: Output) -> Result<()> {
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &TailArgs, client: &Client, output: Output) -> Res
     }
 }
 
-/// Why a stream came to its end.
+/// Why a stream ended.
 enum Ended {
     Execution,
     Connection,

@@ -1,4 +1,4 @@
-//! `millstream why KEY`: why nobody performs an action, and who could. What has no slash is a run.
+//! `millstream why KEY`: explains why an action is not performed. An argument without a slash is a run.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::client::{Client, segment};
 use crate::output::{Output, fields, table};
 
 pub(crate) async fn run(args: &WhyArgs, client: &Client, output: Output) -> Result<()> {
-    // No id of a run has one, and every key has.
+    // Keys of actions contain a slash; ids of runs do not.
     if !args.key.contains('/') {
         return why_run::run(&args.key, client, output).await;
     }

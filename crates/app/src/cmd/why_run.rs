@@ -1,4 +1,4 @@
-//! `millstream why RUN`: who has a run, and why that device: the score of everybody at the last choice.
+//! `millstream why RUN`: the device that has a run, and the scores of all devices at the last choice.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const HINT: &str =
 
 pub(crate) async fn run(id: &str, client: &Client, output: Output) -> Result<()> {
     let mut why = client.get(&path(id, "/why")).await.map_err(|error| hinted(error, HINT))?;
-    // The run has its seats with who had them before.
+    // The run includes its seats with their previous owners.
     let mut run = client.get(&path(id, "")).await?;
     for seat in run["seats"].as_array_mut().into_iter().flatten() {
         let number = seat["seat"].clone();
@@ -43,7 +43,7 @@ fn page(why: &Value) -> String {
     parts.join("\n\n")
 }
 
-/// Who has it now, and what comes next.
+/// Present owner of a seat, and its next step.
 fn standing(seat: &Value) -> String {
     let (number, status) = (plain(&seat["seat"]), plain(&seat["status"]));
     let mut text = match seat["device"].as_str() {
@@ -52,7 +52,7 @@ fn standing(seat: &Value) -> String {
             let word = if status == "assigned" { "to" } else { "by" };
             format!("seat {number}: {status} {word} {device} since {since}, token {token}")
         }
-        None => format!("seat {number}: {status}, nobody has it"),
+        None => format!("seat {number}: {status}, not assigned"),
     };
     if !seat["progress"].is_null() {
         text.push_str(&format!(", {}", progress(&seat["progress"])));
@@ -66,11 +66,11 @@ fn standing(seat: &Value) -> String {
     text
 }
 
-/// Everybody who was thought of at the last choice.
+/// All devices considered at the last choice.
 fn cards(decision: &Value) -> String {
     let detail = &decision["detail"];
     let Some(all) = detail["cards"].as_array() else {
-        return "nobody was chosen by score yet".to_owned();
+        return "no choice by score yet".to_owned();
     };
     let at = plain(&decision["at"]);
     let outcome = match (decision["device"].as_str(), detail["how"].as_str()) {
@@ -80,8 +80,8 @@ fn cards(decision: &Value) -> String {
         (Some(device), Some("coordinator")) => format!("{device} was chosen at {at}: it is the coordinator"),
         (Some(device), _) => format!("{device} was chosen at {at}, by score"),
         (None, _) => match decision["why"].as_str() {
-            Some(why) => format!("nobody was chosen at {at}: {why}"),
-            None => format!("nobody was chosen at {at}"),
+            Some(why) => format!("no device was chosen at {at}: {why}"),
+            None => format!("no device was chosen at {at}"),
         },
     };
     let rows: Vec<Value> = all.iter().map(card_row).collect();
@@ -95,7 +95,7 @@ fn cards(decision: &Value) -> String {
         ("could not, because", "unfit"),
     ];
     let mut text = if rows.is_empty() {
-        format!("{outcome}\nthere was no device at all; `millstream device list` shows who is there now")
+        format!("{outcome}\nthere was no device at all; `millstream device list` lists the present devices")
     } else {
         format!("{outcome}\n\n{}", table(&rows, &columns))
     };
@@ -119,7 +119,7 @@ fn card_row(card: &Value) -> Value {
     })
 }
 
-/// Why a device was no candidate. One that is not known here is shown as the server says it.
+/// Why a device was not a candidate. A reason unknown to this build is shown as the server sent it.
 fn unfit(unfit: &Value) -> String {
     match unfit["why"].as_str() {
         None => String::new(),
@@ -201,15 +201,15 @@ mod tests {
         status  reassigning
         paused  true
 
-        seat 0: reassigning, nobody has it
+        seat 0: reassigning, not assigned
 
-        nobody was chosen at 2026-01-01T00:00:05.000Z: no device is able
-        there was no device at all; `millstream device list` shows who is there now
+        no device was chosen at 2026-01-01T00:00:05.000Z: no device is able
+        there was no device at all; `millstream device list` lists the present devices
 
-        seat 1: failed, nobody has it
+        seat 1: failed, not assigned
         failed: no way
 
-        nobody was chosen by score yet
+        no choice by score yet
         ");
     }
 

@@ -1,4 +1,4 @@
-//! `millstream workers`: who is up.
+//! `millstream workers`: the workers that are up.
 
 use anyhow::Result;
 

@@ -1,7 +1,7 @@
-//! The HTTP contract in verbs, so that cases read as what they check.
+//! The HTTP API as methods, for readable cases.
 //!
-//! A verb asserts the status that the contract promises and gives the document back. Cases that are
-//! about other answers use [`Api::client`] directly.
+//! A method asserts the contract's status and returns the document. Cases about other answers use
+//! [`Api::client`] directly.
 
 use millstream_testkit::{Client, Reply, eventually};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ impl Api {
         reply.json()
     }
 
-    /// Starts an execution and answers its id.
+    /// Starts an execution and returns its id.
     pub(crate) async fn start(&self, definition: &str, input: Value) -> String {
         let body = json!({ "definition": definition, "input": input });
         let execution = self.client.post("/v1/executions", &body).await.expect(201);
@@ -57,12 +57,12 @@ impl Api {
         self.client.post_with(&format!("/v1/executions/{execution}/events"), headers, &body).await
     }
 
-    /// Sends an event and answers its id.
+    /// Sends an event and returns its id.
     pub(crate) async fn send(&self, execution: &str, name: &str, payload: Value) -> String {
         text(&self.post_event(execution, name, payload).await.expect(202), "event_id")
     }
 
-    /// Sends an event and waits until nothing more will happen to it.
+    /// Sends an event and waits for its final status.
     pub(crate) async fn send_and_settle(&self, execution: &str, name: &str, payload: Value) -> Value {
         let event = self.send(execution, name, payload).await;
         self.settled(&event).await
@@ -164,7 +164,7 @@ impl Api {
         .await
     }
 
-    /// The one open incident of an execution, with what is known of its action.
+    /// The one open incident of an execution, with details of its action.
     pub(crate) async fn incident(&self, execution: &str) -> Value {
         let path = format!("/v1/incidents?status=open&execution_id={execution}");
         let incident = eventually(SOON, || async {
@@ -180,7 +180,7 @@ impl Api {
         self.client.post(&format!("/v1/incidents/{id}/{how}"), body).await
     }
 
-    /// Decides about an incident.
+    /// Resolves an incident.
     pub(crate) async fn resolve(&self, incident: &Value, how: &str, body: Value) -> Value {
         self.post_resolution(incident, how, &body).await.expect(202)
     }

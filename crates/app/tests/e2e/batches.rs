@@ -21,7 +21,7 @@ async fn every_item_of_a_batch_gets_its_own_verdict(mode: Mode) {
     let id = api.start("counter", json!({})).await;
     let batch = json!([
         { "execution_id": id, "name": "add", "payload": { "i": 1 } },
-        { "execution_id": "nobody", "name": "add" },
+        { "execution_id": "missing", "name": "add" },
         { "execution_id": id, "name": "nonsense" },
         { "execution_id": id, "name": "add", "payload": { "i": 2 }, "idempotency_key": "k" },
         { "execution_id": id, "name": "add", "payload": { "i": 2 }, "idempotency_key": "k" },
@@ -58,7 +58,7 @@ async fn lines_work_like_an_array(mode: Mode) {
     api.apply(COUNTER).await;
     let id = api.start("counter", json!({})).await;
     let line = |i: i32| json!({ "execution_id": id, "name": "add", "payload": { "i": i } }).to_string();
-    let bad = json!({ "execution_id": "nobody", "name": "add" }).to_string();
+    let bad = json!({ "execution_id": "missing", "name": "add" }).to_string();
     let body = format!("{}\n{bad}\n\n{}\n", line(1), line(2));
     let reply = api.client.post_raw("/v1/events", "application/x-ndjson", body).await;
     let verdicts = items(&reply.expect(202));

@@ -15,7 +15,7 @@ const WORKLOADS: [&str; 10] =
     ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http", "call", "task"];
 const STAGES: [&str; 4] = ["accepted", "applied", "action_started", "completed"];
 
-/// The binary with nothing of the caller's settings.
+/// The binary without settings of the caller.
 fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
@@ -35,7 +35,7 @@ pub(crate) fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
 }
 
-/// What must hold of every run, whatever the speed.
+/// Invariants of every run, whatever the speed.
 #[track_caller]
 fn adds_up(report: &Value, roles: &[&str]) {
     let workloads = report["workloads"].as_array().unwrap();
@@ -176,7 +176,7 @@ async fn graphs_are_measured_on_a_running_fleet() {
     graphs_of_a_running_engine(FLEET).await;
 }
 
-/// A cluster of its own: nobody else's databases are to be counted.
+/// A separate cluster, so that databases of other tests are not counted.
 pub(crate) async fn services() -> (TestCluster, TestRedis) {
     (postgres::cluster().await, redis::server().await)
 }

@@ -46,7 +46,7 @@ fn people_add_up(report: &Value, runs: usize, roles: &[&str]) {
     }
 }
 
-/// 100 runs, each accepted, started and completed by whom it was given to.
+/// 100 runs, each accepted, started and completed by its assigned device.
 #[track_caller]
 fn devices_add_up(report: &Value, runs: usize, roles: &[&str]) {
     let devices = &report["devices"];

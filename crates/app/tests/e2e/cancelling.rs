@@ -1,4 +1,4 @@
-//! Cancelling: from outside, for good, with what was going on.
+//! Cancellation from outside: final, and including work in progress.
 
 use millstream_testkit::sink::Answer;
 use millstream_testkit::{Mode, Sink, eventually};
@@ -23,7 +23,7 @@ async fn a_cancelled_execution_takes_no_more_events(mode: Mode) {
     assert_eq!(api.settled(&ship).await["status"], "rejected");
     assert_eq!(api.send_and_settle(&id, "pay", json!({ "amount": 1 })).await["status"], "rejected");
     api.client.post(&cancel, &json!({})).await.problem(409);
-    api.client.post("/v1/executions/nobody/cancel", &json!({})).await.problem(404);
+    api.client.post("/v1/executions/missing/cancel", &json!({})).await.problem(404);
 }
 
 async fn cancelling_stops_what_has_not_begun(mode: Mode) {

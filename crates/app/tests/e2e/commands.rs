@@ -1,4 +1,4 @@
-//! The command line as a client: what people type, and the exit codes that scripts rely on.
+//! The command line as a client: typical commands, and the exit codes that scripts rely on.
 
 use std::process::Output;
 
@@ -58,10 +58,10 @@ async fn mistakes_have_exit_codes_and_say_what_to_do(mode: Mode) {
     assert_eq!(code(&["check", &wrong]), Some(2));
     assert_eq!(code(&["apply", &wrong]), Some(2));
     assert_eq!(code(&["apply", "/no/such/file.yaml"]), Some(2));
-    assert_eq!(code(&["get", "nobody"]), Some(3));
-    assert_eq!(code(&["start", "nobody"]), Some(3));
+    assert_eq!(code(&["get", "missing"]), Some(3));
+    assert_eq!(code(&["start", "missing"]), Some(3));
     assert_eq!(code(&["--url", "http://127.0.0.1:1", "list"]), Some(4));
     assert_eq!(code(&["no-such-command"]), Some(2));
-    let body = json!({ "definition": "nobody" });
+    let body = json!({ "definition": "missing" });
     world.api.client.post("/v1/executions", &body).await.problem(404);
 }

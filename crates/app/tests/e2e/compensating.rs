@@ -1,4 +1,5 @@
-//! Compensation: what was done is undone, the last first, and then the execution is told.
+//! Compensation: successful actions are undone, the last first, and then the execution gets the failure
+//! event.
 
 use millstream_testkit::sink::Answer;
 use millstream_testkit::{Mode, Sink, eventually};
@@ -71,7 +72,7 @@ async fn what_was_done_last_is_undone_first_and_then_it_is_told(mode: Mode) {
     assert_eq!(api.settled(&go).await["status"], "completed", "it is handled");
     assert!(api.all("/v1/incidents").await.is_empty());
 
-    // A trip that goes well undoes nothing.
+    // A successful trip undoes nothing.
     sink.script("/car", [Answer::Status(200)]);
     api.begin("trip", "t-2", json!({}), &["go"]).await;
     api.execution_in("t-2", "completed").await;
@@ -105,11 +106,11 @@ async fn an_undoing_that_fails_waits_for_a_person_and_then_goes_on(mode: Mode) {
     let incident = api.incident("t-2").await;
     api.resolve(&incident, "skip", json!({ "result": "by telephone" })).await;
     let ended = api.execution_in("t-2", "failed").await;
-    assert_eq!(ended["context"]["why"]["status"], 409, "what is told is the first failure: {ended}");
+    assert_eq!(ended["context"]["why"]["status"], 409, "the event carries the first failure: {ended}");
     assert_eq!(sink.calls_to("/unflight").len(), 2);
 }
 
-/// Killed while the first undoing is under way at the target.
+/// Killed while the first undo action is in progress at the target.
 async fn a_worker_that_dies_while_undoing_leaves_the_rest_to_another(mode: Mode) {
     let sink = Sink::start().await;
     let mut world = start(mode).await;
@@ -140,7 +141,7 @@ async fn a_worker_that_dies_while_undoing_leaves_the_rest_to_another(mode: Mode)
         .iter()
         .map(|call| call.header("idempotency-key").expect("a key").to_owned())
         .collect();
-    assert_eq!(keys, ["default/t-1/2/unhotel"; 2], "the same undoing again");
+    assert_eq!(keys, ["default/t-1/2/unhotel"; 2], "the same undo action again");
     assert_eq!(paths(&sink), ["/flight", "/hotel", "/car", "/unhotel", "/unhotel", "/unflight"]);
     assert_eq!(world.api.names("t-1").await, ["millstream.start", "go", "refused"]);
 }

@@ -1,5 +1,5 @@
-//! Processes that die at the worst moments. Every accepted event is decided exactly once, and every
-//! action is performed at least once under one key, without anybody repairing anything by hand.
+//! Processes that die at the worst moments. Every accepted event is decided exactly once, and every action is
+//! performed at least once under one key, without manual repair.
 //!
 //! The crash points are compiled into builds with debug assertions and chosen by environment.
 
@@ -67,7 +67,7 @@ async fn set(mode: Mode) -> Scene {
 }
 
 impl Scene {
-    /// Posts one event under a key of its own; the answer may be lost with the process that owes it.
+    /// Posts one event under a key of its own; the answer may be lost with the process.
     async fn post(&self, i: usize) -> Result<Reply, reqwest::Error> {
         let request = self
             .world
@@ -145,7 +145,7 @@ impl Scene {
     }
 }
 
-/// It must have died at the crash point and not of anything else.
+/// Checks that it died at the crash point and not for another reason.
 #[track_caller]
 fn died(status: std::process::ExitStatus, point: &str) {
     assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}: {status}");
@@ -192,7 +192,7 @@ impl Scene {
 async fn a_worker_that_dies_between_commit_and_action_leaves_the_action_to_another(mode: Mode) {
     let mut scene = set(mode).await;
     scene.let_a_worker_die_at("worker.before-action").await;
-    assert_eq!(scene.sink.calls().len(), 0, "nobody got as far as calling");
+    assert_eq!(scene.sink.calls().len(), 0, "no worker reached the call");
     scene.everything_is_decided_exactly_once().await;
     assert_eq!(scene.calls_by_key().into_values().collect::<Vec<_>>(), [1; EVENTS]);
 }
@@ -233,7 +233,7 @@ async fn an_ingress_that_dies_at(point: &str, mode: Mode) {
     assert!(scene.post(0).await.is_err(), "no answer comes from a dead process");
     died(scene.world.fleet.ingress().wait(SOON).await, point);
     scene.world.fleet.start_ingress(&[]).await;
-    // Nobody posts it again, and yet it is decided: it was durable before the process died.
+    // The event is decided without a repeated post: it was durable before the process died.
     scene.world.api.execution_until(&scene.execution, |seen| seen["context"]["n"] == 1).await;
     scene.everything_is_decided_exactly_once().await;
 }

@@ -79,7 +79,7 @@ async fn an_event_that_no_state_knows_is_refused_at_the_door(mode: Mode) {
     for name in ["nonsense", "millstream.start", "millstream.cancel", "Not A Name", ""] {
         api.post_event(&id, name, json!({})).await.problem(422);
     }
-    api.post_event("nobody", "pay", json!({})).await.problem(404);
+    api.post_event("missing", "pay", json!({})).await.problem(404);
     assert!(api.events_of(&id).await.iter().all(|event| event["name"] == "millstream.start"));
 }
 

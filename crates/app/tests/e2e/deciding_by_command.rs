@@ -22,7 +22,7 @@ fn shown(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
 }
 
-/// An execution whose call has failed for good: its id and its incident's.
+/// An execution with a permanently failed call: its id and its incident's.
 async fn stuck(world: &World) -> (String, String) {
     let id = world.api.start("fragile", json!({})).await;
     world.api.send_and_settle(&id, "work", json!({})).await;

@@ -1,4 +1,4 @@
-//! The workflows that the cases run. Each is as small as what it shows.
+//! Definitions of the cases, each as small as possible.
 
 /// Guards, `set`, deferral, a log action, an end.
 pub(crate) const ORDER: &str = r#"
@@ -27,7 +27,7 @@ actions:
   note: { log: "paid ${context.paid}" }
 "#;
 
-/// Counts and remembers what it was told, in order, for ever.
+/// Counts, and records its payloads in order; never ends.
 pub(crate) const COUNTER: &str = r#"
 name: counter
 initial: counting
@@ -61,7 +61,7 @@ actions:
     on_failure: refused
 "#;
 
-/// An action whose failure nobody handles, with one that needs it.
+/// An action without a failure handler, and one that needs it.
 pub(crate) const FRAGILE: &str = r#"
 name: fragile
 initial: ready

@@ -1,4 +1,4 @@
-//! Devices and their runs from the command line: who has what, why, and what people decide about it.
+//! Devices and their runs from the command line: assignments, explanations, and operations.
 
 use std::process::Output;
 
@@ -70,7 +70,7 @@ async fn people_decide_about_runs_and_devices_from_the_command_line(mode: Mode) 
         .post("/v1/runs", &json!({"run_id": "r-1", "kind": "film", "assign": "manual"}))
         .await
         .expect(201);
-    let refused = cli(&["run", "assign", "r-1", "nobody"]);
+    let refused = cli(&["run", "assign", "r-1", "missing"]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     let hint = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(hint.contains("millstream why r-1"), "{hint}");
@@ -86,7 +86,7 @@ async fn people_decide_about_runs_and_devices_from_the_command_line(mode: Mode) 
     let gone = cli(&["device", "get", "desk"]);
     assert_eq!(gone.status.code(), Some(3), "{gone:?}");
     assert!(String::from_utf8_lossy(&gone.stderr).contains("millstream device list"), "{gone:?}");
-    let nobody = cli(&["why", "nobody"]);
-    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("millstream run list"), "{nobody:?}");
+    let missing = cli(&["why", "missing"]);
+    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("millstream run list"), "{missing:?}");
 }

@@ -1,4 +1,4 @@
-//! An execution whose first worker dies at a chosen moment, and another worker that takes over.
+//! An execution whose first worker dies at a given crash point, and another worker that takes over.
 
 use std::os::unix::process::ExitStatusExt;
 

@@ -28,7 +28,7 @@ async fn unknown_paths_and_methods_are_problems_too(mode: Mode) {
         client.get(path).await.problem(404);
     }
     for path in
-        ["/v1/executions/nobody", "/v1/events/018f0000-0000-7000-8000-000000000000", "/v1/events/not-an-id"]
+        ["/v1/executions/missing", "/v1/events/018f0000-0000-7000-8000-000000000000", "/v1/events/not-an-id"]
     {
         client.get(path).await.problem(404);
     }
@@ -96,7 +96,7 @@ async fn foreign_hosts_are_refused_while_no_key_is_needed(mode: Mode) {
     send(request.header("origin", "http://attacker.example")).await.problem(403);
 }
 
-/// One request that never finishes sending its body takes the only place there is.
+/// One request that never finishes its body occupies the only slot.
 async fn too_many_requests_at_once_are_429(mode: Mode) {
     let world = start_with(mode, &[("MILLSTREAM_INGRESS__MAX_IN_FLIGHT", "1")]).await;
     let client = &world.api.client;
@@ -106,7 +106,7 @@ async fn too_many_requests_at_once_are_429(mode: Mode) {
         "POST /v1/definitions HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{{"
     );
     slow.write_all(head.as_bytes()).await.unwrap();
-    // Asking for anything else before it has its place could take that place away.
+    // Another request before it has its slot could take that slot away.
     eventually(SOON, || async {
         let metrics = client.get("/metrics").await.body;
         if metrics.contains("millstream_http_in_flight 1") { Ok(()) } else { Err(metrics) }

@@ -1,4 +1,4 @@
-//! `start`: children, how they end, and what becomes of them when their parent ends first.
+//! `start`: children, their ends, and their fate when the parent ends first.
 
 use millstream_testkit::Mode;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn a_child_goes_with_its_parent_or_lives_on(mode: Mode) {
     }
     api.execution_in("p-4", "cancelled").await;
     api.action_in("p-4", "raise", "cancelled").await;
-    // Had they been told to go, `grow` would come too late.
+    // Cancelled children could not handle `grow` any more.
     for kid in ["kid-of-3", "kid-of-4"] {
         assert_eq!(api.send_and_settle(kid, "grow", json!({})).await["status"], "completed");
         assert_eq!(api.execution_in(kid, "completed").await["state"], "old");
@@ -177,19 +177,19 @@ async fn a_child_that_cannot_be_started_waits_for_a_person(mode: Mode) {
     let unknown = api.incident("p-1").await;
     assert_eq!(unknown["class"], "target", "{unknown}");
     let reason = text(&unknown, "reason");
-    assert!(reason.contains(r#"start.definition: there is no definition "child""#), "{reason}");
+    assert!(reason.contains(r#"start.definition: unknown definition "child""#), "{reason}");
 
     api.apply(CHILD).await;
     api.begin("child", "kid-of-2", json!({}), &[]).await;
     api.begin("parent", "p-2", json!({ "n": 2 }), &["go"]).await;
     let taken = text(&api.incident("p-2").await, "reason");
-    assert!(taken.contains("kid-of-2 is another one"), "{taken}");
+    assert!(taken.contains("kid-of-2 exists and is not a child of this action"), "{taken}");
 
     api.resolve(&unknown, "retry", json!({})).await;
     api.action_in("p-1", "raise", "awaiting").await;
     api.send_and_settle("kid-of-1", "grow", json!({})).await;
     api.execution_in("p-1", "completed").await;
-    assert_eq!(api.execution("kid-of-2").await["status"], "active", "it is nobody's child");
+    assert_eq!(api.execution("kid-of-2").await["status"], "active", "it has no parent");
 }
 
 async fn a_child_that_takes_too_long_is_given_up_and_cancelled(mode: Mode) {
@@ -220,7 +220,7 @@ async fn a_worker_that_dies_after_starting_a_child_starts_no_second_one(mode: Mo
     assert_eq!(api.all("/v1/executions?definition=child").await.len(), 1);
 }
 
-/// The worker that started it is dead and its lease runs for a while: meanwhile the child fails.
+/// The worker that started it is dead and its lease lasts for a while: meanwhile the child fails.
 async fn a_child_that_ends_before_anybody_awaits_it_is_still_heard(mode: Mode) {
     let mut world = idle(mode).await;
     world.api.apply(&format!("{CHILD}timeout: 10ms\n")).await;

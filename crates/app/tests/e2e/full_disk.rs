@@ -1,6 +1,6 @@
-//! A disk that is full: nothing is accepted, readiness says so, and both are well again when there is room.
+//! A full disk: nothing is accepted, readiness fails, and both recover when there is room.
 //!
-//! The process may write no file beyond a size, which is what a full file system looks like to it, and which needs no
+//! The process may not write a file beyond a size limit, which looks like a full file system and needs no
 //! rights: `prlimit` sets and lifts it while the process runs.
 
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,7 @@ async fn readiness(client: &Client) -> u16 {
 
 async fn until_readiness(api: &Api, expected: u16) {
     eventually(SOON, || async {
-        // Readiness believes what becomes of events.
+        // Readiness depends on the outcome of events.
         let posted = api.post_event("c-1", "add", json!({ "i": 0 })).await.status;
         match readiness(&api.client).await {
             found if found == expected => Ok(()),
@@ -66,7 +66,7 @@ async fn readiness_is_red_while_the_disk_is_full() {
 
     limit_files(pid, "unlimited");
     until_readiness(&api, 200).await;
-    // Nothing has to be restarted, and what is accepted is decided.
+    // Recovery needs no restart, and accepted events are decided.
     let applied = api.send_and_settle("c-1", "add", json!({ "i": 2 })).await;
     assert_eq!(applied["status"], "completed", "{applied}");
     assert_eq!(fleet.ingress().exited(), None);

@@ -1,4 +1,4 @@
-//! `http`: which answers succeed, what becomes of them, and targets that answer badly or never.
+//! `http`: successful answers, their mapping, and targets that answer badly or never.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ both_modes!(
     all_attempts_together_have_their_time,
 );
 
-/// One call; what came of it is in the context.
+/// One call, with its outcome in the context.
 const ASK: &str = r"
 name: NAME
 initial: a
@@ -39,7 +39,7 @@ actions:
 
 const ONCE: &str = "retry: { attempts: 1 }";
 
-/// Runs one call to its end and answers the context.
+/// Runs one call to its end and returns the context.
 async fn asked(api: &Api, sink: &Sink, name: &str, more: &str, rest: &str) -> Value {
     let definition = at(&ASK.replace("NAME", name).replace("MORE", more).replace("REST", rest), sink);
     api.apply(&definition).await;
@@ -83,7 +83,7 @@ async fn an_answer_is_mapped_as_the_definition_says(mode: Mode) {
     assert_eq!(context["why"]["class"], "response", "{context}");
     let message = text(&context["why"], "message");
     assert!(message.contains("result") && message.contains("response.body.id"), "{message}");
-    assert_eq!(sink.calls_to("/unmapped").len(), 1, "the call was made; to repeat it helps nobody");
+    assert_eq!(sink.calls_to("/unmapped").len(), 1, "the call was made; a repeat would not help");
 }
 
 async fn an_answer_that_is_too_long_is_refused(mode: Mode) {
@@ -189,5 +189,5 @@ async fn a_redirect_leads_nowhere_that_is_not_allowed() {
     let direct = asked(&world.api, &sink, "direct", "expect: []", ONCE).await;
     assert_eq!(direct["got"]["status"], 200, "{direct}");
     let reached = tokio::time::timeout(Duration::from_millis(1), forbidden.accept()).await;
-    assert!(reached.is_err(), "somebody called {target}");
+    assert!(reached.is_err(), "{target} was called");
 }

@@ -85,7 +85,7 @@ async fn a_refused_request_does_not_burn_its_key(mode: Mode) {
     assert_eq!(api.settled(&text(&accepted, "event_id")).await["status"], "completed");
 }
 
-/// Two clients send the same keys for the same executions in opposite orders, again and again.
+/// Two clients repeatedly send the same keys for the same executions in opposite orders.
 async fn batches_with_crossed_keys_do_not_block_each_other(mode: Mode) {
     const ROUNDS: usize = 40;
     const KEYS: usize = 12;

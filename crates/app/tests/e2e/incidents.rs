@@ -1,4 +1,4 @@
-//! Incidents: what a person may decide, one by one and for a thousand at once.
+//! Incidents: decisions about single ones and about groups of a thousand.
 
 use std::collections::BTreeMap;
 
@@ -241,11 +241,11 @@ async fn what_is_under_way_when_a_person_ends_the_execution_is_not_tried_again(m
         sink.release();
         let slow = api.action_in("e-1", "slow", "cancelled").await;
         assert_eq!((&slow["attempts"], &slow["error"]["status"]), (&json!(1), &json!(503)), "{slow}");
-        assert_eq!(sink.calls_to("/slow").len(), 1, "after {how} nobody wants it");
+        assert_eq!(sink.calls_to("/slow").len(), 1, "after {how} it is not wanted");
     }
 }
 
-/// What is stored of it is damaged behind the engine's back, and mended again.
+/// Its stored state is damaged directly in the store, and repaired later.
 async fn an_execution_that_cannot_be_read_waits_for_a_person(mode: Mode) {
     let sink = Sink::start().await;
     let world = start(mode).await;
@@ -260,7 +260,7 @@ async fn an_execution_that_cannot_be_read_waits_for_a_person(mode: Mode) {
     assert_eq!(groups(api).await[0]["class"], "corrupt");
     let refused = api.post_resolution(&incident, "skip", &json!({})).await.problem(409);
     assert!(text(&refused, "detail").contains("cannot be read"), "{refused}");
-    // Too early: it is found again.
+    // Too early: the damage is found again.
     api.resolve(&incident, "retry", json!({})).await;
     let again = eventually(SOON, || async {
         let open = api.all("/v1/incidents?status=open").await;
@@ -317,7 +317,7 @@ async fn of_two_decisions_at_once_one_is_told_of_the_other(mode: Mode) {
             api.execution_until(id, |seen| seen["status"] == "cancelled" || seen["state"] == "z").await;
         assert_eq!(ended["state"] == "z", skipped, "{ended}");
     }
-    assert_eq!(sink.calls_to("/call").len(), 4, "nobody called again");
+    assert_eq!(sink.calls_to("/call").len(), 4, "there was no further call");
 }
 
 async fn an_event_retried_by_its_id_resolves_its_incidents(mode: Mode) {
@@ -408,7 +408,7 @@ actions:
     api.begin("farewell", "f-1", json!({}), &["end"]).await;
     api.action_in("f-1", "bye", "failed").await;
     assert_eq!(api.execution("f-1").await["status"], "completed");
-    assert!(api.all("/v1/incidents").await.is_empty(), "nobody has to decide about it");
+    assert!(api.all("/v1/incidents").await.is_empty(), "no decision is needed");
     let event = text(&api.action("f-1", "bye").await.expect("the action"), "event_id");
     assert_eq!(api.settled(&event).await["status"], "failed");
     sink.script("/bye", [Answer::Status(200)]);
@@ -418,7 +418,7 @@ actions:
     assert_eq!(api.execution("f-1").await["status"], "completed");
 }
 
-/// Postgres has no room for a zero in a text.
+/// Postgres cannot store a NUL character in a text.
 async fn targets_and_people_may_write_any_character(mode: Mode) {
     let (world, sink) = paused(mode, &[]).await;
     let api = &world.api;

@@ -1,6 +1,6 @@
-//! What no client should send: bytes that are hardly HTTP, bodies that are not what they claim to be, and
-//! clients that leave in the middle. Each gets a refusal or a closed connection, nothing is half accepted,
-//! nothing panics, and whoever comes next is served.
+//! Malformed input: bytes that are hardly HTTP, bodies that differ from their declaration, and clients that
+//! disconnect in the middle. Each gets a refusal or a closed connection, nothing is half accepted, nothing
+//! panics, and later clients are served.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn address(world: &World) -> String {
     world.fleet.url().replace("http://", "")
 }
 
-/// Sends bytes, says that there are no more, and reads whatever comes back.
+/// Sends bytes, closes the sending side, and reads the whole answer.
 async fn exchange(world: &World, bytes: &[u8]) -> String {
     let mut wire = TcpStream::connect(address(world)).await.unwrap();
     // A server that has refused the first half does not read the second.
@@ -53,7 +53,7 @@ fn statuses(answer: &str) -> Vec<u16> {
     heads.filter_map(|head| head.get(2..5)?.parse().ok()).collect()
 }
 
-/// It is up, it is ready, and nothing has panicked meanwhile.
+/// The engine is up and ready, and nothing has panicked.
 async fn unharmed(mut world: World) {
     world.api.client.get("/readyz").await.expect(200);
     let log = world.fleet.ingress().output();
@@ -170,7 +170,7 @@ async fn a_body_that_stops_short_is_not_an_event(mode: Mode) {
     let post =
         "POST /v1/executions/c-1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     let body = r#"{"name":"add","payload":{"i":1}}"#;
-    // Announced longer than it is, and cut off inside a chunk, before the last chunk, inside the size.
+    // Announced longer than it is: cut off inside a chunk, before the last chunk, inside the size.
     for short in [
         format!("{post}content-length: {}\r\n\r\n{body}", body.len() + 1),
         format!("{post}content-length: 10\r\n\r\n{{"),
@@ -181,7 +181,7 @@ async fn a_body_that_stops_short_is_not_an_event(mode: Mode) {
         let answer = exchange(&world, short.as_bytes()).await;
         assert!(matches!(statuses(&answer)[..], [] | [400]), "{short}: {answer}");
     }
-    // Announced shorter than it is: what is left is no request, and is not read as one.
+    // Announced shorter than it is: the rest is not a request, and is not parsed as one.
     let long = format!("{post}content-length: {}\r\n\r\n{body}GARBAGE\r\n\r\n", body.len());
     assert_eq!(statuses(&exchange(&world, long.as_bytes()).await), [202, 400]);
     let cut = format!("{post}content-length: 7\r\n\r\n{body}");
@@ -204,12 +204,12 @@ async fn a_client_that_leaves_early_has_its_event_once_or_not_at_all(mode: Mode)
             body.len()
         );
         let mut wire = TcpStream::connect(address(&world)).await.unwrap();
-        // Every third one leaves before it has said everything.
+        // Every third client disconnects before the end of its request.
         let said = if n % 3 == 0 { request.len() - n / 3 - 1 } else { request.len() };
         wire.write_all(&request.as_bytes()[..said]).await.unwrap();
         drop(wire);
     }
-    // A repeat by key says what became of the first try, and makes up for it if nothing did.
+    // A repeat under the same key returns the outcome of the first attempt, or performs it.
     let mut ids = BTreeMap::new();
     for n in 0..CLIENTS {
         let key = format!("k-{n}");
@@ -240,9 +240,9 @@ async fn a_crowd_of_silent_connections_keeps_nobody_out(mode: Mode) {
         }
         crowd.push(wire);
     }
-    // Sooner than the silent ones are closed for their silence.
+    // Before the silent connections are closed for inactivity.
     let event = world.api.send_and_settle("c-1", "add", json!({ "i": 1 }));
-    let event = tokio::time::timeout(Duration::from_secs(15), event).await.expect("somebody was kept out");
+    let event = tokio::time::timeout(Duration::from_secs(15), event).await.expect("a client was kept out");
     assert_eq!(event["status"], "completed");
     drop(crowd);
     unharmed(world).await;

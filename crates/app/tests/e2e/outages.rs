@@ -1,5 +1,5 @@
-//! Services that go away: Redis emptied, killed, stopped; the database down or locked. Latency
-//! suffers; nothing that was accepted is lost, and nobody restarts anything by hand.
+//! Outages of services: Redis emptied, killed, stopped; the database down or locked. Latency suffers; no
+//! accepted event is lost, and no manual restart is needed.
 
 use std::time::Duration;
 
@@ -148,8 +148,8 @@ async fn a_fleet_answers_503_while_postgres_is_down() {
     nobody_died(&mut world.fleet, 2);
 }
 
-/// SQLite is a file in the same process, so "down" means that it cannot be written: here because
-/// somebody else holds the lock for longer than the engine is ready to wait.
+/// SQLite is a file in the same process, so "down" means that writes fail: here because another process holds
+/// the lock for longer than the engine waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_embedded_engine_answers_503_while_its_file_is_locked() {
     let mut world = start(EMBEDDED).await;
@@ -176,7 +176,8 @@ async fn refuses_with_503(world: &World, execution: &str) {
     assert!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
 }
 
-/// A worker that was started before its Redis answered asks again: it must not rely on one that evicts.
+/// A worker that started before its Redis answered repeats its check: it must not rely on a Redis that
+/// evicts.
 #[tokio::test]
 async fn a_redis_that_evicts_is_refused_also_when_it_answers_late() {
     let mut world = start(FLEET).await;

@@ -1,4 +1,4 @@
-//! Work for people from the command line: queues, imports, who has what, and where it stands.
+//! Work for people from the command line: queues, imports, assignments, and statistics.
 
 use std::process::Output;
 
@@ -60,7 +60,7 @@ async fn a_queue_is_filled_worked_off_and_counted_from_the_command_line(mode: Mo
     assert!(text(&cli(&["queue", "resume", "review"])).contains("review is active"));
     assert!(cli(&["person", "pause", "ann"]).status.success());
     assert_eq!(shown(&cli(&["queue", "get", "review"]))["config"]["overlap"], 1);
-    let nobody = cli(&["queue", "get", "nobody"]);
-    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("millstream queue list"), "{nobody:?}");
+    let missing = cli(&["queue", "get", "missing"]);
+    assert_eq!(missing.status.code(), Some(3), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("millstream queue list"), "{missing:?}");
 }

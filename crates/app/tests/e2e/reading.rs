@@ -1,5 +1,4 @@
-//! Reading: history, past states, lists and their cursors, workers, health, metrics, the API's own
-//! description.
+//! Reads: history, past states, lists and their cursors, workers, health, metrics, the OpenAPI document.
 
 use millstream_testkit::{Mode, eventually};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! The log is enough: rebuilding from it gives what is stored, deciding again gives what was decided,
-//! and damage is found.
+//! The log is sufficient: a replay gives the stored state, deciding again gives the recorded decisions, and
+//! damage is found.
 
 use millstream_testkit::{Mode, Sink};
 use serde_json::json;
@@ -49,7 +49,7 @@ async fn replaying_everything_finds_no_difference(mode: Mode) {
     }
     let one = world.fleet.cli(["replay", "counted", "--check", "--redecide"]);
     assert!(one.status.success(), "{one:?}");
-    assert!(!world.fleet.cli(["replay", "nobody", "--check"]).status.success());
+    assert!(!world.fleet.cli(["replay", "missing", "--check"]).status.success());
 }
 
 async fn a_damaged_snapshot_is_found(mode: Mode) {
@@ -60,8 +60,8 @@ async fn a_damaged_snapshot_is_found(mode: Mode) {
     assert_eq!(world.fleet.cli(["replay", "counted", "--check"]).status.code(), Some(1));
 }
 
-/// The rule that decided is changed behind the engine's back: the log still folds into what is stored,
-/// and only deciding again can tell.
+/// The deciding rule is changed directly in the store: the log still folds into the stored state, and only
+/// deciding again shows the difference.
 async fn deciding_again_with_another_rule_is_noticed(mode: Mode) {
     let world = busy_world(mode).await;
     let change = "UPDATE definitions SET source = replace(source, 'context.n + 1', 'context.n + 2') WHERE name = 'counter'";

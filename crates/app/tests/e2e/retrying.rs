@@ -1,4 +1,4 @@
-//! An action that fails for good pauses its execution until somebody decides.
+//! A permanently failed action pauses its execution until a person decides.
 
 use millstream_testkit::sink::Answer;
 use millstream_testkit::{Mode, Sink};
@@ -38,11 +38,11 @@ async fn retries_used_up_pause_the_execution_until_a_retry(mode: Mode) {
     assert_eq!(api.settled(&note).await["status"], "completed");
     let resumed = api.execution(&id).await;
     assert_eq!((&resumed["status"], &resumed["context"]["notes"]), (&json!("active"), &json!(1)));
-    assert_eq!(sink.calls().len(), 4, "the retry has its attempts anew");
+    assert_eq!(sink.calls().len(), 4, "the retry has all its attempts again");
 
     api.client.post(&retry, &json!({})).await.problem(409);
-    let nobody = "/v1/events/018f0000-0000-7000-8000-000000000000/retry";
-    api.client.post(nobody, &json!({})).await.problem(404);
+    let missing = "/v1/events/018f0000-0000-7000-8000-000000000000/retry";
+    api.client.post(missing, &json!({})).await.problem(404);
 }
 
 async fn a_paused_execution_can_be_cancelled(mode: Mode) {

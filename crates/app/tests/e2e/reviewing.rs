@@ -1,4 +1,4 @@
-//! The review of the examples: a device renders, people look at it, over HTTP as they would.
+//! The review example: a device renders, people review, over HTTP as in production.
 
 use millstream_testkit::{Mode, eventually};
 use reqwest::Method;
@@ -21,7 +21,7 @@ const SECOND_LOOK: &str = include_str!("../../../../examples/queues/second_look.
 
 struct Scene {
     world: World,
-    /// Workers that live.
+    /// Running workers.
     workers: Vec<usize>,
 }
 
@@ -29,7 +29,7 @@ async fn set(mode: Mode) -> Scene {
     set_with(mode, QUEUE).await
 }
 
-/// Everything is there, and the film is about to be rendered.
+/// Set-up is complete, and the film is about to be rendered.
 async fn set_with(mode: Mode, queue: &str) -> Scene {
     let world = start(mode).await;
     let api = &world.api;
@@ -61,7 +61,7 @@ impl Scene {
         &self.world.api
     }
 
-    /// The device does what it is asked for.
+    /// The device completes its run.
     async fn render(&self) {
         let run = eventually(SOON, || async {
             let page = self.api().client.get("/v1/devices/farm-1/assignments?wait=5").await.expect(200);
@@ -105,7 +105,7 @@ impl Scene {
         given
     }
 
-    /// As `kill -9` of everything that performs, and a start of others.
+    /// Like `kill -9` of all performing processes, and a start of new ones.
     async fn kill_all(&mut self) {
         match self.world.fleet.mode() {
             Mode::Embedded => {
@@ -140,7 +140,7 @@ async fn where_two_people_disagree_a_third_one_decides(mode: Mode) {
     scene.answers("ann", "review", json!({ "good": true })).await;
     let given = scene.takes("ben", "review").await;
     let assignment = text(&given["assignment"], "assignment_id");
-    // The queue wants to know why, and he may say it again.
+    // The queue requires a reason, and the person may submit again.
     let silent = json!({ "person": "ben", "answer": { "good": false } });
     let path = format!("/v1/assignments/{assignment}/submit");
     let problem = scene.api().client.post(&path, &silent).await.problem(422);

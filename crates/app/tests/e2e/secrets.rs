@@ -1,4 +1,4 @@
-//! Secrets: where they come from, when they are read, and that nobody but the target ever sees them.
+//! Secrets: their sources, when they are read, and that only the target sees them.
 
 use millstream_testkit::sink::{Answer, Call};
 use millstream_testkit::{Mode, Sink, eventually};
@@ -36,7 +36,7 @@ actions:
 const IN_FILE: &str = "tok-5Jc2-from-a-file";
 const IN_ENVIRONMENT: &str = "tok-8Zp1-from-the-environment";
 
-/// An engine that looks for secrets in a directory, with one more in its environment.
+/// An engine with a secrets directory, and one more secret in its environment.
 async fn keeping(mode: Mode, directory: &std::path::Path, other: &str) -> World {
     let directory = directory.display().to_string();
     let env = [
@@ -89,7 +89,7 @@ async fn a_secret_that_is_missing_is_named_and_used_once_it_is_there(mode: Mode)
     api.begin("calling", "c-1", json!({ "path": "x" }), &["go"]).await;
     let incident = api.incident("c-1").await;
     assert_eq!((&incident["class"], &incident["attempts"]), (&json!("secret"), &json!(2)), "{incident}");
-    assert!(text(&incident, "reason").contains(r#"there is no secret "api-key""#), "{incident}");
+    assert!(text(&incident, "reason").contains(r#"no such secret: "api-key""#), "{incident}");
     assert!(sink.calls().is_empty(), "nothing is sent with a hole in it");
     std::fs::write(directory.path().join("api-key"), IN_FILE).unwrap();
     api.resolve(&incident, "retry", json!({})).await;
@@ -102,7 +102,7 @@ async fn a_secret_that_a_target_repeats_is_seen_by_nobody(mode: Mode) {
     sink.script("/good", [Answer::Echo(200)]);
     sink.script("/bad", [Answer::Echo(400)]);
     sink.script("/flaky", [Answer::Echo(503), Answer::Echo(200)]);
-    // Cut off in the middle of the secret.
+    // Truncated in the middle of the secret.
     let long = format!("{}{IN_FILE}", "x".repeat(490));
     sink.script("/long", [Answer::Text(400, long)]);
     let directory = tempfile::tempdir().unwrap();
@@ -192,7 +192,7 @@ async fn a_secret_stays_with_the_origin_that_it_is_for(mode: Mode) {
     assert_eq!(other.calls().len(), 1, "nothing of a body with a secret went on");
 }
 
-/// Neither in an answer, nor in an output of a process, nor in the database.
+/// Checks that a secret is neither in an answer, nor in an output of a process, nor in the database.
 async fn nowhere(world: &World, executions: &[&str], secrets: &[&str]) {
     let mut paths: Vec<String> = [
         "/v1/executions",

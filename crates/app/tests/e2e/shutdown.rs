@@ -1,4 +1,4 @@
-//! Ending: drains lose nothing and exit 0; an engine's directory belongs to one process.
+//! Shutdown: drains lose nothing and exit 0; an engine's directory belongs to one process.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn a_drain_lets_a_running_action_finish(mode: Mode) {
     let id = world.api.start("charge", json!({ "order_id": 1 })).await;
     let pay = world.api.send(&id, "pay", json!({ "amount": 1 })).await;
     called(&sink).await;
-    // The first is polled first: the process has been told before the action may end.
+    // The first is polled first: the process gets the signal before the action may end.
     tokio::join!(stop_workers(&mut world, 1), async { sink.release() });
     start_again(&mut world).await;
     let settled = world.api.settled(&pay).await;

@@ -76,7 +76,11 @@ async fn a_signal_is_delivered_to_whoever_has_the_correlation(mode: Mode) {
     assert!(text(&other, "detail").contains("signal"), "an event that was posted is none: {other}");
     assert_eq!(post(api, &hear("new", 2)).await["status"], "delivered");
     heard(api, "o-1", &[1, 2]).await;
-    assert_eq!(post(api, &hear("17", 3)).await["status"], "buffered", "nobody is called that any more");
+    assert_eq!(
+        post(api, &hear("17", 3)).await["status"],
+        "buffered",
+        "no execution has that correlation any more"
+    );
 }
 
 async fn a_signal_is_kept_until_its_execution_starts(mode: Mode) {
@@ -96,7 +100,7 @@ async fn a_signal_is_kept_until_its_execution_starts(mode: Mode) {
     heard(api, "late", &[1, 2, 3]).await;
     assert_eq!(read(api, &kept[0]).await["status"], "delivered");
 
-    // Also for one that takes the correlation later in its life.
+    // Also for an execution that gets the correlation later in its life.
     let signal = post(api, &hear("o-2", 4)).await;
     assert_eq!(signal["status"], "buffered", "{signal}");
     api.send_and_settle("late", "rename", json!({ "to": "o-2" })).await;
@@ -135,7 +139,7 @@ async fn a_signal_for_two_is_refused_until_it_says_which(mode: Mode) {
     which["definition"] = json!("invoice");
     assert_eq!(post(api, &which).await["execution_id"], "i-1");
     heard(api, "i-1", &[2]).await;
-    // One that has ended is not meant.
+    // An ended execution does not match.
     api.send_and_settle("i-1", "close", json!({})).await;
     assert_eq!(post(api, &hear("x", 3)).await["execution_id"], "o-1");
     heard(api, "o-1", &[3]).await;

@@ -1,4 +1,4 @@
-//! `millstream new`: the project that it writes is one that compiles.
+//! `millstream new`: the generated project compiles.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ fn millstream(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millstream")).args(arguments).output().expect("run the binary")
 }
 
-/// The profile of this workspace: what was compiled for it is then used again.
+/// The profile of this workspace, so that its compiled artifacts are reused.
 const AS_HERE: &[&str] =
     &[r#"profile.dev.debug="line-tables-only""#, r#"profile.dev.package."*".debug=false"#];
 
@@ -42,7 +42,7 @@ fn a_new_project_has_what_it_takes_and_its_code_type_checks() {
     let manifest = std::fs::read_to_string(project.join("Cargo.toml")).unwrap();
     assert!(manifest.contains("name = \"my-shop\""), "{manifest}");
 
-    // The versions that were chosen here, and nothing from the network.
+    // The versions of this workspace, without network access.
     std::fs::copy(repository().join("Cargo.lock"), project.join("Cargo.lock")).unwrap();
     let checked = Command::new(env!("CARGO"))
         .args(["check", "--offline", "--quiet", "--tests"])

@@ -80,7 +80,7 @@ async fn a_definition_gets_a_new_version_only_when_it_changes(mode: Mode) {
     assert_eq!(world.api.client.get("/v1/definitions/order").await.expect(200)["version"], 3);
     assert_eq!(world.api.client.get("/v1/definitions/order/versions/2").await.expect(200)["version"], 2);
     world.api.client.get("/v1/definitions/order/versions/9").await.problem(404);
-    world.api.client.get("/v1/definitions/nobody").await.problem(404);
+    world.api.client.get("/v1/definitions/missing").await.problem(404);
 }
 
 async fn an_invalid_definition_is_refused_with_every_problem(mode: Mode) {
@@ -147,8 +147,8 @@ async fn starting_the_same_id_again_starts_nothing(mode: Mode) {
     api.client.post("/v1/executions", &other).await.problem(409);
     let bad = json!({ "definition": "order", "execution_id": "no spaces" });
     api.client.post("/v1/executions", &bad).await.problem(422);
-    let nobody = json!({ "definition": "nobody" });
-    api.client.post("/v1/executions", &nobody).await.problem(404);
+    let missing = json!({ "definition": "missing" });
+    api.client.post("/v1/executions", &missing).await.problem(404);
 }
 
 async fn several_executions_start_in_one_call(mode: Mode) {
@@ -157,7 +157,7 @@ async fn several_executions_start_in_one_call(mode: Mode) {
     api.apply(ORDER).await;
     let body = json!([
         { "definition": "order", "execution_id": "a" },
-        { "definition": "nobody", "execution_id": "b" },
+        { "definition": "missing", "execution_id": "b" },
         { "definition": "order", "execution_id": "c", "input": { "total": 3 } },
     ]);
     let reply = api.client.post("/v1/executions", &body).await;

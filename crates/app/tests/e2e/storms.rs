@@ -1,4 +1,4 @@
-//! Processes killed and frozen while the work goes on. Only a fleet has others who can take over.
+//! Processes killed and frozen under load. Only a fleet has other processes that can take over.
 
 use millstream_testkit::client::try_send;
 use millstream_testkit::sink::Answer;
@@ -14,7 +14,7 @@ use crate::world::{FLEET, SOON, start};
 const EXECUTIONS: usize = 8;
 const EVENTS: usize = 40;
 
-/// Posts events to one counter, each under its key until it is accepted, whoever dies meanwhile.
+/// Posts events to one counter, each under its key until it is accepted, whatever process dies meanwhile.
 async fn keep_posting(api: Api, execution: String) {
     for i in 0..EVENTS {
         eventually(SOON, || async {
@@ -56,7 +56,7 @@ async fn workers_and_ingress_killed_over_and_over_lose_nothing() {
         }
         kills += 1;
     }
-    assert!(kills >= 2, "the work was over before anybody died");
+    assert!(kills >= 2, "the work was over before a process died");
     for client in clients {
         client.await.unwrap();
     }
@@ -70,8 +70,8 @@ async fn workers_and_ingress_killed_over_and_over_lose_nothing() {
     assert!(checked.status.success(), "{checked:?}");
 }
 
-/// A worker that was frozen for longer than its lease wakes up with the result of an action that
-/// somebody else has settled meanwhile. It must not be heard.
+/// A worker that was frozen for longer than its lease wakes up with the result of an action that another
+/// worker has settled meanwhile. Its result must be refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_wakes_after_its_lease_cannot_write() {
     let sink = Sink::start().await;
@@ -93,7 +93,7 @@ async fn a_worker_that_wakes_after_its_lease_cannot_write() {
 
     sink.release();
     world.fleet.worker(0).signal(Signal::SIGCONT);
-    // It is awake when it answers for itself again: it drains and ends well.
+    // It is awake when it responds to a signal: it drains and ends well.
     let status = world.fleet.stop_worker(0).await;
     assert!(status.success(), "{status}: {}", world.fleet.worker(0).output());
     assert_eq!(world.api.list(&id, "actions").await, before, "the recorded outcome stands");

@@ -1,4 +1,4 @@
-//! Following an execution as it goes, and picking up where one left off.
+//! Following an execution live, and resumption after a disconnect.
 
 use std::time::Duration;
 
@@ -42,5 +42,5 @@ async fn a_tail_follows_and_resumes(mode: Mode) {
 
 async fn a_tail_of_nobody_is_not_found(mode: Mode) {
     let world = start(mode).await;
-    world.api.client.get("/v1/executions/nobody/tail").await.problem(404);
+    world.api.client.get("/v1/executions/missing/tail").await.problem(404);
 }

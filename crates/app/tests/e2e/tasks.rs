@@ -55,7 +55,7 @@ async fn a_task_that_nobody_takes_is_given_up_and_can_be_tried_again(mode: Mode)
     job(api, "timeouts: { schedule_to_start: 1s }", "j-1").await;
     let incident = api.incident("j-1").await;
     assert_eq!(incident["class"], "schedule", "{incident}");
-    assert!(text(&incident, "reason").contains("nobody began within 1s"), "{incident}");
+    assert!(text(&incident, "reason").contains("not started within 1s"), "{incident}");
     let (task, _) = tokio::join!(lease(api, "w-1"), api.resolve(&incident, "retry", json!({})));
     assert_eq!((&task["input"], &task["attempt"]), (&json!({ "n": 5 }), &json!(1)), "{task}");
     tell(api, &task, "complete", json!({ "result": "sorted" })).await.expect(200);
@@ -173,11 +173,11 @@ async fn a_task_goes_to_who_has_its_labels_and_says_who_has_not(mode: Mode) {
         if reply.status == 200 && reply.body.contains("slow-1") { Ok(reply.json()) } else { Err(reply.body) }
     })
     .await;
-    assert_eq!(why["connected"][0]["missing"], "has not the labels fast", "{why}");
+    assert_eq!(why["connected"][0]["missing"], "lacks the labels fast", "{why}");
     let shown = world.fleet.cli(["why", key]);
     let shown =
         format!("{}{}", String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
-    assert!(shown.contains("slow-1") && shown.contains("has not the labels fast"), "{shown}");
+    assert!(shown.contains("slow-1") && shown.contains("lacks the labels fast"), "{shown}");
 
     let wish = json!({ "types": ["sort"], "labels": ["fast", "big", "red"], "worker": "fit-1", "wait": 20 });
     let task = api.client.post("/v1/tasks/lease", &wish).await.expect(200)["tasks"][0].clone();

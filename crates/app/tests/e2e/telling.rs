@@ -1,4 +1,4 @@
-//! Others are told of runs: over real HTTP, signed, after a refusal again, with the same ids.
+//! Outbound events of runs: over real HTTP, signed, retried after a refusal, with the same ids.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Keys: who one is comes from the key alone, and what belongs to others does not exist.
+//! Keys: the key alone determines the caller, and objects of other tenants are not found.
 
 use millstream_testkit::client::send;
 use millstream_testkit::{Client, Fleet, Mode, eventually};
@@ -23,7 +23,7 @@ fn create_key(fleet: &Fleet, name: &str, tenant: &str, role: &str) -> String {
     text(&key, "key")
 }
 
-/// An ingress may believe for a few seconds that there are no keys.
+/// An ingress may cache the absence of keys for a few seconds.
 async fn keys_are_required(world: &World) {
     eventually(SOON, || async {
         let reply = world.api.client.get("/v1/executions").await;
@@ -79,7 +79,7 @@ async fn another_tenants_things_are_not_found(mode: Mode) {
     }
     assert_eq!(alice.execution(&id).await["state"], "paid");
 
-    // The same names and keys mean something else for somebody else.
+    // The same names and keys of another tenant are independent.
     bob.apply(ORDER).await;
     let body = json!({ "definition": "order", "execution_id": id });
     bob.client.post("/v1/executions", &body).await.expect(201);

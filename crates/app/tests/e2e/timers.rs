@@ -52,13 +52,13 @@ async fn leaving_a_state_cancels_its_timers(mode: Mode) {
     api.send_and_settle(&id, "go", json!({})).await;
     let timers = api.list(&id, "timers").await;
     assert_eq!((timers.len(), text(&timers[0], "send").as_str()), (1, "finish"), "{timers:?}");
-    // The second timer is due after the first would have been: had that one fired, `wrong` were next.
+    // The second timer is due after the first would have been: if the first had fired, `wrong` would be next.
     api.execution_in(&id, "completed").await;
     assert_eq!(api.names(&id).await, ["millstream.start", "go", "finish"]);
 }
 
-/// The execution is paused while `pay` and then the timer's event come in, so that both wait; after
-/// the resumption `pay` leaves the state that armed the timer.
+/// The execution is paused while `pay` and then the timer's event arrive, so that both wait; after the
+/// resumption `pay` leaves the state that armed the timer.
 async fn a_timer_that_fired_before_its_state_was_left_does_not_act_after_it(mode: Mode) {
     let sink = Sink::start().await;
     sink.script("/call", [Answer::Status(400)]);

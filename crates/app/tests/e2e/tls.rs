@@ -23,16 +23,16 @@ use tonic::{Request, Response, Status};
 use crate::definitions::{CHARGE, COUNTER};
 use crate::world::{EMBEDDED, SOON, start_with};
 
-/// Clients that keep their connection, and as many that open one for each request.
+/// Clients with a persistent connection, and the same number with one connection per request.
 const CLIENTS: usize = 3;
-/// Certificates that are put in the place of the first one.
+/// Number of replacements of the first certificate.
 const ROTATIONS: usize = 3;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The certificate that a new connection is shown.
+/// The certificate served to a new connection.
 async fn shown(ca: &TestCa, address: SocketAddr) -> Vec<u8> {
     let stream = dial(&ca.connector(None, &[]), address).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
@@ -100,7 +100,7 @@ async fn a_certificate_is_rotated_under_load_without_a_failed_request() {
     world.api.execution_until("c-1", |execution| execution["context"]["n"] == json!(sent)).await;
 }
 
-/// The files of a fleet in which every connection has TLS.
+/// TLS files of a fleet in which every connection has TLS.
 struct PrivateFiles {
     directory: tempfile::TempDir,
     servers: TestCa,
@@ -204,7 +204,7 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
         world.fleet.command(&env).args(arguments).output().expect("run the binary")
     };
 
-    // An event goes all the way: command line, ingress, PostgreSQL, Redis, worker, and an HTTP action.
+    // An event uses all connections: command line, ingress, PostgreSQL, Redis, worker, and an HTTP action.
     let definition = world.fleet.directory().join("charge.yaml");
     std::fs::write(&definition, CHARGE.replace("SINK", &service.url())).unwrap();
     for arguments in [
@@ -230,7 +230,7 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
     })
     .await;
 
-    // What may not connect is refused by the side that checks.
+    // Unauthorized connections are refused by the side that checks.
     failed(&run(&[("MILLSTREAM_TLS__CA_FILE", "")], &["list"]), "certificate");
     let unknown = [("MILLSTREAM_TLS__CLIENT_CERTIFICATE", ""), ("MILLSTREAM_TLS__CLIENT_KEY", "")];
     failed(&run(&unknown, &["list"]), "cannot reach");

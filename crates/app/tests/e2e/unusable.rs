@@ -1,4 +1,5 @@
-//! What cannot be right is refused at the door with its place; what turns out wrong later waits for a person.
+//! Invalid definitions are refused at submission with the place of the error; errors found later wait for a
+//! person.
 
 use millstream_testkit::sink::Answer;
 use millstream_testkit::{Mode, Sink};
@@ -25,25 +26,25 @@ states:
 actions:
 ";
 
-/// Actions, and what must be said about them, where.
+/// Invalid actions, and the expected place and message.
 const WRONG: &[(&str, &str, &str)] = &[
     ("  one: { noop: 1, retires: 3 }\n  two: { noop: 2 }\n", "actions.one.retires", "retry"),
     ("  one: { noop: 1 }\n  two: { nop: 2 }\n", "actions.two.nop", "noop"),
     ("  one: { http: { url: 'http://h/', bodi: 1 } }\n  two: { noop: 2 }\n", "actions.one.http.bodi", "body"),
     ("  one: { noop: 1, log: x }\n  two: { noop: 2 }\n", "actions.one", "one thing"),
-    ("  one: { noop: 1 }\n  two: { needs: [one] }\n", "actions.two", "nothing to do"),
+    ("  one: { noop: 1 }\n  two: { needs: [one] }\n", "actions.two", "no action kind"),
     ("  one: { noop: 1, undo: two }\n  two: { noop: 2 }\n", "actions.two", "cannot be in a `do` list"),
     ("  one: { noop: 1, undo: one }\n  two: { noop: 2 }\n", "actions.one.undo", "undo itself"),
     ("  one: { noop: 1, undo: gone }\n  two: { noop: 2 }\n", "actions.one.undo", "gone"),
     (
         "  one: { noop: 1, undo: back }\n  two: { noop: 2, undo: back }\n  back: { noop: 3 }\n",
         "actions.two.undo",
-        "one undo action for each",
+        "cannot be shared",
     ),
     (
         "  one: { noop: 1, undo: back }\n  two: { noop: 2 }\n  back: { noop: 3, on_success: done }\n",
         "actions.back.on_success",
-        "undoes another",
+        "an undo action",
     ),
     (
         "  one: { noop: 1, on_failure: failed, compensate: failed }\n  two: { noop: 2 }\n",
@@ -72,7 +73,7 @@ const WRONG: &[(&str, &str, &str)] = &[
         "secret",
     ),
     ("  one: { wait: { for: 1s, until: now } }\n  two: { noop: 2 }\n", "actions.one.wait", "either"),
-    ("  one: { emit: { event: e } }\n  two: { noop: 2 }\n", "actions.one.emit", "correlation is needed"),
+    ("  one: { emit: { event: e } }\n  two: { noop: 2 }\n", "actions.one.emit", "correlation is required"),
     (
         "  one: { start: { definition: d, parent_close: abandn } }\n  two: { noop: 2 }\n",
         "actions.one.start.parent_close",
@@ -86,7 +87,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "  one: { noop: 1, timeouts: { heartbeat: 1s } }\n  two: { noop: 2 }\n",
         "actions.one.timeouts.heartbeat",
-        "only call and task",
+        "call and task only",
     ),
     (
         "  one: { emit: { to: x, event: millstream.cancel } }\n  two: { noop: 2 }\n",
@@ -166,7 +167,7 @@ async fn broken_input(mode: Mode, expression: &str, rest: &str) {
     let input = json!({ "http": { "method": "POST", "url": sink.url("/call"), "body": { "user": { "name": "ada" } } } });
     api.resolve(&incident, "retry", json!({ "input": input })).await;
     let ended = api.execution_in("r-1", "completed").await;
-    assert_eq!(ended["context"]["noted"], true, "what came meanwhile was not lost: {ended}");
+    assert_eq!(ended["context"]["noted"], true, "events received meanwhile are not lost: {ended}");
     assert_eq!(sink.calls()[0].json(), json!({ "user": { "name": "ada" } }));
 }
 

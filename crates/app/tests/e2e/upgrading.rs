@@ -1,6 +1,7 @@
-//! Two releases on one database: the older one works beside the newer one until the upgrade is finished, and not after.
+//! Two releases on one database: the older one works beside the newer one until the upgrade is finished, and
+//! not after.
 //!
-//! Both are this binary; some of its processes are told to take themselves for a newer release.
+//! Both are this binary; some of its processes claim to be a newer release.
 
 use millstream_testkit::fleet::Env;
 use millstream_testkit::{Fleet, eventually};
@@ -35,7 +36,7 @@ async fn an_older_release_works_until_the_upgrade_is_finished() {
     api.apply(COUNTER).await;
     api.begin("counter", "c-1", json!({}), &[]).await;
 
-    // The newer release migrates and works beside them; then only an older one is left, as after going back.
+    // The newer release migrates and works beside them; then only an older one is left, as after a rollback.
     fleet.sql(NEWER_MIGRATION).await;
     let newer = fleet.start_worker(NEWER);
     let older = fleet.start_worker(OLDER);
@@ -51,7 +52,7 @@ async fn an_older_release_works_until_the_upgrade_is_finished() {
     let checked = migrate(fleet, OLDER, "--check");
     assert!(checked.status.success(), "{checked:?}");
 
-    // Finished: the older release is refused with what to do about it.
+    // Finished: the older release is refused with advice.
     let finished = migrate(fleet, NEWER, "--finish");
     assert!(finished.status.success(), "{finished:?}");
     let refused = fleet.start_worker(OLDER);
@@ -64,7 +65,7 @@ async fn an_older_release_works_until_the_upgrade_is_finished() {
         assert!(!refused.status.success(), "{flag}: {refused:?}");
     }
 
-    // The newer one goes on where the older one was.
+    // The newer one continues where the older one stopped.
     stop_workers(fleet, &[older]).await;
     fleet.start_worker(NEWER);
     let applied = api.send_and_settle("c-1", "add", json!({ "i": 2 })).await;

@@ -1,4 +1,4 @@
-//! Callers that wait: `Prefer`, definitions with `mode: sync`, and the strict check at the door.
+//! Callers that wait: `Prefer`, definitions with `mode: sync`, and the strict check at submission.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `wait`: actions that succeed at a time, whoever is alive then.
+//! `wait`: actions that succeed at a given time, whichever workers are alive then.
 
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ async fn a_wait_is_over_when_its_time_has_come(mode: Mode) {
     ];
     for (name, when) in kinds {
         api.apply(&WAITING.replace("patient", name).replace("WHEN", when)).await;
-        // A time that has passed already, for the one that is told it.
+        // A time in the past, in the payload.
         let begun = Instant::now();
         api.begin(name, name, json!({ "at": "2020-02-29T12:00:00Z" }), &["go"]).await;
         api.execution_in(name, "completed").await;

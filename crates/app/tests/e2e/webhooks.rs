@@ -1,4 +1,4 @@
-//! `webhook`: the receiver checks signature, id and time by itself, as Standard Webhooks say.
+//! `webhook`: the receiver verifies signature, id and time itself, as Standard Webhooks specify.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -71,7 +71,7 @@ fn sent_at(call: &Call) -> u64 {
     header(call, "webhook-timestamp").parse().expect("whole seconds")
 }
 
-/// As a receiver computes it, from the secret and what it got.
+/// The signature that a receiver computes from the secret and the request.
 pub(crate) fn signature(secret: &str, call: &Call) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").expect("whsec_")).expect("base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");

@@ -1,4 +1,4 @@
-//! Starting the engine for a case, with times short enough to watch repairs happen.
+//! Starts the engine for a case, with timeouts short enough to observe repairs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::api::Api;
 pub(crate) const EMBEDDED: Mode = Mode::Embedded;
 pub(crate) const FLEET: Mode = Mode::Fleet { workers: 2 };
 
-/// How long anything that must happen may take on a busy machine.
+/// Deadline of every expected effect on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// Shorter than in production and in the same proportions.

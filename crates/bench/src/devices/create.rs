@@ -1,4 +1,4 @@
-//! Runs that are created at set times, and whom each was given to by the answer.
+//! Creates runs on a schedule and records the device that each answer assigns.
 
 use std::cell::RefCell;
 
@@ -15,11 +15,11 @@ pub(crate) struct Creation {
     pub(crate) prefix: String,
     pub(crate) kind: String,
     pub(crate) roster: Roster,
-    /// By number: who has it.
+    /// Seat by run number.
     given: RefCell<Vec<Option<Seat>>>,
 }
 
-/// The seat of a run, and who is asked to take it.
+/// The seat of a run, and the device that is asked to take it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Seat {
     pub(crate) status: String,
@@ -42,12 +42,12 @@ impl Creation {
         format!("{}{number}", self.prefix)
     }
 
-    /// Every run with its seat; an error unless each was given to a device in the request that created it.
+    /// Every run with its seat. Fails unless the create request of each assigned it to a device.
     pub(crate) fn given(&self) -> Result<Vec<Seat>> {
         let given = self.given.borrow();
         let missing = given.iter().filter(|seat| seat.is_none()).count();
         if missing > 0 {
-            return Err(BenchError::Wrong(format!("{missing} runs were created and are nobody's")));
+            return Err(BenchError::Wrong(format!("{missing} runs were created without a device")));
         }
         Ok(given.iter().flatten().cloned().collect())
     }
@@ -58,10 +58,10 @@ impl Creation {
             return Err(wrong(format!("run {run} has {} seats", created.seats.len())));
         };
         let Some(device) = seat.device.as_deref().filter(|_| seat.status == "assigned") else {
-            return Err(wrong(format!("run {run} is {} and was given to nobody", seat.status)));
+            return Err(wrong(format!("run {run} is {} and has no device", seat.status)));
         };
         if !self.roster.suits(device, number) {
-            return Err(wrong(format!("run {run} was given to {device}, which cannot do it")));
+            return Err(wrong(format!("run {run} was assigned to {device}, which lacks the capability")));
         }
         if let Some(slot) = self.given.borrow_mut().get_mut(number) {
             *slot = Some(seat.clone());
@@ -72,7 +72,7 @@ impl Creation {
 
 impl Errand for Creation {
     async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered> {
-        // Nobody accepts before all are created: nothing may expire until then.
+        // No device accepts before all runs are created, so no seat may expire until then.
         let body = format!(
             "{{\"run_id\":\"{}\",\"kind\":\"{}\",\"requires\":[\"{}\"],\"input\":{{\"number\":{number}}},\
              \"settings\":{{\"assignment_timeout\":\"6h\",\"claim_timeout\":\"6h\"}}}}",
@@ -106,9 +106,9 @@ mod tests {
         let creation = Creation::of("m-".to_owned(), "bench".to_owned(), &roster, 2);
         assert!(creation.given().is_err(), "nothing is created yet");
         for (wrong, words) in [
-            (seat("created", None), "given to nobody"),
-            (seat("reassigning", Some("d-1")), "given to nobody"),
-            (seat("assigned", Some("d-2")), "cannot do it"),
+            (seat("created", None), "has no device"),
+            (seat("reassigning", Some("d-1")), "has no device"),
+            (seat("assigned", Some("d-2")), "lacks the capability"),
             (Created { seats: Vec::new() }, "0 seats"),
         ] {
             let said = creation.take(1, wrong).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Runs are accepted, started and completed in the name of the devices that have them, as fast as it goes.
+//! Accepts, starts and completes runs in the name of their devices, as fast as possible.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::error::{BenchError, Result};
 use crate::latency::Latencies;
 use crate::wire::{Address, Connection};
 
-/// What came of it.
+/// Result of driving all runs.
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) began: Instant,

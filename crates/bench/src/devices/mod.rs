@@ -1,7 +1,7 @@
-//! Devices on the bench: a roster that is heard of, runs that are given to it, and what they do with them.
+//! Device benchmark: a roster of devices with heartbeats, runs assigned to them, and their progress.
 //!
-//! Who runs it is `phase::devices`. A device here is a name: whoever drives the runs acts in the name of the one that was
-//! chosen.
+//! `phase::devices` drives it. A device here is a name: the driver of a run acts in the name of the device
+//! that was chosen.
 
 mod create;
 mod drive;

@@ -1,4 +1,5 @@
-//! After the clock has stopped: every run is there, with the device that it was given to, where it should be.
+//! Verification after the clock has stopped: every run exists, with its assigned device and the expected
+//! status.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ struct Run {
     seats: Vec<Seat>,
 }
 
-/// An error unless all runs have this status, and their seats are those that were given.
+/// Fails unless all runs have this status and their seats are the assigned ones.
 pub(crate) async fn all_are(
     front: &mut Connection,
     creation: &Creation,
@@ -37,11 +38,11 @@ fn judge<'a>(
     let mut by_id: BTreeMap<&str, &Run> = found.iter().map(|run| (run.run_id.as_str(), run)).collect();
     let mut wrong = Vec::new();
     if by_id.len() != found.len() {
-        wrong.push(format!("{} runs are there twice", found.len() - by_id.len()));
+        wrong.push(format!("{} runs are listed twice", found.len() - by_id.len()));
     }
     for (id, seat) in wanted {
         let Some(run) = by_id.remove(id.as_str()) else {
-            wrong.push(format!("run {id} is not there"));
+            wrong.push(format!("run {id} is missing"));
             continue;
         };
         let now = Seat { status: status.to_owned(), ..seat.clone() };
@@ -77,7 +78,7 @@ mod tests {
             run("m-0", "completed", seat("completed", "a", 1, 0)),
         ];
         assert_eq!(judged(&good), "");
-        assert!(judged(&good[..1]).contains("run m-0 is not there"));
+        assert!(judged(&good[..1]).contains("run m-0 is missing"));
         let with = |other: Run| judged(&[good[1].clone(), other]);
         assert!(
             with(run("m-1", "completed", seat("completed", "c", 1, 0)))
@@ -88,6 +89,6 @@ mod tests {
         assert!(
             with(run("m-2", "completed", seat("completed", "b", 1, 0))).contains("run m-2 was not created")
         );
-        assert!(with(good[1].clone()).contains("1 runs are there twice"));
+        assert!(with(good[1].clone()).contains("1 runs are listed twice"));
     }
 }

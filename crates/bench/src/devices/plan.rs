@@ -1,4 +1,4 @@
-//! How many devices, and how often something is to be done.
+//! Number of devices, and rate of runs.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::error::{BenchError, Result};
 /// What `millstream bench devices` measures.
 #[derive(Debug, Clone)]
 pub struct Devices {
-    /// Registered, and heard of every thirty seconds.
+    /// Registered devices; each sends a heartbeat every thirty seconds.
     pub devices: usize,
-    /// Runs created per second, whatever has become of those before.
+    /// Runs created per second, independent of the progress of earlier ones (open loop).
     pub per_second: f64,
     pub length: Duration,
     /// Runs before the measured ones.
     pub warmup: usize,
-    /// How many runs are driven at once afterwards.
+    /// Runs driven concurrently afterwards.
     pub connections: usize,
 }
 
@@ -39,7 +39,7 @@ impl Devices {
         Ok(())
     }
 
-    /// How many are created.
+    /// Number of runs to create.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
     pub(crate) fn runs(&self) -> usize {
         (self.per_second * self.length.as_secs_f64()).round() as usize

@@ -1,4 +1,4 @@
-//! What was found about devices.
+//! Results of the device benchmark.
 
 use serde::Serialize;
 
@@ -7,14 +7,14 @@ use crate::cost::Cost;
 use crate::latency::Percentiles;
 use crate::report::Spread;
 
-/// All runs of the bench; the median one is spelt out.
+/// All runs of the bench; the median one in full.
 #[derive(Debug, Clone, Serialize)]
 pub struct DevicesReport {
     pub devices: usize,
-    /// At which runs were created.
+    /// Rate at which runs were created.
     pub per_second: f64,
     pub connections: usize,
-    /// Of the request that creates a run and gives it to a device.
+    /// Latency of the request that creates a run and assigns a device.
     pub create_p99_ms: Spread,
     /// Accepted, started and completed.
     pub runs_per_second: Spread,
@@ -24,27 +24,28 @@ pub struct DevicesReport {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct DevicesRun {
-    /// Runs that were created, each with its device in the answer, and afterwards completed.
+    /// Runs created with a device in the answer, and completed afterwards.
     pub created: usize,
-    /// `create`, from when it was due; `accept`, `start` and `complete`, from when they were sent.
+    /// `create`, from its due time; `accept`, `start` and `complete`, from when they were sent.
     pub calls: Vec<CallFigure>,
-    /// How late creations were sent, because of us or for want of a connection: part of the latency of `create`.
+    /// Delay of creations caused by the generator or by a lack of connections: part of the latency of
+    /// `create`.
     pub send_delay: Percentiles,
-    /// Of accepting, starting and completing them.
+    /// Time to accept, start and complete them.
     pub seconds: f64,
     pub runs_per_second: f64,
-    /// Answers of 429 and 503.
+    /// Answers with status 429 or 503 (backpressure).
     pub pushed_back: usize,
-    /// Devices that were heard of meanwhile.
+    /// Heartbeats sent meanwhile.
     pub heartbeats: usize,
-    /// Of creating a run.
+    /// Per created run.
     pub create_cost: Cost,
-    /// Of accepting, starting and completing one.
+    /// Per run accepted, started and completed.
     pub drive_cost: Cost,
 }
 
 impl DevicesReport {
-    /// `None` of no runs. The run in the middle by the p99 of creation (of an even number, the lower one).
+    /// `None` without runs. The median run by the p99 of creation (of an even number, the lower one).
     pub(crate) fn of(
         (devices, per_second, connections): (usize, f64, usize),
         runs: Vec<DevicesRun>,

@@ -1,4 +1,4 @@
-//! The devices: which there are, what they can do, and that they are heard of.
+//! The devices: registration, capabilities, heartbeats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,11 @@ use tokio::task::JoinHandle;
 use crate::error::{BenchError, Result};
 use crate::wire::{Address, Connection};
 
-/// Capabilities that there are; every device has two of them or one.
+/// Number of capabilities; every device has one or two of them.
 const CAPABILITIES: usize = 10;
-/// Requests at the same time while they register.
+/// Concurrent requests during registration.
 const HANDS: usize = 8;
-/// How often each device is heard of, as the engine expects unless it is told otherwise.
+/// Heartbeat interval of each device: the engine's default.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Devices `{prefix}{number}`.
@@ -28,19 +28,19 @@ impl Roster {
         format!("{}{number}", self.prefix)
     }
 
-    /// What a run of this number asks for.
+    /// The capability that the run of this number requires.
     pub(crate) fn requirement(run: usize) -> String {
         format!("c{}", run % CAPABILITIES)
     }
 
-    /// Whether a device is one of ours that can do a run of this number.
+    /// Whether a device belongs to the roster and can perform the run of this number.
     pub(crate) fn suits(&self, device: &str, run: usize) -> bool {
         let number = device.strip_prefix(&self.prefix).and_then(|text| text.parse::<usize>().ok());
         let number = number.filter(|number| *number < self.devices);
         number.is_some_and(|number| capabilities(number).contains(&(run % CAPABILITIES)))
     }
 
-    /// Makes all of them known.
+    /// Registers all devices.
     pub(crate) async fn register(&self, address: &Address) -> Result<()> {
         self.each(address, |roster, number| {
             let [one, other] = capabilities(number);
@@ -57,7 +57,7 @@ impl Roster {
         .await
     }
 
-    /// Takes them off an engine that goes on.
+    /// Removes them from an engine that keeps running.
     pub(crate) async fn leave(&self, address: &Address) -> Result<()> {
         self.each(address, |roster, number| (format!("/v1/devices/{}", roster.device(number)), None)).await
     }
@@ -89,12 +89,12 @@ impl Roster {
     }
 }
 
-/// Of the device of a number.
+/// Capabilities of the device of this number.
 const fn capabilities(number: usize) -> [usize; 2] {
     [number % CAPABILITIES, number / CAPABILITIES % CAPABILITIES]
 }
 
-/// Every device is heard of in turn, for as long as this is there.
+/// Sends heartbeats of all devices in turn, until dropped.
 #[derive(Debug)]
 pub(crate) struct Heartbeats {
     task: JoinHandle<Result<()>>,
@@ -120,7 +120,7 @@ impl Heartbeats {
         Self { task, heard }
     }
 
-    /// How many there were; an error if one was refused.
+    /// Stops, and returns the number of heartbeats; fails if one was refused.
     pub(crate) async fn stop(self) -> Result<usize> {
         let heard = self.heard.load(Ordering::Relaxed);
         if self.task.is_finished() {

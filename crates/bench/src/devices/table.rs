@@ -1,4 +1,4 @@
-//! What was found about devices, as tables for a terminal.
+//! Results of the device benchmark, as tables for a terminal.
 
 use super::report::DevicesReport;
 use crate::calls::calls;

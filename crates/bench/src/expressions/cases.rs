@@ -1,4 +1,4 @@
-//! Steps that ask for too much, by name.
+//! Hostile steps that exceed the budget of an expression, by name.
 
 use millstream_core::assignment::{QueueConfig, rules};
 use millstream_core::definition::{self, Format};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::error::{BenchError, Result};
 
-/// How much smaller than in life the data is.
+/// Divisor for the size of the data.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale(pub usize);
 
@@ -30,7 +30,7 @@ impl Scale {
     }
 }
 
-/// One decision, ready to be made.
+/// One prepared decision.
 #[derive(Debug)]
 pub struct HostileCase {
     pub name: String,
@@ -48,7 +48,7 @@ enum HostileWork {
 const NOW: Timestamp = Timestamp::EPOCH;
 
 impl HostileCase {
-    /// Makes the decision; what it comes to does not matter.
+    /// Makes the decision and ignores its result.
     pub fn run(&self, budget: &Budget<'_>) {
         match &self.work {
             HostileWork::Step { machine, state, event } => {
@@ -66,7 +66,7 @@ impl HostileCase {
         }
     }
 
-    /// An event of a machine that has these alternatives, and these actions if they are done.
+    /// An event of a machine with these alternatives and, once they are done, these actions.
     pub(super) fn step(
         name: &str,
         alternatives: &serde_json::Value,
@@ -94,7 +94,7 @@ impl HostileCase {
         })
     }
 
-    /// The begin of a graph whose one node fans out over this.
+    /// The begin of a graph with one node that fans out over this expression.
     fn fan_out(name: &str, over: &str, input: &str) -> Result<Self> {
         let source = json!({ "name": "hostile", "input": RawJson::trusted(input),
             "nodes": [{ "id": "n", "fan_out": { "over": over } }] });
@@ -153,7 +153,7 @@ fn wrong(name: &str, error: &dyn std::fmt::Display) -> BenchError {
     BenchError::Wrong(format!("the hostile case {name:?} cannot be made: {error}"))
 }
 
-/// Cases that once took gigabytes, or half a minute.
+/// Cases that once took gigabytes or half a minute.
 pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
     let none = json!({});
     let many = |count: usize, guard: &str| {

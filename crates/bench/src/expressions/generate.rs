@@ -1,4 +1,4 @@
-//! Steps that ask for too much, made up: random expressions over long texts and lists.
+//! Generated hostile steps: random expressions over long texts and lists.
 
 use millstream_core::expr::{Program, Vocabulary};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::cases::{HostileCase, Scale};
 use crate::error::Result;
 
-/// The same cases for the same seed.
+/// Deterministic: the same seed gives the same cases.
 pub fn generated(count: usize, seed: u64, scale: Scale) -> Result<Vec<HostileCase>> {
     let mut dice = Dice(seed.wrapping_mul(2).wrapping_add(1));
     let context = format!(
@@ -45,7 +45,7 @@ fn clipped(text: &str) -> String {
     text.chars().take(160).collect()
 }
 
-/// One that compiles.
+/// An expression that compiles.
 fn value(dice: &mut Dice) -> String {
     usable(dice, any)
 }
@@ -116,7 +116,7 @@ fn less(dice: &mut Dice, depth: usize, make: fn(&mut Dice, usize) -> String) -> 
     make(dice, depth.saturating_sub(1))
 }
 
-/// A small generator whose numbers are the same everywhere.
+/// A small random generator, deterministic on every platform.
 struct Dice(u64);
 
 impl Dice {

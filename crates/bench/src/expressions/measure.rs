@@ -1,4 +1,4 @@
-//! Deciding every hostile case once, and what that cost.
+//! Decides every hostile case once and measures the cost.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::error::Result;
 #[derive(Debug, Clone, Serialize)]
 pub struct ExpressionReport {
     pub cases: usize,
-    /// Those that used up the work, or the memory, of a step.
+    /// Cases that used up the work budget, or the memory budget, of a step.
     pub over_work: usize,
     pub over_memory: usize,
     /// CPU time of one step.
     pub cpu_ms_max: f64,
     pub cpu_ms_p99: f64,
     pub slowest: String,
-    /// Bytes held at once by one step, as the budget counts them.
+    /// Maximum bytes held at once by one step, as the budget counts them.
     pub bytes_max: u64,
     pub largest: String,
 }
 
-/// Decides every case once. It blocks for as long as that takes.
+/// Decides every case once. Blocks meanwhile.
 pub fn measure(count: usize, seed: u64) -> Result<ExpressionReport> {
     let mut cases = reviewed(Scale::FULL)?;
     cases.extend(generated(count.saturating_sub(cases.len()), seed, Scale::FULL)?);
@@ -62,7 +62,7 @@ pub fn measure(count: usize, seed: u64) -> Result<ExpressionReport> {
     Ok(report)
 }
 
-/// The report as a table for people.
+/// The report as a table.
 pub fn render(report: &ExpressionReport) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let mib = report.bytes_max as f64 / 1024.0 / 1024.0;
@@ -87,7 +87,7 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Where there is no such clock: the time of day since some moment.
+/// Fallback without a CPU clock: wall time since an arbitrary moment.
 #[cfg(not(target_os = "linux"))]
 fn cpu_time() -> Duration {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `millstream bench expressions`: what the most that one step may ask for costs.
+//! `millstream bench expressions`: the cost of the most expensive step.
 //!
 //! Hostile definitions, graphs and queues (those that once took gigabytes, and generated ones) are decided
 //! one after the other in this process, each with the budget of one step. Nothing else runs: no store, no

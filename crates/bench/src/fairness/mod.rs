@@ -1,6 +1,6 @@
-//! Fairness on the bench: one tenant with a long backlog, and another that sends one event after the other.
+//! Fairness benchmark: one tenant with a long backlog, and another that sends single events.
 //!
-//! The steps are in `phase::fairness`.
+//! `phase::fairness` drives it.
 
 mod plan;
 mod report;

@@ -1,4 +1,4 @@
-//! How long the backlog is, and which tenants meet.
+//! Size of the backlog, and names of the tenants.
 
 use millstream_core::id::TenantId;
 use millstream_core::lane::Lane;
@@ -13,9 +13,9 @@ pub(crate) const BUSY: &str = "busy";
 /// What `millstream bench fairness` measures.
 #[derive(Debug, Clone)]
 pub struct Fairness {
-    /// Events of the busy tenant that wait, and as many HTTP actions.
+    /// Waiting events of the busy tenant, and the same number of HTTP actions.
     pub backlog: usize,
-    /// Events that the quiet tenant sends while nothing else happens.
+    /// Events that the quiet tenant sends on an idle engine.
     pub idle: usize,
 }
 
@@ -37,7 +37,7 @@ impl Fairness {
     }
 }
 
-/// The name of a tenant that shares the lane of the busy one, or does not.
+/// Name of a tenant that shares the lane of the busy one, or of one that does not.
 pub(crate) fn neighbour(lane: LaneChoice) -> Result<String> {
     let lane_of = |name: &str| TenantId::parse(name).map(|tenant| Lane::of(&tenant)).ok();
     let busy = lane_of(BUSY);

@@ -1,4 +1,4 @@
-//! What was found about fairness.
+//! Results of the fairness benchmark.
 
 use serde::Serialize;
 
@@ -11,17 +11,17 @@ pub struct FairnessReport {
     pub cases: Vec<FairnessCase>,
 }
 
-/// What waits.
+/// Kind of the backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BacklogKind {
-    /// Events, each with an action that does nothing.
+    /// Events, each with a no-op action.
     Events,
-    /// Events that each lead to an HTTP action; the target answers late.
+    /// Events that each lead to an HTTP action; the target answers with a delay.
     Actions,
 }
 
-/// Whether the doorbells of the two tenants go through one lane.
+/// Whether the doorbells of the two tenants use the same lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneChoice {
@@ -29,20 +29,20 @@ pub enum LaneChoice {
     Other,
 }
 
-/// One backlog, worked off while the quiet tenant sends, and once more without it.
+/// One backlog, processed while the quiet tenant sends, and again without it.
 #[derive(Debug, Clone, Serialize)]
 pub struct FairnessCase {
     pub kind: BacklogKind,
     pub lane: LaneChoice,
-    /// From POST to completed, of the quiet tenant, while nothing else happens.
+    /// Latency of the quiet tenant from POST to completed, on an idle engine.
     pub idle: Percentiles,
-    /// The same beside the backlog.
+    /// The same during the backlog.
     pub beside: Percentiles,
     /// Events (or actions) of the busy tenant per second, without the quiet tenant.
     pub alone_per_second: f64,
-    /// Those of both, with it.
+    /// Events (or actions) of both per second, with the quiet tenant.
     pub together_per_second: f64,
-    /// CPU time, in cores, that went to other programs on this machine while the backlog was worked off.
+    /// CPU cores used by other programs on this machine during the backlog.
     pub cores_taken_by_others: Option<f64>,
 }
 
@@ -69,12 +69,12 @@ impl LaneChoice {
 }
 
 impl FairnessCase {
-    /// What the backlog adds to 99 of 100 events of the quiet tenant.
+    /// Added p99 latency of the quiet tenant's events due to the backlog.
     pub(crate) fn added_ms(&self) -> f64 {
         (self.beside.p99_ms - self.idle.p99_ms).max(0.0)
     }
 
-    /// How much the throughput of all changes with the quiet tenant, in parts of one.
+    /// Relative change of the total throughput caused by the quiet tenant.
     pub(crate) fn change(&self) -> f64 {
         self.together_per_second / self.alone_per_second - 1.0
     }

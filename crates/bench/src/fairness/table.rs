@@ -1,4 +1,4 @@
-//! What was found about fairness, as tables for a terminal.
+//! Results of the fairness benchmark, as tables for a terminal.
 
 use super::report::FairnessReport;
 use crate::table::{cells, millis, table, whole};

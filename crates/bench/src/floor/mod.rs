@@ -1,8 +1,9 @@
-//! The limit: what the store alone does with the same rows, without HTTP, Redis or expressions.
+//! The floor (upper limit of throughput): the store alone with the same rows, without HTTP, Redis or
+//! expressions.
 //!
-//! [`pipeline`] drives the engine's own statements at the engine's own batch sizes; [`raw`] writes the
-//! least that three tables could need, for orientation. [`Preload`] is a by-product: a backlog put
-//! into a file that nobody serves yet.
+//! [`pipeline`] runs the engine's own statements at the engine's own batch sizes; [`raw`] writes the minimum
+//! that three tables could need, as a reference. [`Preload`] is a by-product: it writes a backlog to a file
+//! before an engine serves it.
 
 mod pipeline;
 mod preload;

@@ -1,11 +1,11 @@
-//! Append, commit and settle as a pipeline of concurrent hands, straight at the store.
+//! Append, commit and settle as a pipeline of concurrent tasks, directly on the store.
 //!
 //! ```text
 //!   append hands ──→ commit hands ──→ settle hands
 //! ```
 //!
-//! Each hand waits until its batch is full (or there will be no more), so that batches are as large
-//! as the engine had them. Channels hold a few batches: a slow stage slows the ones before it.
+//! Each task waits until its batch is full (or the input ends), so that batches are as large as the engine's.
+//! Channels hold a few batches: backpressure from a slow stage slows the earlier ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,11 +26,11 @@ use crate::plan::Target;
 use crate::workload::{Hands, Workload};
 use crate::world::World;
 
-/// Starts in one transaction, before the clock.
+/// Batch size of the starts before the clock.
 const START_BATCH: usize = 500;
 const LEASE: Duration = Duration::from_secs(15);
 
-/// Rows per transaction, and transactions at the same time.
+/// Rows per transaction, and concurrent transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) append_batch: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Shape {
     pub(crate) settle_hands: usize,
 }
 
-/// Events per second that the store alone takes from accepted to settled.
+/// Throughput of the store alone: events per second from accepted to settled.
 pub(crate) async fn measure(world: &World, workload: Workload, events: usize, shape: Shape) -> Result<f64> {
     let start = world.new_run(Hands::Engine);
     let hands = shape.append_hands + shape.commit_hands + shape.settle_hands;
@@ -122,7 +122,7 @@ async fn start_executions(store: &OpenStore, values: &Values, count: usize) -> R
     Ok(())
 }
 
-/// An event on its way from append to commit.
+/// An event between append and commit.
 type Pending = (ExecutionKey, EventId, AcceptNo);
 type Shared<T> = Arc<Mutex<mpsc::Receiver<T>>>;
 
@@ -211,7 +211,7 @@ impl Line {
     }
 }
 
-/// A full batch, or what is left; empty when there is no more.
+/// A full batch, or the rest; empty at the end of the input.
 async fn fill<T>(from: &Shared<T>, size: usize) -> Vec<T> {
     let mut from = from.lock().await;
     let mut batch = Vec::with_capacity(size);
@@ -224,7 +224,7 @@ async fn fill<T>(from: &Shared<T>, size: usize) -> Vec<T> {
     batch
 }
 
-/// For actions of the engine's own.
+/// Lease for actions that the engine performs itself.
 fn grant(slots: usize) -> LeaseGrant {
     LeaseGrant { slots, ttl: LEASE, queues: [Queue::engine()].into() }
 }

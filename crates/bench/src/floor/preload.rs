@@ -1,4 +1,4 @@
-//! A backlog in a file that nobody serves yet.
+//! Writes a backlog to a database file before an engine serves it.
 
 use std::path::Path;
 
@@ -19,12 +19,12 @@ pub(crate) struct Preload {
 }
 
 impl Preload {
-    /// Makes the file with its tables.
+    /// Creates the file with its tables.
     pub(crate) async fn open(file: &Path) -> Result<Self> {
         Ok(Self { store: OpenStore::sqlite(file).await? })
     }
 
-    /// So many executions, each with one undecided event.
+    /// Writes `events` executions, each with one undecided event.
     pub(crate) async fn put(self, workload: Workload, prefix: &str, events: usize) -> Result<()> {
         let values = Values::of(workload, prefix, self.store.now())?;
         let stores = &self.store.stores;

@@ -1,8 +1,8 @@
-//! Three narrow tables and the fewest statements: what a design of this kind could cost at least.
+//! The raw floor: three narrow tables and the fewest statements, the minimum cost of a design of this kind.
 //!
 //! Per batch of 100 events, over 4 connections: one transaction inserts the events, one inserts the
-//! transitions and updates the executions, one marks the events done. No fences, no indexes but the
-//! keys, no leases. Nothing that could be run in production; a line to measure from.
+//! transitions and updates the executions, one marks the events done. No fences, no indexes but the keys, no
+//! leases: a reference line, not a production design.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

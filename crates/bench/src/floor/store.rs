@@ -1,4 +1,4 @@
-//! A store of its own for a floor: opened, brought up to date, closed.
+//! A separate store for a floor: opened, migrated, closed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl OpenStore {
         Ok(Self { stores, backend, began: Instant::now(), epoch })
     }
 
-    /// The store's time, near enough.
+    /// The store's time, approximately.
     pub(super) fn now(&self) -> Timestamp {
         self.epoch.plus(self.began.elapsed())
     }

@@ -1,7 +1,7 @@
-//! What the engine would write for a workload, made once and stamped out per event.
+//! Rows that the engine would write for a workload, computed once and copied per event.
 //!
-//! The machine decides one event of one execution; every other one gets the same rows under its own
-//! ids. So a floor carries exactly the columns and sizes of the real thing at the price of a copy.
+//! The machine decides one event of one execution; every other event gets the same rows under its own ids.
+//! The floor thus writes exactly the columns and sizes of the engine at the cost of a copy.
 
 use millstream_core::definition::{self, Definition, Format};
 use millstream_core::id::{
@@ -24,10 +24,10 @@ use uuid::Uuid;
 use crate::error::{BenchError, Result};
 use crate::workload::Workload;
 
-/// As long as what the ingress stores with every event.
+/// As long as the trace that the ingress stores with every event.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// Stamps out rows for the executions of one workload.
+/// Produces rows for the executions of one workload.
 #[derive(Debug)]
 pub(super) struct Values {
     machine: Machine,
@@ -41,7 +41,7 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn of(workload: Workload, prefix: &str, now: Timestamp) -> Result<Self> {
-        // Nobody performs the actions, so the sink's address only has to be as long as a real one.
+        // The actions are not performed: the sink's address only needs a realistic length.
         let parsed = definition::parse(&workload.definition("http://127.0.0.1:40000"), Format::Yaml)
             .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;
         let definition = DefinitionRef { name: parsed.name().clone(), version: 1 };
@@ -72,7 +72,7 @@ impl Values {
         Ok(ExecutionKey { tenant: self.tenant.clone(), execution })
     }
 
-    /// The start of an execution, as `POST /v1/executions` with this input has it.
+    /// The start of an execution, as `POST /v1/executions` with this input creates it.
     pub(super) fn start(&self, number: usize, now: Timestamp) -> Result<Append> {
         let (key, start_id) = (self.execution(number)?, EventId(Uuid::now_v7()));
         let input = RawJson::trusted(format!("{{\"at\":\"{number}\"}}"));
@@ -114,7 +114,7 @@ impl Values {
         })
     }
 
-    /// What deciding this event, the first of its execution, would commit.
+    /// The commit for the decision of this event, the first of its execution.
     pub(super) fn commit(&self, execution: &ExecutionKey, event_id: EventId, accept_no: AcceptNo) -> Commit {
         let mut commit = self.commit.clone();
         commit.execution = execution.clone();
@@ -131,7 +131,7 @@ impl Values {
         commit
     }
 
-    /// What settles the actions of a commit, which were leased along with it.
+    /// Settlements of the actions of a commit, which were leased with it.
     pub(super) fn settlements(&self, commit: &Commit) -> Vec<Settlement> {
         let settle = |action: &NewAction| Settlement {
             lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
@@ -142,7 +142,7 @@ impl Values {
     }
 }
 
-/// Lets the machine decide one event of one new execution.
+/// Decides one event of one new execution.
 fn decide(
     machine: &Machine,
     definition: &DefinitionRef,

@@ -1,4 +1,4 @@
-//! Closed loop: every connection sends its next request as soon as it has the answer.
+//! Closed loop: every connection sends its next request as soon as it has the answer to the previous one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::plan::Amount;
 use crate::request::Requests;
 use crate::wire::{Address, Connection};
 
-/// How long a connection that was pushed back waits.
+/// Backoff of a connection after backpressure (429, 503).
 const BACK_OFF: Duration = Duration::from_millis(5);
 
 fn is_over(amount: Amount, sent: usize, began: Instant) -> bool {
@@ -24,7 +24,7 @@ fn is_over(amount: Amount, sent: usize, began: Instant) -> bool {
     }
 }
 
-/// Of the next request, at most this many events.
+/// Number of events in the next request, at most this many.
 fn left(amount: Amount, sent: usize) -> usize {
     match amount {
         Amount::Events(events) => events.saturating_sub(sent),
@@ -32,7 +32,7 @@ fn left(amount: Amount, sent: usize) -> usize {
     }
 }
 
-/// Sends events over so many connections until the amount is reached. `progress` is for watchers.
+/// Sends events over `connections` connections until the amount is reached. `progress` is for display.
 pub(crate) async fn closed(
     address: Address,
     requests: Requests,
@@ -69,7 +69,7 @@ pub(crate) async fn closed(
         .map_err(|_| BenchError::Wrong("the generator's counts are still in use".to_owned()))
 }
 
-/// One connection and what it shares with the others.
+/// One connection, and the state it shares with the others.
 struct Lane {
     connection: Connection,
     requests: Rc<Requests>,

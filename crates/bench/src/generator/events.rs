@@ -1,4 +1,4 @@
-//! Single events, as an open loop sends them.
+//! Single events, for the open loop.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ impl Errand for Requests {
     }
 }
 
-/// Who waits gets 200 when it has happened and 202 when the time was up.
+/// A waiting request gets 200 when the stage was reached and 202 when its time was up.
 fn met(until: Until, status: u16) -> Result<()> {
     match (until, status) {
         (Until::Accepted, _) | (Until::Applied | Until::Completed, 200) => Ok(()),

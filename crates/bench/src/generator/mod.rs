@@ -1,8 +1,8 @@
-//! The load: requests sent and answers timed, on a thread of its own.
+//! Load generator: sends requests and times answers, on a thread of its own.
 //!
-//! Two cores are shared by everything, so the generator allocates nothing per event and runs all its
-//! connections on one thread. [`mod@closed`] keeps every connection busy; [`mod@open`] sends at set times and
-//! counts the wait of a request that had to queue; [`mod@events`] is what it sends unless it is something else.
+//! Two cores are shared by all processes, so the generator allocates nothing per event and runs all its
+//! connections on one thread. [`mod@closed`] keeps every connection busy; [`mod@open`] sends on a schedule
+//! and includes queueing time in the latency; [`mod@events`] is its default request.
 
 mod closed;
 mod events;

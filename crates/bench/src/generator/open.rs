@@ -1,7 +1,7 @@
-//! Open loop: requests are sent at set times, whatever has become of the ones before.
+//! Open loop: requests are sent on a schedule, independent of earlier answers.
 //!
-//! Latency counts from when a request was due, not from when a connection was free for it: a server
-//! that stalls is charged for everybody who had to wait meanwhile.
+//! Latency counts from the due time of a request, not from when a connection was free (no coordinated
+//! omission): a stall of the server is charged to every request that waited meanwhile.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,27 +17,27 @@ use crate::error::{BenchError, Result};
 use crate::latency::Latencies;
 use crate::wire::{Address, Connection};
 
-/// How long a request may take before the connections do not suffice: more than any does at a rate that a
-/// server can bear, also when it waits for its outcome.
+/// Longest assumed request, in seconds, for the number of connections: longer than any request at a
+/// sustainable rate, also one that waits for its outcome.
 const LONGEST: f64 = 0.1;
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 32..=512;
-/// Until the first request is due: the connections are open by then.
+/// Lead time before the first request is due: the connections are open by then.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// A load at a rate.
+/// A rate, and the number of requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     pub(crate) count: usize,
 }
 
-/// What is done each time that something is due.
+/// The work that is done at each due time.
 pub(crate) trait Errand {
-    /// Goes on until it is answered. What is done after that is not timed, but keeps the lane.
+    /// Runs until it is answered. Work after the answer is not timed, but occupies the lane.
     async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered>;
 }
 
-/// A connection, and buffers that are used again.
+/// A connection and its reusable buffers.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) connection: Connection,
@@ -45,25 +45,25 @@ pub(crate) struct Lane {
     pub(crate) scratch: Vec<u8>,
 }
 
-/// That something is done.
+/// One answered request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answered {
     pub(crate) at: Instant,
-    /// How often it was asked in vain: 429 and 503.
+    /// Retries after backpressure: 429 and 503.
     pub(crate) pushed_back: usize,
 }
 
-/// What an open loop found.
+/// Result of an open loop.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) sent: Sent,
-    /// For who measures elsewhere.
+    /// For callers that measure elsewhere.
     pub(crate) schedule: Schedule,
-    /// How late requests left, because of us: part of every latency.
+    /// Send delay caused by the generator: part of every latency.
     pub(crate) delay: Latencies,
 }
 
-/// Does the errand `count` times at the rate; it comes back with what it has gathered.
+/// Runs the errand `count` times at the rate; returns it with its collected state.
 pub(crate) async fn open<E: Errand + 'static>(
     address: Address,
     errand: E,
@@ -110,7 +110,7 @@ pub(crate) async fn open<E: Errand + 'static>(
     Ok((Opened { sent, schedule, delay }, errand))
 }
 
-/// Where due requests wait for a connection.
+/// Queue of due requests that wait for a connection.
 struct Desk {
     waiting: RefCell<VecDeque<usize>>,
     arrived: Notify,

@@ -1,4 +1,4 @@
-//! A thread with a small runtime of its own for the generator.
+//! A thread with a small async runtime of its own for the generator.
 
 use std::future::Future;
 
@@ -7,7 +7,7 @@ use tokio::task::LocalSet;
 
 use crate::error::{BenchError, Result};
 
-/// Runs a future that may be `!Send` to its end on a new thread.
+/// Runs a future, which may be `!Send`, to its end on a new thread.
 pub(crate) async fn on_own_thread<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T>
 where
     T: Send + 'static,

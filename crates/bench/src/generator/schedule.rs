@@ -1,7 +1,7 @@
-//! When requests of an open loop are due, and a thread that keeps to it.
+//! Schedule of an open loop, and a thread that keeps to it.
 //!
-//! The timers of the runtime tick in milliseconds, which is as long as what is to be measured. A thread
-//! that sleeps is late by the slack of its timers, fifty microseconds unless it asks for less.
+//! The runtime's timers tick in milliseconds, the scale of the measured latencies. A sleeping thread is late
+//! by its timer slack, fifty microseconds unless it requests less.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{BenchError, Result};
 
-/// So many requests at even distances.
+/// `count` requests at equal intervals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     began: Instant,
@@ -25,12 +25,12 @@ impl Schedule {
         Ok(Self { began, per_second, count })
     }
 
-    /// When the request of this number is due. Multiplied, not added up: no error accumulates.
+    /// Due time of the request of this number. Multiplied, not accumulated: no error adds up.
     pub(crate) fn at(&self, number: usize) -> Instant {
         self.began + Duration::from_secs_f64(crate::usage::as_f64(number) / self.per_second)
     }
 
-    /// Sends each number when it is due. What is late is sent at once, not left out.
+    /// Sends each number at its due time. A late one is sent at once, not left out.
     pub(super) fn keep(self, due: &mpsc::UnboundedSender<usize>) {
         #[cfg(target_os = "linux")]
         let _ = nix::sys::prctl::set_timerslack(1);

@@ -1,4 +1,4 @@
-//! What the generator counts: answers, latencies, and how many were accepted when.
+//! Counters of the generator: answers, latencies, and accepted events over time.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,32 @@ use crate::error::{BenchError, Result};
 use crate::latency::Latencies;
 use crate::wire::excerpt;
 
-/// How often the course of a run is sampled.
+/// Sampling interval of the course of a run.
 const BUCKET: Duration = Duration::from_millis(100);
 
-/// The counts of a load that is under way.
+/// Counters of a load in progress.
 #[derive(Debug)]
 pub(crate) struct Tally {
     began: Instant,
     latencies: Latencies,
     accepted: usize,
     pushed_back: usize,
-    /// Events accepted within each bucket.
+    /// Accepted events per bucket.
     course: Vec<usize>,
     last: Instant,
 }
 
-/// The counts of a load that has ended.
+/// Counters of a finished load.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) began: Instant,
-    /// When the last answer came.
+    /// Time of the last answer.
     pub(crate) ended: Instant,
     pub(crate) latencies: Latencies,
     pub(crate) accepted: usize,
-    /// Answers of 429 and 503, after which the request was sent again.
+    /// Answers with 429 or 503 (backpressure), after which the request was sent again.
     pub(crate) pushed_back: usize,
-    /// (seconds since the beginning, events accepted until then).
+    /// (seconds since the start, events accepted until then).
     pub(crate) course: Vec<(f64, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl Tally {
         })
     }
 
-    /// `events` were accepted by one answer that took this long.
+    /// Records `events` accepted by one answer with this latency.
     pub(crate) fn accepted(&mut self, events: usize, latency: Duration, at: Instant) {
         self.latencies.record(latency);
         self.accepted += events;
@@ -83,7 +83,7 @@ impl Tally {
 }
 
 impl Sent {
-    /// Events that came into the store by another way: nothing was timed.
+    /// Events written to the store directly: nothing was timed.
     pub(crate) fn elsewhere(events: usize, at: Instant) -> Result<Self> {
         Ok(Self {
             began: at,
@@ -96,18 +96,18 @@ impl Sent {
     }
 }
 
-/// What an answer to a submission means.
+/// Classification of an answer to a submission.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted,
-    /// Back-pressure: the same request again, later.
+    /// Backpressure: retry the same request later.
     PushedBack,
 }
 
-/// Judges an answer; whatever is neither is the end of the run.
+/// Classifies an answer; any other answer ends the run.
 pub(crate) fn judge(status: u16, body: &[u8]) -> Result<Verdict> {
     match status {
-        // A batch is accepted as a whole, with a problem for each item that is not.
+        // A batch is accepted as a whole, with a problem for each refused item.
         200 | 202 if !contains(body, b"\"problem\"") => Ok(Verdict::Accepted),
         429 | 503 => Ok(Verdict::PushedBack),
         _ => Err(BenchError::Wrong(format!(
@@ -118,7 +118,7 @@ pub(crate) fn judge(status: u16, body: &[u8]) -> Result<Verdict> {
 }
 
 fn contains(bytes: &[u8], pattern: &[u8]) -> bool {
-    // The first byte is rare in what is searched: far cheaper than comparing windows.
+    // The first byte is rare in the searched text: far cheaper than comparing windows.
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == b'p') {
         if at > 0 && rest[at - 1..].starts_with(pattern) {

@@ -1,8 +1,8 @@
-//! The executor of the measured graphs: a gRPC server in this process that answers `PASS` at once.
+//! Executor of the measured graphs: a gRPC server in this process that answers `PASS` at once.
 //!
-//! It runs on a thread of its own, whose CPU time is a role in the report, and makes itself known over HTTP as
-//! often as the engine wants to hear it. It performs graphs of its bench alone: an engine that is used by others
-//! may offer it a node of theirs, which it refuses, so that somebody else does it.
+//! It runs on a thread of its own, whose CPU time is a role in the report, and registers over HTTP as often
+//! as the engine requires. It performs only graphs of its bench: a shared engine may offer it another node,
+//! which it refuses, so that the engine picks another executor.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use crate::error::{BenchError, Result};
 use crate::process;
 use crate::wire::{Address, Connection};
 
-/// The role of its thread in reports.
+/// Role of its thread in reports.
 pub(crate) const EXECUTOR: &str = "executor";
 
-/// Leaving politely must not hold up the end of a bench.
+/// Timeout of the deregistration, which must not delay the end of a bench.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A running executor; it stops when this is dropped.
@@ -45,11 +45,11 @@ struct Shared {
     wrong: Mutex<Option<String>>,
 }
 
-/// What the thread needs to know.
+/// State of the thread.
 struct Desk {
     engine: Address,
     name: String,
-    /// The ids of graphs that are ours contain it.
+    /// Contained in the ids of our graphs.
     run: String,
     capacity: u32,
     shared: Arc<Shared>,
@@ -61,8 +61,8 @@ struct Registered {
 }
 
 impl Executor {
-    /// Starts it and waits until the engine knows it. It has the label [`Self::label`], and performs the nodes of
-    /// graphs whose id contains `run`.
+    /// Starts the executor and waits until the engine knows it. It has the label [`Self::label`], and
+    /// performs the nodes of graphs whose id contains `run`.
     pub(crate) async fn start(engine: &Address, run: &str, capacity: u32) -> Result<Self> {
         let (shared, (stop, stopped), (told, heard)) =
             (Arc::new(Shared::default()), watch::channel(false), oneshot::channel());
@@ -97,22 +97,22 @@ impl Executor {
         &self.name
     }
 
-    /// What nodes ask for that only this executor shall get.
+    /// The label that nodes require so that only this executor gets them.
     pub(crate) fn label(&self) -> &str {
         &self.name
     }
 
-    /// Nodes performed so far, those included that were performed again.
+    /// Nodes performed so far, repeated ones included.
     pub(crate) fn performed(&self) -> u64 {
         self.shared.performed.load(Ordering::Relaxed)
     }
 
-    /// Where the thread's CPU time is read, if this machine tells.
+    /// Path of the thread's CPU clock, where the platform has one.
     pub(crate) fn clock(&self) -> Option<&PathBuf> {
         self.clock.as_ref()
     }
 
-    /// An error when something went wrong.
+    /// The error that stopped it, if any.
     pub(crate) fn well(&self) -> Result<()> {
         match &*lock(&self.shared.wrong) {
             Some(text) => Err(BenchError::Wrong(format!("the executor: {text}"))),
@@ -123,7 +123,7 @@ impl Executor {
     fn end(&mut self) {
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // It has said what was wrong, if anything was.
+            // [`Executor::well`] reports its error.
             let _ = thread.join();
         }
     }
@@ -136,7 +136,7 @@ impl Drop for Executor {
 }
 
 impl Desk {
-    /// Serves until it is stopped; tells its clock when the engine has heard of it.
+    /// Serves until it is stopped; sends the path of its CPU clock when the engine knows it.
     fn run(self, told: oneshot::Sender<Option<PathBuf>>, mut stopped: watch::Receiver<bool>) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -154,17 +154,17 @@ impl Desk {
             let outcome = tokio::select! {
                 ended = serving => Err(BenchError::Wrong(format!("it stopped serving: {ended:?}"))),
                 ended = self.beat(&mut line, address, told) => ended,
-                // A sender that is gone is an executor that was dropped.
+                // A closed channel means that the executor was dropped.
                 _ = stopped.wait_for(|stopped| *stopped) => Ok(()),
             };
             let retire = format!("/v1/executors/{}/retire", self.name);
-            // An engine that is gone has nobody on its list.
+            // An engine that is down has no list of executors.
             let _ = tokio::time::timeout(FAREWELL, line.post(&retire, "application/json", b"", &[204])).await;
             outcome
         })
     }
 
-    /// Where the engine is reached from: loopback, or the network to another machine.
+    /// Local address that the engine can reach: loopback, or the network interface towards another machine.
     async fn listen(&self) -> Result<TcpListener> {
         let way = TcpStream::connect(self.engine.authority())
             .await
@@ -173,7 +173,7 @@ impl Desk {
         TcpListener::bind((here, 0)).await.map_err(BenchError::machine("open the executor's port"))
     }
 
-    /// Says that it is there, for ever.
+    /// Registers again and again.
     async fn beat(
         &self,
         line: &mut Connection,
@@ -202,7 +202,7 @@ fn beat_every(answer: &[u8]) -> Result<Duration> {
     millstream_core::duration::parse(&registered.beat_every).map_err(|error| wrong(error.to_string()))
 }
 
-/// What it does with a node: nothing.
+/// Performs a node: it does nothing.
 #[derive(Debug)]
 struct Performer {
     run: String,
@@ -217,7 +217,7 @@ impl NodeService for Performer {
     ) -> std::result::Result<Response<ExecuteNodeResponse>, Status> {
         let ExecuteNodeRequest { workflow_id, node_id, .. } = request.into_inner();
         if !workflow_id.contains(&self.run) {
-            return Err(Status::unavailable("a bench performs its own graphs alone"));
+            return Err(Status::unavailable("this executor performs graphs of its own bench only"));
         }
         self.shared.performed.fetch_add(1, Ordering::Relaxed);
         let status = NodeStatus::Pass.into();

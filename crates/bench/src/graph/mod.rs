@@ -1,7 +1,7 @@
-//! Graphs on the bench: their shapes, the executor that performs them, and what came of it.
+//! Graph benchmark: shapes, the executor that performs the nodes, and verification.
 //!
-//! Who runs them is `phase::graph`. Nothing here knows how the engine schedules: it says which nodes there are
-//! and afterwards reads back what became of each.
+//! `phase::graph` drives it. Nothing here knows how the engine schedules: it defines the nodes and afterwards
+//! reads the outcome of each.
 
 mod executor;
 mod outcome;

@@ -1,7 +1,7 @@
-//! After the clock has stopped: every node of a graph has passed, and is recorded once.
+//! Verification after the clock has stopped: every node of a graph has passed, and is recorded once.
 //!
-//! Asked over HTTP, so that it holds for every target. A graph's log has its start, its beginning and one
-//! transition for the outcome of each node, so its `seq` says how many outcomes were recorded.
+//! It asks over HTTP, so that it works for every target. A graph's log has its start, its begin and one
+//! transition per node outcome, so its `seq` gives the number of recorded outcomes.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-/// A node as the engine tells of it.
+/// A node as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Node {
     node: String,
@@ -36,7 +36,7 @@ struct Execution {
     status: String,
 }
 
-/// An error unless the graph is as it should be after `executor` has performed each of its nodes.
+/// Fails unless the graph is complete after `executor` has performed each of its nodes.
 pub(crate) async fn passed(
     subject: &mut Subject,
     graph: &str,
@@ -81,12 +81,12 @@ fn judge(
     let mut by_id: BTreeMap<&str, &Node> = BTreeMap::new();
     for node in found {
         if by_id.insert(&node.node, node).is_some() {
-            wrong.push(format!("node {} is there twice", node.node));
+            wrong.push(format!("node {} is listed twice", node.node));
         }
     }
     for id in wanted {
         match by_id.remove(&*id) {
-            None => wrong.push(format!("node {id} is not there")),
+            None => wrong.push(format!("node {id} is missing")),
             Some(node) if node.status != "PASS" => wrong.push(format!("node {id} is {}", node.status)),
             Some(node) if node.attempt != 1 => {
                 wrong.push(format!("node {id} took {} attempts", node.attempt));
@@ -102,7 +102,7 @@ fn judge(
         return Ok(());
     }
     let (count, some) = (wrong.len(), wrong[..wrong.len().min(3)].join("; "));
-    Err(format!("{count} things are not as they should be: {some}"))
+    Err(format!("{count} deviations: {some}"))
 }
 
 #[cfg(test)]
@@ -133,8 +133,8 @@ mod tests {
             found[at] = other;
             judged(&found)
         };
-        assert!(judged(&good[..2]).contains("node c is not there"));
-        assert!(with(1, node("a")).contains("node a is there twice"));
+        assert!(judged(&good[..2]).contains("node c is missing"));
+        assert!(with(1, node("a")).contains("node a is listed twice"));
         assert!(with(1, Node { status: "RUNNING".to_owned(), ..node("b") }).contains("node b is RUNNING"));
         assert!(with(2, Node { attempt: 2, ..node("c") }).contains("node c took 2 attempts"));
         assert!(with(0, Node { executor: None, ..node("a") }).contains("performed by None"));

@@ -1,4 +1,4 @@
-//! What was found about graphs: nodes per second, and what a node costs in small and in large graphs.
+//! Results of the graph benchmark: nodes per second, and the cost of a node in small and in large graphs.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::usage::RoleUsage;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct GraphsReport {
-    /// Nodes that the executor said it performs at once.
+    /// Capacity that the executor announced.
     pub capacity: u32,
     pub graphs: Vec<GraphReport>,
-    /// One for each shape, when there is more than one size.
+    /// One per shape that has more than one size.
     pub growth: Vec<Growth>,
 }
 
-/// All runs of one shape and size; the median one is spelt out.
+/// All runs of one shape and size; the median one in full.
 #[derive(Debug, Clone, Serialize)]
 pub struct GraphReport {
     pub shape: GraphShape,
@@ -32,33 +32,33 @@ pub struct GraphReport {
     pub runs: Vec<GraphRun>,
 }
 
-/// Graphs of one shape and size, one after the other on an engine of their own.
+/// Graphs of one shape and size, one after the other on a separate engine.
 #[derive(Debug, Clone, Serialize)]
 pub struct GraphRun {
     pub graphs: usize,
-    /// Of all graphs together.
+    /// Nodes of all graphs together.
     pub nodes: usize,
-    /// From the requests that create the graphs until they have ended, added up.
+    /// Sum of the times from the create request to the end of each graph.
     pub seconds: f64,
-    /// The part of it until those requests were answered.
+    /// The part of it until the create requests were answered.
     pub create_seconds: f64,
     pub nodes_per_second: f64,
     pub micros_per_node: f64,
-    /// CPU of the engine's own processes; unknown of an engine that was not started here.
+    /// CPU of the engine's own processes; unknown for an engine that was not started here.
     pub engine_cpu_micros_per_node: Option<f64>,
-    /// The same with PostgreSQL and Redis.
+    /// The same including PostgreSQL and Redis.
     pub cpu_micros_per_node: Option<f64>,
-    /// An event is a node here.
+    /// Here, an event is a node.
     pub roles: Vec<RoleUsage>,
-    /// Nodes that the executor performed again: a node is sent at least once.
+    /// Repeated nodes: a node is sent at least once.
     pub performed_again: u64,
-    /// CPU cores that neither the engine, nor its services, nor this process used meanwhile.
+    /// CPU cores used by other programs: neither the engine, nor its services, nor this process.
     pub cores_taken_by_others: Option<f64>,
     pub database_bytes_per_node: Option<f64>,
     pub batches: BTreeMap<String, Batches>,
 }
 
-/// What a node of the largest graph costs by what one of the smallest does: runs of the same round.
+/// Cost of a node of the largest graph relative to one of the smallest: runs of the same round.
 #[derive(Debug, Clone, Serialize)]
 pub struct Growth {
     pub shape: GraphShape,
@@ -70,7 +70,7 @@ pub struct Growth {
 }
 
 impl GraphReport {
-    /// `None` of no runs. The run in the middle by nodes per second (of an even number, the lower one).
+    /// `None` without runs. The median run by nodes per second (of an even number, the lower one).
     pub(crate) fn of(shape: GraphShape, nodes: usize, runs: Vec<GraphRun>) -> Option<Self> {
         let mut order: Vec<&GraphRun> = runs.iter().collect();
         order.sort_by(|left, right| left.nodes_per_second.total_cmp(&right.nodes_per_second));

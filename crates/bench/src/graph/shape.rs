@@ -1,4 +1,4 @@
-//! Which graphs are measured: their shapes and sizes, and how they are written.
+//! Shapes and sizes of the measured graphs, and their encoding.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ pub struct Graphs {
     pub shapes: Vec<GraphShape>,
     /// Sizes, each a number of nodes.
     pub nodes: Vec<usize>,
-    /// Nodes that the executor says it performs at once.
+    /// Capacity that the executor announces.
     pub capacity: u32,
     /// Nodes of a graph before the measured ones.
     pub warmup: usize,
 }
 
-/// How the nodes of a graph hang together. Every one of them does nothing.
+/// Structure of a graph. Every node is a no-op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraphShape {
@@ -28,12 +28,12 @@ pub enum GraphShape {
     Levels,
 }
 
-/// Smaller graphs have no shape.
+/// Minimum size: smaller graphs have no shape.
 const FEWEST: usize = 10;
-/// What the engine takes.
+/// Maximum size that the engine accepts.
 const MOST: usize = 20_000;
 
-/// A node, before it is written.
+/// A node before encoding.
 #[derive(Debug, PartialEq, Eq)]
 struct Node {
     id: String,
@@ -54,8 +54,8 @@ impl Graphs {
         if sizes.is_empty() { Err(wrong_size(text)) } else { Ok(sizes) }
     }
 
-    /// How many graphs of a size are measured one after the other: all sizes come to about as many nodes, so that
-    /// the clocks, which tick a hundred times a second, say as much about each.
+    /// Number of graphs of a size measured one after the other. All sizes add up to about as many nodes, so
+    /// that the CPU clocks (100 ticks per second) are equally precise for each.
     pub(crate) fn in_one_run(&self, nodes: usize) -> usize {
         let most = self.nodes.iter().copied().max().unwrap_or(nodes);
         (most / nodes.max(1)).max(1)
@@ -101,7 +101,7 @@ impl GraphShape {
         Self::ALL.into_iter().find(|shape| shape.name() == word).ok_or_else(|| unknown(word))
     }
 
-    /// The request that creates such a graph; `label` is what an executor must have to get its nodes.
+    /// The request that creates such a graph; `label` is required of the executor of its nodes.
     pub(crate) fn request(self, graph: &str, nodes: usize, label: &str) -> String {
         let written = self.nodes(nodes).into_iter().map(|node| {
             let parents: Vec<String> = node.parents.iter().map(|parent| format!("\"{parent}\"")).collect();
@@ -124,7 +124,7 @@ impl GraphShape {
         self.nodes(nodes).iter().map(|node| node.parents.len()).sum()
     }
 
-    /// Exactly so many nodes, parents before children.
+    /// Exactly `count` nodes, parents before children.
     fn nodes(self, count: usize) -> Vec<Node> {
         match self {
             Self::Flat => flat(count),
@@ -140,7 +140,7 @@ fn flat(count: usize) -> Vec<Node> {
     nodes
 }
 
-/// As many branches as each of them has leaves, or one more.
+/// As many branches as leaves per branch, or one more.
 fn levels(count: usize) -> Vec<Node> {
     let branches = count.isqrt();
     let leaves = count.saturating_sub(branches + 2);

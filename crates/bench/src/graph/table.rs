@@ -1,4 +1,4 @@
-//! What was found about graphs, as tables for a terminal.
+//! Results of the graph benchmark, as tables for a terminal.
 
 use super::report::{GraphReport, GraphsReport, Growth};
 use crate::report::Spread;

@@ -1,5 +1,5 @@
-//! People who ask for the next item at set times. What they are given is begun and handed in after the clock has
-//! stopped, so that they are given something else the next time.
+//! People who ask for the next item on a schedule. Their items are started and submitted after the clock has
+//! stopped, so that each next request gets a different item.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use crate::error::{BenchError, Result};
 use crate::generator::{Answered, Errand, Lane};
 use crate::lists::read;
 
-/// Where people look.
+/// Queues that a request covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asking {
-    /// In one queue, each time another one.
+    /// One queue, rotating over all queues.
     OneQueue,
-    /// In all ten.
+    /// All ten queues.
     AllQueues,
-    /// In one queue, after they have had the head of the line.
+    /// One queue, by people who are barred from its head because they already had those items.
     AfterTheHead,
 }
 
@@ -26,9 +26,9 @@ pub(crate) enum Asking {
 pub(crate) struct Callers {
     shape: Shape,
     asking: Asking,
-    /// Who asks, in turn.
+    /// The people who ask, in rotation.
     people: Vec<usize>,
-    /// Those of them who have something that is not handed in.
+    /// People with an item that is not submitted yet.
     busy: RefCell<BTreeSet<usize>>,
     /// (item, person).
     pub(crate) given: RefCell<Vec<(usize, usize)>>,
@@ -82,14 +82,14 @@ impl Callers {
         }
     }
 
-    /// Whoever's turn it is, or the next one who has nothing to do.
+    /// The next person in rotation without an open item.
     fn take_free(&self, number: usize) -> Result<usize> {
         let mut busy = self.busy.borrow_mut();
         let turn = number % self.people.len();
         let free = self.people[turn..].iter().chain(&self.people[..turn]).find(|one| !busy.contains(one));
         let free = *free.ok_or_else(|| {
             BenchError::Wrong(
-                "everybody has something to do: the engine does not keep up, lower --rate".to_owned(),
+                "all people have open items: the engine does not keep up, lower --rate".to_owned(),
             )
         })?;
         busy.insert(free);
@@ -100,7 +100,8 @@ impl Callers {
         let person = Shape::person(person);
         match self.asking {
             Asking::AllQueues => format!("{{\"person\":\"{person}\"}}"),
-            // A person's turns come at even distances: without the quotient it would always be the same queue.
+            // The turns of a person come at even distances: without the quotient each would always use the
+            // same queue.
             Asking::OneQueue | Asking::AfterTheHead => {
                 let queue = Shape::queue(number + number / self.people.len());
                 format!("{{\"person\":\"{person}\",\"queues\":[\"{queue}\"]}}")

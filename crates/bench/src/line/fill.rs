@@ -1,4 +1,4 @@
-//! The line, written straight into the tables of a private PostgreSQL.
+//! Fills the line by statements on the tables of a private PostgreSQL.
 
 use millstream_core::assignment::{Item, NewItem, QueueConfig};
 use millstream_core::definition::Format;
@@ -27,7 +27,7 @@ const OPENINGS: &str =
     FROM generate_series(1::bigint, $1) n";
 const BAR: &str = "UPDATE openings SET barred = barred || $1::text[] WHERE position <= $2";
 
-/// Makes queues and people over HTTP, and the items beside it.
+/// Creates queues and people over HTTP, and the items by statements.
 pub(crate) async fn fill(front: &mut Connection, database: &str, shape: Shape, now: Timestamp) -> Result<()> {
     let config =
         format!("{{\"overlap\":{OVERLAP},\"per_person\":{{\"open\":1000}},\"pre_assignment_timeout\":null}}");
@@ -51,11 +51,13 @@ pub(crate) async fn fill(front: &mut Connection, database: &str, shape: Shape, n
         sqlx::query(statement).bind(items).execute(&mut connection).await.map_err(failed)?;
     }
     execute(&mut connection, "VACUUM ANALYZE").await?;
-    // A line gets this long in days. What it left in the caches of database and system is not written while people ask.
+    // In production such a line grows over days. The checkpoint keeps the dirty pages of the fill out of the
+    // measurement.
     execute(&mut connection, "CHECKPOINT").await
 }
 
-/// These people have had the head of the line: the worst that one item in a hundred can mean.
+/// Records that these people have had the head of the line: the worst effect of one barred person per
+/// hundred.
 pub(crate) async fn bar_from_the_head(database: &str, shape: Shape, people: &[usize]) -> Result<()> {
     let mut connection = postgres::connect(database).await?;
     let people: Vec<String> = people.iter().copied().map(Shape::person).collect();
@@ -65,7 +67,7 @@ pub(crate) async fn bar_from_the_head(database: &str, shape: Shape, people: &[us
     execute(&mut connection, "CHECKPOINT").await
 }
 
-/// What is stored for an item of each set, with words where its id and its queue belong.
+/// Stored rows for an item of each skill set, with placeholders for its id and its queue.
 fn bodies(now: Timestamp) -> Result<(Vec<i64>, Vec<String>, Vec<String>)> {
     let wrong =
         |error: &dyn std::fmt::Display| BenchError::Wrong(format!("the line cannot be made: {error}"));

@@ -1,8 +1,8 @@
-//! A long line on the bench: how soon people are given something when a million items wait.
+//! Line benchmark: latency of `next` while a million items wait.
 //!
-//! Ten queues, twenty skills of which each item asks for three, two people for each item, and one item in a hundred that a
-//! person may not have. The tables are filled by statements, not by an import, which would take far longer; who asks
-//! does so over HTTP. Who runs it is `phase::line`.
+//! Ten queues, twenty skills of which each item requires three, two people for each item, and one item in a
+//! hundred that a person may not have. The tables are filled by statements, because an import would take far
+//! longer; requests use HTTP. `phase::line` drives it.
 
 mod callers;
 mod fill;

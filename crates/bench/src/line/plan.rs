@@ -1,4 +1,4 @@
-//! How long the line is, and how often somebody asks.
+//! Length of the line, and rate of requests.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::plan::Target;
 pub struct Line {
     /// Pending items.
     pub items: usize,
-    /// How often somebody asks for the next one.
+    /// Requests for the next item per second.
     pub per_second: f64,
     pub length: Duration,
 }
@@ -33,7 +33,7 @@ impl Line {
         Ok(())
     }
 
-    /// How often somebody asks in all.
+    /// Number of requests in all.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
     pub(crate) fn calls(&self) -> usize {
         (self.per_second * self.length.as_secs_f64()).round() as usize

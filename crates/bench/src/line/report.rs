@@ -1,4 +1,4 @@
-//! What was found about a long line.
+//! Results of the line benchmark.
 
 use serde::Serialize;
 
@@ -7,23 +7,23 @@ use crate::calls::CallFigure;
 #[derive(Debug, Clone, Serialize)]
 pub struct LineReport {
     pub items: usize,
-    /// How long it took to make it, by statements: no measure of an import.
+    /// Time to fill the line by statements; it says nothing about imports.
     pub fill_seconds: f64,
     pub figures: Vec<LineFigure>,
-    /// CPU cores that neither the engine, nor its services, nor this process used meanwhile.
+    /// CPU cores used by other programs: neither the engine, nor its services, nor this process.
     pub cores_taken_by_others: Option<f64>,
 }
 
-/// One way to ask; latency counts from when somebody was to ask.
+/// One kind of request; latency counts from its due time.
 #[derive(Debug, Clone, Serialize)]
 pub struct LineFigure {
     pub per_second: f64,
     #[serde(flatten)]
     pub asked: CallFigure,
     pub given: usize,
-    /// How often there was nothing for whoever asked; not in a line that is long enough.
+    /// Answers without an item; zero in a line that is long enough.
     pub nothing: usize,
     pub pushed_back: usize,
-    /// How late requests left, because of us: the median, part of every latency.
+    /// Median send delay caused by the generator: part of every latency.
     pub send_delay_p50_ms: f64,
 }

@@ -1,4 +1,4 @@
-//! Who there is, what they can do, and what each item of the line asks for: everything follows from numbers.
+//! People, their skills, and the skills required by each item of the line: all derived from numbers.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ pub(super) const SKILLS: usize = 20;
 pub(super) const PEOPLE: usize = 100;
 pub(super) const OVERLAP: usize = 2;
 
-/// A line of so many items, `i-1` to `i-{items}`.
+/// A line of `items` items, `i-1` to `i-{items}`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) items: usize,
@@ -30,17 +30,17 @@ impl Shape {
         format!("p{number}")
     }
 
-    /// Those who have every skill.
+    /// People with every skill.
     pub(crate) fn all_rounders() -> Vec<usize> {
         Self::people().filter(|person| Self::skills(*person).len() == SKILLS).collect()
     }
 
-    /// From three skills, which suit one item in 1,140, to all of them.
+    /// From three skills, which match one item in 1,140, to all of them.
     pub(crate) fn skills(person: usize) -> BTreeSet<String> {
         (0..3 + person % (SKILLS - 2)).map(|n| format!("s{}", (n * 7 + person) % SKILLS)).collect()
     }
 
-    /// All ways to ask for three skills, in the order of their numbers from 1 on.
+    /// All sets of three skills, in the order of their numbers from 1 on.
     pub(super) fn sets() -> Vec<[String; 3]> {
         let mut sets = Vec::new();
         for a in 0..SKILLS {
@@ -53,17 +53,17 @@ impl Shape {
         sets
     }
 
-    /// Who may not have an item: one person in a hundred, so one item in a hundred for each.
+    /// The person barred from an item: one person in a hundred, so one item in a hundred for each.
     pub(crate) fn barred(item: usize) -> usize {
         item * 31 / 7 % PEOPLE
     }
 
-    /// The first of the line, one in a hundred.
+    /// The head of the line: the first hundredth.
     pub(crate) fn head(self) -> usize {
         self.items / 100
     }
 
-    /// Whether the line is long enough for everybody to be given something each time.
+    /// Whether the line is long enough that every request gets an item.
     pub(crate) fn suffices(self) -> bool {
         self.items >= 200_000
     }

@@ -1,4 +1,4 @@
-//! What was found about a long line, as tables for a terminal.
+//! Results of the line benchmark, as tables for a terminal.
 
 use super::report::LineReport;
 use crate::table::{cells, millis, table, whole};

@@ -1,7 +1,7 @@
-//! People at work: each asks for an item, begins it, hands in an answer and asks again, until there is nothing left.
+//! People at work: each requests an item, starts it, submits an answer and repeats, until no item is left.
 //!
-//! One connection each, all on one thread. A person who is told that nothing is open leaves: what could be given
-//! only becomes less.
+//! One connection each, all on one thread. A person leaves when no item is open: the number of open items can
+//! only shrink.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,21 +18,21 @@ use crate::latency::Latencies;
 use crate::lists::read;
 use crate::wire::{Address, Called, Connection};
 
-/// What came of it.
+/// Result of the work.
 #[derive(Debug)]
 pub(crate) struct Worked {
     pub(crate) began: Instant,
-    /// When the last answer was taken.
+    /// Time of the last accepted answer.
     pub(crate) ended: Instant,
     pub(crate) next: Latencies,
     pub(crate) start: Latencies,
     pub(crate) submit: Latencies,
     pub(crate) answers: Vec<Answer>,
-    /// Answers of 429 and 503, after which the call was made again.
+    /// Retries after backpressure: 429 and 503.
     pub(crate) pushed_back: usize,
 }
 
-/// An answer that a person was told is recorded.
+/// An answer that the engine has acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) assignment: String,
@@ -53,7 +53,7 @@ struct Assigned {
     item_id: String,
 }
 
-/// Everybody works until nothing is left; `done` counts the answers.
+/// All people work until no item is left; `done` counts the answers.
 pub(crate) async fn work(address: Address, queue: Queue, done: Arc<AtomicUsize>) -> Result<Worked> {
     let mut lines = Vec::with_capacity(queue.people);
     for _ in 0..queue.people {
@@ -82,10 +82,10 @@ pub(crate) async fn work(address: Address, queue: Queue, done: Arc<AtomicUsize>)
         crowd.spawn_local(person.work(queue.name.clone()));
     }
     while let Some(ended) = crowd.join_next().await {
-        ended.map_err(|error| BenchError::Wrong(format!("somebody stopped: {error}")))??;
+        ended.map_err(|error| BenchError::Wrong(format!("a person stopped: {error}")))??;
     }
     let worked = Rc::try_unwrap(worked).map(RefCell::into_inner);
-    worked.map_err(|_| BenchError::Wrong("somebody is still at work".to_owned()))
+    worked.map_err(|_| BenchError::Wrong("a person is still at work".to_owned()))
 }
 
 struct Person {
@@ -107,7 +107,7 @@ impl Person {
                 return Ok(());
             };
             if given.again {
-                let text = format!("{} handed everything in and is given {assignment} again", self.name);
+                let text = format!("{} submitted all answers and got {assignment} again", self.name);
                 return Err(BenchError::Wrong(text));
             }
             let begun = self.call(&format!("/v1/assignments/{assignment}/start"), &who).await?;
@@ -131,7 +131,7 @@ impl Person {
     }
 }
 
-/// What a person says about an item.
+/// The answer of a person for an item.
 pub(super) fn expected_answer(item: &str, person: &str) -> serde_json::Value {
     serde_json::json!({ "about": item, "by": person })
 }

@@ -1,6 +1,6 @@
-//! People's work on the bench: a queue of items, and people who ask, begin and hand in until nothing is left.
+//! People benchmark: a queue of items, and people who request, start and submit until no item is left.
 //!
-//! Who runs it is `phase::people`.
+//! `phase::people` drives it.
 
 mod crowd;
 mod outcome;

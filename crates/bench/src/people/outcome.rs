@@ -1,7 +1,7 @@
-//! After the clock has stopped: every item is done, by as many different people as it needs, with the answers that they
-//! gave.
+//! Verification after the clock has stopped: every item is done, by as many different people as it needs,
+//! with the acknowledged answers.
 //!
-//! Asked over HTTP, so that it holds for every target.
+//! It asks over HTTP, so that it works for every target.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ struct Totals {
     skipped: usize,
 }
 
-/// An error unless the queue is as it should be after people were told that these answers are recorded.
+/// Fails unless the queue is complete and contains these acknowledged answers.
 pub(crate) async fn all_done(front: &mut Connection, queue: &Queue, answers: &[Answer]) -> Result<()> {
     let name = &queue.name;
     let wrong =
@@ -70,14 +70,14 @@ fn judge_items(queue: &Queue, found: &[Item]) -> std::result::Result<(), String>
         found.iter().map(|item| (item.item_id.as_str(), item.status.as_str())).collect();
     let mut wrong = Vec::new();
     if by_id.len() != found.len() {
-        wrong.push(format!("{} items are there twice", found.len() - by_id.len()));
+        wrong.push(format!("{} items are listed twice", found.len() - by_id.len()));
     }
     for number in 0..queue.items {
         let id = queue.item(number);
         match by_id.remove(id.as_str()) {
             Some("done") => {}
             Some(status) => wrong.push(format!("item {id} is {status}")),
-            None => wrong.push(format!("item {id} is not there")),
+            None => wrong.push(format!("item {id} is missing")),
         }
     }
     wrong.extend(by_id.keys().map(|id| format!("item {id} was not imported")));
@@ -103,8 +103,8 @@ fn judge(queue: &Queue, found: &[Assignment], answers: &[Answer]) -> std::result
         }
         match told.remove(id.as_str()) {
             Some(told) if told.item == one.item_id && told.person == one.person => {}
-            Some(told) => wrong.push(format!("assignment {id} is not as {} was told", told.person)),
-            None => wrong.push(format!("nobody was told that assignment {id} is completed")),
+            Some(told) => wrong.push(format!("assignment {id} is not as acknowledged to {}", told.person)),
+            None => wrong.push(format!("the completion of assignment {id} was not acknowledged")),
         }
         let people = by_item.entry(&one.item_id).or_default();
         if people.contains(&one.person.as_str()) {
@@ -112,7 +112,7 @@ fn judge(queue: &Queue, found: &[Assignment], answers: &[Answer]) -> std::result
         }
         people.push(&one.person);
     }
-    wrong.extend(told.keys().map(|id| format!("assignment {id} was completed and is not there")));
+    wrong.extend(told.keys().map(|id| format!("the completed assignment {id} is missing")));
     for number in 0..queue.items {
         let (id, wanted) = (queue.item(number), queue.overlap);
         let count = by_item.get(id.as_str()).map_or(0, Vec::len);
@@ -170,12 +170,12 @@ mod tests {
             found[at] = other;
             found
         };
-        says(&good()[..3], &told(&good()), "assignment d was completed and is not there");
+        says(&good()[..3], &told(&good()), "the completed assignment d is missing");
         says(&good()[..3], &told(&good()[..3]), "item q-1 was completed 1 times, not 2");
-        says(&good(), &told(&good()[..3]), "nobody was told that assignment d is completed");
+        says(&good(), &told(&good()[..3]), "the completion of assignment d was not acknowledged");
         let other = with(3, assignment("d", "q-1", "bob"));
         says(&other, &told(&other), "item q-1 was given to bob twice");
-        says(&other, &told(&good()), "assignment d is not as ann was told");
+        says(&other, &told(&good()), "assignment d is not as acknowledged to ann");
         let open = with(3, Assignment { status: "in_progress".to_owned(), ..assignment("d", "q-1", "ann") });
         says(&open, &told(&good()), "assignment d is in_progress");
         let mute = with(3, Assignment { answer: None, ..assignment("d", "q-1", "ann") });
@@ -189,12 +189,12 @@ mod tests {
         let item = |id: &str, status: &str| Item { item_id: id.to_owned(), status: status.to_owned() };
         let judged = |found: &[Item]| judge_items(&queue(), found).err().unwrap_or_default();
         assert_eq!(judged(&[item("q-0", "done"), item("q-1", "done")]), "");
-        assert!(judged(&[item("q-0", "done")]).contains("item q-1 is not there"));
+        assert!(judged(&[item("q-0", "done")]).contains("item q-1 is missing"));
         assert!(judged(&[item("q-0", "done"), item("q-1", "open")]).contains("item q-1 is open"));
         let more = [item("q-0", "done"), item("q-1", "done"), item("q-2", "done")];
         assert!(judged(&more).contains("item q-2 was not imported"));
         assert!(
-            judged(&[more[0].clone(), more[0].clone(), more[1].clone()]).contains("1 items are there twice")
+            judged(&[more[0].clone(), more[0].clone(), more[1].clone()]).contains("1 items are listed twice")
         );
     }
 

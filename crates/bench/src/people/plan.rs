@@ -1,11 +1,11 @@
-//! How many people and how much work for them.
+//! Number of people, and amount of work.
 
 use crate::error::{BenchError, Result};
 
 /// What `millstream bench people` measures.
 #[derive(Debug, Clone)]
 pub struct People {
-    /// Each of them is one connection that does one thing after the other.
+    /// One connection per person; requests of a person are sequential.
     pub people: usize,
     pub items: usize,
     /// How many different people each item needs.

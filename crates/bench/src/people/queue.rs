@@ -1,4 +1,4 @@
-//! Before the clock starts: the people, a queue, and the items that are imported into it.
+//! Set-up before the clock starts: the people, a queue, and the import of its items.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::error::{BenchError, Result};
 use crate::lists::read;
 use crate::wire::{Connection, excerpt};
 
-/// Lines in one request.
+/// Lines per import request.
 const LINES: usize = 100_000;
 
 /// A queue with items `{queue}-{number}` for people `{queue}-p{number}`.
@@ -35,7 +35,7 @@ impl Queue {
         format!("{}-p{number}", self.name)
     }
 
-    /// Makes the queue and its people.
+    /// Creates the queue and its people.
     pub(crate) async fn make(&self, front: &mut Connection) -> Result<()> {
         let config = format!("{{\"overlap\":{}}}", self.overlap);
         front.put(&format!("/v1/queues/{}", self.name), config.as_bytes(), &[200, 201]).await?;
@@ -46,7 +46,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Imports the items, and says how many seconds that took.
+    /// Imports the items; returns the seconds it took.
     pub(crate) async fn import(&self, front: &mut Connection) -> Result<f64> {
         let (path, mut seconds) = (format!("/v1/queues/{}/items", self.name), 0.0);
         for first in (0..self.items).step_by(LINES) {

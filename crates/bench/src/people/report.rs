@@ -1,4 +1,4 @@
-//! What was found about people's work.
+//! Results of the people benchmark.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::calls::CallFigure;
 use crate::cost::Cost;
 use crate::report::Spread;
 
-/// All runs; the median one is spelt out.
+/// All runs; the median one in full.
 #[derive(Debug, Clone, Serialize)]
 pub struct PeopleReport {
     pub people: usize,
@@ -26,16 +26,16 @@ pub struct PeopleRun {
     pub answers_per_second: f64,
     /// `next`, `start` and `submit`.
     pub calls: Vec<CallFigure>,
-    /// Answers of 429 and 503.
+    /// Answers with status 429 or 503 (backpressure).
     pub pushed_back: usize,
-    /// How fast the items were imported: one request of NDJSON for 100,000 of them.
+    /// Import rate: one request of NDJSON per 100,000 items.
     pub imported_per_second: f64,
-    /// Of an answer.
+    /// Per answer.
     pub cost: Cost,
 }
 
 impl PeopleReport {
-    /// `None` of no runs. The run in the middle by answers per second (of an even number, the lower one).
+    /// `None` without runs. The median run by answers per second (of an even number, the lower one).
     pub(crate) fn of((people, items, overlap): (usize, usize, usize), runs: Vec<PeopleRun>) -> Option<Self> {
         let mut order: Vec<&PeopleRun> = runs.iter().collect();
         order.sort_by(|left, right| left.answers_per_second.total_cmp(&right.answers_per_second));

@@ -1,4 +1,4 @@
-//! What was found about people's work, as tables for a terminal.
+//! Results of the people benchmark, as tables for a terminal.
 
 use super::report::PeopleReport;
 use crate::calls::calls;

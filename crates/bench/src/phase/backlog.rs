@@ -1,7 +1,7 @@
-//! Workers that start with everything waiting for them already.
+//! Workers that start with a full backlog.
 //!
-//! The clock starts with the workers. A fleet takes its backlog over HTTP; an embedded engine has its
-//! workers in the same process as its door, so its backlog is put into the file before it starts.
+//! The clock starts with the workers. A fleet takes its backlog over HTTP. An embedded engine has workers and
+//! ingress in one process, so its backlog is written to the file before it starts.
 
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ pub(super) async fn embedded(world: &World) -> Result<RunReport> {
     let start = world.new_run(WORKLOAD.hands());
     let load = Load::of(world, WORKLOAD, format!("m-{}-", start.run), WORKLOAD.executions(events));
     {
-        let _bar = world.plan.progress.bar("backlog is put down", events);
+        let _bar = world.plan.progress.bar("backlog is written", events);
         Preload::open(&start.database_file()).await?.put(WORKLOAD, &load.prefix, events).await?;
     }
     let began = Instant::now();
@@ -62,7 +62,7 @@ async fn embedded_course(
     events: usize,
     began: Instant,
 ) -> Result<RunReport> {
-    // The process is as old as the measurement: its counters and its CPU time began at zero.
+    // The process starts with the measurement: its counters and its CPU time are zero.
     let window = Window::from_zero(world, subject).await?;
     let sent = Sent::elsewhere(events, began)?;
     drain(world, subject, load, &sent, window, began).await

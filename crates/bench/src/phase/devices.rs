@@ -1,4 +1,4 @@
-//! Devices: runs are created at a set rate, each given to a device in its request; then all are driven to their end.
+//! Device benchmark: runs are created at a set rate, each assigned in its request; then all are completed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -22,7 +22,7 @@ pub(crate) async fn measure(world: &World, wanted: &Devices) -> Result<DevicesRe
         let mut subject = world.start(&start, Workers::AtOnce).await?;
         let roster = Roster { prefix: format!("bench-{}-", start.run), devices: wanted.devices };
         let outcome = course(world, wanted, &mut subject, &roster, &start.run).await;
-        // Of an engine of ours nothing is left anyway.
+        // An engine of ours is removed with its data.
         if let Target::Url { .. } = world.plan.target {
             let left = roster.leave(&subject.address).await;
             if outcome.is_ok() {
@@ -101,7 +101,7 @@ async fn create(
     watched(subject, (&bar, &done), creating).await
 }
 
-/// To their end, by those who have them.
+/// Completes all runs in the name of their devices.
 async fn drive(
     world: &World,
     wanted: &Devices,

@@ -1,7 +1,7 @@
-//! Two tenants: a backlog of one, and single events of the other beside it.
+//! Fairness benchmark: a backlog of one tenant, and single events of another during it.
 //!
-//! The backlog is made while the workers are stopped (not ended: they have joined the stream, as in a fleet that
-//! runs), so that all of it waits when they go on.
+//! The backlog is written while the workers are stopped (by signal, not ended: they stay in the consumer
+//! group, as in a running fleet), so that all of it waits when they continue.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::world::World;
 
 /// Events before the measured ones.
 const WARMUP: usize = 20;
-/// How often it is asked whether the backlog is worked off.
+/// Polling interval for the end of the backlog.
 const LOOK: Duration = Duration::from_millis(50);
-/// Nothing moves for so long: something is lost.
+/// Without progress for this long, something is lost.
 const STUCK: Duration = Duration::from_secs(60);
-/// Executions that the quiet tenant sends to, round and round.
+/// Executions of the quiet tenant, used in rotation (round robin).
 const QUIET_EXECUTIONS: usize = 2_000;
-/// Clients of the quiet tenant beside the backlog, each with one event at a time. One alone completes about a hundred
-/// events while the backlog lasts, and of so few the 99th percentile is the slowest one.
+/// Clients of the quiet tenant during the backlog, each with one event at a time. A single client completes
+/// about a hundred events meanwhile, and the 99th percentile of these would be the slowest one.
 const QUIET_SENDERS: usize = 4;
-/// Events per request of the backlog, and connections that send it.
+/// Events per request of the backlog; connections that send it.
 const BATCH: usize = 500;
 const CONNECTIONS: usize = 4;
 
@@ -65,7 +65,7 @@ struct FairnessRun {
     cores_taken_by_others: Option<f64>,
 }
 
-/// On an engine of its own; without a lane the busy tenant is alone.
+/// One run on a separate engine; without a lane the busy tenant is alone.
 async fn one_run(
     world: &World,
     wanted: &Fairness,
@@ -155,7 +155,7 @@ async fn fill(world: &World, address: &Address, workload: Workload, events: usiz
     Err(BenchError::Wrong(format!("{} of {events} events of the backlog were accepted", sent.accepted)))
 }
 
-/// One event after the other, each until it is completed.
+/// Sends single events, each after the previous one is completed.
 async fn send_singly(address: &Address, requests: &Requests, count: usize) -> Result<Latencies> {
     let (mut sender, mut latencies) = (SingleSender::to(address, requests), Latencies::new()?);
     for number in 0..count {
@@ -194,7 +194,7 @@ impl<'a> SingleSender<'a> {
         Self { connection: Connection::to(address), requests, bytes: Vec::new(), scratch: Vec::new() }
     }
 
-    /// How long it took. One that is not completed within the time that it may wait counts with that time.
+    /// Latency of one event. An event that exceeds its maximum wait counts with that wait.
     async fn send(&mut self, number: usize) -> Result<Duration> {
         self.requests.write(&mut self.bytes, &mut self.scratch, number, 1);
         let began = Instant::now();
@@ -213,7 +213,7 @@ impl<'a> SingleSender<'a> {
     }
 }
 
-/// Waits until as much was done as the backlog is; answers how much was done in all.
+/// Waits until the backlog's amount of work is done; returns the total amount done.
 async fn drain(
     world: &World,
     subject: &mut Subject,

@@ -1,7 +1,7 @@
-//! Graphs, as fast as they go: from the request that creates one until it has ended.
+//! Graph benchmark: from the request that creates a graph until it has ended.
 //!
-//! The executor counts the nodes that it has performed, in this process, so waiting costs the engine nothing until
-//! the last one is done; then the engine is asked until it says that the graph has ended.
+//! The executor counts performed nodes in this process, so waiting costs the engine nothing until the last
+//! one is done. Then the engine is polled until the graph has ended.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use crate::verify;
 use crate::workload::Hands;
 use crate::world::World;
 
-/// Between two looks at the executor's counter, and at least between two questions to the engine.
+/// Interval between two readings of the executor's counter, and minimum interval between two polls of the
+/// engine.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The graphs of one run.
@@ -30,7 +31,7 @@ struct Load<'a> {
     prefix: &'a str,
 }
 
-/// In rounds, each shape and size once, so that those that are compared met the same machine.
+/// Runs in rounds, each shape and size once, so that compared runs meet the same state of the machine.
 pub(crate) async fn measure(world: &World, wanted: &Graphs) -> Result<GraphsReport> {
     let kinds = wanted.shapes.iter().flat_map(|shape| wanted.nodes.iter().map(|nodes| (*shape, *nodes)));
     let mut all: Vec<(GraphShape, usize, Vec<GraphRun>)> =
@@ -61,8 +62,8 @@ async fn course(
     run: &str,
 ) -> Result<GraphRun> {
     subject.engage(run, wanted.capacity).await?;
-    // The first nodes of an engine pay for its connections, statements and caches, and wait until its workers have
-    // heard of the executor.
+    // The first nodes of an engine pay for its connections, statements and caches, and wait until its workers
+    // know the executor.
     if wanted.warmup > 0 {
         let prefix = format!("w-{run}-");
         let load = Load { shape, nodes: wanted.warmup, graphs: 1, prefix: &prefix };
@@ -82,7 +83,7 @@ async fn course(
 
 fn figures(load: Load<'_>, times: &[Times], performed: u64, spent: Spent, engine: &[String]) -> GraphRun {
     let (nodes, seconds) = (load.all_nodes(), total(times, |time| time.whole));
-    // Nobody knows what an engine uses that was not started here.
+    // The CPU usage of an engine that was not started here is unknown.
     let cpu = |of: &dyn Fn(&str) -> bool| (!engine.is_empty()).then(|| spent.cpu_micros_per_event(of));
     GraphRun {
         graphs: load.graphs,
@@ -105,10 +106,10 @@ fn total(times: &[Times], of: fn(&Times) -> Duration) -> f64 {
     times.iter().map(|time| of(time).as_secs_f64()).sum()
 }
 
-/// From the request that creates a graph.
+/// Times from the request that creates a graph.
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// Until it was answered.
+    /// Until the create request was answered.
     create: Duration,
     /// Until the graph had ended.
     whole: Duration,
@@ -152,7 +153,7 @@ struct Standing {
     status: String,
 }
 
-/// Waits until a graph has ended, in whatever way; `before` is what the executor had performed before it.
+/// Waits until a graph has ended with any status; `before` is the executor's counter at its start.
 async fn until_ended(
     subject: &mut Subject,
     graph: &str,
@@ -168,7 +169,7 @@ async fn until_ended(
         show(performed);
         let (now, seen) = (Instant::now(), Counters { decided: performed, attempted: performed });
         match watch.judge(Some(seen), Some(wanted), now) {
-            // Looking costs nothing here, and a graph of a thousand nodes is over soon.
+            // Reading the counter is free, and a graph of a thousand nodes is over soon.
             Next::LookAgain(_) => tokio::time::sleep(LOOK_EVERY).await,
             Next::AskTheStore => {
                 let body = subject.front().get(&format!("/v1/executions/{graph}")).await?;
@@ -178,12 +179,12 @@ async fn until_ended(
                 if standing.status != "active" {
                     return Ok(Instant::now());
                 }
-                // Asking costs the engine time; it is asked at most half of the time.
+                // A poll costs the engine time; polling takes at most half of the time.
                 tokio::time::sleep(now.elapsed().max(LOOK_EVERY)).await;
             }
             Next::GiveUp => {
                 return Err(BenchError::Wrong(format!(
-                    "the graph {graph} does not end: {performed} of {nodes} nodes were performed, and nothing moves any more"
+                    "the graph {graph} does not end: {performed} of {nodes} nodes were performed, no progress"
                 )));
             }
         }

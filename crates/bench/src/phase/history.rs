@@ -1,6 +1,6 @@
-//! What an event costs an execution that has a long history, beside what it costs one that has none.
+//! Cost of an event for an execution with a long history, compared with an execution without one.
 //!
-//! Probes alternate between the two, so that whatever else happens on the machine happens to both.
+//! Probes alternate between the two, so that disturbances of the machine affect both.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::wire::{Address, Connection};
 use crate::workload::Workload;
 use crate::world::World;
 
-/// Sends single events in turn to new executions and to the old one of `{prefix}0`.
+/// Sends single events in turn to new executions and to the old one, `{prefix}0`.
 pub(super) async fn probe(
     world: &World,
     subject: &mut Subject,

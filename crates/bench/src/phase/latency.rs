@@ -1,4 +1,4 @@
-//! From POST to what follows, at set rates: one engine, an open loop per stage and rate.
+//! Latency from POST to each stage, at set rates: one engine, an open loop per stage and rate.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
 
-/// How long one rate is kept up, and how many events that may be.
+/// Duration of one rate, and maximum number of events.
 const LENGTH: Duration = Duration::from_secs(10);
 const MOST: usize = 50_000;
-/// After the executions were made, before the first event is due.
+/// Pause between the creation of the executions and the first due event.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Measures all stages at all rates.
@@ -37,7 +37,7 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Laten
         setup::apply(subject, workload, &world.sink.url()).await?;
         warm_up(world, workload, subject, &format!("{run}-{workload}")).await?;
     }
-    // Fixed rates first: they are the low ones, and the capacity run leaves a mess to vacuum.
+    // Fixed rates first: they are the low ones, and the capacity run leaves dead rows to vacuum.
     let (parts, fixed): (Vec<Rate>, Vec<Rate>) =
         world.plan.rates.iter().partition(|rate| rate.needs_capacity());
     let (mut figures, mut capacity) = (Vec::new(), None);
@@ -74,7 +74,7 @@ fn pace(world: &World, rate: Rate, capacity: f64) -> Pace {
     Pace { per_second, count: count.clamp(1, MOST) }
 }
 
-/// What single POSTs reach end to end, in a short run.
+/// End-to-end capacity for single POSTs, in a short run.
 async fn measure_capacity(world: &World, subject: &mut Subject, run: &str) -> Result<f64> {
     let events = match world.plan.size {
         Size::Full => 20_000,
@@ -111,7 +111,7 @@ async fn one(
     let requests = Requests::new(&address, workload, prefix, pace.count, Submit::Single).until(stage.until());
     let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);
     tokio::time::sleep(SETTLE).await;
-    // Nobody watches meanwhile: scraping would be felt at this scale.
+    // No scraping meanwhile: it would affect latencies at this scale.
     let (opened, _) = on_own_thread(move || generator::open(address, requests, pace)).await?;
     let load = Load {
         workload,
@@ -130,7 +130,7 @@ async fn one(
     Ok(LatencyFigure { rate, per_second: pace.per_second, stage, latency, send_delay })
 }
 
-/// From when an event was due to when the sink was asked on its behalf.
+/// Time from an event's due time to the sink's first request for it.
 fn started(world: &World, opened: &Opened) -> Result<Percentiles> {
     let mut latencies = Latencies::new()?;
     for (number, arrival) in world.sink.arrivals().into_iter().enumerate().take(opened.sent.accepted) {

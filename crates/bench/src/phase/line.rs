@@ -1,4 +1,4 @@
-//! A long line: it is made once, then people ask at a set rate, in each way of asking.
+//! Line benchmark: the line is filled once, then people ask at a set rate, in each kind of request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
@@ -18,11 +18,11 @@ use crate::usage::others;
 use crate::workload::Hands;
 use crate::world::World;
 
-/// Calls before the measured ones.
+/// Requests before the measured ones.
 const WARMUP: usize = 100;
-/// Those who have had the head are few, and each of them does one thing after the other.
+/// The people who have had the head are few and their requests are sequential: a lower rate.
 const SLOWER: f64 = 10.0;
-/// Each item needs two people.
+/// People per item.
 const MOST_PER_ITEM: usize = 2;
 
 pub(crate) async fn measure(world: &World, wanted: &Line) -> Result<LineReport> {
@@ -66,7 +66,7 @@ async fn course(world: &World, wanted: &Line, subject: &mut Subject) -> Result<L
     Ok(LineReport { items: wanted.items, fill_seconds, figures, cores_taken_by_others })
 }
 
-/// When the items of the line were made.
+/// Creation time of the items of the line.
 fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(0))
@@ -86,7 +86,7 @@ async fn ask(
     let (given, nothing) = (callers.given.into_inner(), callers.nothing.get());
     if nothing > 0 && shape.suffices() {
         return Err(BenchError::Wrong(format!(
-            "{}: {nothing} of {} were given nothing, with {} items in line",
+            "{}: {nothing} of {} requests got no item, with {} items in line",
             asking.words(),
             pace.count,
             shape.items
@@ -116,7 +116,8 @@ struct Totals {
     completed: usize,
 }
 
-/// Nobody had an item twice, no item went to more people than it needs, and everything that was given is completed.
+/// Verifies that a person had no item twice, no item went to more people than it needs, and every assignment
+/// is completed.
 async fn verify(subject: &mut Subject, given: &[(usize, usize)]) -> Result<()> {
     judge(given).map_err(|text| BenchError::Wrong(format!("the line: {text}")))?;
     let path = "/v1/queue_stats?by=queue";
@@ -141,8 +142,8 @@ fn judge(given: &[(usize, usize)]) -> std::result::Result<(), String> {
         }
     }
     let too_often = by_item.iter().filter(|(_, people)| people.len() > MOST_PER_ITEM);
-    // Who may not have an item is written in the line alone. It is written anew from what is known about the item as
-    // soon as somebody is given it: only who was given it first is sure to have been looked for there.
+    // The barred people of an item are recorded in the line alone, and each assignment of the item overwrites
+    // that record. Only the first person of an item has certainly been checked against it.
     let barred = by_item.iter().filter(|(item, people)| people.iter().eq([&Shape::barred(**item)]));
     wrong.extend(
         barred.map(|(item, people)| format!("i-{item} was given to {people:?}, who may not have it")),

@@ -1,4 +1,4 @@
-//! A closed-loop load, with or without waiting for what it leads to.
+//! A closed-loop load, with or without waiting for its effects.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use crate::target::Subject;
 use crate::workload::Workload;
 use crate::world::World;
 
-/// Events of a workload for executions that are there.
+/// Events of a workload for existing executions.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     pub(super) workload: Workload,
@@ -29,12 +29,12 @@ impl Load {
         Self { workload, prefix, executions, submit, connections }
     }
 
-    /// What the workers will have counted after so many events.
+    /// Expected counters of the workers after this number of events.
     pub(super) fn leads_to(&self, events: usize) -> Counters {
         Counters { decided: events as u64, attempted: (events * self.workload.actions()) as u64 }
     }
 
-    /// Sends everything and does not wait for what becomes of it.
+    /// Sends everything, without waiting for the effects.
     pub(super) async fn send(&self, subject: &Subject, amount: Amount) -> Result<Sent> {
         let (address, connections) = (subject.address.clone(), self.connections);
         let requests = Requests::new(&address, self.workload, &self.prefix, self.executions, self.submit);
@@ -42,7 +42,7 @@ impl Load {
         on_own_thread(move || generator::closed(address, requests, connections, amount, progress)).await
     }
 
-    /// Sends everything and waits until it is done.
+    /// Sends everything and waits until it is processed.
     pub(super) async fn drive(
         &self,
         world: &World,

@@ -1,8 +1,8 @@
-//! The parts of a bench, each with an engine of its own from start to end.
+//! Phases of a bench, each with an engine of its own from start to end.
 //!
-//! [`throughput`] is the common course; [`backlog`] and [`history`] differ in what comes before and
-//! after; [`latency`] sends at set rates; [`pollers`] lets workers outside the engine wait; [`graph`] runs graphs;
-//! [`people`] and [`mod@line`] are about people, [`devices`] about devices, [`fairness`] about two tenants.
+//! [`throughput`] is the common sequence; [`backlog`] and [`history`] add steps before and after; [`latency`]
+//! sends at set rates; [`pollers`] measures waiting external workers; [`graph`] runs graphs; [`people`] and
+//! [`mod@line`] measure work for people, [`devices`] device runs, [`fairness`] two tenants.
 
 pub(crate) mod backlog;
 pub(crate) mod devices;

@@ -1,4 +1,4 @@
-//! People who work as fast as they can: from the first `next` of anybody to the last `submit`.
+//! People benchmark at full speed: from the first `next` of any person to the last `submit`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

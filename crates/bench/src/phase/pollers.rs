@@ -1,8 +1,8 @@
-//! Workers outside the engine that wait: what they cost the ingress, and how soon one of them has a task.
+//! Long polls of waiting external workers: their cost for the ingress, and the latency of a task.
 //!
 //! Every worker keeps one long poll open and takes one task at a time. Events are posted one at a time, and
-//! then as many at once as there are workers. The clock of a task starts when the answer to its event is
-//! read and stops when a worker has read the task.
+//! then in bursts of one per worker. The clock of a task starts when the answer to its event is read and
+//! stops when a worker has read the task.
 
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ use crate::world::World;
 use crate::{quiet, verify};
 
 const WORKLOAD: Workload = Workload::Task;
-/// Between two events, so that everybody waits again.
+/// Pause between two events, so that all workers wait again.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_AFTER_BURST: Duration = Duration::from_millis(300);
-/// A task that nobody holds by then is lost.
+/// A task that no worker has by then is lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often, and for how long.
+/// Number of rounds, and duration of the waiting phase.
 struct Extent {
     singles: usize,
     bursts: usize,
@@ -80,8 +80,8 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Polle
     })
 }
 
-/// Posts `rounds` times `size` events, each time when everybody has what came before, and answers how long each
-/// task took to a worker.
+/// Posts `size` events, `rounds` times, each time after all tasks of the previous round have arrived; returns
+/// the latency of each task.
 async fn wake(
     world: &World,
     subject: &mut Subject,
@@ -110,7 +110,7 @@ async fn wake(
         }
         let held = tokio::time::timeout(PATIENCE, crew.all_arrived()).await;
         let held =
-            held.map_err(|_| BenchError::Wrong(format!("a task reached nobody in {PATIENCE:?}")))??;
+            held.map_err(|_| BenchError::Wrong(format!("a task reached no worker in {PATIENCE:?}")))??;
         for held in held {
             latencies.record(held.saturating_duration_since(accepted));
         }

@@ -1,4 +1,4 @@
-//! As fast as it goes: a closed loop, and the time until everything is applied and settled.
+//! Throughput: a closed loop, and the time until everything is applied and settled.
 
 use super::load::Load;
 use super::window::Window;
@@ -12,7 +12,7 @@ use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
 
-/// Workers outside the engine: enough that some lease while others complete.
+/// External workers: enough that some lease while others complete.
 const CREW: usize = 8;
 const TASKS_IN_ONE_LEASE: usize = 64;
 

@@ -1,4 +1,4 @@
-//! The generator at work, with somebody who looks after the engine and the bar meanwhile.
+//! Runs the generator while watching the engine and the progress bar.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::target::Subject;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What the work came to, or that the engine has died.
+/// The result of the work, or the error of an engine that died.
 pub(super) async fn watched<T>(
     subject: &mut Subject,
     (bar, done): (&Bar, &AtomicUsize),

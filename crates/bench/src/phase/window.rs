@@ -1,4 +1,4 @@
-//! The measured part of a run: everything is read before and after it.
+//! The measured window of a run: all counters and clocks are read before and after it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::usage::{GENERATOR, Meter, RoleUsage, as_f64, others};
 use crate::world::World;
 use crate::{postgres, sqlite};
 
-/// What was read before.
+/// Readings at the beginning.
 #[derive(Debug)]
 pub(super) struct Window {
     meter: Meter,
@@ -24,11 +24,11 @@ pub(super) struct Window {
     batches: Reading,
 }
 
-/// What was used since.
+/// Differences over the window.
 #[derive(Debug)]
 pub(super) struct Spent {
     pub(super) roles: Vec<RoleUsage>,
-    /// CPU seconds that nobody of ours used.
+    /// CPU seconds used by other programs.
     pub(super) others_seconds: Option<f64>,
     pub(super) database_bytes_per_event: Option<f64>,
     pub(super) batches: BTreeMap<String, Batches>,
@@ -43,13 +43,13 @@ impl Window {
         Ok(Self { meter, redis, size, batches })
     }
 
-    /// For an engine that is as old as the measurement: its counters and clocks began at zero.
+    /// For an engine that starts with the measurement: its counters and clocks are zero.
     pub(super) async fn from_zero(world: &World, subject: &Subject) -> Result<Self> {
         let (meter, redis) = world.meter(&[]).await?;
         Ok(Self { meter, redis, size: size(&subject.database).await?, batches: Reading::default() })
     }
 
-    /// Reads everything again, after so many events.
+    /// Reads everything again, after this number of events.
     pub(super) async fn spent(self, world: &World, subject: &mut Subject, events: usize) -> Result<Spent> {
         let (meter, redis) = world.meter(&subject.roles()).await?;
         let batches = Reading::take(subject).await?.since(&self.batches);
@@ -64,7 +64,7 @@ impl Window {
         })
     }
 
-    /// Reads everything again. `began` is when the clock started.
+    /// Reads everything again. `began` is the start of the clock.
     pub(super) async fn close(
         self,
         world: &World,
@@ -75,9 +75,7 @@ impl Window {
     ) -> Result<RunReport> {
         let spent = self.spent(world, subject, sent.accepted).await?;
         let ended = quiet.at.ok_or_else(|| {
-            BenchError::Wrong(
-                "nothing moves any more, and the store says that not everything is done".to_owned(),
-            )
+            BenchError::Wrong("no progress, and the store still has unfinished work".to_owned())
         })?;
         let submit_seconds = (sent.ended - sent.began).as_secs_f64();
         let end_to_end_seconds = (ended - began).as_secs_f64();
@@ -105,7 +103,8 @@ impl Window {
 }
 
 impl Spent {
-    /// By the things that were done in so many seconds. Nobody knows what an engine uses that was not started here.
+    /// Cost per unit of work over this number of seconds. The usage of an engine that was not started here is
+    /// unknown.
     pub(super) fn cost(self, engine: &[String], seconds: f64) -> Cost {
         let cpu = |of: &dyn Fn(&str) -> bool| (!engine.is_empty()).then(|| self.cpu_micros_per_event(of));
         Cost {
@@ -118,7 +117,7 @@ impl Spent {
         }
     }
 
-    /// Of the roles of these names, together.
+    /// Sum over the roles with these names.
     pub(super) fn cpu_micros_per_event(&self, of: impl Fn(&str) -> bool) -> f64 {
         self.roles.iter().filter(|role| of(&role.role)).map(|role| role.cpu_micros_per_event).sum()
     }
@@ -129,7 +128,7 @@ fn per_event(before: Option<u64>, after: Option<u64>, events: usize) -> Option<f
     Some((after - before) / as_f64(events.max(1)))
 }
 
-/// 0 of nothing.
+/// 0 for zero events.
 pub(super) fn per_second(events: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { as_f64(events) / seconds } else { 0.0 }
 }

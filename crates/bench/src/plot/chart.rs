@@ -1,15 +1,15 @@
-//! One chart: a frame with labelled axes, and marks in it.
+//! One chart: a frame with labelled axes, and its marks.
 
 use super::svg::{Anchor, COLOURS, FAINT, INK, Svg};
 
-/// Room around the marks, for the labels.
+/// Margin for the labels.
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 46.0;
 const WIDEST_BAR: f64 = 60.0;
 
-/// Where a chart is and what it is called.
+/// Position and title of a chart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) at: (f64, f64),
@@ -114,7 +114,7 @@ impl Frame<'_> {
     }
 }
 
-/// The next round number, so that the topmost label is one.
+/// The next round number, for the topmost label.
 fn ceiling(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;
@@ -124,7 +124,7 @@ fn ceiling(value: f64) -> f64 {
     steps.iter().map(|step| step * magnitude).find(|top| *top >= value * 1.000_001).unwrap_or(value * 1.2)
 }
 
-/// Three digits at most, without zeros that say nothing.
+/// At most three digits, without trailing zeros.
 fn label(value: f64) -> String {
     let (value, unit) = if value >= 1000.0 { (value / 1000.0, "k") } else { (value, "") };
     let digits = match value {

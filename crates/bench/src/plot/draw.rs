@@ -1,4 +1,4 @@
-//! Which charts a report gets.
+//! Selects the charts of a report.
 
 use super::chart::{Bars, Curve, Frame};
 use super::svg::{Anchor, Svg};
@@ -32,7 +32,7 @@ pub fn draw(report: &Report) -> String {
     }
     for workload in &report.workloads {
         let curves = over_time(workload);
-        // A run of a few samples has no course worth a picture.
+        // A run of a few samples is too short for a curve.
         if curves.iter().all(|curve| curve.points.len() >= 3) {
             let title = format!("{}: throughput over time", workload.workload);
             frame(place(), &title, "seconds", "events/s").curves(&mut svg, &curves);
@@ -119,7 +119,7 @@ fn by_percentile(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
     frame.bars(svg, &Bars { series, groups: groups.collect() });
 }
 
-/// The rates of a report, each once.
+/// The distinct rates of a report.
 fn rates_of(latency: &LatencyReport) -> Vec<f64> {
     let mut rates: Vec<f64> = latency.figures.iter().map(|figure| figure.per_second).collect();
     rates.dedup();
@@ -173,7 +173,7 @@ fn calls<'a>(svg: &mut Svg, at: (f64, f64), title: &str, figures: impl Iterator<
     frame(at, title, "call", "ms").bars(svg, &Bars { series, groups: groups.collect() });
 }
 
-/// A bar that is missing was not known: the CPU of an engine that was not started here.
+/// A missing bar means unknown: the CPU of an engine that was not started here.
 fn graph_cost(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
     let groups = graphs.graphs.iter().map(|one| {
         let cpu = [&one.engine_cpu_micros_per_node, &one.cpu_micros_per_node];

@@ -2,19 +2,19 @@
 
 use std::fmt::Write;
 
-/// Colours that differ in hue and lightness, also for those who do not see all hues.
+/// Colours that differ in hue and in lightness, for colour-blind readers.
 pub(super) const COLOURS: [&str; 8] =
     ["#1b6ca8", "#d1662b", "#3a923a", "#8d5fb0", "#b8860b", "#a83253", "#3f8f8f", "#6b6b6b"];
 pub(super) const INK: &str = "#222222";
 pub(super) const FAINT: &str = "#d8d8d8";
 
-/// A drawing that grows.
+/// An SVG document under construction.
 #[derive(Debug, Default)]
 pub(super) struct Svg {
     body: String,
 }
 
-/// Where a text is anchored.
+/// Anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -79,7 +79,7 @@ impl Svg {
     }
 }
 
-/// What is not a number is drawn at zero rather than breaking the file.
+/// A value that is not a number is drawn at zero, so that the file stays valid.
 fn number(value: f64) -> String {
     if value.is_finite() { format!("{value:.1}") } else { "0".to_owned() }
 }

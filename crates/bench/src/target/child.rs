@@ -1,4 +1,4 @@
-//! One process of the engine under test: started, waited for, stopped by its own id.
+//! One process of the engine under test: started, waited for, stopped by its own process id.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -13,10 +13,10 @@ use crate::wire::{Address, Connection};
 
 const READY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// As much of a log as an error shows.
+/// Maximum length of a log in an error.
 const LOG_TAIL: usize = 2000;
 
-/// A process that dies with its owner, without a drain: its data is private and about to be removed.
+/// A process that is killed when dropped, without a drain: its data is private and about to be removed.
 #[derive(Debug)]
 pub(super) struct Child {
     name: String,
@@ -46,7 +46,8 @@ impl Child {
             .stdin(Stdio::null())
             .stdout(copy)
             .stderr(file)
-            // Its own group: Ctrl-C reaches us alone, and the order of stopping is ours.
+            // A process group of its own: Ctrl-C reaches only this process, which controls the order of
+            // stopping.
             .process_group(0)
             .spawn()
             .map_err(BenchError::machine(format!("start {} for {name}", binary.display())))?;
@@ -63,7 +64,7 @@ impl Child {
         &self.name
     }
 
-    /// Waits until it answers 200 at `/readyz`.
+    /// Waits for 200 at `/readyz`.
     pub(super) async fn ready(&mut self, address: &Address) -> Result<()> {
         let deadline = Instant::now() + READY;
         loop {
@@ -79,7 +80,7 @@ impl Child {
         }
     }
 
-    /// An error with the end of its log when it has ended.
+    /// Fails with the end of its log when the process has ended.
     pub(super) fn alive(&mut self) -> Result<()> {
         match self.process.try_wait() {
             Ok(None) => Ok(()),
@@ -104,13 +105,13 @@ impl Child {
     pub(super) fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).into_owned();
-        if text.is_empty() { "(it said nothing)".to_owned() } else { text }
+        if text.is_empty() { "(empty log)".to_owned() } else { text }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Errors mean that it has ended already.
+        // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
         self.guard.forget(self.process.id());

@@ -1,4 +1,4 @@
-//! The processes of an engine that was started here: an ingress and workers, or one embedded engine.
+//! Processes of an engine started here: an ingress and workers, or one embedded engine.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::error::{BenchError, Result};
 use crate::wire::Address;
 use crate::workload::Hands;
 
-/// Children, killed in this order when they are dropped: the workers before the ingress.
+/// Child processes, killed in this order when dropped: the workers before the ingress.
 #[derive(Debug)]
 pub(super) struct Processes {
     workers: Vec<Child>,
@@ -17,7 +17,7 @@ pub(super) struct Processes {
     settings: Settings,
 }
 
-/// What every process of a fleet is told.
+/// Common settings of the processes of a fleet.
 pub(super) fn settings(start: &Start, database_url: &str, redis_url: &str, redis_prefix: &str) -> Settings {
     let mut settings = start.settings.clone();
     settings.extend([
@@ -30,7 +30,7 @@ pub(super) fn settings(start: &Start, database_url: &str, redis_url: &str, redis
     settings
 }
 
-/// Makes the tables, then starts the ingress.
+/// Migrates the tables, then starts the ingress.
 pub(super) async fn start_ingress(start: &Start, settings: Settings) -> Result<(Processes, Address)> {
     let mut migrate = Child::start(&start.guard, &start.binary, "migrate", &["migrate"], &settings)?;
     migrate.finished().await?;
@@ -43,7 +43,7 @@ pub(super) async fn start_ingress(start: &Start, settings: Settings) -> Result<(
     Ok((Processes { workers: Vec::new(), front, settings }, address))
 }
 
-/// Starts `millstream dev` in a directory of its own; answers its database file too.
+/// Starts `millstream dev` in a directory of its own; returns its database file too.
 pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Processes, Address, PathBuf)> {
     let (port, settings) = (port::free()?, start.settings.clone());
     let (listen, loops, dir) =
@@ -62,7 +62,7 @@ pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Proce
 }
 
 impl Processes {
-    /// Starts so many workers more and answers where their counters are.
+    /// Starts `count` more workers and returns the addresses of their metrics.
     pub(super) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<Vec<Address>> {
         let role = match start.hands {
             Hands::Engine => "worker",
@@ -83,7 +83,7 @@ impl Processes {
         Ok(probes)
     }
 
-    /// Makes a key of the tenant, directly in the store.
+    /// Creates a key of the tenant, directly in the store.
     pub(super) async fn create_key(&self, start: &Start, tenant: &str) -> Result<String> {
         let arguments = ["keys", "create", "bench", "--tenant", tenant, "--role", "admin"];
         let mut child = Child::start(&start.guard, &start.binary, "keys", &arguments, &self.settings)?;
@@ -95,7 +95,7 @@ impl Processes {
         key.ok_or_else(|| BenchError::Wrong(format!("no key was made: {said}")))
     }
 
-    /// Workers are signalled one by one, by their own ids.
+    /// Signals each worker by its own process id.
     pub(super) fn signal_workers(&self, signal: &str) -> Result<()> {
         for worker in &self.workers {
             let sent = std::process::Command::new("kill").args([signal, &worker.pid().to_string()]).status();

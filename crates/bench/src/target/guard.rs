@@ -1,9 +1,9 @@
-//! A shell that outlives this process and cleans up after it.
+//! A watchdog shell that outlives this process and cleans up after it.
 //!
-//! Destructors do not run when a process is killed. So the ids of our children, and the directory of
-//! the run, are told to a `sh` that reads its standard input: when this process ends in whatever way,
-//! the pipe closes, and the shell kills the children that are still listed and removes the directory.
-//! A child that was reaped is taken off the list, so that a process id that is used again is never hit.
+//! Destructors do not run when a process is killed. So this process writes the ids of its children and the
+//! directory of the run to a `sh` that reads its standard input. When this process ends, the pipe closes; the
+//! shell then kills the children that are still listed and removes the directory. A reaped child is taken off
+//! the list, so that a reused process id is never hit.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -26,7 +26,7 @@ for pid in $live; do kill -KILL "$pid" 2>/dev/null; done
 [ -z "$directory" ] || rm -rf -- "$directory"
 "#;
 
-/// The run's directory and the shell that watches over it.
+/// The run's directory and its watchdog shell.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Mutex<ChildStdin>,
@@ -34,7 +34,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Makes a private directory and starts the shell.
+    /// Creates a private directory and starts the shell.
     pub(crate) fn start() -> Result<Self> {
         let name = format!("millstream-bench-{}", uuid::Uuid::new_v4().simple());
         let directory = std::env::temp_dir().join(name);
@@ -54,13 +54,13 @@ impl Guard {
     }
 
     pub(super) fn forget(&self, pid: u32) {
-        // A shell that is gone has nothing to forget.
+        // A shell that has ended has no list.
         let _ = self.tell("forget", &pid.to_string());
     }
 
     fn tell(&self, verb: &str, entry: &str) -> Result<()> {
         let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(shell, "{verb} {entry}").map_err(BenchError::machine("tell the shell that cleans up"))
+        writeln!(shell, "{verb} {entry}").map_err(BenchError::machine("write to the shell that cleans up"))
     }
 }
 
@@ -70,7 +70,7 @@ fn start_shell() -> Result<ChildStdin> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Its own group: Ctrl-C must not take the cleaner along.
+        // A process group of its own: Ctrl-C must not end the watchdog.
         .process_group(0)
         .spawn()
         .map_err(BenchError::machine("start the shell that cleans up"))?;

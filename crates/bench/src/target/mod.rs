@@ -1,4 +1,4 @@
-//! What is measured: an engine that runs already, or one that is started for it.
+//! The engine under test: one that is already running, or one that is started.
 
 mod child;
 mod fleet;

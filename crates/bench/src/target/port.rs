@@ -1,4 +1,4 @@
-//! A free TCP port on loopback, below the range that outgoing connections take.
+//! A free TCP port on loopback, below the ephemeral range.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -7,7 +7,8 @@ use crate::error::{BenchError, Result};
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 
-/// Nobody listens on it now. Somebody may before we do; the child then says so and ends.
+/// A port without a listener. Another process may take it before the child does; the child then reports that
+/// and ends.
 pub(crate) fn free() -> Result<u16> {
     for _ in 0..1_000 {
         let [high, low, ..] = uuid::Uuid::new_v4().into_bytes();

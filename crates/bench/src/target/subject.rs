@@ -15,7 +15,7 @@ use crate::postgres::PrivateDatabase;
 use crate::wire::{Address, Connection};
 use crate::workload::Hands;
 
-/// Where a role runs, for its CPU time and memory.
+/// Location of a role, for its CPU time and memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Role {
     pub(crate) name: String,
@@ -25,23 +25,23 @@ pub(crate) struct Role {
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     Process(u32),
-    /// A thread of this process, by where its CPU time is read.
+    /// A thread of this process, by the path of its CPU clock.
     Thread(PathBuf),
 }
 
-/// What starting an engine needs.
+/// Parameters for starting an engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) guard: Arc<Guard>,
     pub(crate) binary: PathBuf,
     pub(crate) settings: Settings,
-    /// Distinguishes what belongs to this run from all others.
+    /// Unique id of this run.
     pub(crate) run: String,
     pub(crate) hands: Hands,
 }
 
 impl Start {
-    /// Where an embedded engine of this run lives.
+    /// Data directory of an embedded engine of this run.
     pub(crate) fn directory(&self) -> PathBuf {
         self.guard.directory().join(&self.run)
     }
@@ -50,7 +50,7 @@ impl Start {
         self.directory().join("millstream.db")
     }
 
-    /// What the keys of this run begin with.
+    /// Prefix of the Redis keys of this run.
     pub(crate) fn redis_prefix(&self) -> String {
         format!("bench-{}", self.run)
     }
@@ -61,18 +61,18 @@ impl Start {
 pub(crate) struct Subject {
     pub(crate) address: Address,
     pub(crate) database: Data,
-    /// Where worker counters are read.
+    /// Connections for the workers' counters.
     probes: Vec<Connection>,
     front: Connection,
     before: Exposition,
-    /// Before the processes: it stops first.
+    /// Declared before the processes: dropped first.
     crew: Option<Crew>,
-    /// The same for the one that performs nodes of graphs.
+    /// Likewise, for the executor of graph nodes.
     executor: Option<Executor>,
     processes: Option<Processes>,
 }
 
-/// Where the engine keeps its data, as far as it is ours to look at.
+/// The engine's storage, as far as it is accessible.
 #[derive(Debug, Clone)]
 pub(crate) enum Data {
     Postgres {
@@ -81,7 +81,7 @@ pub(crate) enum Data {
     Sqlite {
         file: PathBuf,
     },
-    /// Somebody else's; only HTTP reaches it.
+    /// Storage of another owner; only HTTP is accessible.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum Workers {
 }
 
 impl Subject {
-    /// Starts the engine, or finds it and notes what it has to do already.
+    /// Starts the engine, or connects to a running one and records its existing backlog.
     pub(crate) async fn start(
         target: &Target,
         database: Option<&PrivateDatabase>,
@@ -161,7 +161,7 @@ impl Subject {
         Ok(())
     }
 
-    /// The same door for a tenant, with a key that is made for it.
+    /// Connects to the same ingress for a tenant, with a key created for it.
     pub(crate) async fn as_tenant(&mut self, start: &Start, tenant: &str) -> Result<Address> {
         let Some(processes) = self.processes.as_ref() else {
             return Err(BenchError::Wrong("only an engine of its own has keys for tenants".to_owned()));
@@ -170,7 +170,7 @@ impl Subject {
         Address::of(&self.address.url(), &key)
     }
 
-    /// The workers do nothing more until they are continued.
+    /// Suspends the workers until they are continued.
     pub(crate) fn stop_workers(&self) -> Result<()> {
         self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-STOP"))
     }
@@ -179,12 +179,12 @@ impl Subject {
         self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-CONT"))
     }
 
-    /// The front door, for set-up and questions.
+    /// A connection to the ingress, for set-up and queries.
     pub(crate) fn front(&mut self) -> &mut Connection {
         &mut self.front
     }
 
-    /// What the workers have counted; `None` when they cannot be asked.
+    /// The workers' counters; `None` when they cannot be asked.
     pub(crate) async fn counters(&mut self) -> Result<Option<Vec<Exposition>>> {
         if self.probes.is_empty() {
             return Ok(None);
@@ -196,12 +196,12 @@ impl Subject {
         Ok(Some(seen))
     }
 
-    /// What the ingress counts, the store's backlog included.
+    /// The ingress's counters, the store's backlog included.
     pub(crate) async fn front_metrics(&mut self) -> Result<Exposition> {
         Ok(Exposition::of(self.front.get("/metrics").await?))
     }
 
-    /// A gauge of the ingress before anything was sent: somebody else's engine may have work of its own.
+    /// Value of a gauge of the ingress before the run: a shared engine may have work of its own.
     pub(crate) fn before(&self, gauge: &str) -> f64 {
         self.before.sum(gauge, "")
     }
@@ -218,26 +218,26 @@ impl Subject {
         roles
     }
 
-    /// The names of roles that are processes of the engine, as far as they were started here.
+    /// Names of the roles that are engine processes, as far as they were started here.
     pub(crate) fn engine_roles(&self) -> Vec<String> {
         let roles = self.processes.as_ref().map(Processes::roles).unwrap_or_default();
         roles.into_iter().map(|role| role.name).collect()
     }
 
-    /// The process that answers at the front door, if it was started here.
+    /// The process behind the ingress address, if it was started here.
     pub(crate) fn front_process(&self) -> Option<u32> {
         self.processes.as_ref().map(Processes::front_process)
     }
 
-    /// Starts workers outside the engine; they work until the engine is stopped.
+    /// Starts external workers; they work until the engine is stopped.
     pub(crate) async fn hire(&mut self, shape: Shape) -> Result<()> {
         self.crew = Some(Crew::start(&self.address, shape).await?);
         Ok(())
     }
 
-    /// The workers that were hired.
+    /// The external workers.
     pub(crate) fn crew(&self) -> Result<&Crew> {
-        self.crew.as_ref().ok_or_else(|| BenchError::Wrong("nobody was hired".to_owned()))
+        self.crew.as_ref().ok_or_else(|| BenchError::Wrong("no external workers were started".to_owned()))
     }
 
     /// Starts an executor for the graphs of this run; it performs nodes until the engine is stopped.
@@ -246,17 +246,17 @@ impl Subject {
         Ok(())
     }
 
-    /// The executor that was engaged.
+    /// The executor for graphs.
     pub(crate) fn executor(&self) -> Result<&Executor> {
-        self.executor.as_ref().ok_or_else(|| BenchError::Wrong("no executor was engaged".to_owned()))
+        self.executor.as_ref().ok_or_else(|| BenchError::Wrong("no executor was started".to_owned()))
     }
 
-    /// Tasks that workers outside the engine have completed.
+    /// Tasks completed by external workers.
     pub(crate) fn completed_outside(&self) -> u64 {
         self.crew.as_ref().map_or(0, Crew::completed)
     }
 
-    /// An error when a process has died, or a worker or executor outside met what it should not.
+    /// Fails when a process has died, or an external worker or executor got an unexpected answer.
     pub(crate) fn alive(&mut self) -> Result<()> {
         self.crew.as_ref().map_or(Ok(()), Crew::well)?;
         self.executor.as_ref().map_or(Ok(()), Executor::well)?;

@@ -1,10 +1,10 @@
-//! Where requests go: a plain `http://host:port`, and the key that is sent along.
+//! Address of a server: a plain `http://host:port`, and the key sent with every request.
 
 use url::Url;
 
 use crate::error::{BenchError, Result};
 
-/// A server and the lines that every request to it carries.
+/// A server, and the headers of every request to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     /// `host:port`, for connecting and for the `Host` header.
@@ -14,7 +14,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Only plain HTTP without a path: TLS and proxies would be what is measured.
+    /// Only plain HTTP without a path: TLS and proxies would distort the measurement.
     pub(crate) fn of(url: &str, key: &str) -> Result<Self> {
         let wrong = |why: &str| BenchError::Usage(format!("the url {url:?} {why}"));
         let parsed = Url::parse(url).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
@@ -33,7 +33,7 @@ impl Address {
         Ok(Self { headers: format!("Host: {authority}\r\n{key}"), authority })
     }
 
-    /// A port of this machine.
+    /// A port on loopback.
     pub(crate) fn local(port: u16) -> Self {
         let authority = format!("127.0.0.1:{port}");
         Self { headers: format!("Host: {authority}\r\n"), authority }

@@ -1,19 +1,19 @@
-//! Reading an HTTP/1.1 answer: the status, the length, the body.
+//! Parses an HTTP/1.1 answer: the status, the length, the body.
 //!
-//! It understands what an HTTP server of ours or of the user's may send (a length, chunks, or nothing
-//! for 204) and refuses the rest, so that a hostile or broken peer costs an error and not memory.
+//! It accepts what an HTTP server of ours or of the user's may send (a length, chunks, or nothing for 204)
+//! and refuses the rest, so that a hostile or broken peer causes an error instead of unbounded memory.
 
 use std::ops::Range;
 
-/// Longer heads are refused.
+/// Maximum length of a head.
 const LONGEST_HEAD: usize = 16 * 1024;
-/// Longer bodies are refused.
+/// Maximum length of a body.
 const LONGEST_BODY: usize = 64 * 1024 * 1024;
 
-/// An answer as far as it has arrived.
+/// An answer, as far as it has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// More bytes are needed; at least this many in all, as far as is known.
+    /// More bytes are needed; at least this many in all, as far as known.
     Incomplete {
         total: usize,
     },
@@ -24,27 +24,27 @@ pub(crate) enum Parsed {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Body,
-    /// How many bytes it took.
+    /// Number of bytes consumed.
     pub(crate) used: usize,
     pub(crate) connection: Fate,
 }
 
-/// Where the body is.
+/// Location of the body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     Within(Range<usize>),
-    /// It came in chunks and was put together.
+    /// Assembled from chunks.
     Joined(Vec<u8>),
 }
 
-/// What becomes of the connection after this answer.
+/// Whether the connection stays open after this answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Keep,
     Close,
 }
 
-/// The peer does not speak what we understand.
+/// The peer sent something other than HTTP/1.1.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an HTTP/1.1 answer: {0}")]
 pub(crate) struct Malformed(&'static str);
@@ -107,7 +107,7 @@ enum Framing {
 }
 
 impl Framing {
-    /// Two different lengths are how requests are smuggled.
+    /// Different lengths in one answer enable request smuggling.
     fn and(self, other: Self) -> Result<Self, Malformed> {
         if self == Self::Empty || self == other { Ok(other) } else { Err(Malformed("two lengths")) }
     }
@@ -129,7 +129,7 @@ fn status(line: &[u8]) -> Result<u16, Malformed> {
 
 fn length(text: &[u8]) -> Result<usize, Malformed> {
     let text = std::str::from_utf8(text).map_err(|_| Malformed("the length"))?;
-    // `parse` takes a leading plus sign; HTTP does not.
+    // `parse` accepts a leading plus sign; HTTP does not.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Malformed("the length"));
     }
@@ -137,7 +137,7 @@ fn length(text: &[u8]) -> Result<usize, Malformed> {
     if length > LONGEST_BODY { Err(Malformed("the body is too long")) } else { Ok(length) }
 }
 
-/// The joined chunks and where they end, or `None` while some are missing.
+/// The joined chunks and their end, or `None` while some are missing.
 fn chunks(bytes: &[u8], mut at: usize) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
     let mut joined = Vec::new();
     loop {
@@ -151,7 +151,7 @@ fn chunks(bytes: &[u8], mut at: usize) -> Result<Option<(Vec<u8>, usize)>, Malfo
         }
         at += line + 2;
         if size == 0 {
-            // Trailers are not ours; without any the answer ends here.
+            // Trailers are not supported; without any the answer ends here.
             return match bytes.get(at..at + 2) {
                 Some(b"\r\n") => Ok(Some((joined, at + 2))),
                 Some(_) => Err(Malformed("trailers")),
@@ -167,7 +167,7 @@ fn chunks(bytes: &[u8], mut at: usize) -> Result<Option<(Vec<u8>, usize)>, Malfo
     }
 }
 
-/// A size line that has not ended yet is fine only while it is short.
+/// An unfinished size line is acceptable only while it is short.
 fn incomplete_size(rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
     if rest.len() > 256 { Err(Malformed("a chunk's size")) } else { Ok(None) }
 }
@@ -267,7 +267,7 @@ mod tests {
     fn no_bytes_make_it_panic() {
         let good =
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-type: x\r\n\r\n4\r\nabcd\r\n0\r\n\r\n";
-        // Every byte replaced by a few that matter to the grammar.
+        // Replaces every byte by a few that matter to the grammar.
         for at in 0..good.len() {
             for byte in [0, b'\r', b'\n', b':', b' ', b'0', b'f', b';', 0xff] {
                 let mut text = good.to_vec();

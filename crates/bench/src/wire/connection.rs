@@ -1,4 +1,4 @@
-//! One keep-alive connection: a request goes out, its answer comes back, the buffers stay.
+//! One keep-alive HTTP connection with reused buffers.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -11,36 +11,36 @@ use super::{Address, Answer};
 use crate::error::{BenchError, Result};
 
 const BUFFER: usize = 16 * 1024;
-/// A connection that was not used for longer is opened anew: the peer may be about to close it.
+/// A connection idle for longer is reopened: the peer may be about to close it.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// How long a call that was pushed back waits.
+/// Backoff of a call after backpressure (429, 503).
 const BACK_OFF: Duration = Duration::from_millis(5);
 
-/// A connection that is opened again when the peer has closed it.
+/// A connection that reopens after the peer has closed it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: Address,
     stream: Option<TcpStream>,
     bytes: Vec<u8>,
     filled: usize,
-    /// Of the answer before this one.
+    /// Bytes of the previous answer.
     consumed: usize,
     used: Instant,
 }
 
-/// A status and a body that is valid until the next request.
+/// A status, and a body that is valid until the next request.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
     pub(crate) body: std::borrow::Cow<'a, [u8]>,
 }
 
-/// A call that was answered as it should be.
+/// A call with the expected answer.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) at: Instant,
-    /// From when it was first sent.
+    /// Latency from its first send.
     pub(crate) took: Duration,
     pub(crate) pushed_back: usize,
     pub(crate) body: Vec<u8>,
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Connect now rather than with the first request.
+    /// Connects now rather than with the first request.
     pub(crate) async fn open(address: &Address) -> io::Result<Self> {
         let mut connection = Self::to(address);
         connection.connect().await?;
@@ -72,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Send complete request bytes and read the answer.
+    /// Sends complete request bytes and reads the answer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
         if self.stream.is_none() || self.used.elapsed() > FRESH {
             self.connect().await?;
@@ -100,7 +100,7 @@ impl Connection {
 
     async fn attempt(&mut self, request: &[u8]) -> io::Result<Answer> {
         let Some(stream) = self.stream.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
-        // What an answer left over would belong to nobody: one request is in flight at a time.
+        // One request is in flight at a time: bytes after an answer do not belong to a request.
         (self.filled, self.consumed) = (0, 0);
         stream.write_all(request).await?;
         loop {
@@ -122,13 +122,13 @@ impl Connection {
         }
     }
 
-    /// GET a path and insist on 200.
+    /// GETs a path; only 200 is accepted.
     pub(crate) async fn get(&mut self, path: &str) -> Result<Vec<u8>> {
         let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
         self.insist(&request.into_bytes(), path, &[200]).await
     }
 
-    /// POST a body and insist on one of these statuses.
+    /// POSTs a body; only these statuses are accepted.
     pub(crate) async fn post(
         &mut self,
         path: &str,
@@ -141,21 +141,21 @@ impl Connection {
         self.insist(&request, path, good).await
     }
 
-    /// PUT a document and insist on one of these statuses.
+    /// PUTs a document; only these statuses are accepted.
     pub(crate) async fn put(&mut self, path: &str, body: &[u8], good: &[u16]) -> Result<Vec<u8>> {
         let mut request = Vec::new();
         write_request(&mut request, &self.address, ("PUT", path), "application/json", body);
         self.insist(&request, path, good).await
     }
 
-    /// DELETE a path and insist on 204.
+    /// DELETEs a path; only 204 is accepted.
     pub(crate) async fn delete(&mut self, path: &str) -> Result<()> {
         let request = format!("DELETE {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
         self.insist(&request.into_bytes(), path, &[204]).await.map(|_| ())
     }
 
-    /// POST a body of JSON until it is neither 429 nor 503, and insist on one of these statuses then. `buffer` is for
-    /// the request.
+    /// POSTs a JSON body, retries after 429 and 503 (backpressure), and then accepts only these statuses.
+    /// `buffer` is for the request.
     pub(crate) async fn call(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -212,7 +212,7 @@ fn write_request(
     into.extend_from_slice(body);
 }
 
-/// As much of a text as fits an error message.
+/// Shortens a text for an error message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 400;
     match text.char_indices().nth(LONGEST) {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, as little of it as a load generator needs.
+//! A minimal HTTP/1.1 client for the load generator.
 
 mod address;
 mod answer;

@@ -1,4 +1,4 @@
-//! The action that waits for an item is leased anew: from now on the item is for that lease.
+//! Adoption: when the waiting action is leased again, its item is bound to the new lease.
 
 use super::item::{Waiter, Work};
 use super::next::{Opening, OpeningChange};
@@ -8,28 +8,28 @@ use super::step::Change;
 use super::told::Told;
 use crate::id::ActionKey;
 
-/// What comes of it. Nothing of it is in the log: for people nothing has changed.
+/// The result of an adoption. It is not logged: nothing changes for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
-    /// What is to be written; nothing if the item knew already.
+    /// The change to write; `None` if the item already has this lease.
     pub change: Option<Box<Change>>,
-    /// Of an item that has ended: what the action is told, by whoever has its lease.
+    /// For an item that has ended: the outcome to deliver to the holder of the lease.
     pub told: Option<Told>,
 }
 
-/// Why an item is not for this lease.
+/// Why an item cannot be bound to this lease.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdopted {
-    #[error("the item was handed in by somebody who does not wait for it")]
+    #[error("no action waits for the item")]
     NobodyWaits,
-    #[error("the item is for the action {} of another step or execution", .0.action)]
+    #[error("the item belongs to the action {} of another step or execution", .0.action)]
     Belongs(Box<ActionKey>),
-    /// A later lease has the item.
-    #[error("the action was leased again since")]
+    /// A later lease already holds the item.
+    #[error("a later lease of the action holds the item")]
     Stale,
 }
 
-/// `queue` is the one that the item is in.
+/// `queue` is the queue that the item is in.
 pub fn adopt(work: &Work, queue: &QueueConfig, waiter: &Waiter) -> Result<Adopted, NotAdopted> {
     let known = work.item.waiter.as_ref().ok_or(NotAdopted::NobodyWaits)?;
     if known.action != waiter.action {

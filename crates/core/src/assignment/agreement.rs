@@ -1,4 +1,4 @@
-//! Whether those who completed an item say the same.
+//! Agreement between the answers of an item.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::expr::{Budget, Value};
 use crate::id::AssignmentId;
 use crate::raw::RawJson;
 
-/// What the answers of an item have in common.
+/// Agreement of the answers of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// All say the same. One alone agrees with itself.
+    /// All answers are equal. A single answer agrees with itself.
     pub agreed: bool,
     pub answers: u32,
-    /// How many of them say what is said most.
+    /// Size of the largest group of equal answers.
     pub largest: u32,
-    /// What is said most, if nothing else is said as often.
+    /// The value of the largest group, if it is unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<RawJson>,
 }
 
 impl Agreement {
-    /// Of the answers that count, by what `expression` makes of each. An answer of which it makes nothing
-    /// agrees with no other; rules refuse those when they are handed in.
+    /// Groups the counting answers by the value of `expression`. An answer on which the expression fails
+    /// agrees with no other; rules reject such answers on submission.
     pub fn of(work: &Work, expression: &str) -> Self {
         let budget = Budget::default();
         let mut groups: Vec<(Option<(Value, RawJson)>, u32)> = Vec::new();
@@ -70,7 +70,7 @@ pub fn answers(work: &Work) -> Vec<(&Assignment, &RawJson)> {
     let mut answers: Vec<(&Assignment, &RawJson)> = places
         .filter_map(|place| {
             let mut last = place;
-            // A correction of a correction, and so on: as many as there are at most.
+            // Follows chains of corrections; the number of assignments bounds their length.
             for _ in 0..work.assignments.len() {
                 match corrections.get(&last.id) {
                     Some(next) => last = next,

@@ -1,11 +1,11 @@
-//! Several changes of one item, one after the other, as one that is written at once.
+//! Merges successive changes of one item into one change, which is committed at once.
 
 use super::next::{Opening, OpeningChange};
 use super::step::Change;
 
 impl Change {
-    /// This change and then the next one, which was decided about what this one leaves. What they add to totals is
-    /// counted change by change: an assignment may have been through more than one status.
+    /// Merges this change with the next one, which was decided on the result of this one. Increments of
+    /// totals are counted per change: an assignment may pass through several statuses.
     pub fn then(self, next: Change) -> Change {
         let mut changed = self.changed;
         changed.extend(next.changed);

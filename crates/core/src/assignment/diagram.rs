@@ -1,11 +1,11 @@
-//! The diagrams of the documentation, drawn from the table.
+//! Draws the state diagrams of the documentation from the transition table.
 
 use std::fmt::Write as _;
 
 use super::status::{AssignmentStatus, ItemStatus};
 use super::table::{self, Line};
 
-/// Of assignments, in Mermaid.
+/// The diagram of assignments, in Mermaid.
 pub fn assignments() -> String {
     let mut edges = vec![("[*]".to_owned(), AssignmentStatus::Pending.to_string(), "assign".to_owned())];
     for (from, input, line) in table::ASSIGNMENT {
@@ -20,7 +20,7 @@ pub fn assignments() -> String {
     draw(edges)
 }
 
-/// Of items, in Mermaid.
+/// The diagram of items, in Mermaid.
 pub fn items() -> String {
     let mut edges = vec![("[*]".to_owned(), ItemStatus::Open.to_string(), "import".to_owned())];
     for (from, input, outcomes) in table::ITEM {
@@ -30,7 +30,7 @@ pub fn items() -> String {
     draw(edges)
 }
 
-/// What joins the same two states is one arrow.
+/// Edges between the same two states are merged into one arrow.
 fn draw(edges: Vec<(String, String, String)>) -> String {
     let mut arrows: Vec<(String, String, Vec<String>)> = Vec::new();
     for (from, to, label) in edges {
@@ -41,7 +41,7 @@ fn draw(edges: Vec<(String, String, String)>) -> String {
     }
     let mut text = String::from("stateDiagram-v2\n");
     for (from, to, labels) in arrows {
-        // Writing into a string has no way to fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "    {from} --> {to}: {}", labels.join(", "));
     }
     text

@@ -1,4 +1,5 @@
-//! How items end: done, failed, withdrawn, or escalated to another queue or to whoever is to be told.
+//! How items end: done, failed, withdrawn, or escalated to another queue or by an event to the waiting
+//! execution.
 
 use std::fmt;
 
@@ -12,14 +13,14 @@ use super::step::Draft;
 use super::told::Told;
 use crate::id::{AssignmentId, Name};
 
-/// Why an item cannot be done.
+/// Why an item cannot be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It was given to people as often as its queue allows.
+    /// The queue's limit of attempts is reached.
     Attempts,
-    /// Everybody who may has had it.
+    /// Every eligible person has already had the item.
     NobodyLeft,
-    /// It was not done in time.
+    /// The due time passed.
     Overdue,
 }
 
@@ -27,13 +28,13 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Attempts => "max_attempts_total is reached",
-            Self::NobodyLeft => "nobody is left who may have it",
+            Self::NobodyLeft => "no eligible person is left",
             Self::Overdue => "it was not done in time",
         })
     }
 }
 
-/// Whether something follows from the places as they are.
+/// Ends the item if its assignments require it.
 pub(super) fn look(draft: &mut Draft<'_>) {
     let work = &draft.work;
     if work.item.status.is_ended() {
@@ -47,14 +48,14 @@ pub(super) fn look(draft: &mut Draft<'_>) {
         Eligible::Anyone => false,
         Eligible::Listed(people) => people.iter().all(|person| work.bars(person, draft.queue)),
     };
-    // Whoever has it now may yet lose it, and be asked again.
+    // A person with an open assignment may lose it and be assigned the item once more.
     let with_somebody = work.assignments.values().any(|one| one.status.is_open());
     if work.needs() > 0 && !with_somebody && nobody {
         give_up(draft, Why::NobodyLeft);
     }
 }
 
-/// A correction was handed in: what those who completed it agree on may be something else now.
+/// A correction was submitted: recomputes the agreement of the answers.
 pub(super) fn agree_again(draft: &mut Draft<'_>) {
     if draft.work.item.agreement.is_some() {
         draft.work.item.agreement = Some(Agreement::of(&draft.work, &draft.queue.agreement));
@@ -65,7 +66,7 @@ pub(super) fn withdraw(draft: &mut Draft<'_>, reason: Option<&str>) {
     end(draft, ItemStatus::Withdrawn, What::Withdrawn, reason, None);
 }
 
-/// It would fail: its queue may have a better idea.
+/// The item fails, unless its queue escalates it.
 pub(super) fn give_up(draft: &mut Draft<'_>, why: Why) {
     let reason = why.to_string();
     match &draft.queue.escalate {
@@ -87,10 +88,10 @@ pub(super) fn give_up(draft: &mut Draft<'_>, why: Why) {
 fn target<'a>(draft: &Draft<'a>, queue: &Name) -> Result<&'a QueueConfig, String> {
     let item = &draft.work.item;
     if item.queue == *queue || item.escalated_from.contains(queue) {
-        return Err(format!("it has been in the queue {queue} that it would be escalated to"));
+        return Err(format!("it has already been in the escalation queue {queue}"));
     }
     let target = draft.escalates_to.filter(|target| target.name == *queue);
-    target.ok_or_else(|| format!("there is no queue {queue} that it could be escalated to"))
+    target.ok_or_else(|| format!("the escalation queue {queue} does not exist"))
 }
 
 fn move_to<'a>(draft: &mut Draft<'a>, target: &'a QueueConfig, reason: &str) {
@@ -102,13 +103,13 @@ fn move_to<'a>(draft: &mut Draft<'a>, target: &'a QueueConfig, reason: &str) {
     item.class = Class::Reopened;
     draft.reopened = true;
     draft.queue = target;
-    // Where that one escalates to is not known here, and one move is enough for one step.
+    // One step moves an item at most once; the escalation target of the new queue is not loaded.
     draft.escalates_to = None;
     draft.write(What::Moved, None, None, Some(reason));
     look(draft);
 }
 
-/// Nobody can complete any of its assignments any more, and nobody has a place.
+/// Closes every open assignment and frees every reserved slot.
 fn cut_off(draft: &mut Draft<'_>, reason: &str) {
     let concerned = |draft: &Draft<'_>| -> Vec<AssignmentId> {
         let left = |one: &&Assignment| match one.status {

@@ -1,4 +1,4 @@
-//! One assignment: one time that one person was given one item.
+//! An assignment: one item assigned to one person once.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,21 +12,21 @@ pub struct Assignment {
     pub id: AssignmentId,
     pub item: ItemId,
     pub person: PersonId,
-    /// The queue that it was given in; the item may have moved on since.
+    /// The queue at assignment; the item may have moved since.
     pub queue: Name,
     pub status: AssignmentStatus,
-    /// When it expires: to be started before it while it is pending, to be handed in before it then.
+    /// While pending: start before it; in progress: submit before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// How often the person has started with this item, this time included.
+    /// How often the person has started this item, this time included.
     pub attempts: u32,
-    /// How often the person was given this item, this time included.
+    /// How often the person was assigned this item, this time included.
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<RawJson>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
-    /// The completed assignment that this one is to correct. A correction takes no place.
+    /// The completed assignment that this one corrects. A correction occupies no slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refers_to: Option<AssignmentId>,
     pub created_at: Timestamp,
@@ -41,24 +41,24 @@ pub struct Assignment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped_at: Option<Timestamp>,
     pub place: Place,
-    /// Its person is not to get the item again: it was taken back from them.
+    /// The assignment was revoked: its person does not get the item again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Where the place is that an assignment has, or had.
+/// Where the slot of an assignment is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// With this assignment, also after it has ended: the queue says that nobody is given it until an operator
-    /// does so.
+    /// With this assignment, even after its end: the queue's configuration leaves the reassignment to an
+    /// operator.
     Here,
-    /// With another assignment, or open.
+    /// Reassigned, or an opening.
     GivenOn,
 }
 
 impl Assignment {
-    /// Whether it fills, or could fill, a place of its item.
+    /// Whether it occupies a slot of its item.
     pub fn has_place(&self) -> bool {
         self.refers_to.is_none() && self.place == Place::Here
     }

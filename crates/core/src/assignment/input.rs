@@ -1,13 +1,13 @@
-//! What can happen to an item and its assignments.
+//! Inputs: what can happen to an item and its assignments.
 
 use crate::id::{AssignmentId, PersonId};
 use crate::raw::RawJson;
 use crate::status::words;
 
-/// One thing that happens. Ids of assignments that may come of it are drawn by the caller.
+/// One input. The caller draws the ids of assignments that may follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A person is given an opening of the item.
+    /// Assigns an opening of the item to a person.
     Assign {
         person: PersonId,
         next: AssignmentId,
@@ -16,7 +16,7 @@ pub enum Input {
         assignment: AssignmentId,
         person: PersonId,
     },
-    /// An answer that was found valid.
+    /// An answer that passed validation.
     Submit {
         assignment: AssignmentId,
         person: PersonId,
@@ -27,24 +27,25 @@ pub enum Input {
         person: PersonId,
         reason: Option<String>,
     },
-    /// The person is still at it, and gets the full time again.
+    /// The person is still working; the full timeout starts over.
     Heartbeat {
         assignment: AssignmentId,
         person: PersonId,
     },
-    /// Its deadline has passed.
+    /// The deadline of the assignment has passed.
     Expire {
         assignment: AssignmentId,
         next: AssignmentId,
     },
-    /// An operator takes an open assignment away from its person, for another one or for whoever comes.
+    /// An operator takes an open assignment from its person; the slot goes to another person or becomes an
+    /// opening.
     Revoke {
         assignment: AssignmentId,
         to: Option<PersonId>,
         next: AssignmentId,
         by: Option<String>,
     },
-    /// An operator gives on the place of one that expired or was skipped: to a person, or as an opening.
+    /// An operator reassigns the slot of an expired or skipped assignment: to a person, or as an opening.
     Reassign {
         assignment: AssignmentId,
         to: Option<PersonId>,
@@ -58,17 +59,17 @@ pub enum Input {
         next: AssignmentId,
         by: Option<String>,
     },
-    /// Nobody wants the item any more.
+    /// An operator or the waiting execution withdraws the item.
     Withdraw {
         reason: Option<String>,
         by: Option<String>,
     },
-    /// The item's own time is over.
+    /// The due time of the item has passed.
     Overdue,
 }
 
 words! {
-    /// The inputs, by name.
+    /// The kinds of input, by name.
     InputKind {
         Assign = "assign",
         Start = "start",

@@ -1,4 +1,4 @@
-//! An item with everything that was done about it: what one step decides about.
+//! An item with its assignments: the aggregate that one step decides about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ pub struct Item {
     pub id: ItemId,
     pub queue: Name,
     pub status: ItemStatus,
-    /// Why it failed, was withdrawn or escalated.
+    /// The reason of failure, withdrawal or escalation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What its author said; the rest is the queue's.
+    /// The values set by the item's author; the queue's configuration supplies the rest.
     #[serde(default)]
     pub own: Own,
     pub priority: i32,
@@ -42,16 +42,16 @@ pub struct Item {
     pub ended_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
-    /// Queues that it was escalated from. It never goes back to one.
+    /// Queues from which it was escalated. An item never returns to one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalated_from: Vec<Name>,
-    /// How many entries its log has.
+    /// Number of entries in its log.
     pub entries: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiter: Option<Waiter>,
 }
 
-/// What an item says itself.
+/// Values that an item sets itself, overriding those of its queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,13 +75,13 @@ pub struct Waiter {
     pub traceparent: Option<String>,
 }
 
-/// An item as it is handed in.
+/// An item to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewItem {
     pub id: ItemId,
     pub payload: RawJson,
     pub own: Own,
-    /// Instead of the queue's `due`.
+    /// Overrides the queue's `due`.
     pub due_at: Option<Timestamp>,
     pub waiter: Option<Waiter>,
 }
@@ -91,7 +91,7 @@ impl NewItem {
         Self { id, payload, own: Own::default(), due_at: None, waiter: None }
     }
 
-    /// Everything that keeps it out of the queue; paths are those of what its author wrote.
+    /// Every reason why the queue cannot accept it; paths refer to the author's document.
     pub fn problems(&self, queue: &QueueConfig) -> Vec<Problem> {
         let mut problems = Vec::new();
         if self.payload.len() > MAX_PAYLOAD_BYTES {
@@ -99,7 +99,7 @@ impl NewItem {
             problems.push(Problem::new("payload", message));
         }
         if self.own.skills.len() + queue.skills.len() > MAX_SKILLS {
-            let message = format!("with those of the queue there are more than {MAX_SKILLS}");
+            let message = format!("together with those of the queue there are more than {MAX_SKILLS}");
             problems.push(Problem::new("skills", message));
         }
         let overlap = self.own.overlap.unwrap_or(queue.overlap);
@@ -129,7 +129,7 @@ pub struct Work {
 }
 
 impl Item {
-    /// As it is when it is imported.
+    /// The state of an item at import.
     pub fn imported(new: &NewItem, queue: &QueueConfig, now: Timestamp) -> Self {
         let mut item = Self {
             format: FORMAT,
@@ -155,7 +155,7 @@ impl Item {
         item
     }
 
-    /// It is in this queue from now on.
+    /// Puts the item into this queue, with the queue's defaults.
     pub(super) fn enter(&mut self, queue: &QueueConfig, now: Timestamp) {
         self.queue = queue.name.clone();
         self.priority = self.own.priority.unwrap_or(queue.priority);
@@ -174,17 +174,17 @@ impl Work {
         self.assignments.values().filter(|one| one.has_place())
     }
 
-    /// Places that are filled.
+    /// Number of filled slots.
     pub fn completed(&self) -> usize {
         self.places().filter(|one| one.status == AssignmentStatus::Completed).count()
     }
 
-    /// Places that somebody has.
+    /// Number of slots with an open assignment.
     pub fn open(&self) -> usize {
         self.places().filter(|one| one.status.is_open()).count()
     }
 
-    /// Places that nobody has and that are to be filled: how many openings it has.
+    /// Number of openings: free slots that are still to be filled.
     pub fn needs(&self) -> usize {
         if self.item.status.is_ended() {
             return 0;
@@ -193,13 +193,13 @@ impl Work {
         overlap.saturating_sub(self.places().count())
     }
 
-    /// How often it was given to anybody in the queue that it is in.
+    /// Number of assignments of this item in its current queue, by all persons.
     pub fn attempts(&self) -> usize {
         let here = |one: &&Assignment| one.refers_to.is_none() && one.queue == self.item.queue;
         self.assignments.values().filter(here).count()
     }
 
-    /// How often the person was given it in the queue that it is in.
+    /// Number of assignments of this item to the person in its current queue.
     pub fn attempts_of(&self, person: &PersonId) -> u32 {
         let theirs = self
             .assignments
@@ -208,7 +208,8 @@ impl Work {
         u32::try_from(theirs.count()).unwrap_or(u32::MAX)
     }
 
-    /// Who may not be given an opening of it: they have it, had it and are through with it, or had it too often.
+    /// Persons who cannot be assigned this item: they hold it, are through with it, or reached their attempts
+    /// limit.
     pub fn barred(&self, queue: &QueueConfig) -> BTreeSet<PersonId> {
         let people: BTreeSet<&PersonId> = self.assignments.values().map(|one| &one.person).collect();
         people.into_iter().filter(|person| self.bars(person, queue)).cloned().collect()
@@ -225,7 +226,7 @@ impl Work {
         self.assignments.values().any(|one| one.person == *person && one.status.is_open())
     }
 
-    /// Whether the person has completed or skipped it, or it was taken back from them.
+    /// Whether the person completed it, skipped it, or had it revoked.
     pub fn is_through(&self, person: &PersonId) -> bool {
         self.assignments.values().filter(|one| one.person == *person).any(|one| match one.status {
             AssignmentStatus::Completed | AssignmentStatus::Skipped => true,

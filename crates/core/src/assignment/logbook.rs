@@ -1,4 +1,5 @@
-//! What happened to an item, in order and for ever; and that this says the same as its rows.
+//! The log of an item: append-only, in order, never pruned before the item; replaying it gives the state of
+//! the rows.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use crate::status::words;
 use crate::time::Timestamp;
 
 words! {
-    /// What an entry tells. The words are for ever.
+    /// The kind of a log entry. The words are stored and never change.
     What {
         Imported = "imported",
-        /// An opening was given to somebody who asked.
+        /// An opening was assigned to a person who asked for work.
         Assigned = "assigned",
-        /// The place stays with its person, as a new assignment.
+        /// The slot stays reserved for the same person, as a new assignment.
         Reserved = "reserved",
-        /// The place was given to a person whom an operator chose.
+        /// The slot was assigned to a person chosen by an operator.
         Reassigned = "reassigned",
-        /// A new assignment that is to correct a completed one.
+        /// A new assignment that corrects a completed one.
         Correction = "correction",
         Started = "started",
         Extended = "extended",
@@ -29,11 +30,11 @@ words! {
         Skipped = "skipped",
         Expired = "expired",
         Revoked = "revoked",
-        /// The assignment ended because its item did, or because that moved on.
+        /// The assignment ended because its item ended or moved to another queue.
         CutOff = "cut_off",
-        /// The place of the assignment is an opening.
+        /// The slot of the assignment is an opening again.
         Reopened = "reopened",
-        /// The item went on in another queue.
+        /// The item moved to another queue.
         Moved = "moved",
         Done = "done",
         Failed = "failed",
@@ -48,7 +49,7 @@ pub struct LogEntry {
     pub no: u32,
     pub at: Timestamp,
     pub what: What,
-    /// The item's, after it.
+    /// The queue of the item after this entry.
     pub queue: Name,
     pub item: ItemStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,12 +58,12 @@ pub struct LogEntry {
     pub person: Option<PersonId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// Whose place it took, or what it corrects.
+    /// The assignment whose slot was taken over, or the one that is corrected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<AssignmentId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who did it, where that is not the person.
+    /// The operator who did it; `None` if the person did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -86,7 +87,7 @@ impl LogEntry {
     }
 }
 
-/// What a log says about an item: everything but what people wrote.
+/// The state that a log describes: everything except the answers and reasons that people wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
     pub queue: Name,
@@ -96,7 +97,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Of the rows.
+    /// The outline of the stored rows.
     pub fn of(work: &Work) -> Self {
         let mut assignments = work.assignments.clone();
         for one in assignments.values_mut() {
@@ -107,7 +108,7 @@ impl Outline {
         Self { queue, status, entries, assignments }
     }
 
-    /// Of the log; `None` if it does not begin at its beginning, or has a gap.
+    /// The outline of the log; `None` if the log lacks its first entry or has a gap.
     pub fn replay(item: &ItemId, log: &[LogEntry]) -> Option<Self> {
         let first = log.first()?;
         let mut outline =

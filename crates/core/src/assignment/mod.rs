@@ -1,16 +1,18 @@
-//! Work for people: queues of items, and who was given which when.
+//! Work queues for people: items, and the assignment of items to persons.
 //!
-//! An *item* is a piece of work in a queue. It has as many places as its overlap says; a place is an *opening*
-//! until somebody is given it, then an *assignment*, and it is filled when that is completed. What ends otherwise
-//! (expired, skipped) gives its place on, to the same person or to others, as the queue's configuration says.
+//! An *item* is a piece of work in a queue. It has as many slots as its overlap says. A free slot is an
+//! *opening*; given to a person it becomes an *assignment*; a completed assignment fills the slot. An
+//! assignment that ends otherwise (expired, skipped) frees its slot for reassignment to the same person or to
+//! others, as the queue's configuration says.
 //!
 //! [`step`](step::step) decides everything that happens to an item, from the item, its assignments and the
-//! configuration of its queue; [`table`] says what is possible when, and the diagrams of the documentation are
-//! drawn from it. Who gets what next is [`next`]'s. Neither knows a clock or draws an id: both are handed in.
+//! configuration of its queue; [`table`] lists the legal transitions, and the diagrams of the documentation
+//! are drawn from it. [`next`] selects the person for each opening. None of them reads a clock or draws an
+//! id: both are arguments.
 //!
-//! Reading order: the words ([`status`], [`queue`], [`item`], [`given`]), what happens ([`input`], [`table`],
-//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`], [`notices`],
-//! [`stats`]), and who is next ([`next`]).
+//! Reading order: the vocabulary ([`status`], [`queue`], [`item`], [`given`]), the inputs ([`input`],
+//! [`table`], [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), the records ([`logbook`], [`told`],
+//! [`notices`], [`stats`]), and the selection of the next assignment ([`next`]).
 
 pub mod adopting;
 pub mod agreement;

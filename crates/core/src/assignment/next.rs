@@ -1,7 +1,7 @@
-//! Who gets what next: the order of openings, who may have them, and which caller is given which.
+//! Selection of the next assignment: the order of openings, eligibility, and which caller gets which opening.
 //!
-//! A store finds openings in order and locks their items; which of its callers gets which of those is decided
-//! here, caller by caller in the order in which they came, as if each had come alone.
+//! A store reads openings in order and locks their items; this module distributes them among the waiting
+//! callers in order of arrival, with the same result as if each caller had come alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::queue::QueueConfig;
 use super::status::QueueState;
 use crate::id::{Name, PersonId};
 
-/// Openings that somebody had before come before those that nobody had, so that what was begun is finished.
+/// Openings that were assigned before precede fresh ones, so that started items are finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -28,8 +28,8 @@ impl Class {
     }
 }
 
-/// Where openings stand in the line of their queue: the smallest is next. A position is taken from one growing
-/// sequence when the item is imported and whenever one of its places is open again.
+/// Position of openings in their queue: the smallest is next. The sequence number is drawn when the item is
+/// imported and whenever one of its slots is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Standing {
     /// The priority, negated.
@@ -38,13 +38,13 @@ pub struct Standing {
     pub position: i64,
 }
 
-/// What becomes of an item's openings; they stand in the line together.
+/// The change of an item's openings; all openings of an item share one queue position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opening {
     pub change: OpeningChange,
-    /// How many there are.
+    /// Number of openings.
     pub needs: usize,
-    /// Who may not have one.
+    /// Persons who cannot be assigned one.
     pub barred: BTreeSet<PersonId>,
 }
 
@@ -54,12 +54,12 @@ pub enum OpeningChange {
     None,
     /// They take a new position.
     Place,
-    /// They stay where they are.
+    /// They keep their position.
     Update,
     Close,
 }
 
-/// Somebody who works, as far as it is known.
+/// A person with their skills, as known to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     pub person: PersonId,
@@ -68,30 +68,30 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of somebody who was never heard of.
+    /// The profile of a person without a stored record.
     pub fn unknown(person: PersonId) -> Self {
         Self { person, skills: BTreeSet::new(), state: QueueState::Active }
     }
 }
 
-/// What a person has of one queue.
+/// Number of assignments a person has in one queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     pub open: u64,
     pub completed: u64,
 }
 
-/// Why somebody is given nothing, the nearest reason first.
+/// Why a person gets no assignment; the most specific reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Idle {
-    /// There is nothing for them now; later there may be.
+    /// No matching opening now.
     NothingOpen,
-    /// They have as many open as they may.
+    /// Limit of open assignments reached.
     OpenLimit,
-    /// They have had as many as they may.
+    /// Limit of assignments over all time reached.
     TotalLimit,
-    /// They lack a skill that everybody in the queue needs.
+    /// A skill required by the queue is missing.
     Skills,
     NotEligible,
     QueuePaused,
@@ -99,7 +99,7 @@ pub enum Idle {
     NoQueue,
 }
 
-/// Whether a person may be given something of a queue.
+/// Whether a person may be assigned an item of a queue.
 pub fn eligible(queue: &QueueConfig, state: QueueState, profile: &Profile, load: Load) -> Result<(), Idle> {
     if profile.state == QueueState::Paused {
         return Err(Idle::PersonPaused);
@@ -122,7 +122,7 @@ pub fn eligible(queue: &QueueConfig, state: QueueState, profile: &Profile, load:
     Ok(())
 }
 
-/// Somebody who asks for work, and where they may get it.
+/// A person who asks for work, with the queues they may work in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asking {
     pub person: PersonId,
@@ -130,7 +130,7 @@ pub struct Asking {
     pub queues: BTreeSet<Name>,
 }
 
-/// Openings of one item that may be given out now.
+/// The openings of one item that can be assigned now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub queue: Name,
@@ -148,7 +148,7 @@ impl Candidate {
     }
 }
 
-/// Which candidate each caller is given, by its place in `candidates`.
+/// Selects a candidate for each caller, as an index into `candidates`.
 pub fn hand_out(callers: &[Asking], candidates: &[Candidate]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by_key(|at| candidates.get(*at).map(|candidate| candidate.standing));

@@ -1,4 +1,4 @@
-//! What others are told of an item: that it has failed, or was escalated.
+//! Notices of an item, sent to the outbound sinks: failed or escalated.
 
 use serde::Serialize;
 
@@ -15,29 +15,29 @@ struct Data<'a> {
     what: Kind,
     item_id: &'a ItemId,
     at: Timestamp,
-    /// That it was in.
+    /// The queue in which it happened.
     queue: &'a Name,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    /// Where it went on.
+    /// The queue to which it was escalated.
     #[serde(skip_serializing_if = "Option::is_none")]
     to_queue: Option<&'a Name>,
-    /// That its queue asks for.
+    /// The event that the queue's `escalate` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a Name>,
-    /// Who waits for it, and is told anyway.
+    /// The execution that waits for it; the execution receives the outcome independently of this notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<&'a ExecutionId>,
 }
 
-/// In the order in which it happened: one that was escalated may have failed at once where it went.
+/// In order of occurrence: an item may be escalated and fail at once in the target queue.
 pub fn notices(change: &Change) -> Vec<Notice> {
     change.log.iter().filter_map(|entry| notice(change, entry)).collect()
 }
 
 fn notice(change: &Change, entry: &LogEntry) -> Option<Notice> {
     let item = &change.work.item;
-    // A step moves an item once at most.
+    // One step moves an item at most once.
     let from = item.escalated_from.last().unwrap_or(&entry.queue);
     let event = change.told.as_ref().and_then(|told| told.event.as_ref());
     let (what, queue, to_queue, event) = match entry.what {

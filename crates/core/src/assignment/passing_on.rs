@@ -1,4 +1,4 @@
-//! Who gets the place of an assignment that ended without being completed.
+//! Reassignment: which person gets the slot of an assignment that ended without completion.
 
 use super::ending::{self, Why};
 use super::given::Place;
@@ -8,14 +8,14 @@ use super::status::QueueState;
 use super::step::Draft;
 use crate::id::{AssignmentId, PersonId};
 
-/// Who a place is given on to.
+/// The receiver of a freed slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Receiver {
-    /// Whoever comes: it is an opening again, before those that nobody has had.
+    /// The next person who asks: the slot becomes an opening, ahead of openings that were never assigned.
     Anyone,
-    /// The person who had it; it is reserved for them.
+    /// The previous person: the slot is reserved for them.
     Same(PersonId, AssignmentId),
-    /// A person that an operator chose.
+    /// A person chosen by an operator.
     Chosen(PersonId, AssignmentId),
 }
 
@@ -25,8 +25,8 @@ impl Receiver {
     }
 }
 
-/// The same person, as long as they may have it again. A paused queue reserves nothing: time would run out for
-/// people who are not to work.
+/// The same person while the queue's limits permit another attempt. A paused queue reserves nothing: the
+/// deadline would pass for persons who are not supposed to work.
 pub(super) fn after_expiry(draft: &Draft<'_>, id: AssignmentId, next: AssignmentId) -> Receiver {
     let Some(person) = draft.work.assignments.get(&id).map(|one| one.person.clone()) else {
         return Receiver::Anyone;
@@ -37,7 +37,7 @@ pub(super) fn after_expiry(draft: &Draft<'_>, id: AssignmentId, next: Assignment
     if again { Receiver::Same(person, next) } else { Receiver::Anyone }
 }
 
-/// Gives a place on, or gives the item up if that is not possible any more. A correction has no place.
+/// Reassigns the slot, or gives the item up if its attempts are exhausted. A correction has no slot.
 pub(super) fn pass_on(draft: &mut Draft<'_>, id: AssignmentId, receiver: Receiver) {
     let Some(one) = draft.work.assignments.get_mut(&id) else { return };
     if !one.has_place() || draft.work.item.status.is_ended() {

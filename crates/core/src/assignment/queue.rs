@@ -1,4 +1,4 @@
-//! How a queue treats its items and its people.
+//! The configuration of a work queue for people.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,45 +11,45 @@ use crate::id::{Name, PersonId};
 use crate::problem::Problems;
 use crate::raw::RawJson;
 
-/// The configuration of a queue, checked. What is stored is its JSON, in which every default is spelled out.
+/// The validated configuration of a queue. Its JSON is stored with every default spelled out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueueConfig {
-    /// Of this layout.
+    /// Version of this layout.
     pub format: u8,
     pub name: Name,
-    /// How long a person has, from when they start.
+    /// Time limit of an assignment, from its start.
     #[serde(rename = "timeout_seconds", with = "seconds")]
     pub timeout: Duration,
-    /// How long a person has to start; for ever if there is none.
+    /// Time limit for starting an assignment; unlimited if `None`.
     #[serde(with = "optional_seconds")]
     pub pre_assignment_timeout: Option<Duration>,
-    /// How often one person is given the same item, started or not.
+    /// Maximum number of assignments of one item to one person, started or not.
     pub max_attempts_per_labeler: u32,
-    /// How often an item is given to anybody.
+    /// Maximum number of assignments of one item, over all persons.
     pub max_attempts_total: u32,
     pub reassign_expired: bool,
     pub reassign_skipped: bool,
     pub skip_requires_reason: bool,
     pub people: Eligible,
-    /// What everybody who works here must have, on top of what an item asks for.
+    /// Skills required of every person in this queue, in addition to those of an item.
     pub skills: BTreeSet<Name>,
-    /// How many different people work on one item.
+    /// Number of different persons who work on one item.
     pub overlap: u32,
     pub per_person: PerPerson,
-    /// Of items that have none of their own; higher is sooner.
+    /// Default priority of items; higher is sooner.
     pub priority: i32,
-    /// How long after its import an item has to be done.
+    /// Default deadline of an item, measured from its import.
     #[serde(with = "optional_seconds")]
     pub due: Option<Duration>,
     pub escalate: Option<Escalate>,
     /// JSON Schema of answers.
     pub schema: Option<RawJson>,
     pub rules: Vec<Rule>,
-    /// CEL: what of an answer is compared with the others' answers.
+    /// CEL: the part of an answer that is compared between persons.
     pub agreement: String,
 }
 
-/// Who may work in a queue.
+/// The persons eligible to work in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Eligible {
     Anyone,
@@ -74,33 +74,33 @@ impl Serialize for Eligible {
     }
 }
 
-/// What one person may have of a queue.
+/// Limits of one person in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PerPerson {
-    /// Assignments that are open at once.
+    /// Assignments open at the same time.
     pub open: u32,
-    /// Items that are completed or open, ever.
+    /// Items completed or open, over all time.
     pub total: Option<u32>,
 }
 
-/// What becomes of an item that would fail.
+/// Replaces the failure of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Escalate {
-    /// It goes on in another queue, with its history.
+    /// The item moves to another queue, with its history.
     Queue(Name),
-    /// It ends, and whoever waits for it is sent this event.
+    /// The item ends, and the waiting execution receives this event.
     Event(Name),
 }
 
-/// What must not hold of an answer.
+/// A validation rule for answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// CEL over `answer`, `item` and `person`: true is a problem.
     #[serde(rename = "if")]
     pub condition: String,
     pub message: String,
-    /// Where in the answer, for those who show it.
+    /// Path within the answer, for user interfaces.
     pub path: String,
 }
 
@@ -109,11 +109,11 @@ impl QueueConfig {
     pub const TIMEOUT: Duration = Duration::from_secs(3600);
     pub const PRE_ASSIGNMENT: Duration = Duration::from_secs(300);
     pub const ATTEMPTS_PER_LABELER: u32 = 3;
-    /// For each place of an item.
+    /// Per slot of an item.
     pub const ATTEMPTS_TOTAL: u32 = 5;
     pub const AGREEMENT: &'static str = "answer";
 
-    /// A queue that says nothing but its name.
+    /// A queue with defaults only.
     pub fn plain(name: Name) -> Self {
         Self {
             format: Self::FORMAT,
@@ -143,19 +143,20 @@ impl QueueConfig {
         queue_read::parse(source, format, None)
     }
 
-    /// The same for a queue whose name is known: the text need not say it, and must not say another one.
+    /// Like `parse` for a queue whose name is known: the document may omit the name and must not differ from
+    /// it.
     pub fn parse_named(source: &str, format: Format, name: &Name) -> Result<Self, Problems> {
         queue_read::parse(source, format, Some(name))
     }
 
-    /// What is stored, and read back by [`QueueConfig::parse`].
+    /// The stored form, read back by [`QueueConfig::parse`].
     pub fn to_json(&self) -> RawJson {
         RawJson::of(self)
     }
 }
 
 mod seconds {
-    //! Lengths of time as whole seconds; what is not whole is rounded up.
+    //! Durations as whole seconds, rounded up.
 
     use std::time::Duration;
 
@@ -172,7 +173,7 @@ mod seconds {
 }
 
 mod optional_seconds {
-    //! The same, where there may be none.
+    //! Optional durations as whole seconds, rounded up.
 
     use std::time::Duration;
 

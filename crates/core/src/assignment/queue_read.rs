@@ -1,4 +1,4 @@
-//! From a text to the configuration of a queue, or to everything that is wrong with it.
+//! Reads the configuration of a queue; reports every problem at once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const FIELDS: &[&str] = &[
     "agreement",
 ];
 
-/// `name` is the one that it is given, where it may say none itself.
+/// `name` is the name known from the request, so that the document may omit it.
 pub(super) fn parse(source: &str, format: Format, name: Option<&Name>) -> Result<QueueConfig, Problems> {
     let document = document::parse(source, format)?;
     let mut reader = Reader::default();
@@ -87,8 +87,7 @@ fn read(reader: &mut Reader, document: &Node, given: Option<&Name>) -> QueueConf
     if let Some(attempts) = number(reader, &fields, "max_attempts_total", 1..=MAX_ATTEMPTS) {
         config.max_attempts_total = attempts;
         if attempts < config.overlap {
-            let message =
-                format!("is less than the overlap: {} people cannot all be given it", config.overlap);
+            let message = format!("is less than the overlap of {} people", config.overlap);
             reader.problem("max_attempts_total", message);
         }
     }
@@ -152,15 +151,14 @@ fn number(
     }
 }
 
-/// Whether `null` says that there is no limit.
+/// Whether `null` is permitted, meaning unlimited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nothing {
     Allowed,
     Refused,
 }
 
-/// Whole seconds, or a length of time as it is written elsewhere. The outer `None`: the field is not there, or
-/// it is wrong.
+/// Whole seconds, or a duration as written elsewhere. The outer `None`: the field is absent or invalid.
 fn time(reader: &mut Reader, fields: &Fields<'_>, field: &str, nothing: Nothing) -> Option<Option<Duration>> {
     let (path, node) = fields.get(field)?;
     match node {

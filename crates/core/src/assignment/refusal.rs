@@ -1,4 +1,4 @@
-//! Why something is not possible: what it is about, and the state that it is in.
+//! Refusals: why an input is illegal, with the state that forbids it.
 
 use super::input::InputKind;
 use super::status::{AssignmentStatus, ItemStatus};
@@ -7,34 +7,34 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("{input} is not possible: the assignment is {status}")]
+    #[error("cannot {input}: the assignment is {status}")]
     Assignment { status: AssignmentStatus, input: InputKind },
-    #[error("{input} is not possible: the item is {status}")]
+    #[error("cannot {input}: the item is {status}")]
     Item { status: ItemStatus, input: InputKind },
     #[error("the item has no assignment {0}")]
     Unknown(AssignmentId),
-    #[error("the assignment is not {0}'s")]
+    #[error("the assignment does not belong to {0}")]
     NotTheirs(PersonId),
-    #[error("{input} is not possible: the assignment is {status} with another answer")]
+    #[error("cannot {input}: the assignment is {status} with a different answer")]
     OtherAnswer { status: AssignmentStatus, input: InputKind },
-    #[error("{input} is not possible: the time is over at {at} only, it is {now}")]
+    #[error("cannot {input} before the deadline {at} (now {now})")]
     NotDue { input: InputKind, at: Timestamp, now: Timestamp },
-    #[error("{input} is not possible: there is no deadline")]
+    #[error("cannot {input}: there is no deadline")]
     NoDeadline { input: InputKind },
-    #[error("this queue wants a reason for skipping")]
+    #[error("this queue requires a reason for skipping")]
     ReasonNeeded,
     #[error("the reason is longer than {0} bytes")]
     ReasonTooLong(usize),
-    #[error("{input} is not possible: the item has no opening")]
+    #[error("cannot {input}: the item has no opening")]
     NoOpening { input: InputKind },
-    #[error("{input} is not possible: {person} has had the item")]
+    #[error("cannot {input}: {person} has already had the item")]
     Barred { input: InputKind, person: PersonId },
-    #[error("{input} is not possible: {person} is not among the people of the queue")]
+    #[error("cannot {input}: {person} is not eligible for the queue")]
     NotEligible { input: InputKind, person: PersonId },
-    #[error("{input} is not possible: the place was given on already")]
+    #[error("cannot {input}: the slot has already been reassigned")]
     GivenOn { input: InputKind },
-    #[error("{input} is not possible: the item was given to people {attempts} times, more is not allowed")]
+    #[error("cannot {input}: the item was assigned {attempts} times, which is the limit")]
     Exhausted { input: InputKind, attempts: usize },
-    #[error("{input} is not possible: {0} corrects the same assignment and is open", input = InputKind::Correct)]
+    #[error("cannot {input}: the open assignment {0} already corrects it", input = InputKind::Correct)]
     BeingCorrected(AssignmentId),
 }

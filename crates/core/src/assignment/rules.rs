@@ -1,4 +1,4 @@
-//! Judging an answer by the rules of its queue: every problem at once.
+//! Validates an answer against the rules of its queue and reports every problem at once.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::time::Timestamp;
 
 static NOTHING: Context = Context::new();
 
-/// Everything that is wrong with an answer; it is valid if that is nothing. `by_schema` is what the queue's JSON
-/// Schema found: the rules are not asked about an answer of the wrong shape. All rules pay from one `budget`; if
-/// its stop rule ended it, the answer has not been judged.
+/// Every problem of an answer; the answer is valid if the list is empty. `by_schema` holds the problems found
+/// by the queue's JSON Schema: the rules are skipped for an answer of the wrong shape. All rules share one
+/// `budget`; if its stop rule ended it, the answer has not been validated.
 pub fn check(
     queue: &QueueConfig,
     answer: &RawJson,
@@ -35,17 +35,18 @@ pub fn check(
                 Ok((Value::Bool(false), _)) => {}
                 Ok((Value::Bool(true), _)) => problems.push(Problem::new(&rule.path, &rule.message)),
                 Ok((other, _)) => {
-                    let message = format!("rule {n} must say true or false, it says {}", other.kind());
+                    let message = format!("rule {n} must return true or false, it returned {}", other.kind());
                     problems.push(Problem::new(&rule.path, message));
                 }
                 Err(error) => {
-                    let message = format!("{} (rule {n} cannot be applied: {error})", rule.message);
+                    let message = format!("{} (rule {n} failed: {error})", rule.message);
                     problems.push(Problem::new(&rule.path, message));
                 }
             }
         }
         if let Err(error) = evaluate(&queue.agreement, judged, budget) {
-            problems.push(Problem::new("", format!("it cannot be compared with other answers: {error}")));
+            let message = format!("the answer cannot be compared with other answers: {error}");
+            problems.push(Problem::new("", message));
         }
     }
     if problems.len() > MAX_PROBLEMS {
@@ -56,7 +57,7 @@ pub fn check(
     problems
 }
 
-/// What the expressions of a queue are about.
+/// The variables of a queue's expressions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judged<'a> {
     pub(super) answer: &'a RawJson,
@@ -64,7 +65,7 @@ pub(super) struct Judged<'a> {
     pub(super) person: &'a PersonId,
 }
 
-/// What an expression makes of an answer. All expressions of one decision pay from one budget.
+/// Evaluates an expression over an answer. All expressions of one decision share one budget.
 pub(super) fn evaluate(
     source: &str,
     Judged { answer, payload, person }: Judged<'_>,

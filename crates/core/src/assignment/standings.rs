@@ -1,5 +1,5 @@
-//! Where queues stand over all days, without adding up all days each time: what happened on a day is counted on that
-//! day, so that one that is over for long enough adds nothing any more.
+//! Running totals of queues over all days: an aggregate of closed days plus the sums of the days that may
+//! still change. Events count on the day they happened, so a closed day never changes and is read once.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,21 +7,22 @@ use std::ops::RangeInclusive;
 use super::stats::Totals;
 use crate::id::{Name, TenantId};
 
-/// By queue.
+/// Totals by queue.
 pub type Standing = BTreeMap<(TenantId, Name), Totals>;
 
-/// The sums of the days that are over.
+/// The aggregate of closed days.
 #[derive(Debug, Default)]
 pub struct Standings {
-    /// The last of those days.
+    /// The last closed day.
     through: Option<i64>,
     sums: Standing,
 }
 
 impl Standings {
-    /// Days that are over and were not read yet. Yesterday is not over for whoever's clock is behind.
+    /// Days that are over and not aggregated yet. Yesterday stays open: the clock of another process may be
+    /// behind.
     pub fn to_close(&mut self, today: i64) -> Option<RangeInclusive<i64>> {
-        // A clock was ahead, and days were closed that have not been.
+        // A clock was ahead, so days were closed too early: start over.
         if self.through.is_some_and(|through| through >= today) {
             *self = Self::default();
         }
@@ -30,18 +31,18 @@ impl Standings {
         (from <= to).then_some(from..=to)
     }
 
-    /// The sums of these days are known from now on.
+    /// Adds the sums of these days to the aggregate.
     pub fn close(&mut self, days: &RangeInclusive<i64>, sums: Vec<(TenantId, Name, Totals)>) {
         add(&mut self.sums, sums);
         self.through = Some(*days.end());
     }
 
-    /// Days that are read each time.
+    /// The open days, which are read on every call.
     pub fn open(&self) -> RangeInclusive<i64> {
         self.through.map_or(i64::MIN, |through| through.saturating_add(1))..=i64::MAX
     }
 
-    /// All days, with the sums of those that are open.
+    /// Totals over all days: the aggregate plus the sums of the open days.
     #[must_use]
     pub fn with(&self, open: Vec<(TenantId, Name, Totals)>) -> Standing {
         let mut all = self.sums.clone();
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use crate::assignment::stats::imported;
 
-    /// As a store has them: what was imported on which day.
+    /// The sums a store returns: the items imported on the given days.
     fn read(days: &RangeInclusive<i64>, stored: &[(i64, i64)]) -> Vec<(TenantId, Name, Totals)> {
         let queue = Name::parse("q").unwrap();
         let within = stored.iter().filter(|(day, _)| days.contains(day));
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(total(&mut standings, 11, &stored), imported(58));
         assert_eq!(total(&mut standings, 40, &stored), imported(58));
         assert_eq!(standings.to_close(40), None);
-        // Nor does one that was ahead for a month: what happens on the days in between is not missed.
+        // A clock that was a month ahead loses nothing either: events on the days in between are counted.
         let stored = [(9, 2), (10, 8), (11, 16), (12, 32), (13, 64)];
         assert_eq!(total(&mut standings, 13, &stored), imported(122));
     }

@@ -1,7 +1,7 @@
-//! How a queue and its people are doing, from totals that are kept with every change.
+//! Statistics of queues and persons: counters that are aggregated with every change.
 //!
-//! Nothing here looks at assignments again: a change says what it adds, a store adds it up by queue, person and
-//! day, and what a reader wants to know follows from the sums.
+//! Assignments are never scanned: a change yields increments, the store aggregates them by queue, person and
+//! day, and the figures of a report follow from the sums.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use super::step::Change;
 use crate::id::{Name, PersonId};
 use crate::time::Timestamp;
 
-/// What is counted, in the order in which stores keep it.
+/// The counters, in the order in which stores keep them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
     Created,
     Started,
     Completed,
     Skipped,
-    /// Expired without having been started.
+    /// Expired before it was started.
     ExpiredPending,
     ExpiredStarted,
     /// Milliseconds from start to completion.
     CompletingMillis,
-    /// Attempts that completed assignments took.
+    /// Attempts used by completed assignments.
     CompletedAttempts,
     ItemsImported,
     ItemsDone,
@@ -53,7 +53,7 @@ impl Counter {
     ];
 }
 
-/// Sums, by counter.
+/// Sums by counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals(pub [i64; Counter::ALL.len()]);
 
@@ -79,15 +79,15 @@ impl Totals {
     }
 }
 
-/// Days since the epoch, by which totals are kept.
+/// Days since the epoch: the key of stored totals.
 pub fn day(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(86_400_000)
 }
 
-/// Whose totals: those of the queue itself have no person.
+/// The key of totals: queue and person; totals of the queue itself have no person.
 pub type Whose = (Name, Option<PersonId>);
 
-/// What a change adds. The end of an item is counted with the person who brought it about.
+/// The increments of a change. The end of an item counts for the person who caused it.
 pub fn added(before: &Work, change: &Change) -> BTreeMap<Whose, Totals> {
     let mut sums: BTreeMap<Whose, Totals> = BTreeMap::new();
     let after = &change.work;
@@ -107,7 +107,7 @@ pub fn added(before: &Work, change: &Change) -> BTreeMap<Whose, Totals> {
         };
         sums.entry((after.item.queue.clone(), last)).or_default().add(counter, 1);
     } else if before.item.queue != after.item.queue {
-        // It has left one queue and come into another.
+        // The item left one queue and entered another.
         sums.entry((before.item.queue.clone(), last)).or_default().add(Counter::ItemsEscalated, 1);
         sums.entry((after.item.queue.clone(), None)).or_default().add(Counter::ItemsImported, 1);
     }
@@ -115,7 +115,7 @@ pub fn added(before: &Work, change: &Change) -> BTreeMap<Whose, Totals> {
     sums
 }
 
-/// What imported items add.
+/// The increments of imported items.
 pub fn imported(items: i64) -> Totals {
     let mut totals = Totals::default();
     totals.add(Counter::ItemsImported, items);
@@ -147,21 +147,21 @@ fn count(sums: &mut Totals, before: Option<&Assignment>, after: &Assignment) {
     }
 }
 
-/// What readers want to know.
+/// The figures of a queue or person, computed from totals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// Assignments.
+    /// All assignments.
     pub total: i64,
     pub by_status: BTreeMap<&'static str, i64>,
-    /// Items, by what became of them; those that are open are what is left.
+    /// Items by status; the open ones are the difference between imported and ended.
     pub items: BTreeMap<&'static str, i64>,
-    /// Of all assignments; nothing where there are none.
+    /// Share of all assignments; `None` if there are no assignments.
     pub completion_rate: Option<f64>,
     pub skip_rate: Option<f64>,
     pub expiry_rate: Option<f64>,
-    /// From start to completion, in seconds.
+    /// Seconds from start to completion.
     pub average_seconds_to_complete: Option<f64>,
-    /// Of completed assignments.
+    /// Over completed assignments.
     pub average_attempts: Option<f64>,
 }
 
@@ -206,7 +206,7 @@ impl Report {
     }
 }
 
-/// Sums stay far below where a double cannot tell them apart.
+/// Sums stay far below 2^53, so a double holds them exactly.
 fn rate(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

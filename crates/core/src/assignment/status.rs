@@ -1,25 +1,25 @@
-//! The closed sets of words of people's work. Each has one spelling, in JSON and in the databases.
+//! Status words of people's work. Each has one spelling, in JSON and in the databases.
 
 use crate::status::words;
 
 words! {
-    /// Where an assignment stands.
+    /// Status of an assignment.
     AssignmentStatus {
-        /// Given to somebody who has not started.
+        /// Assigned and not started.
         Pending = "pending",
-        /// Somebody works on it, until its deadline.
+        /// Started; must be submitted before its deadline.
         InProgress = "in_progress",
-        /// Handed in and valid. Never changes again.
+        /// Submitted and valid. Final.
         Completed = "completed",
-        /// Its time was over, or it was taken back.
+        /// The deadline passed, or the assignment was revoked.
         Expired = "expired",
-        /// Its person did not want it. It does not come back to them.
+        /// The person declined it. The item does not return to them.
         Skipped = "skipped",
     }
 }
 
 impl AssignmentStatus {
-    /// Its person can still act on it.
+    /// Whether its person can still act on it.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Pending | Self::InProgress => true,
@@ -29,16 +29,16 @@ impl AssignmentStatus {
 }
 
 words! {
-    /// Where an item stands.
+    /// Status of an item.
     ItemStatus {
         Open = "open",
-        /// As many people as it needs have completed it.
+        /// Completed by as many persons as its overlap requires.
         Done = "done",
-        /// Too many attempts, too late, or nobody is left who may.
+        /// Attempts exhausted, deadline passed, or no eligible person left.
         Failed = "failed",
-        /// An operator, or the execution that wanted it, took it back.
+        /// Withdrawn by an operator or by the waiting execution.
         Withdrawn = "withdrawn",
-        /// It would have failed, and its queue says that somebody is to be told instead.
+        /// Would have failed; its queue escalates by an event instead.
         Escalated = "escalated",
     }
 }
@@ -53,10 +53,10 @@ impl ItemStatus {
 }
 
 words! {
-    /// Whether a queue, or a person, is given work.
+    /// Whether a queue, or a person, receives assignments.
     QueueState {
         Active = "active",
-        /// Nothing is handed out. What is open goes on.
+        /// No new assignments. Open ones continue.
         Paused = "paused",
     }
 }

@@ -1,4 +1,4 @@
-//! The one function that decides what an input does to an item and its assignments.
+//! The pure step: decides the effect of an input on an item and its assignments.
 
 use super::ending;
 use super::given::{Assignment, Place};
@@ -22,28 +22,28 @@ use crate::time::Timestamp;
 pub struct Setting<'a> {
     pub queue: &'a QueueConfig,
     pub state: QueueState,
-    /// The queue that it escalates to, if there is such a queue.
+    /// The escalation queue, if one is configured and exists.
     pub escalates_to: Option<&'a QueueConfig>,
 }
 
-/// What came of an input that is possible.
+/// The result of a legal input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stepped {
     Changed(Box<Change>),
-    /// It was done before, and is answered like then.
+    /// A repetition: answered like the first time.
     Repeated,
 }
 
-/// Everything that one input changes, to be written together.
+/// Everything that one input changes, to be committed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The item and all of its assignments as they are then.
+    /// The item and all of its assignments after the step.
     pub work: Work,
-    /// Which assignments are new or changed.
+    /// Assignments that are new or changed.
     pub changed: Vec<AssignmentId>,
     pub log: Vec<LogEntry>,
     pub opening: Opening,
-    /// What whoever waits for the item is told.
+    /// The outcome for the execution that waits for the item.
     pub told: Option<Told>,
 }
 
@@ -125,7 +125,7 @@ fn assign(draft: &mut Draft<'_>, person: &PersonId, next: AssignmentId) -> Resul
     Ok(())
 }
 
-/// A second answer is as good as the first if it is the first.
+/// A repeated submission succeeds if its answer equals the first one.
 fn repeated_answer(work: &Work, id: AssignmentId, answer: &RawJson) -> Result<Stepped, Refusal> {
     let first = work.assignments.get(&id).and_then(|one| one.answer.as_ref());
     if first == Some(answer) {
@@ -135,7 +135,7 @@ fn repeated_answer(work: &Work, id: AssignmentId, answer: &RawJson) -> Result<St
 }
 
 fn submit(draft: &mut Draft<'_>, id: AssignmentId, answer: &RawJson) {
-    debug_assert!(answer.len() <= MAX_ANSWER_BYTES, "rules::check has seen it");
+    debug_assert!(answer.len() <= MAX_ANSWER_BYTES, "rules::check bounds its size");
     let now = draft.now;
     let correction = draft.change_one(id, What::Submitted, None, |one| {
         one.status = AssignmentStatus::Completed;
@@ -239,7 +239,7 @@ fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-/// A change that is being made.
+/// A change under construction.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub(super) work: Work,
@@ -249,7 +249,7 @@ pub(super) struct Draft<'a> {
     pub(super) input: InputKind,
     pub(super) by: Option<String>,
     pub(super) now: Timestamp,
-    /// It stands in another place of the line from now on.
+    /// The item takes a new queue position.
     pub(super) reopened: bool,
     pub(super) told: Option<Told>,
     changed: Vec<AssignmentId>,
@@ -288,7 +288,7 @@ impl<'a> Draft<'a> {
         Change { work: self.work, changed: self.changed, log: self.log, opening, told: self.told }
     }
 
-    /// What the table says about an assignment, and whether it is theirs.
+    /// The table row for an assignment, after checking that it belongs to the person.
     fn look(&self, id: AssignmentId, person: Option<&PersonId>) -> Result<Line, Refusal> {
         let one = self.work.assignments.get(&id).ok_or(Refusal::Unknown(id))?;
         if let Some(person) = person.filter(|person| one.person != **person) {
@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
         let line = table::line(one.status, input);
         let line = line.ok_or(Refusal::Assignment { status: one.status, input })?;
         match line {
-            // One that is open has an item that is, or corrects one that is done.
+            // An open assignment implies an open item, or corrects one of a done item.
             Line::To(_) | Line::Repeats => {}
             Line::Follows(_) => self.check_item()?,
         }
@@ -345,7 +345,7 @@ impl<'a> Draft<'a> {
         usize::try_from(self.queue.max_attempts_total).unwrap_or(usize::MAX)
     }
 
-    /// A new assignment. `about`: whose place it takes, or what it corrects.
+    /// Creates an assignment. `about`: the one whose slot it takes, or the one it corrects.
     pub(super) fn give(
         &mut self,
         id: AssignmentId,
@@ -382,7 +382,7 @@ impl<'a> Draft<'a> {
         self.write(what, Some(id), about, None);
     }
 
-    /// It is written again, without an entry of its own.
+    /// Marks it as changed, without a log entry of its own.
     pub(super) fn touch(&mut self, id: AssignmentId) {
         self.changed.push(id);
     }
@@ -418,7 +418,7 @@ impl<'a> Draft<'a> {
         Some(changed)
     }
 
-    /// An entry of the log, about the item or one of its assignments as they are now.
+    /// Appends a log entry about the item or one of its assignments in their current state.
     pub(super) fn write(
         &mut self,
         what: What,

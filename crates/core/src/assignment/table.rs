@@ -1,21 +1,21 @@
-//! What is possible when. The steps look it up here, the tests exercise every line of it, and the diagrams are
-//! drawn from it.
+//! The transition table of assignments and items. The steps look it up, the tests exercise every row, and the
+//! diagrams are drawn from it.
 
 use super::input::InputKind;
 use super::status::{AssignmentStatus, ItemStatus};
 
-/// What an input does to an assignment.
+/// The effect of an input on an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// It is in this status then.
+    /// The assignment changes to this status.
     To(AssignmentStatus),
-    /// It stays as it is and another assignment, or an opening, comes of it.
+    /// The assignment keeps its status; a new assignment in this status, or an opening, follows.
     Follows(AssignmentStatus),
-    /// It was done before: the same is answered again, and nothing changes.
+    /// A repetition: the same answer is returned and nothing changes.
     Repeats,
 }
 
-/// Every pair that is possible; all others are refused.
+/// Every legal pair; all others are refused.
 pub const ASSIGNMENT: &[(AssignmentStatus, InputKind, Line)] = {
     use AssignmentStatus::{Completed, Expired, InProgress, Pending, Skipped};
     use Line::{Follows, Repeats, To};
@@ -37,7 +37,7 @@ pub const ASSIGNMENT: &[(AssignmentStatus, InputKind, Line)] = {
     ]
 };
 
-/// What an input may make of an item.
+/// The statuses that an input may give to an item.
 pub const ITEM: &[(ItemStatus, InputKind, &[ItemStatus])] = {
     use ItemStatus::{Done, Escalated, Failed, Open, Withdrawn};
     &[
@@ -55,7 +55,7 @@ pub const ITEM: &[(ItemStatus, InputKind, &[ItemStatus])] = {
     ]
 };
 
-/// Inputs that are about one assignment.
+/// Inputs that concern one assignment.
 pub const ABOUT_ASSIGNMENTS: &[InputKind] = &[
     InputKind::Start,
     InputKind::Submit,
@@ -67,12 +67,12 @@ pub const ABOUT_ASSIGNMENTS: &[InputKind] = &[
     InputKind::Correct,
 ];
 
-/// The line for an assignment in this status, if there is one.
+/// The row for an assignment in this status, if the input is legal.
 pub fn line(status: AssignmentStatus, input: InputKind) -> Option<Line> {
     ASSIGNMENT.iter().find(|(from, kind, _)| (*from, *kind) == (status, input)).map(|(_, _, line)| *line)
 }
 
-/// What may become of an item in this status; nothing is possible where it is empty.
+/// The statuses that an item may take; empty if the input is illegal.
 pub fn outcomes(status: ItemStatus, input: InputKind) -> &'static [ItemStatus] {
     ITEM.iter().find(|(from, kind, _)| (*from, *kind) == (status, input)).map_or(&[], |(_, _, to)| to)
 }

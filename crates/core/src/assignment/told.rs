@@ -1,4 +1,4 @@
-//! What whoever waits for an item is told when it has ended.
+//! The outcome of an ended item, as delivered to the execution that waits for it.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub struct Told {
     pub reason: Option<String>,
     /// `{item, queue, status, reason?, answers, answers_left_out?, agreement?, agreed}`.
     pub payload: RawJson,
-    /// Of an item that was escalated: the event that its queue asks for.
+    /// For an escalated item: the event that its queue's `escalate` names.
     pub event: Option<Name>,
 }
 
@@ -33,7 +33,7 @@ struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     answers: Vec<Answer<'a>>,
-    /// How many there are, where all of them together are more than an event may carry.
+    /// Number of answers left out because together they exceed the size limit of an event.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers_left_out: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,9 +76,9 @@ impl Told {
         Self { status: item.status, reason: item.reason.clone(), payload: whole, event }
     }
 
-    /// How the action ends that waits for it; `None` where the definition has no such action. The event that its
-    /// queue asks for goes before the one that the action names, if some state handles it. What is to be undone is
-    /// undone all the same.
+    /// The conclusion of the waiting action; `None` if the definition has no such action. An event named by
+    /// the queue's `escalate` takes precedence over the action's own event if some state handles it.
+    /// Compensation runs in either case.
     pub fn conclusion(
         &self,
         machine: &Machine,
@@ -90,7 +90,7 @@ impl Told {
         Some(action::conclude(&spec, key, attempts, self.attempt(), 0.0))
     }
 
-    /// What the action is concluded by.
+    /// The action's spec, with the queue's event in place of the action's own one where it takes precedence.
     pub fn spec<'s>(&self, machine: &Machine, spec: &'s ActionSpec) -> Cow<'s, ActionSpec> {
         let instead = self.event.as_ref().filter(|event| machine.mentions(event));
         match (instead, &spec.failure) {
@@ -101,7 +101,7 @@ impl Told {
         }
     }
 
-    /// What that is for the action that waits: the end of its attempt.
+    /// The outcome as the end of an attempt of the waiting action.
     pub fn attempt(&self) -> Attempt {
         let class = match self.status {
             ItemStatus::Done => return Attempt::Success { result: self.payload.clone() },

@@ -1,4 +1,4 @@
-//! What a device does with the seat that it has.
+//! Acts of a device on the seat that it holds: accept, decline, begin, heartbeat, complete, fail, release.
 
 use super::input::{Act, Doing};
 use super::refusal::Why;
@@ -68,7 +68,7 @@ impl Stepping<'_> {
         }
     }
 
-    /// Whoever is asked has it from now on.
+    /// The assigned device becomes the holder of the claim.
     pub(super) fn claim(&mut self, number: u16, offline: Option<Token>) {
         let Some(held) = self.held(number) else { return };
         let (line, now) = (Line::about(&held), self.now);
@@ -100,13 +100,13 @@ pub(super) fn claimed(held: Holding, now: Timestamp, offline: Option<Token>) -> 
 }
 
 impl Seat {
-    /// Whether the device ever had it under this token.
+    /// Whether the device held the seat under this token at any time.
     fn has_known(&self, act: &Act) -> bool {
         self.previous.iter().any(|former| former.token == act.token)
     }
 }
 
-/// Whether the same was done before: an answer was lost on its way.
+/// Whether this act is a repetition: the first response was lost.
 fn is_done(seat: &Seat, act: &Act, doing: &Doing) -> bool {
     let is_theirs = |held: &Holding| held.device == act.device && held.token == act.token;
     let ended = |reason: Ended| {

@@ -1,4 +1,4 @@
-//! A seat that nobody has goes to a device, or finds none.
+//! Assignment of a free seat to a device, or a rest (backoff) if no device is viable.
 
 use super::acts::claimed;
 use super::choose::{Decision, Outlook};
@@ -69,14 +69,14 @@ impl Stepping<'_> {
         Ok(Done::Changed)
     }
 
-    /// The last line came from a status that is never stored.
+    /// Sets the origin of the last log entry to a status that is never stored.
     fn passed_through(&mut self, status: Status) {
         if let Some(last) = self.log.last_mut() {
             last.from = Some(status);
         }
     }
 
-    /// That the run is not paused, and that the device has no other seat of it.
+    /// Checks that the run is not paused and that the device has no other seat of it.
     fn check_free(&self, number: u16, device: &DeviceId) -> Result<(), Refusal> {
         if self.run.is_paused() {
             return Err(self.refuse(Some(number), Why::Paused));
@@ -117,7 +117,8 @@ impl Stepping<'_> {
             Outlook::Busy => {
                 seat.waits = seat.waits.saturating_add(1);
                 let rest = backoff.rest(seat.waits - 1).min(Backoff::LONGEST_WHILE_BUSY);
-                // A queue that stands for hours is one line, not one per look; one that begins anew is another.
+                // A seat that waits for hours gets one log line, not one per attempt; a new waiting period
+                // gets its own.
                 (rest, seat.waits == 1 || since == now)
             }
             Outlook::Declined | Outlook::Nobody if seat.rounds >= backoff.rounds => {

@@ -1,4 +1,4 @@
-//! What a step changes, and what is written down about it.
+//! The change that a step yields, and its log entries.
 
 use std::collections::BTreeSet;
 
@@ -16,30 +16,30 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stepped {
     Changed(Box<Change>),
-    /// It was done before, by the same device with the same token: the answer is yes, nothing is written.
+    /// A repetition by the same device with the same token: succeeds, writes nothing.
     Already,
 }
 
-/// Written together, or not at all.
+/// Committed atomically.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// As it is now.
+    /// The run after the step.
     pub run: Run,
-    /// What happened, in order. Signs of life are not written down.
+    /// Log entries, in order. Heartbeats are not logged.
     pub log: Vec<Entry>,
-    /// The run has ended with this, and somebody waits for it.
+    /// The outcome for the waiting execution, once the run has ended.
     pub told: Option<Told>,
-    /// It counts only if the holders of these seats have not been heard of since these times.
+    /// Precondition (optimistic concurrency): no heartbeat from the holders of these seats since these times.
     pub unheard: Vec<(u16, Timestamp)>,
 }
 
 impl Change {
-    /// Devices for whom something is different now.
+    /// Devices whose assignments have changed.
     pub fn devices(&self) -> BTreeSet<&DeviceId> {
         self.log.iter().filter_map(|entry| entry.device.as_ref()).collect()
     }
 
-    /// Another step after this one, to be written with it.
+    /// Appends another step, to be committed together with this one.
     #[must_use]
     pub fn then(mut self, next: Stepped) -> Self {
         if let Stepped::Changed(next) = next {
@@ -52,11 +52,11 @@ impl Change {
     }
 }
 
-/// A line of a run's log.
+/// A log entry of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub at: Timestamp,
-    /// `None`: about the run as a whole.
+    /// `None`: the entry concerns the run as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<u16>,
     pub word: Word,
@@ -68,13 +68,13 @@ pub struct Entry {
     pub device: Option<DeviceId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
-    /// How an assignment ended with it.
+    /// The reason for which an assignment ended with this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// In somebody's words.
+    /// Free text from the device or the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Who asked for it, if it was not the device itself.
+    /// The actor, if it is not the device itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The decision behind an assignment, or the progress at its end.

@@ -1,4 +1,4 @@
-//! Which device gets a seat: those that can take it, scored, with a card for each that says why.
+//! Selection of a device for a seat: eligible devices are scored, and a card per device explains the result.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::election;
 use crate::id::DeviceId;
 use crate::time::Timestamp;
 
-/// What each part of a score is worth.
+/// The weight of each part of a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     pub load: f64,
@@ -34,26 +34,26 @@ pub enum Choice {
     Nobody { outlook: Outlook, decision: Box<Decision> },
 }
 
-/// Why this one.
+/// The rule by which the device was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// It created the run, can do it and wants to.
+    /// It created the run, is eligible and willing.
     Creator,
-    /// It is the elected coordinator, and the run asks for that.
+    /// It is the elected coordinator, and the run prefers the coordinator.
     Coordinator,
     Score,
 }
 
-/// What there is to hope for when nobody was found.
+/// The outlook when no device is eligible now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outlook {
-    /// Somebody could, and has no room now.
+    /// An able device exists, but has no free capacity now.
     Busy,
-    /// All who could have had their chance.
+    /// Every able device has already been asked since the last rest.
     Declined,
-    /// Nobody can.
+    /// No device is able.
     Nobody,
 }
 
@@ -67,22 +67,22 @@ impl fmt::Display for Outlook {
     }
 }
 
-/// How many cards are kept with a decision.
+/// Maximum number of cards stored with a decision.
 pub const MAX_CARDS: usize = 100;
 
-/// What is kept of a choice.
+/// The stored record of a choice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub how: Option<How>,
-    /// The best first, then those that could not.
+    /// Best scores first, then the ineligible devices.
     pub cards: Vec<Card>,
-    /// How many more there were.
+    /// Number of devices without a card.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
@@ -98,7 +98,7 @@ pub struct Card {
     pub unfit: Option<Unfit>,
 }
 
-/// Of a score, weighed.
+/// The weighted parts of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Parts {
     pub load: f64,
@@ -113,7 +113,7 @@ impl Parts {
     }
 }
 
-/// `rotation` decides between equals: a number that goes on with every choice gives each its turn.
+/// `rotation` breaks ties between equal scores: a counter that increases with every choice (round robin).
 pub fn choose(
     run: &Run,
     seat: u16,
@@ -129,7 +129,7 @@ pub fn choose(
             Some(bar) => barred.push((listed, open, bar)),
         }
     }
-    // The roster is in the order of ids, and equals stay in theirs.
+    // The roster is sorted by id; the stable sort keeps that order among equal scores.
     able.sort_by(|(_, one), (_, other)| other.sum().total_cmp(&one.sum()));
     let chosen = creator(run, seat, &able)
         .map(|device| (device, How::Creator))
@@ -150,13 +150,13 @@ pub fn choose(
     }
 }
 
-/// A device, and what it is worth.
+/// An eligible device with its score.
 type Able<'a> = (&'a Listed, Parts);
-/// A device, what it has, and why it cannot.
+/// An ineligible device with its open seats and the reason.
 type Barred<'a> = (&'a Listed, u32, Bar);
 
 impl Card {
-    /// In hundredths: what is told to people and kept for years, a hundred at a time.
+    /// Rounded to hundredths: cards are shown to people and stored for years, a hundred at a time.
     fn of_able((listed, parts): &Able<'_>) -> Self {
         let hundredths = |value: f64| (value * 100.0).round() / 100.0;
         let told = Parts {
@@ -175,7 +175,7 @@ impl Card {
     }
 }
 
-/// How far somebody is from being asked: the cards of those who are only busy are not the ones left out.
+/// Distance from eligibility: the cards of devices that are only busy are kept first.
 fn distance(bar: Bar) -> u8 {
     match bar {
         Bar::NoRoom => 0,
@@ -201,14 +201,14 @@ fn is_able(able: &[Able<'_>], device: &DeviceId) -> bool {
     able.iter().any(|(listed, _)| listed.device.id == *device)
 }
 
-/// The device that created the run comes first, once: for a seat that nobody was asked about yet.
+/// The device that created the run takes precedence once: for a seat that was never assigned.
 fn creator(run: &Run, seat: u16, able: &[Able<'_>]) -> Option<DeviceId> {
     let is_new = run.seat(seat)?.status() == Status::Created;
     let creator = run.created_by.as_ref().filter(|_| run.creator_willing && is_new)?;
     is_able(able, creator).then(|| creator.clone())
 }
 
-/// Of those that may be elected and are there.
+/// The elected coordinator among reachable devices that may coordinate.
 fn coordinator(run: &Run, roster: &Roster, able: &[Able<'_>], now: Timestamp) -> Option<DeviceId> {
     if !run.prefer_coordinator {
         return None;
@@ -221,7 +221,7 @@ fn coordinator(run: &Run, roster: &Roster, able: &[Able<'_>], now: Timestamp) ->
     is_able(able, elected).then(|| elected.clone())
 }
 
-/// The best, or one of those that are equally good.
+/// The best device; round robin among equal scores.
 fn best(able: &[Able<'_>], rotation: u64) -> Option<DeviceId> {
     const EQUAL: f64 = 1e-9;
     let (_, first) = able.first()?;

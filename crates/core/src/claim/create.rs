@@ -1,4 +1,4 @@
-//! A run comes to be.
+//! Creation of a run.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// What is asked for.
+/// The request for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
     pub kind: Name,
@@ -25,27 +25,27 @@ pub struct RunSpec {
     pub prefer_coordinator: bool,
     pub min_battery: Option<u8>,
     pub assign: Assign,
-    /// How many devices work on it in parallel.
+    /// Number of devices that work on it in parallel.
     pub devices: u16,
     pub settings: Settings,
     pub creator: Option<Creator>,
     pub waiting: Option<WaitingAction>,
 }
 
-/// The device that created it.
+/// The device that created the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Creator {
     pub device: DeviceId,
-    /// Whether it wants it for itself.
+    /// Whether it is willing to take the run itself.
     pub willing: bool,
 }
 
 impl RunSpec {
-    /// More would be no run but a campaign.
+    /// Upper bound on devices per run.
     pub const MAX_DEVICES: u16 = 100;
     pub const MAX_CAPABILITIES: usize = 100;
 
-    /// Everything plain: one device, any device.
+    /// A run with defaults: one device, any device.
     pub fn of(kind: Name, input: RawJson) -> Self {
         Self {
             kind,
@@ -64,7 +64,7 @@ impl RunSpec {
         }
     }
 
-    /// What is wrong with it, each with where.
+    /// Validation problems, each with its path.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |path: &str, message: String| problems.push(Problem::new(path, message));
@@ -88,8 +88,8 @@ impl RunSpec {
 }
 
 impl Run {
-    /// Whether it was created by the same request: what a caller who repeats itself may be answered with. The lease
-    /// under which an action waits may have changed.
+    /// Whether the same request created this run, which makes a repetition idempotent. The lease under which
+    /// an action waits may differ.
     pub fn asks_for(&self, spec: &RunSpec) -> bool {
         let creator = self.created_by.as_ref().map(|device| (device, self.creator_willing));
         let waits = |waiting: &Option<WaitingAction>| waiting.as_ref().map(|it| it.key.clone());
@@ -109,8 +109,8 @@ impl Run {
     }
 }
 
-/// The run as it is created, to be placed before it is written. A number of devices that [`RunSpec::problems`]
-/// would object to is made to fit.
+/// The run in its initial state, to be placed before the first write. A number of devices outside the limits
+/// of [`RunSpec::problems`] is clamped.
 pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {
     let seats = spec.devices.clamp(1, RunSpec::MAX_DEVICES);
     let creator = spec.creator;

@@ -1,4 +1,4 @@
-//! A device as the choice sees it: what it said of itself last.
+//! A device as a candidate for selection: its last self-report.
 
 use std::collections::BTreeSet;
 
@@ -11,35 +11,35 @@ use crate::time::Timestamp;
 pub struct Device {
     pub id: DeviceId,
     pub capabilities: BTreeSet<Name>,
-    /// How capable it is altogether (memory, say): the order of [`election`](crate::election).
+    /// Overall capability (memory, for example): sorts the [`election`](crate::election).
     pub capability: u32,
-    /// How many seats it takes at once; `None` is any number.
+    /// Maximum number of concurrent seats; `None` is unlimited.
     pub capacity: Option<u32>,
-    /// How busy it is by its own account, 0 to 1.
+    /// Self-reported load, 0 to 1.
     pub load: f64,
-    /// How good its connection is, 0 to 1.
+    /// Self-reported connection quality, 0 to 1.
     pub quality: f64,
-    /// Percent; `None` where there is no battery.
+    /// Percent; `None` for a device without a battery.
     pub battery: Option<u8>,
-    /// Whether it runs on it now.
+    /// Whether it runs on battery power now.
     pub on_battery: bool,
     /// Whether it may be elected coordinator.
     pub coordinates: bool,
-    /// A person has taken it out of the choice.
+    /// An operator excluded it from selection.
     pub paused: bool,
     pub seen_at: Timestamp,
 }
 
-/// A device with what the store counts.
+/// A device with the number of its open seats from the store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     pub device: Device,
-    /// Seats that it has or is asked about, of all runs.
+    /// Seats that are assigned to it or claimed by it, over all runs.
     pub open: u32,
 }
 
 impl Device {
-    /// That says nothing of itself but its name.
+    /// A device that reports nothing but its name.
     pub fn plain(id: DeviceId, seen_at: Timestamp) -> Self {
         Self {
             id,
@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    /// The larger of what it says and what it has been given.
+    /// The larger of the self-reported load and the share of its capacity in use.
     pub fn load_with(&self, open: u32) -> f64 {
         let given = match self.capacity {
             Some(0) => 1.0,
@@ -66,7 +66,7 @@ impl Device {
         unit(self.load).max(given).min(1.0)
     }
 
-    /// Whether it takes another one.
+    /// Whether it has capacity for another seat.
     pub fn has_room_with(&self, open: u32) -> bool {
         self.capacity.is_none_or(|capacity| open < capacity)
     }
@@ -82,7 +82,7 @@ impl Candidate {
     }
 }
 
-/// What a device says of itself, held within 0 to 1. What is no number counts as 0.
+/// Clamps a self-reported value to 0 to 1. NaN counts as 0.
 pub(super) fn unit(said: f64) -> f64 {
     if said.is_nan() { 0.0 } else { said.clamp(0.0, 1.0) }
 }

@@ -1,4 +1,4 @@
-//! The table, drawn and listed: what `docs/STATE-MACHINES.md` shows.
+//! Draws the transition table as a diagram and as a list for `docs/STATE-MACHINES.md`.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::status::Status;
 use super::table::{Kind, MOVES, Move};
 use super::word::Word;
 
-/// A Mermaid state diagram. What leads nowhere (signs of life, a pause, repetitions) is left out.
+/// A Mermaid state diagram. Inputs that keep the status (heartbeats, pauses, repetitions) are left out.
 pub fn diagram() -> String {
     let mut drawn = String::from("stateDiagram-v2\n    [*] --> created: create\n");
     for from in Status::ALL {
@@ -27,7 +27,7 @@ pub fn diagram() -> String {
     drawn
 }
 
-/// A Markdown table of all that is legal: a line per status, and what each input leads to.
+/// A Markdown table of all legal inputs: one line per status and input, with the statuses that follow.
 pub fn listing() -> String {
     let mut listed = String::from("| in | on | leads to |\n|---|---|---|\n");
     for from in Status::ALL {

@@ -1,4 +1,4 @@
-//! When somebody has to look at a run again: what the monitor finds.
+//! Due times of a run: when the monitor must act on it.
 
 use super::row::{Assign, Run};
 use super::seat::SeatState;
@@ -6,9 +6,9 @@ use crate::status::words;
 use crate::time::Timestamp;
 
 words! {
-    /// What there is to do when the time has come.
+    /// The action that is due.
     Due {
-        /// A device is to be chosen.
+        /// A device is to be selected.
         Place = "place",
         AssignmentTimeout = "assignment_timeout",
         ClaimExpiry = "claim_expiry",
@@ -17,21 +17,21 @@ words! {
     }
 }
 
-/// The next time for a seat, and for what. `None` where the run is paused, assigned by hand or has ended; a
-/// claim is watched in any case.
+/// The next due time of a seat, and its action. `None` if the run is paused, assigned manually or has ended;
+/// the heartbeat timeout of a claim is watched in any case.
 pub fn due(run: &Run, seat: u16) -> Option<(Timestamp, Due)> {
     let all = Due::ALL.iter().filter_map(|what| Some((due_of(run, seat, *what)?, *what)));
     all.min()
 }
 
-/// Everything of a run whose time has come.
+/// All actions of a run that are due.
 pub fn overdue(run: &Run, now: Timestamp) -> Vec<(u16, Due)> {
     let seats = run.numbered().map(|(number, _)| number);
     let next = seats.filter_map(|number| due(run, number).map(|(at, what)| (number, at, what)));
     next.filter(|(_, at, _)| *at <= now).map(|(number, _, what)| (number, what)).collect()
 }
 
-/// When this is due for a seat, if at all.
+/// The due time of this action for a seat, if there is one.
 pub fn due_of(run: &Run, number: u16, what: Due) -> Option<Timestamp> {
     let settings = &run.settings;
     let runs = !run.is_paused();

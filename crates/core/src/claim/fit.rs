@@ -1,4 +1,4 @@
-//! Whether a device can take a seat, and why not.
+//! Eligibility of a device for a seat, with the reason of an exclusion.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::row::Run;
 use crate::id::Name;
 use crate::time::Timestamp;
 
-/// Why a device is not a candidate.
+/// Why a device is not eligible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum Unfit {
@@ -26,14 +26,15 @@ pub enum Unfit {
         percent: u8,
     },
     OnAnotherSeat,
-    /// It had its chance since the last rest: it declined, was silent, failed or gave it back.
+    /// It was already asked since the last rest and declined, did not answer, failed or released the seat.
     PassedOver,
     NoRoom {
         open: u32,
     },
 }
 
-/// What stands in the way of a device: an [`Unfit`] without its particulars, for those who look at many.
+/// The reason of an exclusion without its particulars: an [`Unfit`] that is cheap to compute for many
+/// devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bar {
     Incapable,
@@ -45,7 +46,7 @@ pub(super) enum Bar {
     NoRoom,
 }
 
-/// Whether it can take this seat.
+/// Whether the device is eligible for this seat.
 pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Result<(), Unfit> {
     let (device, open) = (&candidate.device, candidate.open);
     match bar(run, seat, device, open, now) {
@@ -54,7 +55,7 @@ pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Resul
     }
 }
 
-/// What is named first stands in the way for longest: one that has no room has everything else.
+/// Tests lasting obstacles first: a device reported without capacity meets every other requirement.
 pub(super) fn bar(run: &Run, seat: u16, device: &Device, open: u32, now: Timestamp) -> Option<Bar> {
     if !run.requires.is_subset(&device.capabilities) {
         return Some(Bar::Incapable);
@@ -95,7 +96,7 @@ impl Unfit {
     }
 }
 
-/// Whether it may take this seat by itself, without being asked: one that had its chance may come back.
+/// Whether the device may claim this seat on its own initiative: a device that was passed over may come back.
 pub fn fit_to_take(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Result<(), Unfit> {
     match fit(run, seat, candidate, now) {
         Err(Unfit::PassedOver) if !candidate.has_room() => Err(Unfit::NoRoom { open: candidate.open }),
@@ -109,14 +110,14 @@ impl fmt::Display for Unfit {
         match self {
             Self::Incapable { missing } => {
                 let missing: Vec<&str> = missing.iter().map(Name::as_str).collect();
-                write!(f, "it cannot do {}", missing.join(", "))
+                write!(f, "it lacks {}", missing.join(", "))
             }
-            Self::Unreachable { seen_at } => write!(f, "it was not heard of since {seen_at}"),
+            Self::Unreachable { seen_at } => write!(f, "its last heartbeat was at {seen_at}"),
             Self::Paused => f.write_str("it is paused"),
             Self::Battery { percent } => write!(f, "it runs on a battery of {percent} %"),
             Self::OnAnotherSeat => f.write_str("it has another seat of this run"),
-            Self::PassedOver => f.write_str("it had its chance"),
-            Self::NoRoom { open } => write!(f, "it has {open} already"),
+            Self::PassedOver => f.write_str("it was already asked"),
+            Self::NoRoom { open } => write!(f, "it has no free capacity ({open} open)"),
         }
     }
 }

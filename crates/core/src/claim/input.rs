@@ -1,4 +1,4 @@
-//! What can be asked of a run.
+//! The inputs of a run.
 
 use super::choose::{Decision, Outlook};
 use super::fit::Unfit;
@@ -10,26 +10,26 @@ use crate::raw::RawJson;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// A device was chosen. The decision is kept with it.
+    /// A device was selected. The decision is stored with the assignment.
     Assign {
         seat: u16,
         device: DeviceId,
         decision: Option<Box<Decision>>,
     },
-    /// A device takes a seat by itself: this one, or the first that nobody has.
+    /// A device claims a seat on its own initiative: this one, or the first free one.
     SelfClaim {
         device: DeviceId,
         seat: Option<u16>,
         fitness: Result<(), Unfit>,
         decision: Option<Box<Decision>>,
     },
-    /// Nobody was found.
+    /// No device is eligible.
     NobodyViable {
         seat: u16,
         outlook: Outlook,
         decision: Option<Box<Decision>>,
     },
-    /// A device does something with the seat that it has.
+    /// A device acts on the seat that it holds.
     Act(Act, Doing),
     AssignmentTimeout {
         seat: u16,
@@ -40,7 +40,7 @@ pub enum Input {
     HeartbeatTimeout {
         seat: u16,
     },
-    /// The rest is over: everybody may be asked again.
+    /// The rest (backoff) is over: every device may be asked once more.
     BackoffOver {
         seat: u16,
     },
@@ -54,23 +54,23 @@ pub enum Input {
         by: RunId,
         priority: i32,
     },
-    /// A device that was cut off had claimed a seat under a former assignment of its own.
+    /// A disconnected device claimed a seat under its own former assignment.
     OfflineClaim(Act),
     Pause,
     Resume,
     Cancel {
         reason: Option<String>,
     },
-    /// A failed run begins again.
+    /// Restarts a failed run.
     Retry,
-    /// The action that waits is leased anew (its worker died, or a person retries it): the outcome is settled under
-    /// this lease. A run that has failed begins again; one that is completed tells its outcome once more.
+    /// The waiting action is leased again (its worker died, or an operator retries it): the outcome is
+    /// settled under this lease. A failed run starts over; a completed run delivers its outcome once more.
     Adopt {
         waiting: WaitingAction,
     },
 }
 
-/// Who acts, on which seat, by which right.
+/// The acting device, its seat, and the fencing token of its assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
     pub device: DeviceId,
@@ -90,7 +90,7 @@ pub enum Doing {
     Complete {
         output: RawJson,
     },
-    /// It cannot be done: by nobody, or not by this device.
+    /// The work has failed: on this device only (`retryable`), or on every device.
     Fail {
         failure: Failure,
         retryable: bool,

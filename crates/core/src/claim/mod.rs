@@ -1,19 +1,19 @@
-//! Runs: work that one device at a time has for itself, from being offered to its end.
+//! Device runs: work with exclusive ownership, held by one device at a time, from the offer to its end.
 //!
 //! A run has one seat, or several for devices that work in parallel. [`step()`] is pure: a [`Run`], an
-//! [`Input`] and the time give a [`Change`] (the run after it, what is written into its log, and what the
-//! waiting execution is told) or a [`Refusal`] that says where the seat stands and who has it. What may
-//! happen where is in one [table](table::MOVES), which the tests and the drawn diagram read.
+//! [`Input`] and the time give a [`Change`] (the run after it, its log entries, and the outcome for the
+//! waiting execution) or a [`Refusal`] with the status and the holder of the seat. The legal transitions are
+//! in one [table](table::MOVES), which the tests and the diagram read.
 //!
-//! **The fence.** Every assignment of a seat takes the next [`Token`] of its run. Whatever a device does names
-//! its token; one that has lost its seat has a token that nothing accepts any more. Order never comes from
-//! the clocks of devices.
+//! **The fence.** Every assignment of a seat takes the next [`Token`] of its run. Every act of a device
+//! carries its fencing token; a device that has lost its seat holds a stale token, which is refused. Device
+//! clocks never decide the order.
 //!
-//! **Never stuck silently.** A run that has not ended has a time at which somebody looks at it ([`due()`]), or it
-//! is paused, or it waits for a person because it is assigned by hand.
+//! **Never stuck silently.** A run that has not ended has a due time at which the monitor acts on it
+//! ([`due()`]), or it is paused, or it waits for an operator because it is assigned manually.
 //!
-//! Refuses: to know rosters by itself (they are handed to [`choose()`]), and to promise that a device has room. Its
-//! capacity is looked at when it is chosen; two runs chosen at the same instant may both go to the last place,
+//! Refuses: to load rosters (they are arguments of [`choose()`]), and to guarantee free capacity. Capacity is
+//! checked at the choice; two runs placed at the same instant may both take the last free seat of a device,
 //! and the device may decline.
 
 mod acts;

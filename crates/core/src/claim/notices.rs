@@ -1,4 +1,4 @@
-//! What others are told of a run: that nobody is left for it, or that it has failed.
+//! Notices of a run, sent to the outbound sinks: no device left, or failed.
 
 use serde::Serialize;
 
@@ -20,16 +20,17 @@ struct Data<'a> {
     at: Timestamp,
     kind: &'a Name,
     reason: &'a str,
-    /// The device's own word for it.
+    /// The error class reported by the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<&'a Name>,
     seat: u16,
-    /// Who waits for it, and is told anyway.
+    /// The execution that waits for it; the execution receives the outcome independently of this notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<&'a ExecutionId>,
 }
 
-/// Of a change: the run after it, and what it writes down. A run fails because of one seat: the others say nothing.
+/// The notices of a change, from the run after it and its new log entries. A run fails because of one seat:
+/// the other seats cause no notice.
 pub fn notices(id: &RunId, run: &Run, log: &[Entry]) -> Vec<Notice> {
     let fails = |entry: &&Entry| {
         entry.to == Status::Failed && entry.from != Some(Status::Failed) && entry.word != Word::RunFailed

@@ -1,8 +1,8 @@
-//! A device was cut off, went on, and comes back with the token that it had.
+//! Offline claims: a device continued while disconnected and returns with the token of its former assignment.
 //!
-//! Clocks of devices say nothing. What counts is the order in which the store gave out tokens: a claim that
-//! was made online since then stands; of two that were made while cut off the one with the earlier token
-//! stands, whichever is submitted first.
+//! Device clocks are ignored. The order of token assignment by the store decides: a claim made online since
+//! then wins; between two offline claims the one with the earlier token wins, in whichever order they are
+//! submitted.
 
 use super::acts::claimed;
 use super::input::Act;
@@ -16,7 +16,7 @@ impl Stepping<'_> {
         if let Some(held) = seat.held()
             && (&held.device, held.token) == (&act.device, act.token)
         {
-            // It never lost it.
+            // The device still holds the seat.
             return match &seat.state {
                 SeatState::Assigned { .. } => {
                     self.claim(act.seat, None);
@@ -34,7 +34,7 @@ impl Stepping<'_> {
         let Some(former) = former else { return Err(self.refuse(Some(act.seat), Why::StaleToken)) };
         match former.reason {
             Ended::Timeout | Ended::Heartbeat | Ended::Gone => {}
-            // It gave it up itself, or has been told already.
+            // The device gave the seat up itself, or has been notified of the loss.
             Ended::Declined | Ended::Failed | Ended::Released | Ended::Preempted | Ended::Superseded => {
                 return Err(self.refuse(Some(act.seat), Why::StaleToken));
             }
@@ -65,7 +65,7 @@ impl Stepping<'_> {
         if other {
             return Err(self.refuse(Some(act.seat), Why::OnAnotherSeat));
         }
-        let why = format!("{} had been assigned earlier, and was cut off", act.device);
+        let why = format!("{} had an earlier assignment and was disconnected", act.device);
         self.let_go(act.seat, Ended::Superseded, Some(why));
         let mut held = self.give(&act.device);
         held.by = None;

@@ -1,4 +1,4 @@
-//! What people decide about a run, and what a more important run does to it.
+//! Operator commands on a run, and pre-emption by a run of higher priority.
 
 use super::refusal::{Refusal, Why};
 use super::row::WaitingAction;
@@ -19,7 +19,7 @@ impl Stepping<'_> {
         Ok(Done::Changed)
     }
 
-    /// Whoever was asked, or has not begun, has all the time again.
+    /// The timeouts of devices that were asked, or have not begun, start over.
     pub(super) fn resume(&mut self) -> Step {
         let status = self.check_run()?;
         if !self.run.is_paused() {
@@ -65,7 +65,7 @@ impl Stepping<'_> {
         Ok(Done::Changed)
     }
 
-    /// What was completed stays so; what was not begins again, and everybody may be asked.
+    /// Completed seats stay completed; the others start over, and every device may be asked.
     pub(super) fn retry(&mut self) -> Step {
         self.check_run()?;
         if let Some(waiting) = &self.run.waiting {
@@ -116,7 +116,7 @@ impl Stepping<'_> {
         Ok(Done::Changed)
     }
 
-    /// That the table allows it where the run stands.
+    /// Checks that the table permits the input in the status of the run.
     fn check_run(&self) -> Result<Status, Refusal> {
         let status = self.run.status();
         if table::is_legal(status, self.word) { Ok(status) } else { Err(self.refuse(None, Why::NotNow)) }

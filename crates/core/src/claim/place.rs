@@ -1,5 +1,5 @@
-//! Every seat that nobody has, and whose time has come, goes to somebody: what follows creation and every loss, in
-//! the same write.
+//! Placement: assigns every free seat that is due to a device, in the same commit as the creation or the loss
+//! that freed it.
 
 use super::change::{Change, Stepped};
 use super::choose::{Choice, How, Weights, choose};
@@ -9,10 +9,10 @@ use super::roster::Roster;
 use super::step::step;
 use crate::time::Timestamp;
 
-/// Chooses for all seats that are to be placed now. Each choice knows of the ones before it: the roster counts what
-/// it gives.
+/// Selects devices for all seats that are due. Each choice sees the previous ones: the roster counts the
+/// seats it assigns.
 ///
-/// A run that may pre-empt is not helped by this alone: what it needs to know is in [`victim`](super::victim).
+/// Placement alone never pre-empts; [`victim`](super::victim) selects the seat to pre-empt.
 #[must_use]
 pub fn place(
     change: Change,

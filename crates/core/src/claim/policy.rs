@@ -1,4 +1,4 @@
-//! What an installation says about runs of devices: how choices are weighed, and how long each kind may take.
+//! The policy of an installation for device runs: weights of the selection, and timeouts per kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     pub weights: Weights,
-    /// Of kinds about which nothing else is said.
+    /// Default settings for kinds without their own.
     pub settings: Settings,
     pub kinds: BTreeMap<Name, Settings>,
 }
 
 impl Policy {
-    /// What holds for runs of this kind that do not say otherwise themselves.
+    /// The settings of runs of this kind, before their own overrides.
     pub fn of(&self, kind: &Name) -> &Settings {
         self.kinds.get(kind).unwrap_or(&self.settings)
     }
 
-    /// What is wrong with it, each with where.
+    /// Validation problems, each with its path.
     pub fn problems(&self) -> Vec<Problem> {
         let Weights { load, quality, rank, relevant } = self.weights;
         let weights = [("load", load), ("quality", quality), ("rank", rank), ("relevant", relevant)];
@@ -37,7 +37,7 @@ impl Policy {
 }
 
 impl Settings {
-    /// What is wrong with them, each with where: below `path`.
+    /// Validation problems, each with its path below `path`.
     pub fn problems(&self, path: &str) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong =

@@ -1,4 +1,4 @@
-//! Which seat gives way to work of higher priority.
+//! Pre-emption: selects the seat that is freed for a run of higher priority.
 
 use super::row::Run;
 use super::seat::Token;
@@ -6,7 +6,7 @@ use super::status::Status;
 use crate::id::{DeviceId, RunKey};
 use crate::time::Timestamp;
 
-/// A seat that a device has.
+/// A seat that a device holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occupied {
     pub run: RunKey,
@@ -18,9 +18,9 @@ pub struct Occupied {
     pub assigned_at: Timestamp,
 }
 
-/// The one of the lowest priority, below that of the run, among those that a device works on; of equal ones the
-/// one that was assigned last, which has the least to lose. `occupied` are the seats of devices that can do
-/// the run and have no room.
+/// The claimed seat of lowest priority, which must be below that of the run; ties go to the latest
+/// assignment, which loses the least work. `occupied` are the seats of devices that are eligible for the run
+/// but have no free capacity.
 pub fn victim<'a>(run: &Run, occupied: &'a [Occupied]) -> Option<&'a Occupied> {
     if !run.preempt {
         return None;

@@ -1,4 +1,4 @@
-//! Why something cannot be done to a run, and who has it.
+//! Refusals of inputs to a run, with the current holder.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use super::word::Word;
 use crate::id::{DeviceId, ExecutionKey};
 use crate::time::Timestamp;
 
-/// Nothing was changed.
+/// The input was refused; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where the seat stands, or the run if no seat was named.
+    /// The status of the seat, or of the run if no seat was named.
     pub status: Status,
     pub input: Word,
     pub why: Why,
-    /// Who has the seat now, where somebody has.
+    /// The current holder of the seat, if any.
     pub holder: Option<Holder>,
 }
 
@@ -28,26 +28,26 @@ pub struct Holder {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// Not in this state.
+    /// Illegal in this status.
     NotNow,
-    /// The token is not the one of the seat: it has passed on, or was never given out.
+    /// The fencing token is stale: the seat was reassigned, or the token was never issued.
     StaleToken,
-    /// Somebody else has it.
+    /// Another device holds the seat.
     Taken,
-    /// A claim was made online meanwhile, or belongs to an earlier assignment: let go of it.
+    /// A claim made online, or an earlier assignment, takes precedence: the device must release its claim.
     Release,
     NoSuchSeat,
-    /// The device has or has completed another seat of this run.
+    /// The device holds or has completed another seat of this run.
     OnAnotherSeat,
     Unfit(Unfit),
     Paused,
-    /// It is assigned by hand.
+    /// The run is assigned manually.
     Manual,
-    /// Its time has not come.
+    /// The due time has not come.
     NotDue,
     /// The priority is not higher.
     NotHigher,
-    /// The execution that waited for it was told, and goes on by itself.
+    /// The waiting execution received the outcome and has continued.
     BelongsTo(ExecutionKey),
 }
 
@@ -55,19 +55,19 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (input, status) = (self.input, self.status);
         match &self.why {
-            Why::NotNow => write!(f, "{input} is not possible while it is {status}")?,
-            Why::StaleToken => write!(f, "the token is not valid any more: it is {status}")?,
-            Why::Taken => write!(f, "it is {status} already")?,
-            Why::Release => write!(f, "it is {status} by another claim, which counts: release yours")?,
+            Why::NotNow => write!(f, "cannot {input} while it is {status}")?,
+            Why::StaleToken => write!(f, "the token is stale: it is {status}")?,
+            Why::Taken => write!(f, "it is already {status}")?,
+            Why::Release => write!(f, "it is {status} under another claim, which wins: release yours")?,
             Why::NoSuchSeat => f.write_str("there is no such seat")?,
             Why::OnAnotherSeat => f.write_str("the device has another seat of this run")?,
             Why::Unfit(unfit) => write!(f, "the device cannot take it: {unfit}")?,
             Why::Paused => write!(f, "the run is paused, and {status}")?,
-            Why::Manual => f.write_str("the run is assigned by hand")?,
-            Why::NotDue => write!(f, "it is {status} and the time for {input} has not come")?,
-            Why::NotHigher => write!(f, "it is {status} for work of no lower priority")?,
+            Why::Manual => f.write_str("the run is assigned manually")?,
+            Why::NotDue => write!(f, "it is {status} and {input} is not due yet")?,
+            Why::NotHigher => write!(f, "it is {status} for work of the same or a higher priority")?,
             Why::BelongsTo(execution) => {
-                write!(f, "it is {status}, and the execution {execution} was told: retry it there")?;
+                write!(f, "it is {status} and was reported to the execution {execution}: retry it there")?;
             }
         }
         match &self.holder {

@@ -1,4 +1,4 @@
-//! The log of a run tells who had which seat when: the same as the run itself says.
+//! Replays the log of a run and compares the holders of its seats with the stored run.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::seat::{Ended, Token};
 use super::status::Status;
 use crate::id::DeviceId;
 
-/// A seat as far as a log tells it.
+/// The history of a seat according to a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outline {
     pub status: Status,
     pub holder: Option<(DeviceId, Token)>,
-    /// Everybody who had it and did not end it.
+    /// Former holders that did not finish the work.
     pub former: Vec<(DeviceId, Token, Ended)>,
 }
 
@@ -40,7 +40,7 @@ pub fn replay<'a>(log: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<u16, Out
     seats
 }
 
-/// What a run itself says.
+/// The same outline, from the stored run.
 pub fn summary(run: &Run) -> BTreeMap<u16, Outline> {
     run.numbered()
         .map(|(number, seat)| {

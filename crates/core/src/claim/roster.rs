@@ -1,6 +1,6 @@
-//! All devices that a choice is made from: in the order of their ids, ranked once, each with what it has been given.
+//! The roster: all devices in order of id, ranked once, each with the number of its open seats.
 //!
-//! Copies are cheap: whoever tries something out does so on a copy, which holds what is different.
+//! Copies are cheap (copy on write): a tentative placement works on a copy, which holds only the differences.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::id::DeviceId;
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
     listed: Arc<Vec<Listed>>,
-    /// By place: what this copy has given more, or fewer.
+    /// By index: the difference of open seats in this copy.
     shifted: BTreeMap<usize, i64>,
 }
 
-/// A device, and what is counted of it.
+/// A device with its rank.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) device: Arc<Device>,
     open: u32,
-    /// Its place in the election over all that are registered, 0 to 1.
+    /// Its rank in the election among all registered devices, 0 to 1.
     pub(super) rank: f64,
 }
 
@@ -49,7 +49,7 @@ impl Roster {
         self.listed.get(at).map(|listed| &*listed.device)
     }
 
-    /// What is known of a device now.
+    /// Adds or replaces a device.
     pub fn put(&mut self, candidate: Candidate) {
         let Candidate { device, open } = candidate;
         let found = self.find(&device.id);
@@ -68,7 +68,7 @@ impl Roster {
         elect(all);
     }
 
-    /// What a device says of itself, whatever it has been given. Whether it is paused is not its own word.
+    /// Updates the self-report of a device; its open seats and its pause, which an operator sets, are kept.
     pub fn hear(&mut self, mut device: Device) {
         let known = self.find(&device.id).ok();
         let open = known.map_or(0, |at| self.open(at));
@@ -85,11 +85,11 @@ impl Roster {
         }
     }
 
-    /// A device has so many seats more, or fewer.
+    /// Adds a difference to the open seats of a device.
     pub fn shift(&mut self, device: &DeviceId, seats: i64) {
         let Ok(at) = self.find(device) else { return };
         match Arc::get_mut(&mut self.listed).and_then(|all| all.get_mut(at)) {
-            // Nobody else has this list.
+            // This copy is the only owner of the list.
             Some(listed) if self.shifted.is_empty() => listed.open = shifted(listed.open, seats),
             Some(_) | None => {
                 let open = self.listed.get(at).map_or(0, |listed| i64::from(listed.open));
@@ -99,7 +99,7 @@ impl Roster {
         }
     }
 
-    /// Each with what it has.
+    /// Each device with its open seats.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Listed, u32)> {
         let mut moved = self.shifted.iter().peekable();
         self.listed.iter().enumerate().map(move |(at, listed)| {
@@ -117,7 +117,7 @@ impl Roster {
         self.listed.binary_search_by(|listed| listed.device.id.cmp(device))
     }
 
-    /// The list as this copy has it, to be changed.
+    /// The list of this copy, mutable.
     fn own(&mut self) -> &mut Vec<Listed> {
         let all = Arc::make_mut(&mut self.listed);
         for (at, seats) in std::mem::take(&mut self.shifted) {
@@ -171,14 +171,14 @@ mod tests {
         roster.shift(&id("b"), 1);
         let mut copy = roster.clone();
         copy.shift(&id("b"), 2);
-        // Nobody has fewer than none, and owes none.
+        // The number of open seats is clamped at zero, without a debt.
         copy.shift(&id("c"), -5);
         copy.shift(&id("c"), 1);
         copy.shift(&id("c"), -1);
         roster.shift(&id("a"), 1);
         assert_eq!(opens(&copy), [1, 4, 0]);
         assert_eq!(opens(&roster), [2, 2, 1]);
-        // What is heard of a device leaves what it has as it was.
+        // A new self-report keeps the open seats.
         copy.hear(device("b"));
         copy.put(Candidate { device: device("d"), open: 7 });
         copy.remove(&id("a"));

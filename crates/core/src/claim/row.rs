@@ -1,4 +1,4 @@
-//! A run: what it asks for, its seats, and who waits for it.
+//! A run: its request, its seats, and the action that waits for it.
 
 use std::collections::BTreeSet;
 
@@ -15,49 +15,49 @@ use crate::time::Timestamp;
 /// The format that this build writes. It reads this one and the one before.
 pub const FORMAT: u8 = 1;
 
-/// Everything about a run but its key and its version.
+/// Everything about a run except its key and its version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub format: u8,
-    /// The type of work: settings are given per kind.
+    /// The type of work: settings are configured per kind.
     pub kind: Name,
     pub input: RawJson,
-    /// What a device must be able to do.
+    /// Capabilities that a device must have.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub requires: BTreeSet<Name>,
-    /// What it had better be able to do.
+    /// Capabilities that raise the score of a device.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub prefer: BTreeSet<Name>,
     pub priority: i32,
-    /// Whether it may take a device from work of lower priority.
+    /// Whether it may pre-empt a run of lower priority.
     pub preempt: bool,
-    /// Whether the elected coordinator is asked before anybody else.
+    /// Whether the elected coordinator is asked first.
     pub prefer_coordinator: bool,
-    /// Percent; a device that runs on less battery is not chosen.
+    /// Percent; a device on less battery is not eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_battery: Option<u8>,
     pub assign: Assign,
     pub settings: Settings,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<DeviceId>,
-    /// Whether the creating device wants it for itself.
+    /// Whether the creating device is willing to take the run itself.
     pub creator_willing: bool,
     pub created_at: Timestamp,
-    /// The last one given out.
+    /// The last token issued.
     pub token: Token,
     pub seats: Vec<Seat>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_at: Option<Timestamp>,
-    /// The action of a definition that waits for it.
+    /// The waiting action of an execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<WaitingAction>,
 }
 
 words! {
-    /// Who decides which device gets it.
+    /// Who selects the device.
     Assign {
         Auto = "auto",
-        /// A person, or a device that takes it by itself.
+        /// An operator, or a device that claims it on its own initiative.
         Manual = "manual",
     }
 }
@@ -71,7 +71,7 @@ pub struct WaitingAction {
 }
 
 impl Run {
-    /// Of all seats: the one that is behind the others; failed as soon as one is.
+    /// The status over all seats: that of the least advanced one; failed as soon as one seat has failed.
     pub fn status(&self) -> Status {
         let behind = |status: Status| match status {
             Status::Failed => 0,
@@ -109,12 +109,12 @@ impl Run {
         self.seats.get(usize::from(number))
     }
 
-    /// Its seats by number.
+    /// The seats by number.
     pub fn numbered(&self) -> impl Iterator<Item = (u16, &Seat)> {
         (0..).zip(&self.seats)
     }
 
-    /// Which seat a device has or has completed.
+    /// The seat that a device holds or has completed.
     pub fn seat_of(&self, device: &DeviceId) -> Option<u16> {
         self.numbered().find(|(_, seat)| seat.occupant() == Some(device)).map(|(number, _)| number)
     }

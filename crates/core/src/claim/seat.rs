@@ -1,4 +1,4 @@
-//! A seat of a run: who has it, who had it, and how far they came.
+//! A seat of a run: its holder, its former holders, and the progress of the work.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,13 +11,13 @@ use crate::raw::RawJson;
 use crate::status::words;
 use crate::time::Timestamp;
 
-/// The fence: grows with every assignment of a run, whichever seat it is of, and never goes back.
+/// The fencing token: grows with every assignment within a run, over all seats, and never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(pub i64);
 
 impl Token {
-    /// Of a run that nobody was asked about yet.
+    /// The token of a run without an assignment.
     pub const NONE: Token = Token(0);
 }
 
@@ -27,45 +27,46 @@ impl fmt::Display for Token {
     }
 }
 
-/// How many former assignments a seat remembers. The log has all of them.
+/// Number of former assignments kept with a seat. The log has all of them.
 pub const MAX_PREVIOUS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     pub state: SeatState,
-    /// Who had it, in order.
+    /// Former holders, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<Previous>,
-    /// How far whoever had it has come: handed to the next one.
+    /// The last progress reported, passed on to the next holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Who is not asked again before the next rest is over.
+    /// Devices that are not asked before the next rest is over.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub passed_over: BTreeSet<DeviceId>,
     pub reassignments: u32,
-    /// Rests since somebody accepted.
+    /// Rests since the last acceptance.
     pub rounds: u32,
-    /// Rests since then during which devices were only busy.
+    /// Rests since then during which able devices were only busy.
     pub waits: u32,
 }
 
-/// Written as `{"claimed": {…}}`: an output is raw JSON, which a tag beside it would have to take apart.
+/// Serialised as `{"claimed": {…}}`: an output is raw JSON, which an internally tagged enum would have to
+/// parse.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeatState {
     Created,
     Assigned {
         held: Holding,
-        /// Since when the time to answer counts.
+        /// Start of the time limit for the answer.
         asked_at: Timestamp,
     },
     Claimed {
         held: Holding,
         claimed_at: Timestamp,
-        /// Since when the time to begin counts.
+        /// Start of the time limit for beginning.
         counted_from: Timestamp,
         heard_at: Timestamp,
-        /// It was claimed while cut off, with the token of this former assignment.
+        /// Claimed while disconnected, with the token of this former assignment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offline: Option<Token>,
     },
@@ -79,7 +80,7 @@ pub enum SeatState {
     },
     Reassigning {
         since: Timestamp,
-        /// Nobody is asked before.
+        /// No device is asked before this time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest_until: Option<Timestamp>,
     },
@@ -91,24 +92,24 @@ pub enum SeatState {
     Failed {
         at: Timestamp,
         failure: Failure,
-        /// Who had it when it failed.
+        /// The holder when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<Holding>,
     },
 }
 
-/// Who has a seat, or is asked.
+/// The holder of a seat, or the device that is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     pub device: DeviceId,
     pub token: Token,
     pub assigned_at: Timestamp,
-    /// Who gave it to the device, if it did not take it itself.
+    /// The operator who assigned it; `None` if the device claimed it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// An assignment that is over without an end of the work.
+/// A former assignment that did not finish the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
     pub device: DeviceId,
@@ -116,7 +117,7 @@ pub struct Previous {
     pub assigned_at: Timestamp,
     pub ended_at: Timestamp,
     pub reason: Ended,
-    /// In somebody's words.
+    /// Free text from the device or the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,22 +125,22 @@ pub struct Previous {
 }
 
 words! {
-    /// Why an assignment is over without an end of the work.
+    /// Why an assignment ended without finishing the work.
     Ended {
-        /// No answer in time, or no beginning.
+        /// No answer in time, or not begun in time.
         Timeout = "timeout",
         Declined = "declined",
-        /// It could not do it; another one may.
+        /// This device could not do it; another one may.
         Failed = "failed",
-        /// Given back, or taken back because the run has ended.
+        /// Released by the device, or taken back because the run ended.
         Released = "released",
-        /// For work of higher priority.
+        /// Pre-empted by work of higher priority.
         Preempted = "preempted",
-        /// It was not heard of any more.
+        /// Heartbeats stopped.
         Heartbeat = "heartbeat",
-        /// It is no longer registered.
+        /// The device is no longer registered.
         Gone = "gone",
-        /// Another one, also cut off, had been assigned earlier.
+        /// Another offline claim, with an earlier assignment, took precedence.
         Superseded = "superseded",
     }
 }
@@ -157,16 +158,16 @@ pub struct Progress {
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
-    /// A word of the device's own, for what it could not do.
+    /// The error class reported by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Name>,
 }
 
 words! {
     FailureKind {
-        /// A device says that it cannot be done.
+        /// The device reported a final error.
         Error = "error",
-        /// No device is left that could be asked.
+        /// No device is left to ask.
         NobodyLeft = "nobody_left",
         Cancelled = "cancelled",
         /// Another seat of the run has failed.
@@ -199,7 +200,7 @@ impl Seat {
         }
     }
 
-    /// Who has it now, or is asked. Nobody once it has ended.
+    /// The holder, or the device that is asked. `None` once the seat has ended.
     pub fn held(&self) -> Option<&Holding> {
         match &self.state {
             SeatState::Assigned { held, .. }
@@ -212,7 +213,7 @@ impl Seat {
         }
     }
 
-    /// Who has it or completed it: no other seat of the run goes to this device.
+    /// The device that holds or completed it: it gets no other seat of this run.
     pub fn occupant(&self) -> Option<&DeviceId> {
         match &self.state {
             SeatState::Assigned { held, .. }
@@ -223,7 +224,7 @@ impl Seat {
         }
     }
 
-    /// When its holder was heard of last. Of a claim only.
+    /// The last heartbeat of the holder; claims only.
     pub fn heard_at(&self) -> Option<Timestamp> {
         match &self.state {
             SeatState::Claimed { heard_at, .. } | SeatState::Processing { heard_at, .. } => Some(*heard_at),
@@ -235,7 +236,7 @@ impl Seat {
         }
     }
 
-    /// Its holder was heard of: kept beside the run, where it costs less. Changes nothing but a claim.
+    /// Sets the last heartbeat, which is stored beside the run to keep it cheap. Changes claims only.
     pub fn hear(&mut self, at: Timestamp) {
         if let SeatState::Claimed { heard_at, .. } | SeatState::Processing { heard_at, .. } = &mut self.state
         {

@@ -1,4 +1,4 @@
-//! How long devices may take, per type of run.
+//! Timeouts and retry limits of device runs, per kind.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How long a device that was asked may think about it.
+    /// Time limit for answering an assignment.
     #[serde(with = "duration::text")]
     pub assignment_timeout: Duration,
-    /// How long one that accepted may take to begin.
+    /// Time limit for beginning after acceptance.
     #[serde(with = "duration::text")]
     pub claim_timeout: Duration,
-    /// How often a device that has a claim shall be heard of.
+    /// Heartbeat interval of a device with a claim.
     #[serde(with = "duration::text")]
     pub heartbeat: Duration,
-    /// After how long a silence it has lost its claim.
+    /// Silence after which a device loses its claim.
     #[serde(with = "duration::text")]
     pub heartbeat_timeout: Duration,
-    /// A device that was not heard of for longer is not chosen.
+    /// Silence after which a device is not eligible any more.
     #[serde(with = "duration::text")]
     pub reachable: Duration,
-    /// How often a seat may go to another device before the run has failed. Pre-emption is not counted.
+    /// Maximum number of reassignments of a seat before the run fails. Pre-emption is not counted.
     pub max_reassignments: u32,
     pub backoff: Backoff,
 }
@@ -43,7 +43,7 @@ impl Default for Settings {
     }
 }
 
-/// What one run has otherwise than its kind.
+/// Settings of one run that override those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
@@ -64,8 +64,8 @@ impl Overrides {
         *self == Self::default()
     }
 
-    /// These, and else those. A device has to be heard of as long as before if only the heartbeat is given, and more
-    /// often than it may be silent in any case.
+    /// Applies these overrides to the settings. If only the heartbeat is overridden, the heartbeat timeout
+    /// stays, and the heartbeat interval is kept below the timeout in any case.
     pub fn over(&self, settings: &Settings) -> Settings {
         let heartbeat_timeout = self.heartbeat_timeout.unwrap_or(settings.heartbeat_timeout);
         let heartbeat = self.heartbeat.unwrap_or(settings.heartbeat);
@@ -80,8 +80,8 @@ impl Overrides {
     }
 }
 
-/// How long nobody is asked after everybody has declined, or nobody could do it. Each rest is twice as long as the one
-/// before; after the last one the run has failed. After a rest those who declined may be asked again.
+/// Exponential backoff after every device declined or none was able. Each rest is twice as long as the
+/// previous one; after the last one the run fails. After a rest, devices that declined may be asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backoff {
@@ -99,10 +99,10 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// While devices are only busy nobody waits longer than this: one of them is free at any moment.
+    /// Upper bound of a rest while devices are only busy: capacity may become free at any moment.
     pub const LONGEST_WHILE_BUSY: Duration = Duration::from_secs(30);
 
-    /// The rest after so many before it.
+    /// The length of the rest that follows `before` rests.
     pub fn rest(&self, before: u32) -> Duration {
         let doubled = self.first.saturating_mul(2u32.saturating_pow(before.min(30)));
         doubled.min(self.max).max(Duration::from_millis(1))
@@ -127,7 +127,7 @@ mod tests {
             serde_json::from_str(r#"{"heartbeat_timeout":"9s","max_reassignments":2}"#).unwrap();
         let settings = own.over(&Settings::default());
         assert_eq!((settings.heartbeat_timeout.as_secs(), settings.max_reassignments), (9, 2));
-        assert_eq!(settings.heartbeat.as_secs(), 3, "more often than it may be silent");
+        assert_eq!(settings.heartbeat.as_secs(), 3, "the heartbeat interval is below the timeout");
         assert_eq!(settings.claim_timeout, Settings::default().claim_timeout);
         assert_eq!(
             serde_json::to_string(&own).unwrap(),

@@ -1,4 +1,4 @@
-//! Nothing was heard in time, or a device is gone: what the monitor finds.
+//! Timeouts and lost devices, as found by the monitor.
 
 use super::due::{Due, due_of};
 use super::refusal::Why;
@@ -19,7 +19,7 @@ impl Stepping<'_> {
         Ok(Done::Changed)
     }
 
-    /// Counts only if the device is not heard of until it is written: see [`Change::unheard`](super::Change).
+    /// Valid only if no heartbeat arrives before the commit: see [`Change::unheard`](super::Change).
     pub(super) fn heartbeat_timeout(&mut self, number: u16) -> Step {
         let heard_at = self.check(number)?.heard_at();
         self.check_due(number, Due::HeartbeatTimeout)?;

@@ -1,24 +1,24 @@
-//! Where a seat stands.
+//! The status of a seat.
 
 use crate::status::words;
 
 words! {
-    /// Where a seat of a run stands. The two `assigning_*` are passed through within one commit: the log shows
-    /// them, no stored run has them.
+    /// The status of a seat of a run. The two `assigning_*` exist within one commit only: the log shows them,
+    /// no stored run has them.
     Status {
-        /// Nobody has been asked yet.
+        /// No device has been asked yet.
         Created = "created",
-        /// A device takes it without being asked.
+        /// A device claims it on its own initiative.
         AssigningToSelf = "assigning_to_self",
-        /// It is given to a device that was chosen.
+        /// It is assigned to a selected device.
         AssigningToOther = "assigning_to_other",
-        /// A device is asked and has not answered.
+        /// A device was asked and has not answered.
         Assigned = "assigned",
-        /// A device has accepted it and has it for itself.
+        /// A device has accepted it and holds the claim.
         Claimed = "claimed",
-        /// That device works on it.
+        /// The holder works on it.
         Processing = "processing",
-        /// Nobody has it: the next device is looked for.
+        /// No device holds it: the next device is being selected.
         Reassigning = "reassigning",
         Completed = "completed",
         Failed = "failed",
@@ -26,7 +26,7 @@ words! {
 }
 
 impl Status {
-    /// A device has it, or is asked.
+    /// A device holds it, or is asked.
     pub const fn is_held(self) -> bool {
         match self {
             Self::Assigned | Self::Claimed | Self::Processing => true,
@@ -39,7 +39,7 @@ impl Status {
         }
     }
 
-    /// Nothing more happens to it unless a person retries it.
+    /// Final unless an operator retries it.
     pub const fn is_ended(self) -> bool {
         match self {
             Self::Completed | Self::Failed => true,
@@ -53,7 +53,7 @@ impl Status {
         }
     }
 
-    /// Nobody has it and somebody is wanted.
+    /// Free and waiting for a device.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Created | Self::Reassigning => true,

@@ -1,4 +1,4 @@
-//! One input meets one run.
+//! The pure step of a run: applies one input.
 
 use super::change::{Change, Entry, Stepped};
 use super::input::Input;
@@ -13,7 +13,7 @@ use crate::id::DeviceId;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// Decides. `by` is who asks, where it is not the device that acts; `now` is the store's time.
+/// Decides. `by` is the actor if it is not the acting device; `now` is the time of the store.
 pub fn step(run: Run, input: &Input, by: Option<&str>, now: Timestamp) -> Result<Stepped, Refusal> {
     let mut stepping = Stepping { run, log: Vec::new(), word: input.word(), by, now, unheard: Vec::new() };
     let done = match input {
@@ -44,7 +44,7 @@ pub fn step(run: Run, input: &Input, by: Option<&str>, now: Timestamp) -> Result
     })
 }
 
-/// What came of an input that was not refused.
+/// The result of an accepted input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
     Changed,
@@ -53,7 +53,7 @@ pub(super) enum Done {
 
 pub(super) type Step = Result<Done, Refusal>;
 
-/// A run that is being changed.
+/// A run while a step changes it.
 pub(super) struct Stepping<'a> {
     pub(super) run: Run,
     pub(super) log: Vec<Entry>,
@@ -63,7 +63,7 @@ pub(super) struct Stepping<'a> {
     pub(super) unheard: Vec<(u16, Timestamp)>,
 }
 
-/// What a line of the log says beside where the seat came from and where it went.
+/// The particulars of a log entry beside the status change.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) device: Option<DeviceId>,
@@ -88,7 +88,7 @@ impl Stepping<'_> {
         Change { run: self.run, log: self.log, told, unheard: self.unheard }
     }
 
-    /// A refusal about a seat, or about the run.
+    /// Builds a refusal about a seat, or about the run.
     pub(super) fn refuse(&self, seat: Option<u16>, why: Why) -> Refusal {
         let seat = seat.and_then(|number| self.run.seat(number));
         let status = seat.map_or_else(|| self.run.status(), Seat::status);
@@ -104,7 +104,7 @@ impl Stepping<'_> {
         self.run.seat(number).ok_or_else(|| self.refuse(None, Why::NoSuchSeat))
     }
 
-    /// That the seat is there, and that the table allows it.
+    /// Checks that the seat exists and that the table permits the input.
     pub(super) fn check(&self, number: u16) -> Result<&Seat, Refusal> {
         let seat = self.seat(number)?;
         if table::is_legal(seat.status(), self.word) {
@@ -131,7 +131,7 @@ impl Stepping<'_> {
         });
     }
 
-    /// Puts a seat into another state and writes that down.
+    /// Changes the state of a seat and logs the transition.
     pub(super) fn enter(&mut self, number: u16, state: SeatState, line: Line) {
         self.enter_by(self.word, number, state, line);
     }
@@ -144,7 +144,7 @@ impl Stepping<'_> {
         self.line(word, Some(number), from, to, line);
     }
 
-    /// The next token, for a device that gets a seat.
+    /// Issues the next token to a device that gets a seat.
     pub(super) fn give(&mut self, device: &DeviceId) -> Holding {
         self.run.token = Token(self.run.token.0 + 1);
         Holding {
@@ -155,8 +155,8 @@ impl Stepping<'_> {
         }
     }
 
-    /// The assignment is over and the seat is free again, or the run has failed because this was once too
-    /// often.
+    /// Ends the assignment: the seat is free, or the run fails because the limit of reassignments is
+    /// exceeded.
     pub(super) fn let_go(&mut self, number: u16, reason: Ended, why: Option<String>) {
         let now = self.now;
         let Some(line) = self.remember(number, reason, why.clone()) else { return };
@@ -179,7 +179,7 @@ impl Stepping<'_> {
         }
     }
 
-    /// Notes a former holder; what the log says of it.
+    /// Records a former holder; returns the log particulars.
     pub(super) fn remember(&mut self, number: u16, reason: Ended, why: Option<String>) -> Option<Line> {
         let seat = self.run.seats.get_mut(usize::from(number))?;
         let held = seat.held()?.clone();
@@ -216,7 +216,7 @@ impl Stepping<'_> {
         Some(line)
     }
 
-    /// A seat has failed for good, and the run with it: the other devices have nothing more to do.
+    /// Fails a seat and, with it, the run: the other devices release theirs.
     pub(super) fn fail_seat(&mut self, word: Word, number: u16, failure: Failure, line: Line) {
         let message = failure.message.clone();
         self.end_seat(word, number, failure, line);

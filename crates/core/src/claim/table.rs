@@ -1,12 +1,12 @@
-//! What may happen where: every legal pair of a status and an input, and where it leads.
+//! The transition table of runs: every legal pair of status and input, and the statuses that follow.
 //!
-//! A pair that is not in here is refused, in [`step`](super::step()) and by this table alone. Some that are in here
-//! ask for more: the right token, a time that has come, a run that is not paused.
+//! [`step`](super::step()) refuses a pair that is missing here, by this table alone. Some legal pairs have
+//! further conditions: the valid token, a due time, a run that is not paused.
 
 use super::status::Status;
 use super::word::Word;
 
-/// One way from one status to another.
+/// One transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
     pub from: Status,
@@ -17,11 +17,11 @@ pub struct Move {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Somebody asks for it.
+    /// Requested by an input.
     Asked,
-    /// It follows from what was asked, in the same commit.
+    /// Follows from an input, in the same commit.
     Follows,
-    /// It was done before: answered with yes, nothing changes.
+    /// A repetition: succeeds and changes nothing.
     Repeat,
 }
 
@@ -118,12 +118,13 @@ pub const MOVES: &[Move] = {
     ]
 };
 
-/// Whether anything may come of it, given the rest is right. A repetition of what was done is not meant.
+/// Whether the input may change something in this status, other conditions being met. Repetitions do not
+/// count.
 pub fn is_legal(from: Status, on: Word) -> bool {
     MOVES.iter().any(|way| way.from == from && way.on == on && way.kind == Kind::Asked)
 }
 
-/// Whether a line of the log is one of the ways.
+/// Whether a log entry matches a transition of the table.
 pub fn leads(from: Status, on: Word, to: Status) -> bool {
     MOVES.iter().any(|way| way.from == from && way.on == on && way.to == to)
 }

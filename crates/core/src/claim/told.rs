@@ -1,4 +1,4 @@
-//! What the execution that waits for a run is told when it has ended.
+//! The outcome of an ended run, as delivered to the execution that waits for it.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub enum Told {
 }
 
 impl Told {
-    /// `None` while it goes on, and where nobody waits for it.
+    /// `None` while the run is active, and if no execution waits for it.
     pub(super) fn of(run: &Run) -> Option<Self> {
         run.waiting.as_ref()?;
         match run.status() {
@@ -38,7 +38,7 @@ impl Told {
         }
     }
 
-    /// For [`conclude`](crate::action::conclude). The devices have made all the attempts there are.
+    /// For [`conclude`](crate::action::conclude). The devices have used up all attempts.
     pub fn attempt(self) -> Attempt {
         match self {
             Self::Completed { result } => Attempt::Success { result },
@@ -79,7 +79,7 @@ fn result(run: &Run) -> RawJson {
     RawJson::of(&Outcome { first: outcomes.first(), seats })
 }
 
-/// Of the seat because of which it failed.
+/// The error of the seat that failed.
 fn error(run: &Run) -> ActionError {
     let failures = run.seats.iter().filter_map(|seat| match &seat.state {
         SeatState::Failed { failure, .. } => Some(failure),

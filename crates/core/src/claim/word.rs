@@ -1,14 +1,14 @@
-//! What can happen to a seat, in the words of its log.
+//! The kinds of input to a run, as named in its log.
 
 use crate::status::words;
 
 words! {
-    /// An input by its name. The log, the table of transitions and refusals speak in these.
+    /// The kind of an input: used by the log, the transition table and refusals.
     Word {
         Create = "create",
         SelfClaim = "self_claim",
         Assign = "assign",
-        /// What was begun in `assigning_*` is written: part of the same commit.
+        /// The `assigning_*` transition is committed: part of the same commit.
         Recorded = "recorded",
         NobodyViable = "nobody_viable",
         Accept = "accept",
@@ -31,11 +31,11 @@ words! {
         Resume = "resume",
         Cancel = "cancel",
         Retry = "retry",
-        /// The action that waits for it is leased anew.
+        /// The waiting action is leased again.
         Adopt = "adopt",
-        /// No device is left: follows from other inputs, and is what a notifier looks for.
+        /// No device is left: follows from other inputs and triggers a notice.
         NobodyLeft = "nobody_left",
-        /// Another seat has failed for good, and the run with it.
+        /// Another seat has failed and, with it, the run.
         RunFailed = "run_failed",
     }
 }

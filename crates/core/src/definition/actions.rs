@@ -1,4 +1,4 @@
-//! Actions as declared: what to do, how patiently, and what follows when it cannot be done.
+//! Action specs of a definition: kind, retries, timeouts, and the failure rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,48 +20,48 @@ pub struct ActionSpec {
     pub timeouts: Timeouts,
     pub on_success: Option<Name>,
     pub failure: FailureRule,
-    /// The action that takes this one back when its transition is compensated.
+    /// The action that undoes this one when its transition is compensated.
     pub undo: Option<Name>,
-    /// The action that this one takes back.
+    /// The action that this one undoes.
     pub undoes: Option<Name>,
 }
 
 impl ActionSpec {
-    /// The actions whose results its expressions may mention.
+    /// The actions whose results its expressions may reference.
     pub fn sources(&self) -> Vec<Name> {
         self.needs.iter().chain(&self.undoes).cloned().collect()
     }
 }
 
-/// What follows when an action has failed for good.
+/// Rule for a permanent failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailureRule {
-    /// An incident: the execution is paused until a person decides.
+    /// An incident: the execution is paused until an operator resolves it.
     Incident,
-    /// The execution is told by this event.
+    /// The execution receives this event.
     Emit(Name),
-    /// What the transition has completed is undone, in reverse order; then the execution is told by
+    /// The completed actions of the transition are undone in reverse order; then the execution receives
     /// this event.
     Compensate(Name),
 }
 
-/// The four limits on how long an action may take.
+/// The four timeouts of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// One attempt.
     pub start_to_close: Duration,
-    /// From when it may begin until somebody begins.
+    /// From ready until a worker starts the first attempt.
     pub schedule_to_start: Option<Duration>,
-    /// From when it may begin to its outcome, all attempts and waits together.
+    /// From ready to the outcome, all attempts and backoffs included.
     pub schedule_to_close: Option<Duration>,
-    /// Between two signs of life of one attempt.
+    /// Between two heartbeats of one attempt.
     pub heartbeat: Option<Duration>,
 }
 
 impl Timeouts {
-    /// Of one attempt by the engine itself.
+    /// Default for one attempt by the engine itself.
     pub const ATTEMPT: Duration = Duration::from_secs(30);
-    /// Of one attempt by somebody's own code.
+    /// Default for one attempt by user code.
     pub const OWN_CODE: Duration = Duration::from_secs(300);
 
     pub const fn of_attempt(start_to_close: Duration) -> Self {
@@ -71,38 +71,38 @@ impl Timeouts {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionKind {
-    /// Writes a line; no outside effect.
+    /// Writes a log line; no external effect.
     Log {
         text: Text,
     },
     Http(HttpSpec),
-    /// A function of a user's own worker.
+    /// A function of a user's worker.
     Call {
         function: Name,
         input: Template,
     },
     /// Work for an external worker, leased over HTTP.
     Task(TaskSpec),
-    /// Work for devices, each of which has it for itself.
+    /// Work for devices, which own it exclusively while they work on it.
     Device(DeviceSpec),
     /// Work for people: an item of a queue.
     TaskFor(TaskForSpec),
     /// An event for another execution.
     Emit(EmitSpec),
-    /// A child execution; its end is this action's outcome.
+    /// A child execution; its outcome is the outcome of this action.
     Start(StartSpec),
-    /// Succeeds at a time.
+    /// Succeeds at the given time.
     Wait(WaitSpec),
-    /// A signed notification.
+    /// A signed webhook.
     Webhook(WebhookSpec),
-    /// Does nothing, by the whole lease–perform–settle path; its value is its result.
+    /// No effect, but takes the whole lease–perform–settle path; its value is its result.
     Noop {
         value: Template,
     },
 }
 
 impl ActionKind {
-    /// As in definitions, and in stored inputs.
+    /// The keyword in definitions and in stored inputs.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Log { .. } => "log",
@@ -126,13 +126,13 @@ pub struct HttpSpec {
     pub url: Text,
     /// Names in lower case.
     pub headers: BTreeMap<String, Text>,
-    /// Absent, or null when rendered: no body is sent.
+    /// No body is sent if it is absent or renders to null.
     pub body: Option<Template>,
-    /// Which statuses succeed. None: 2xx.
+    /// Status codes that count as success. Empty: 2xx.
     pub expect: Vec<StatusPattern>,
-    /// What of the answer becomes the result, over `response`.
+    /// Maps the response to the result, over `response`.
     pub result: Option<Template>,
-    /// A longer answer is a failure. Never above the worker's own limit.
+    /// A longer response is a failure. Never above the worker's own limit.
     pub max_response: Option<usize>,
 }
 
@@ -173,7 +173,7 @@ impl std::fmt::Display for StatusPattern {
 impl TryFrom<String> for StatusPattern {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("{text:?} is no status"))
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is not a status"))
     }
 }
 
@@ -193,21 +193,21 @@ pub struct TaskSpec {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceSpec {
-    /// The type of run: settings are given per kind.
+    /// The run kind, which selects the run settings.
     pub kind: Name,
-    /// What a device must be able to do.
+    /// Capabilities that a device must have.
     pub requires: BTreeSet<Name>,
-    /// What it had better be able to do.
+    /// Capabilities that are preferred.
     pub prefer: BTreeSet<Name>,
     pub input: Template,
     pub priority: i32,
-    /// Whether it may take a device from work of lower priority.
+    /// Whether it may preempt work of lower priority.
     pub preempt: bool,
-    /// How many devices work on it in parallel.
+    /// Number of devices that work on it in parallel.
     pub devices: u16,
-    /// Whether the elected coordinator is asked first.
+    /// Whether the elected coordinator is offered the run first.
     pub coordinator: bool,
-    /// Percent.
+    /// Minimum battery charge in percent.
     pub min_battery: Option<u8>,
     pub settings: Overrides,
 }
@@ -215,11 +215,11 @@ pub struct DeviceSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskForSpec {
     pub queue: Name,
-    /// What people are shown.
+    /// The payload that people see.
     pub payload: Template,
-    /// What is not given is the queue's.
+    /// Overrides of the queue's defaults.
     pub own: Own,
-    /// How long the people have, all together.
+    /// Deadline for the whole item, relative to its creation.
     pub due: Option<Duration>,
 }
 
@@ -241,13 +241,13 @@ pub struct StartSpec {
     pub definition: Name,
     /// The latest when absent.
     pub version: Option<i32>,
-    /// Made from the action's key when absent.
+    /// Derived from the action's key when absent.
     pub execution_id: Option<Text>,
     pub input: Template,
     pub parent_close: ParentClose,
 }
 
-/// What becomes of a child when its parent ends first.
+/// What happens to a child when its parent ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentClose {
@@ -274,7 +274,7 @@ impl ParentClose {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum WaitSpec {
-    /// An expression that gives a time.
+    /// An expression that evaluates to a time.
     Until(String),
     For(Duration),
 }
@@ -282,14 +282,14 @@ pub enum WaitSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WebhookSpec {
     pub url: Text,
-    /// What happened, as the receiver knows it: `order.paid`.
+    /// Event type for the receiver, such as `order.paid`.
     pub event_type: Text,
     pub data: Template,
-    /// The name of the secret that signs it.
+    /// Name of the secret that signs the webhook.
     pub secret: Name,
 }
 
-/// The methods that an action may use.
+/// HTTP methods that an action may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {

@@ -1,10 +1,10 @@
-//! YAML as JSON, for other things than definitions that people write.
+//! YAML to JSON conversion, for documents other than definitions.
 
 use super::{Format, yaml};
 use crate::problem::{Problem, Problems};
 use crate::raw::RawJson;
 
-/// The document as JSON: what was JSON stays as it is. One problem at most.
+/// The document as JSON; JSON input stays unchanged. Reports at most one problem.
 pub fn as_json(source: &str, format: Format) -> Result<RawJson, Problems> {
     let json = match format {
         Format::Json => RawJson::parse(source),

@@ -1,7 +1,7 @@
-//! The one text of a definition: sorted keys, no space, every default spelled out.
+//! The canonical form of a definition: sorted keys, no whitespace, every default written out.
 //!
-//! It is what the store keeps and what the checksum covers. Defaults are written because a later
-//! version may choose others, and a stored definition must go on meaning what it meant.
+//! The store keeps this text and the checksum covers it. Defaults are written out because a later
+//! version may choose other defaults, and a stored definition must keep its meaning.
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,7 @@ use crate::duration;
 use crate::id::Name;
 
 impl Definition {
-    /// JSON that [`super::parse()`] reads back as an equal definition.
+    /// Canonical JSON, which [`super::parse()`] reads back as an equal definition.
     pub fn canonical_json(&self) -> String {
         let mut entries = vec![
             entry("dialect", Node::Int(Self::DIALECT)),

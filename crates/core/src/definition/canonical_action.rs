@@ -1,5 +1,5 @@
-//! The one text of an action. Fields that a definition did not have before they existed are written
-//! only where they are given, so that its checksum stays what it was.
+//! The canonical form of an action. Fields that were added in a later release are written only if they are
+//! set, so that the checksums of existing definitions do not change.
 
 use super::actions::{
     ActionKind, ActionSpec, DeviceSpec, EmitTarget, FailureRule, HttpSpec, StartSpec, TaskForSpec, TaskSpec,
@@ -111,7 +111,7 @@ fn kind(kind: &ActionKind) -> Entries {
     }
 }
 
-/// What is null was not given, or might as well not have been.
+/// Omits a null value, which is equivalent to an absent field.
 fn push_tree(entries: &mut Entries, field: &str, value: &Template) {
     if *value != Template::Null {
         entries.push(entry(field, template(value)));

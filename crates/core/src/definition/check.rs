@@ -1,8 +1,8 @@
-//! Every name is followed from where it is used to where it is declared.
+//! Name resolution: checks that every name refers to a declaration.
 //!
-//! Runs on whatever could be read, so that one wrong name does not hide another. A target that does
-//! not exist but is clearly a slip counts as the state that was meant, lest every slip be reported a
-//! second time as an unreachable state.
+//! Runs on partially read definitions, so that one wrong name does not hide another. A misspelled target
+//! state counts as the state that it resembles; otherwise every typo would be reported a second time as an
+//! unreachable state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(super) fn definition(definition: &Definition, problems: &mut Vec<Problem>) {
     }
 }
 
-/// `states.paid.on.ship`, or with the place in the list where there are several.
+/// `states.paid.on.ship`, or with the index in the list if there are several.
 pub(super) fn alternative_path(state: &Name, event: &Name, place: usize, count: usize) -> String {
     if count > 1 {
         format!("states.{state}.on.{event}[{place}]")
@@ -59,7 +59,7 @@ impl Check<'_> {
         self.problems.push(Problem { path, message });
     }
 
-    /// A field that `read` had to give up on holds a reserved name, and is reported already.
+    /// A field that `read` could not parse holds a reserved name and has already been reported.
     fn initial(&mut self) {
         let initial = &self.definition.initial;
         if !initial.is_reserved() && !self.definition.states.contains_key(initial) {
@@ -77,10 +77,7 @@ impl Check<'_> {
                     ("defer", !state.defer.is_empty()),
                 ] {
                     if given {
-                        self.problem(
-                            format!("{path}.{field}"),
-                            "a final state has none: nothing happens after it".to_owned(),
-                        );
+                        self.problem(format!("{path}.{field}"), "is not allowed in a final state".to_owned());
                     }
                 }
             }
@@ -199,14 +196,14 @@ impl Check<'_> {
         }
     }
 
-    /// An undo action is part of the compensation of its transition and of nothing else.
+    /// An undo action runs only in the compensation of its transition.
     fn undo(&mut self, path: &str, action: &ActionSpec, undone: &Name) {
         let is_done = |alternative: &Alternative| alternative.actions.contains(&action.name);
         let mut alternatives = self.definition.states.values().flat_map(|state| state.on.values()).flatten();
         if alternatives.any(is_done) {
             self.problem(
                 path.to_owned(),
-                format!("undoes {:?} and cannot be in a `do` list as well", undone.as_str()),
+                format!("is the undo action of {:?} and cannot be in a `do` list", undone.as_str()),
             );
         }
         for (field, given) in [
@@ -217,13 +214,14 @@ impl Check<'_> {
             ("compensate", matches!(action.failure, FailureRule::Compensate(_))),
         ] {
             if given {
-                let message = format!("an action that undoes another ({:?}) has none", undone.as_str());
+                let message = format!("is not allowed in an undo action (it undoes {:?})", undone.as_str());
                 self.problem(format!("{path}.{field}"), message);
             }
         }
     }
 
-    /// Takes away actions whose needs are met until none is left; what remains waits for itself.
+    /// Topological sort: removes actions whose needs are met until none is left; the remaining ones form a
+    /// cycle or depend on one.
     fn needs_cycles(&mut self) {
         let mut open: BTreeMap<&Name, BTreeSet<&Name>> = self
             .definition
@@ -248,9 +246,9 @@ impl Check<'_> {
                 }
             }
         }
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for start in open.keys().copied().collect::<Vec<_>>() {
-            if told.contains(start) {
+            if reported.contains(start) {
                 continue;
             }
             let mut walk = vec![start];
@@ -258,19 +256,19 @@ impl Check<'_> {
                 walk.last().and_then(|last| open.get(*last)).and_then(|needs| needs.first())
             {
                 if let Some(at) = walk.iter().position(|name| name == next) {
-                    let circle = &walk[at..];
-                    if told.insert(circle[0]) {
-                        let names: Vec<_> = circle.iter().chain([next]).map(|name| name.as_str()).collect();
+                    let cycle = &walk[at..];
+                    if reported.insert(cycle[0]) {
+                        let names: Vec<_> = cycle.iter().chain([next]).map(|name| name.as_str()).collect();
                         self.problems.push(Problem::new(
-                            format!("actions.{}.needs", circle[0]),
-                            format!("goes in a circle: {}", names.join(" → ")),
+                            format!("actions.{}.needs", cycle[0]),
+                            format!("dependency cycle: {}", names.join(" → ")),
                         ));
                     }
                     break;
                 }
                 walk.push(next);
             }
-            told.extend(walk);
+            reported.extend(walk);
         }
     }
 

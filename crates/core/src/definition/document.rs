@@ -1,8 +1,8 @@
-//! The tree that YAML and JSON have in common.
+//! The document tree shared by YAML and JSON.
 //!
 //! Keys keep their order and their duplicates, so that `read` can report a duplicate with its path.
-//! Numbers are `i64` or a finite `f64`; a whole number that fits neither is kept as text and refused by
-//! whoever reads it, because rounding somebody's number is worse than refusing it.
+//! Numbers are `i64` or a finite `f64`; a whole number that fits neither is kept as text and refused by the
+//! readers, because rounding a user's number silently is worse than refusing it.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub(crate) enum Node {
     Map(Vec<(String, Node)>),
 }
 
-/// Reads a text into a tree. One problem at most: after a syntax error there is nothing to go on.
+/// Parses a text into a tree. Reports at most one problem: parsing stops at the first syntax error.
 pub(crate) fn parse(source: &str, format: Format) -> Result<Node, Problems> {
     if source.len() > MAX_SOURCE_BYTES {
         let message = format!("is {} bytes long, at most {MAX_SOURCE_BYTES} are allowed", source.len());
@@ -46,13 +46,13 @@ fn json(source: &str) -> Result<Node, String> {
 }
 
 impl Node {
-    /// What it is, in words for messages.
+    /// The kind of the node, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Null => "nothing",
-            Self::Bool(_) => "true or false",
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
             Self::Int(_) | Self::Double(_) | Self::Huge(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
         }
@@ -62,13 +62,13 @@ impl Node {
         Self::Text(text.into())
     }
 
-    /// Appends the tree as JSON with sorted keys and no space: one text per tree.
+    /// Appends the tree as canonical JSON, with sorted keys and no whitespace.
     pub(crate) fn write_json(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
             Self::Int(int) => out.push_str(&int.to_string()),
-            // Our doubles are finite and texts are texts: neither has a way to fail.
+            // Infallible: doubles are finite, and strings always serialize.
             Self::Double(double) => out.push_str(&serde_json::to_string(double).unwrap_or_default()),
             Self::Huge(digits) => out.push_str(digits),
             Self::Text(text) => out.push_str(&serde_json::to_string(text).unwrap_or_default()),
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     type Value = Node;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map, a list, a text, a number, true, false or null")
+        f.write_str("a map, a list, a string, a number, true, false or null")
     }
 
     fn visit_unit<E>(self) -> Result<Node, E> {

@@ -1,6 +1,6 @@
-//! How large a definition may be. Generous for people, small for machines.
+//! Size limits of definitions.
 
-/// The text that comes in, YAML or JSON, and the canonical text that is kept.
+/// The source text, YAML or JSON, and the stored canonical text.
 pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
 pub const MAX_STATES: usize = 1_000;
 pub const MAX_ACTIONS: usize = 1_000;
@@ -12,9 +12,9 @@ pub const MAX_TIMERS: usize = 32;
 pub const MAX_ACTIONS_PER_LIST: usize = 64;
 /// Attempts of one action.
 pub const MAX_ATTEMPTS: i64 = 1_000;
-/// Problems that are reported; the rest is counted.
+/// Reported problems; further ones are only counted.
 pub const MAX_PROBLEMS: usize = 100;
 /// Labels of one task.
 pub const MAX_LABELS: usize = 16;
-/// Of an HTTP action's answer, whatever a worker allows.
+/// Response of an HTTP action, whatever a worker allows.
 pub const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;

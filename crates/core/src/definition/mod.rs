@@ -1,10 +1,9 @@
-//! What users write: the definition of a workflow, dialect 1.
+//! Workflow definitions in YAML or JSON, dialect 1: parsing, validation, canonical form.
 //!
-//! A text is read in four passes, each of which reports everything it finds: [`document`] turns YAML
-//! or JSON into one small tree (and is where hostile input ends), `read` gives the tree its shape
-//! ([`model`]), `check` follows every name from where it is used to where it is declared, and `source`
-//! compiles every expression. Only a definition without a single problem leaves this module, so the
-//! machine never meets a name that leads nowhere.
+//! A source text is read in four passes, each of which reports all problems that it finds: [`document`] turns
+//! YAML or JSON into one small tree (and stops hostile input), `read` builds the typed definition
+//! ([`model`]), `check` resolves every name to its declaration, and the last pass compiles every expression.
+//! Only a definition without problems leaves this module, so the machine never sees an unresolved name.
 //!
 //! Nothing in here decides anything about an execution.
 

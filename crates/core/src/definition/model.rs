@@ -1,4 +1,4 @@
-//! A definition as the machine and the roles see it: checked, ordered, immutable.
+//! The typed model of a definition: checked, ordered, immutable.
 //!
 //! Expressions are kept as their source here; [`crate::machine::Machine`] compiles them once. States
 //! are a flat map on purpose: hierarchy, regions and entry actions will be fields of [`StateSpec`] and
@@ -47,12 +47,12 @@ impl Definition {
         &self.context
     }
 
-    /// How long an execution may take in all.
+    /// Timeout of the whole execution.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// CEL over the context: the name by which signals find an execution.
+    /// CEL over the context: the correlation key by which signals address an execution.
     pub fn correlate(&self) -> Option<&str> {
         self.correlate.as_deref()
     }
@@ -66,7 +66,7 @@ impl Definition {
     }
 }
 
-/// Whether a caller waits for the outcome of an event without asking for it.
+/// Whether a caller waits for the outcome of an event by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Async,
@@ -86,9 +86,9 @@ impl Mode {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateSpec {
     pub kind: StateKind,
-    /// Per event the alternatives in the order in which they are tried. Never an empty list.
+    /// Per event the alternatives, in order of evaluation. Never an empty list.
     pub on: BTreeMap<Name, Vec<Alternative>>,
-    /// Armed on entry; the place in the list is the timer's ordinal.
+    /// Armed on entry; the position in the list is the timer's ordinal.
     pub after: Vec<TimerSpec>,
     pub defer: BTreeSet<Name>,
 }
@@ -99,7 +99,7 @@ pub enum StateKind {
     Final(Ending),
 }
 
-/// What a final state makes of the execution.
+/// The phase that a final state gives the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Completed,

@@ -1,19 +1,19 @@
-//! The way in: a text becomes a definition, or a list of everything that is wrong with it.
+//! Entry point: parses a source text into a definition or a list of all its problems.
 
 use super::limits::{MAX_PROBLEMS, MAX_SOURCE_BYTES};
 use super::{Definition, check, document, read, sources};
 use crate::problem::{Problem, Problems};
 use crate::raw::RawJson;
 
-/// What a definition is written in.
+/// Source format of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json,
     Yaml,
 }
 
-/// Reads and checks a definition. The error holds every problem with its path, in the order of the
-/// document as far as that can be told; past a hundred they are only counted.
+/// Reads and checks a definition. The error holds every problem with its path, in document order where
+/// possible; beyond [`MAX_PROBLEMS`] they are only counted.
 pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
     let document = document::parse(source, format)?;
     let (definition, mut problems) = read::definition(&document);
@@ -35,17 +35,17 @@ pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
     Err(Problems(problems))
 }
 
-/// Why the definition could not be read back. What is kept of it is the canonical text, in which every
-/// default and every alias is spelled out: it can be longer and deeper than what its author wrote.
+/// Why the stored form could not be read back. The store keeps the canonical text, in which every default
+/// and every alias is written out: it can be longer and deeper than the source.
 fn unreadable(definition: &Definition) -> Option<Problem> {
     let canonical = definition.canonical_json();
     if canonical.len() > MAX_SOURCE_BYTES {
         let length = canonical.len();
         let message = format!(
-            "is {length} bytes long when everything is spelled out, at most {MAX_SOURCE_BYTES} are allowed"
+            "is {length} bytes long in canonical form (defaults written out), at most {MAX_SOURCE_BYTES} allowed"
         );
         return Some(Problem::new("", message));
     }
     let error = RawJson::parse(&canonical).err()?;
-    Some(Problem::new("", format!("when everything is spelled out it is {error}")))
+    Some(Problem::new("", format!("the canonical form (defaults written out) is {error}")))
 }

@@ -1,7 +1,7 @@
-//! From the tree to a definition: the top level.
+//! Reads a definition from the document tree: the top level.
 //!
-//! What cannot be read is reported and replaced by something harmless, so that the passes after this
-//! one find the rest. A definition with problems never leaves the module.
+//! A part that cannot be read is reported and replaced by a harmless default, so that the later passes
+//! find further problems. A definition with problems never leaves the module.
 
 use std::collections::BTreeMap;
 
@@ -120,11 +120,11 @@ fn context(reader: &mut Reader, path: &str, node: &Node) -> Context {
     context
 }
 
-/// Reports whole numbers that do not fit, and duplicate keys, anywhere in literal data.
+/// Reports integers that do not fit 64 bits, and duplicate keys, anywhere in literal data.
 pub(crate) fn refuse_huge(reader: &mut Reader, path: &str, node: &Node) {
     match node {
         Node::Huge(digits) => {
-            reader.problem(path, format!("{digits} does not fit a 64-bit integer: write it as a text"));
+            reader.problem(path, format!("{digits} does not fit a 64-bit integer: write it as a string"));
         }
         Node::List(items) => {
             for (n, item) in items.iter().enumerate() {

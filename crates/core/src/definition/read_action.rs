@@ -1,5 +1,5 @@
-//! From the tree to a definition: actions, apart from what they do ([`super::read_kind`]) and how
-//! patiently ([`super::read_policy`]).
+//! Reads the common part of actions from the document tree. [`super::read_kind`] reads their kind,
+//! [`super::read_policy`] their retries and timeouts.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{read_kind, read_policy};
 use crate::id::Name;
 use crate::retry::RetryPolicy;
 
-/// What every kind of action has.
+/// Fields of every kind of action.
 const FIELDS: &[&str] =
     &["needs", "retry", "timeout", "timeouts", "on_success", "on_failure", "compensate", "undo"];
 
@@ -37,7 +37,7 @@ pub(super) fn actions(reader: &mut Reader, path: &str, node: &Node) -> BTreeMap<
                 Some(other) => reader.problem(
                     format!("{path}.{undone}.undo"),
                     format!(
-                        "{:?} undoes {:?} already: one undo action for each",
+                        "{:?} already undoes {:?}: an undo action cannot be shared",
                         undo.as_str(),
                         other.as_str()
                     ),

@@ -1,4 +1,4 @@
-//! From the tree to a definition: work for devices.
+//! Reads `device` actions from the document tree.
 
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ mod tests {
         let both = "{kind: r}, timeouts: {heartbeat: 1s}";
         assert_eq!(
             problems(both),
-            ["actions.render.timeouts.heartbeat: devices give signs of life by device.settings.heartbeat"]
+            ["actions.render.timeouts.heartbeat: is not supported for device: use device.settings.heartbeat"]
         );
     }
 

@@ -1,4 +1,4 @@
-//! From the tree to a definition: what an action does.
+//! Reads the kind of an action from the document tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use super::reader::{Fields, Reader, join};
 use super::suggest::did_you_mean;
 use super::template::{Part, Template, Text};
 
-/// Fields of an action that say what it does, and `input`, which belongs to `call`.
+/// Fields that select the kind of an action, and `input`, which belongs to `call`.
 pub(super) const FIELDS: &[&str] = &[
     "http", "log", "noop", "call", "input", "task", "device", "task_for", "emit", "start", "wait", "webhook",
 ];
 const KINDS: &[&str] =
     &["http", "log", "noop", "call", "task", "device", "task_for", "emit", "start", "wait", "webhook"];
 
-/// Headers that belong to the engine or to the connection.
+/// Reserved headers, which the engine or the HTTP connection sets.
 const OWN_HEADERS: &[&str] = &[
     "idempotency-key",
     "millstream-fencing-token",
@@ -38,11 +38,11 @@ pub(super) fn kind(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> Acti
     let given: Vec<_> =
         KINDS.iter().filter_map(|kind| fields.get(kind).map(|found| (*kind, found))).collect();
     if let (Some((path, _)), None) = (fields.get("input"), fields.get("call")) {
-        reader.problem(path, "belongs to call; other kinds have their input inside");
+        reader.problem(path, "is allowed with call only; other kinds contain their own input field");
     }
     match &given[..] {
         [] => {
-            reader.problem(path, format!("says nothing to do: one of {} is needed", KINDS.join(", ")));
+            reader.problem(path, format!("has no action kind: one of {} is required", KINDS.join(", ")));
             nothing
         }
         [(kind, (path, node))] => match *kind {
@@ -121,11 +121,11 @@ fn emit(reader: &mut Reader, path: &str, node: &Node) -> Option<EmitSpec> {
             reader.text(&path, node).map(|text| EmitTarget::Correlation(Text(text.to_owned())))
         }
         (Some(_), Some(_)) => {
-            reader.problem(path, "has both to and correlation: an event goes to one execution");
+            reader.problem(path, "has both to and correlation: exactly one target is allowed");
             None
         }
         (None, None) => {
-            reader.problem(path, "says nobody: to (an execution id) or correlation is needed");
+            reader.problem(path, "has no target: to (an execution id) or correlation is required");
             None
         }
     };
@@ -141,7 +141,7 @@ fn start(reader: &mut Reader, path: &str, node: &Node) -> Option<StartSpec> {
         let version = reader.int(&path, node)?;
         let version = i32::try_from(version).ok().filter(|version| *version > 0);
         if version.is_none() {
-            reader.problem(path, "must be a version: 1 or more");
+            reader.problem(path, "must be a version number, 1 or greater");
         }
         version
     });
@@ -170,7 +170,7 @@ fn wait(reader: &mut Reader, path: &str, node: &Node) -> Option<WaitSpec> {
         (Some((path, node)), None) => reader.text(&path, node).map(|text| WaitSpec::Until(text.to_owned())),
         (None, Some((path, node))) => reader.length(&path, node).map(WaitSpec::For),
         (Some(_), Some(_)) | (None, None) => {
-            reader.problem(path, "needs either until (an expression that gives a time) or for (a duration)");
+            reader.problem(path, "requires either until (an expression for a time) or for (a duration)");
             None
         }
     }
@@ -241,12 +241,12 @@ fn method(reader: &mut Reader, path: &str, node: &Node) -> Method {
         } else {
             did_you_mean(text, known.iter().copied())
         };
-        reader.problem(path, format!("no method {text:?}{hint}: known are {}", known.join(", ")));
+        reader.problem(path, format!("no method {text:?}{hint}: known methods are {}", known.join(", ")));
         Method::Post
     })
 }
 
-/// The scheme must be in plain sight: what an expression gives is encoded and cannot hold one.
+/// The scheme must be literal: the value of an expression is percent-encoded and cannot contain one.
 fn url(reader: &mut Reader, path: &str, node: &Node) -> Option<Text> {
     let text = Text(reader.text(path, node)?.to_owned());
     if let Ok(parts) = text.parts() {
@@ -281,7 +281,7 @@ fn header(reader: &mut Reader, path: &str, key: &str, node: &Node, headers: &mut
         Node::Text(text) => text.clone(),
         Node::Int(int) => int.to_string(),
         Node::Null | Node::Bool(_) | Node::Double(_) | Node::Huge(_) | Node::List(_) | Node::Map(_) => {
-            reader.problem(path, format!("must be a text, not {}", node.kind()));
+            reader.problem(path, format!("must be a string, not {}", node.kind()));
             return;
         }
     };

@@ -1,4 +1,4 @@
-//! From the tree to a definition: how patiently an action is tried.
+//! Reads the retry policy and the timeouts of an action from the document tree.
 
 use super::actions::{ActionKind, Timeouts};
 use super::document::Node;
@@ -34,7 +34,7 @@ pub(super) fn retry(reader: &mut Reader, path: &str, node: &Node) -> RetryPolicy
                 }
             }
         }
-        // A backoff longer than the default cap means what it says.
+        // A backoff longer than the default cap raises the cap.
         None => policy.max = policy.max.max(policy.backoff),
     }
     if let Some((path, node)) = fields.get("jitter")
@@ -85,19 +85,23 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
     timeouts.heartbeat = length("heartbeat");
     match (short, start_to_close) {
         (Some(_), Some(_)) => {
-            reader.problem(format!("{path}.start_to_close"), "is the same as timeout: one of them is enough");
+            reader.problem(
+                format!("{path}.start_to_close"),
+                "is the same setting as timeout: use only one of them",
+            );
         }
         (None, Some(length)) => timeouts.start_to_close = length,
         (Some(_) | None, None) => {}
     }
     let own_code = matches!(kind, ActionKind::Call { .. } | ActionKind::Task(_));
     if timeouts.schedule_to_start.is_some() && matches!(kind, ActionKind::Wait(_)) {
-        reader.problem(format!("{path}.schedule_to_start"), "a wait begins at once and ends at its time");
+        reader
+            .problem(format!("{path}.schedule_to_start"), "is not supported for wait, which starts at once");
     }
     if timeouts.heartbeat.is_some() && !own_code {
         let message = match kind {
-            ActionKind::Device(_) => "devices give signs of life by device.settings.heartbeat",
-            ActionKind::TaskFor(_) => "people have the time that their queue gives them",
+            ActionKind::Device(_) => "is not supported for device: use device.settings.heartbeat",
+            ActionKind::TaskFor(_) => "is not supported for task_for: the limits of its queue apply",
             ActionKind::Log { .. }
             | ActionKind::Http(_)
             | ActionKind::Call { .. }
@@ -106,7 +110,7 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
             | ActionKind::Start(_)
             | ActionKind::Wait(_)
             | ActionKind::Webhook(_)
-            | ActionKind::Noop { .. } => "only call and task give signs of life",
+            | ActionKind::Noop { .. } => "is supported for call and task only",
         };
         reader.problem(format!("{path}.heartbeat"), message);
     }

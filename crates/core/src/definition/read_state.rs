@@ -1,4 +1,4 @@
-//! From the tree to a definition: states, their events and timers.
+//! Reads states, their events and timers from the document tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ fn kind(reader: &mut Reader, path: &str, node: &Node) -> StateKind {
     }
 }
 
-/// One map, or a list of maps that are tried in order.
+/// One map, or a list of maps that are evaluated in order.
 fn alternatives(reader: &mut Reader, path: &str, node: &Node) -> Vec<Alternative> {
     match node {
         Node::List(items) => {
@@ -128,7 +128,7 @@ fn timers(reader: &mut Reader, path: &str, node: &Node) -> Vec<TimerSpec> {
                 None
             }
         };
-        // The event is followed even if the delay could not be read.
+        // The event name is checked even if the delay could not be read.
         if let Some(send) = send {
             timers.push(TimerSpec { delay: delay.unwrap_or_default(), send });
         }
@@ -136,7 +136,7 @@ fn timers(reader: &mut Reader, path: &str, node: &Node) -> Vec<TimerSpec> {
     timers
 }
 
-/// A value whose texts are expressions.
+/// A value whose strings are expressions.
 pub(super) fn template(reader: &mut Reader, path: &str, node: &Node) -> Template {
     match node {
         Node::Null => Template::Null,

@@ -1,4 +1,4 @@
-//! From the tree to a definition: work for people.
+//! Reads `task_for` actions (work for people) from the document tree.
 
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(problems("{queue: q, payload: nonsense.x}").len(), 1);
         assert_eq!(
             problems("{queue: q}, timeouts: {heartbeat: 1s}"),
-            ["actions.look.timeouts.heartbeat: people have the time that their queue gives them"]
+            ["actions.look.timeouts.heartbeat: is not supported for task_for: the limits of its queue apply"]
         );
     }
 

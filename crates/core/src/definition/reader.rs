@@ -1,4 +1,4 @@
-//! Taking a tree apart without stopping at the first thing that is wrong.
+//! A document reader that collects all problems instead of stopping at the first one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::duration;
 use crate::id::Name;
 use crate::problem::Problem;
 
-/// Collects problems while the parts of a tree are read.
+/// Collects the problems found while a tree is read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     pub(crate) problems: Vec<Problem>,
@@ -24,7 +24,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// The field's path and value, if it is there.
+    /// The field's path and value, if present.
     pub(crate) fn get(&self, field: &str) -> Option<(String, &'n Node)> {
         self.entries.iter().find(|(key, _)| key == field).map(|(_, node)| (join(&self.path, field), node))
     }
@@ -43,20 +43,21 @@ impl Reader {
         self.problem(path, format!("must be {wanted}, not {}", found.kind()));
     }
 
-    /// A map of which every field is known; unknown ones are reported.
+    /// A map with known fields; unknown ones are reported.
     pub(crate) fn fields<'n>(&mut self, path: &str, node: &'n Node, known: &[&str]) -> Option<Fields<'n>> {
         let entries = self.map(path, node)?;
         for (key, _) in entries {
             if !known.contains(&key.as_str()) {
                 let hint = did_you_mean(key, known.iter().copied());
-                let hint = if hint.is_empty() { format!(": known are {}", known.join(", ")) } else { hint };
+                let hint =
+                    if hint.is_empty() { format!(": known fields are {}", known.join(", ")) } else { hint };
                 self.problem(join(path, key), format!("unknown field{hint}"));
             }
         }
         Some(Fields { path: path.to_owned(), entries })
     }
 
-    /// A map whose keys are the author's; duplicates are reported.
+    /// A map with user-defined keys; duplicates are reported.
     pub(crate) fn map<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n [(String, Node)]> {
         let Node::Map(entries) = node else {
             self.expected(path, "a map", node);
@@ -81,7 +82,7 @@ impl Reader {
 
     pub(crate) fn text<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n str> {
         let Node::Text(text) = node else {
-            self.expected(path, "a text", node);
+            self.expected(path, "a string", node);
             return None;
         };
         Some(text)

@@ -1,4 +1,4 @@
-//! Every expression of a definition is compiled once when it is applied, for its problems.
+//! Expression check: compiles every expression of a definition once, to report its problems.
 
 use super::check::alternative_path;
 use super::model::Definition;

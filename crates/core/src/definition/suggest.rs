@@ -1,11 +1,11 @@
-//! "Did you mean": the nearest of the names that exist.
+//! "Did you mean": spelling suggestions by edit distance.
 
-/// ` (did you mean "…"?)` when a candidate is near enough to be a slip, else nothing.
+/// ` (did you mean "…"?)` when a candidate is near enough to be the intended name, else an empty string.
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or_else(String::new, |candidate| format!(" (did you mean {candidate:?}?)"))
 }
 
-/// The candidate with the fewest slips, at most one per three letters; the first of equals.
+/// The candidate with the smallest edit distance, at most one edit per three letters; ties take the first.
 pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).clamp(1, 3);
     candidates
@@ -16,7 +16,7 @@ pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to insert, delete, replace or swap with their neighbour.
+/// Damerau–Levenshtein distance: letters to insert, delete, replace or transpose.
 fn slips(a: &str, b: &str) -> usize {
     const LONGEST: usize = 64;
     let (a, b): (Vec<char>, Vec<char>) =

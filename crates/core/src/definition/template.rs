@@ -1,8 +1,8 @@
-//! Values and texts that are filled in when a transition is decided.
+//! Templates: values and texts with expressions, rendered when a transition is decided.
 //!
-//! A [`Template`] is what `set`, `body` and `noop` hold: strings are CEL, everything else is itself. A
-//! [`Text`] is what `url`, `headers` and `log` hold: text with `${CEL}`. Both are source here; compiling
-//! and evaluating them is the machine's business.
+//! A [`Template`] is the value of `set`, `body` and `noop`: its strings are CEL, everything else is literal.
+//! A [`Text`] is the value of `url`, `headers` and `log`: text with `${CEL}`. Both are source text here; the
+//! machine compiles and evaluates them.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Template {
     Map(BTreeMap<String, Template>),
 }
 
-/// Text with `${CEL}` in it; `$${` stands for a plain `${`.
+/// Text with `${CEL}` in it; `$${` is an escaped `${`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(pub String);
 
@@ -31,7 +31,7 @@ pub enum Part<'a> {
 }
 
 impl Text {
-    /// Splits the text; an error is a `${` that never ends.
+    /// Splits the text; fails on an unclosed `${`.
     pub fn parts(&self) -> Result<Vec<Part<'_>>, String> {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -62,7 +62,7 @@ impl Text {
     }
 }
 
-/// Where the expression ends: the first `}` that is neither inside a string nor closes a `{` of it.
+/// The end of the expression: the first `}` that is not inside a string and closes no inner `{`.
 fn closing_brace(text: &str) -> Option<usize> {
     let (mut depth, mut quote, mut escaped) = (0usize, None, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! What a definition may say, and what is said about one that may not.
+//! Tests of definition parsing, validation and canonical form.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ states:
   stuck: { onn: {} }
 actions:
   charge: { http: { url: "ftp://x", method: post }, needs: [receipt] }
-  receipt: { log: "${context.}", needs: [charge], on_failure: nobody }
+  receipt: { log: "${context.}", needs: [charge], on_failure: unknown }
   both: { log: a, noop: null }
   none: { retry: { attempts: 0 } }
 "#,
@@ -126,7 +126,7 @@ fn a_state_without_a_way_on_must_be_final() {
 #[test]
 fn a_final_state_has_no_future() {
     let found = with("{ final: true }", "{ final: true, after: [{ in: 1s, send: pay }] }");
-    assert_eq!(found, ["states.done.after: a final state has none: nothing happens after it"]);
+    assert_eq!(found, ["states.done.after: is not allowed in a final state"]);
 }
 
 #[test]
@@ -143,10 +143,10 @@ fn needs_must_be_in_the_list_and_not_in_a_circle() {
         ["states.open.on.pay.do[0]: \"receipt\" needs \"charge\", which is not in this list"]
     );
     let found = with("on_success: charged", "on_success: charged, needs: [receipt]");
-    assert_eq!(found, ["actions.charge.needs: goes in a circle: charge → receipt → charge"]);
+    assert_eq!(found, ["actions.charge.needs: dependency cycle: charge → receipt → charge"]);
     let found = with("needs: [charge]", "needs: [receipt, charge]");
     assert!(
-        found.contains(&"actions.receipt.needs: goes in a circle: receipt → receipt".to_owned()),
+        found.contains(&"actions.receipt.needs: dependency cycle: receipt → receipt".to_owned()),
         "{found:?}"
     );
 }
@@ -239,7 +239,7 @@ fn numbers_keep_their_kind_and_huge_ones_are_refused() {
     let found = with("total: 1", "total: [1, 18446744073709551615]");
     assert_eq!(
         found,
-        ["context.total[1]: 18446744073709551615 does not fit a 64-bit integer: write it as a text"]
+        ["context.total[1]: 18446744073709551615 does not fit a 64-bit integer: write it as a string"]
     );
 }
 
@@ -363,7 +363,7 @@ states:
     assert_eq!(yaml(source).unwrap().states()["a"].on.len(), 2);
 }
 
-/// The store keeps the canonical text: what is accepted must be read back from it.
+/// The store keeps the canonical text: every accepted definition must be readable from it.
 #[test]
 fn what_could_not_be_read_back_is_refused() {
     let nested = |levels: usize| {
@@ -374,16 +374,16 @@ fn what_could_not_be_read_back_is_refused() {
     };
     let deepest = parse(&nested(57), Format::Json).unwrap();
     assert_eq!(parse(&deepest.canonical_json(), Format::Json).unwrap(), deepest);
-    // A handler becomes a list of one: one level more than was written.
+    // In canonical form a handler becomes a list with one element: one level deeper than the source.
     let deep = parse(&nested(58), Format::Json).unwrap_err().to_string();
-    assert!(deep.contains("spelled out") && deep.contains("64 levels"), "{deep}");
+    assert!(deep.contains("canonical form") && deep.contains("64 levels"), "{deep}");
 
-    // Every action is kept with its retries and its timeout, said or not.
+    // The canonical form contains the retries and the timeout of every action, even if they are defaults.
     let actions: String = (0..1_000).map(|n| format!("  c{n}: {{ log: {} }}\n", "x".repeat(200))).collect();
     let source = format!(
         "name: n\ninitial: a\nstates: {{ a: {{ on: {{ go: {{ do: [c0] }} }} }} }}\nactions:\n{actions}"
     );
     assert!(source.len() < limits::MAX_SOURCE_BYTES);
     let long = yaml(&source).unwrap_err().to_string();
-    assert!(long.contains("spelled out") && long.contains("bytes"), "{long}");
+    assert!(long.contains("canonical form") && long.contains("bytes"), "{long}");
 }

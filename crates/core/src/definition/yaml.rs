@@ -1,13 +1,13 @@
-//! YAML, kept small: no YAML 1.1 booleans, no merge keys, no tags, one document, and a budget.
+//! Restricted YAML: no YAML 1.1 booleans, no merge keys, no tags, one document, and a parse budget.
 //!
-//! Why this parser and not another: `docs/decisions/yaml-parser.md`.
+//! `docs/decisions/yaml-parser.md` explains the choice of the parser.
 
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, budget, from_str_with_options, options};
 
 use super::document::Node;
 use crate::raw::MAX_DEPTH;
 
-/// Reads one document; the error is one line that says where and what.
+/// Parses one document; the error is one line with position and cause.
 pub(super) fn parse(source: &str) -> Result<Node, String> {
     let options = options! {
         budget: budget! {
@@ -30,7 +30,7 @@ pub(super) fn parse(source: &str) -> Result<Node, String> {
     };
     from_str_with_options(source, options).map_err(|error| {
         let message = error.to_string();
-        // The parser's advice to programmers is no use to the author of a definition.
+        // Drops the parser's advice to programmers, which does not help the author of a definition.
         let line = message.lines().next().unwrap_or_default();
         let line = line.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
         format!("not valid YAML: {}", line.chars().take(300).collect::<String>())

@@ -1,50 +1,50 @@
-//! How much the expressions of one step may cost together, in work and in memory.
+//! Expression budget: limits on the work and the memory of all expressions of one step.
 //!
-//! CEL always ends, but a comprehension inside a comprehension over a large list ends late, and a list of
-//! copies of a long text needs more memory than a process has. One [`Budget`] is shared by everything that
-//! is evaluated for one decision: all conditions, `set`s and inputs of one event, all conditions of one
-//! graph decision, all rules of one answer. Every visited node costs a unit, every text that is read or built
-//! costs units by its length, and every value that is built holds bytes until its evaluation ends; what is
-//! kept of it (the JSON of a `set` or an input) stays held until the step ends.
+//! CEL always terminates, but nested comprehensions over a large list take long, and a list of copies of a
+//! long text needs more memory than a process has. All evaluations of one decision share one [`Budget`]: all
+//! conditions, `set`s and inputs of one event, all conditions of one graph decision, all rules of one answer.
+//! Every visited node costs one unit, every text that is read or built costs units by its length, and every
+//! built value holds bytes until its evaluation ends; the kept part (the JSON of a `set` or an input) stays
+//! held until the step ends.
 //!
-//! A budget that is used up stays used up: the step is rejected, whatever its expressions made of the
-//! error. That is deterministic, because prices depend on the data alone. A [`StopRule`] is the opposite: it
-//! comes from the shell (a clock, or the wish to continue on another thread), it ends an evaluation
-//! without deciding anything, and it never rejects.
+//! An exhausted budget stays exhausted: the step is rejected, even if its expressions handled the error. That
+//! is deterministic, because costs depend on the data alone. A [`StopRule`] is the opposite: it comes from
+//! the shell (a clock, or a move to another thread), it abandons an evaluation without a decision, and it
+//! never rejects.
 
 use std::cell::Cell;
 use std::fmt;
 
 use super::EvalError;
 
-/// What the expressions of one step may cost together: some tens of milliseconds of work.
+/// Work limit of all expressions of one step: some tens of milliseconds.
 pub const STEP_UNITS: u64 = 1_000_000;
-/// What the expressions of one step may hold at once, by the estimates of this module. The allocator may be
-/// asked for twice as much while a list or a text grows.
+/// Memory limit of all expressions of one step, by the estimates of this module. While a list or a text
+/// grows, the allocation may be twice as large.
 pub const STEP_BYTES: u64 = 12 * 1024 * 1024;
 
-/// How many units pass between two looks at the stop rule.
+/// Units between two polls of the stop rule.
 const UNITS_PER_POLL: u64 = 4_096;
 /// Texts are read and copied at this many bytes per unit.
 const TEXT_BYTES_PER_UNIT: u64 = 32;
 /// JSON is parsed at this many bytes per unit.
 const JSON_BYTES_PER_UNIT: u64 = 16;
 
-/// What a text holds beside its bytes.
+/// Memory of a text in addition to its bytes.
 const TEXT_OVERHEAD: u64 = 32;
-/// One place in a list, with what a growing list has to spare.
+/// Memory of one list slot, spare capacity of a growing list included.
 const LIST_ITEM: u64 = 40;
-/// A map with one entry.
+/// Memory of a map with one entry.
 const MAP: u64 = 400;
-/// One entry of a map, beside its key's text.
+/// Memory of one map entry, without the text of its key.
 const MAP_ENTRY: u64 = 48;
 
-/// Ends an evaluation without a decision. The shell owns it; deciding never depends on it.
+/// Abandons an evaluation without a decision. Owned by the shell; decisions never depend on it.
 #[derive(Clone, Copy)]
 pub struct StopRule<'a> {
-    /// Work after which the evaluation is given up.
+    /// Work after which the evaluation is abandoned.
     pub units: u64,
-    /// Asked every few thousand units; true gives the evaluation up.
+    /// Polled every few thousand units; true abandons the evaluation.
     pub is_overdue: &'a dyn Fn() -> bool,
 }
 
@@ -59,36 +59,36 @@ impl fmt::Debug for StopRule<'_> {
     }
 }
 
-/// Why a budget gives nothing any more.
+/// Why a budget is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetEnd {
-    /// Too much work: the data and the expressions decide that, the same everywhere.
+    /// Work limit exceeded: deterministic, depends on the data and the expressions alone.
     Work,
-    /// Too much memory: likewise.
+    /// Memory limit exceeded: deterministic as well.
     Bytes,
-    /// The stop rule: nothing has been decided.
+    /// Stopped by the stop rule: no decision.
     Stopped,
 }
 
 impl BudgetEnd {
-    /// Why an event is rejected.
+    /// Rejection reason.
     pub const fn reason(self) -> &'static str {
         match self {
             Self::Work => "the expressions take too much work on this data",
             Self::Bytes => "the expressions need too much memory on this data",
-            Self::Stopped => "the expressions were not evaluated to the end",
+            Self::Stopped => "the stop rule ended the evaluation",
         }
     }
 }
 
-/// What is left of the allowance of one step.
+/// The remaining work and memory of one step.
 #[derive(Debug)]
 pub struct Budget<'a> {
     units: u64,
     bytes: u64,
     spent: Cell<u64>,
     held: Cell<u64>,
-    /// Of what is held: what stays until its evaluation ends.
+    /// The part of `held` that stays until its evaluation ends.
     pinned: Cell<u64>,
     peak: Cell<u64>,
     next_poll: Cell<u64>,
@@ -103,17 +103,17 @@ impl Default for Budget<'_> {
 }
 
 impl<'a> Budget<'a> {
-    /// The allowance of one step.
+    /// The budget of one step.
     pub fn of_step(stop: StopRule<'a>) -> Self {
         Self::with_limits(STEP_UNITS, STEP_BYTES, stop)
     }
 
-    /// For what is no step and bounded otherwise.
+    /// Without limits, for evaluations outside of a step that are bounded in another way.
     pub fn unlimited() -> Self {
         Self::with_limits(u64::MAX - 1, u64::MAX - 1, StopRule::NEVER)
     }
 
-    /// A smaller allowance, for tests of the limits themselves.
+    /// A budget with other limits, for tests of the limits.
     pub fn with_limits(units: u64, bytes: u64, stop: StopRule<'a>) -> Self {
         Self {
             units,
@@ -128,7 +128,7 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Why it gives nothing any more; `None` while it does.
+    /// Why it is exhausted; `None` while it is not.
     pub fn end(&self) -> Option<BudgetEnd> {
         self.end.get()
     }
@@ -152,10 +152,10 @@ impl<'a> Budget<'a> {
         self.look(spent)
     }
 
-    /// The slow half of [`Budget::spend`].
+    /// The slow path of [`Budget::spend`]: polls the stop rule and checks the work limit.
     fn look(&self, spent: u64) -> Result<(), EvalError> {
         if self.end.get().is_none() {
-            // The stop rule first: where it applies, what the budget says is decided elsewhere.
+            // The stop rule takes precedence: if it applies, the step is decided again elsewhere.
             if spent >= self.stop.units || (self.stop.is_overdue)() {
                 self.end.set(Some(BudgetEnd::Stopped));
             } else if spent > self.units {
@@ -171,18 +171,18 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Reads a text, or compares it.
+    /// Charges for reading or comparing a text.
     pub(super) fn read_text(&self, len: usize) -> Result<(), EvalError> {
         self.spend(1 + len as u64 / TEXT_BYTES_PER_UNIT)
     }
 
-    /// Builds a text: it is read once and held.
+    /// Charges for building a text: it is read once and held.
     pub(crate) fn build_text(&self, len: usize) -> Result<(), EvalError> {
         self.read_text(len)?;
         self.hold(TEXT_OVERHEAD + len as u64)
     }
 
-    /// Parses JSON text, whatever is kept of it.
+    /// Charges for parsing JSON text, independent of the kept part.
     pub(crate) fn parse_json(&self, len: usize) -> Result<(), EvalError> {
         self.spend(1 + len as u64 / JSON_BYTES_PER_UNIT)
     }
@@ -192,7 +192,7 @@ impl<'a> Budget<'a> {
         self.hold(LIST_ITEM * items as u64)
     }
 
-    /// A text that becomes one item of a list.
+    /// Charges for a text that becomes one item of a list.
     pub(crate) fn build_item(&self, len: usize) -> Result<(), EvalError> {
         self.hold(LIST_ITEM)?;
         self.build_text(len)
@@ -222,7 +222,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Runs one evaluation: what it builds is let go afterwards.
+    /// Runs one evaluation and releases the memory of its values afterwards.
     pub(crate) fn scoped<T>(&self, evaluate: impl FnOnce() -> T) -> T {
         let (held, pinned) = (self.held.get(), self.pinned.get());
         let value = evaluate();
@@ -231,22 +231,22 @@ impl<'a> Budget<'a> {
         value
     }
 
-    /// What is held besides what is pinned; for [`Budget::let_go`].
+    /// Held bytes without the pinned ones; for [`Budget::let_go`].
     pub(super) fn loose(&self) -> u64 {
         self.held.get() - self.pinned.get()
     }
 
-    /// Lets go of everything built since `loose` was read, except what was pinned.
+    /// Releases everything built since `loose` was read, except pinned values.
     pub(super) fn let_go(&self, loose: u64) {
         self.held.set(loose + self.pinned.get());
     }
 
-    /// Pins what was built since `loose` was read: it stays until the evaluation ends.
+    /// Pins the values built since `loose` was read: they stay until the evaluation ends.
     pub(super) fn pin(&self, loose: u64) {
         self.pinned.set(self.held.get() - loose);
     }
 
-    /// Holds the bytes of what outlives its evaluation.
+    /// Holds the bytes of a value that outlives its evaluation.
     pub(crate) fn keep(&self, len: usize) -> Result<(), EvalError> {
         self.hold(TEXT_OVERHEAD + len as u64)
     }

@@ -1,6 +1,6 @@
-//! Why an evaluation has no value.
+//! Evaluation errors.
 
-/// Why an expression has no value. The text is a fragment that names what was found.
+/// Why an expression has no value. The message is a fragment that names the offending value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EvalError(pub String);

@@ -1,10 +1,10 @@
-//! From a program and a scope to a value.
+//! The evaluator: computes the value of a program in a scope.
 //!
-//! `&&` and `||` are CEL's: a side that decides the outcome wins over an error on the other side.
+//! `&&` and `||` follow CEL: a side that decides the outcome wins over an error on the other side.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a value of any kind but the wanted one is an error, a kind of tomorrow too"
+    reason = "a value of any kind but the wanted one is an error, including future kinds"
 )]
 
 use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ pub(super) fn evaluate(program: &Program, scope: &Scope<'_>) -> Result<Value, Ev
     evaluation.node(&program.node)
 }
 
-/// What an evaluation costs before it visits its first node.
+/// Fixed cost of an evaluation, charged before its first node.
 const SETUP: u64 = 4;
-/// What an error costs that another value outweighs: its message was built for nothing.
+/// Cost of an error that another value overrides: its message was built and discarded.
 const IGNORED_ERROR: u64 = 4;
 
 struct Evaluation<'a> {
@@ -132,7 +132,7 @@ impl Evaluation<'_> {
         Ok(value)
     }
 
-    /// Of what was built on the way to a truth value, nothing is left but what slots keep.
+    /// Evaluates a condition and releases its intermediate values, except those cached in slots.
     fn truth(&mut self, node: &Node) -> Result<bool, EvalError> {
         let loose = self.budget.loose();
         let value = self.node(node);
@@ -143,7 +143,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// `decisive` is the value of one side that settles the outcome whatever the other is.
+    /// `decisive` is the value of one side that decides the outcome whatever the other side is.
     fn logical(&mut self, left: &Node, right: &Node, decisive: bool) -> Result<Value, EvalError> {
         let left = self.truth(left);
         if left == Ok(decisive) {
@@ -186,7 +186,7 @@ impl Evaluation<'_> {
         Ok(Value::Map(Arc::new(map)))
     }
 
-    /// What a comprehension runs over: the items of a list, the keys of a map.
+    /// The range of a comprehension: the items of a list or the keys of a map.
     fn items(&mut self, range: &Node) -> Result<Vec<Value>, EvalError> {
         let range = self.node(range)?;
         match &range {
@@ -199,7 +199,7 @@ impl Evaluation<'_> {
                 self.budget.build_list(entries.len())?;
                 entries.keys().try_for_each(|key| self.budget.build_text(key.len()))?;
             }
-            other => return Err(EvalError::new(format!("cannot run over {}", other.kind()))),
+            other => return Err(EvalError::new(format!("cannot iterate over {}", other.kind()))),
         }
         Ok(match range {
             Value::List(items) => Arc::unwrap_or_clone(items),
@@ -265,7 +265,7 @@ impl Evaluation<'_> {
                 Ok(truth) if truth == decisive => return Ok(Value::Bool(decisive)),
                 Ok(_) => {}
                 Err(raised) => {
-                    // A budget that is used up ends the loop.
+                    // An exhausted budget ends the loop.
                     self.budget.spend(IGNORED_ERROR)?;
                     error = error.or(Some(raised));
                 }
@@ -288,7 +288,7 @@ fn element(operand: &Value, index: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// As much of a text as a message quotes.
+/// The start of a text, as quoted in messages.
 pub(crate) fn excerpt(text: &str) -> &str {
     const LONGEST: usize = 100;
     &text[..text.floor_char_boundary(LONGEST)]

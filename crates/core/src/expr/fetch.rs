@@ -1,7 +1,7 @@
-//! One path out of a JSON text, without a value for anything else.
+//! Path extraction from JSON text, without building values for the rest.
 //!
-//! The text is scanned once; what the path does not lead to is skipped by the JSON parser and never
-//! allocated. Of duplicate keys the last one counts.
+//! The text is scanned once; the JSON parser skips everything outside of the path without allocation. Of
+//! duplicate keys the last one counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,15 +17,15 @@ use super::budget::Budget;
 use super::program::Step;
 use super::{EvalError, Value};
 
-/// What was at the end of the path.
+/// The result of following a path.
 #[derive(Debug, PartialEq)]
 pub(super) enum Fetched<T> {
     Found(T),
-    /// There is nothing of that name or number; `left` steps were still to go after it.
+    /// A field or an index does not exist; `left` steps remained after it.
     Missing {
         left: usize,
     },
-    /// A step was to be taken into something that has no parts; `left` counts it and those after it.
+    /// A step led into a value without parts; `left` counts this step and those after it.
     Mismatch {
         left: usize,
         kind: &'static str,
@@ -38,7 +38,7 @@ pub(super) fn value(raw: &RawJson, path: &[Step], budget: &Budget<'_>) -> Result
     run(raw, path, ValueSeed { budget })
 }
 
-/// Whether there is anything at the end of `path`.
+/// Whether a value exists at the end of `path`.
 pub(super) fn presence(raw: &RawJson, path: &[Step], budget: &Budget<'_>) -> Result<Fetched<()>, EvalError> {
     budget.parse_json(raw.len())?;
     run(raw, path, PresenceSeed)
@@ -63,13 +63,13 @@ where
 {
     let mut deserializer = serde_json::Deserializer::from_str(raw.as_str());
     Walk { path, seed, lifetime: PhantomData }.deserialize(&mut deserializer).map_err(|error| {
-        // Our own messages come back with a position appended; only a number beyond f64 gets here else.
+        // serde_json appends a position to our own messages; the only other error is a number beyond f64.
         let message = error.to_string();
         EvalError::new(message.split(" at line ").next().unwrap_or_default())
     })
 }
 
-/// Follows the path and hands what is left to `seed`.
+/// Follows the path and deserializes the value at its end with `seed`.
 struct Walk<'p, 'de, S> {
     path: &'p [Step],
     seed: S,
@@ -160,7 +160,7 @@ impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for Walk<'_, 'de, S> {
     }
 }
 
-/// Compares a key without keeping it.
+/// Compares a key without allocating it.
 struct KeyIs<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
@@ -206,7 +206,7 @@ impl<'de> DeserializeSeed<'de> for RawSeed {
     }
 }
 
-/// Builds a value, paying for every part of it.
+/// Builds a value and charges every part of it to the budget.
 #[derive(Clone, Copy)]
 struct ValueSeed<'a> {
     budget: &'a Budget<'a>,

@@ -1,10 +1,10 @@
-//! The functions that expressions may call: CEL's standard ones, as far as JSON has a use for them.
+//! The functions of expressions: the CEL standard functions that apply to JSON data.
 //!
 //! Absent on purpose: bytes, unsigned numbers, time zones, and anything that reads a clock.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "a value of any kind but the wanted one is an error, a kind of tomorrow too"
+    reason = "a value of any kind but the wanted one is an error, including future kinds"
 )]
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) enum TimePart {
     Milliseconds,
 }
 
-/// How a function is written.
+/// The call syntax of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     /// `size(x)`
@@ -99,7 +99,7 @@ impl Function {
         FUNCTIONS.iter().filter(move |(_, _, calls)| calls.contains(&call)).map(|(name, _, _)| *name)
     }
 
-    /// The receiver counts as an argument.
+    /// Whether the function takes `arity` arguments. The receiver counts as an argument.
     pub(super) fn accepts(self, arity: usize) -> bool {
         match self {
             Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches => arity == 2,
@@ -123,7 +123,7 @@ pub(super) fn call(function: Function, arguments: &[Value], budget: &Budget<'_>)
     match (function, arguments) {
         (Function::Size, [value]) => size(value, budget),
         (Function::Contains, [text, part]) => {
-            // The search looks at most places more than once.
+            // The search reads most bytes more than once.
             if let Value::Text(text) = text {
                 budget.read_text(text.len())?;
             }
@@ -193,7 +193,7 @@ fn changed(value: &Value, budget: &Budget<'_>, change: impl Fn(&str) -> String) 
     }
 }
 
-/// `string()`. A text is itself; numbers and times are short.
+/// `string()`. A text is returned unchanged; numbers and times are short.
 fn text(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match value {
         Value::Text(text) => Ok(Value::Text(Arc::clone(text))),
@@ -204,15 +204,15 @@ fn text(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     }
 }
 
-/// About as long as a number, a time or a duration is as text.
+/// Approximate text length of a number, a time or a duration.
 pub(super) const SCALAR_TEXT: usize = 64;
 
-/// No number, time or duration is longer; what is, is refused without a look at it.
+/// Longest text of a number, a time or a duration; a longer text is refused without parsing.
 const LONGEST_SCALAR: usize = 1_024;
 
-/// A text that may be a scalar. Reading one is paid for, however it ends.
+/// Checks the length of a text that is parsed as a scalar, and charges for parsing even if it fails.
 fn scalar<'v>(text: &'v str, budget: &Budget<'_>, refusal: &str) -> Result<&'v str, EvalError> {
-    // Parsing a number is dearer than comparing a text, byte by byte.
+    // Parsing a number costs more per byte than comparing a text.
     budget.spend(1 + text.len().min(LONGEST_SCALAR) as u64 / 4)?;
     if text.len() > LONGEST_SCALAR { Err(EvalError::new(refusal)) } else { Ok(text) }
 }
@@ -252,7 +252,7 @@ fn double(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     }
 }
 
-/// A scalar as text: what `string()` gives and what a text with `${…}` shows.
+/// A scalar as text: the result of `string()` and the form in a text with `${…}`.
 pub(super) fn plain_text(value: &Value) -> Result<String, EvalError> {
     match value {
         Value::Bool(truth) => Ok(truth.to_string()),

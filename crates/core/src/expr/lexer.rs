@@ -1,4 +1,4 @@
-//! From characters to tokens, as CEL's specification has them.
+//! The lexer: splits the source into tokens as the CEL specification defines them.
 
 use super::quoted;
 
@@ -6,7 +6,7 @@ use super::quoted;
 pub(super) enum Token {
     Ident(String),
     Int(i64),
-    /// 2^63, which is an int only with a minus before it.
+    /// 2^63, which is an int only after a minus.
     IntBeyond,
     Double(f64),
     Text(String),
@@ -27,21 +27,21 @@ impl Token {
     }
 }
 
-/// A token and the byte at which it begins.
+/// A token and its byte offset.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Placed {
     pub(super) token: Token,
     pub(super) at: usize,
 }
 
-/// What is wrong, and at which byte.
+/// A syntax error and its byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SyntaxError {
     pub(super) at: usize,
     pub(super) message: String,
 }
 
-/// Longest first, so that `<=` is not read as `<`.
+/// Longest first, so that `<=` is not lexed as `<`.
 const SIGNS: &[&str] = &[
     "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")",
     "[", "]", "{", "}",
@@ -64,7 +64,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, SyntaxError> {
     Ok(tokens)
 }
 
-/// How much space, or comment, the text begins with.
+/// Length of the leading whitespace or comment.
 fn blank(text: &str) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());

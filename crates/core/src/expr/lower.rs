@@ -1,5 +1,5 @@
-//! From the syntax tree to a [`Program`]: names are resolved, macros become loops, paths
-//! become slots, and everything that cannot work is reported at once.
+//! Lowering of the syntax tree to a [`Program`]: resolves names, expands macros into loops, turns paths into
+//! slots, and reports all problems of the expression at once.
 
 use super::Value;
 use super::function::{Call, Function};
@@ -8,9 +8,9 @@ use super::program::{Macro, Node, Program, Root, Secrets, Slot, Step, Vocabulary
 use super::syntax::Syntax;
 use crate::definition::did_you_mean;
 
-/// How deep an expression may nest, operators included; evaluation recurses that deep.
+/// Maximum nesting of an expression, operators included; it bounds the recursion of the evaluation.
 const MAX_DEPTH: usize = 128;
-/// How many different paths one expression may mention: each may cost one scan of the payload.
+/// Maximum number of different paths in one expression: each may cost one scan of the payload.
 const MAX_SLOTS: usize = 64;
 
 pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Program, Vec<String>> {
@@ -45,7 +45,7 @@ pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Progr
 struct Lowering<'a> {
     vocabulary: Vocabulary<'a>,
     slots: Vec<Slot>,
-    /// Variables of the comprehensions around this point.
+    /// Variables of the enclosing comprehensions.
     locals: Vec<String>,
     most_locals: usize,
     depth: usize,
@@ -55,7 +55,7 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// Reports, and stands in for what cannot be built: the program is not used then.
+    /// Reports a problem and returns a placeholder node; the program is discarded then.
     fn problem(&mut self, message: impl Into<String>) -> Node {
         self.problems.push(message.into());
         Node::Literal(Value::Null)
@@ -118,7 +118,7 @@ impl Lowering<'_> {
         }
         let known: &[&str] = match self.vocabulary {
             Vocabulary::Decision if name == "results" => {
-                return self.problem("results are known in actions only");
+                return self.problem("results are available in actions only");
             }
             Vocabulary::Decision => &["context", "event", "now"],
             Vocabulary::Action { .. } => &["context", "event", "now", "results"],
@@ -135,7 +135,7 @@ impl Lowering<'_> {
         self.locals.iter().rposition(|local| local == name)
     }
 
-    /// The static path that an expression spells, if it is one.
+    /// The static path, if the expression is one.
     fn path(&self, syntax: &Syntax) -> Option<(Root, Vec<Step>)> {
         match syntax {
             Syntax::Ident(name) if self.local(name).is_none() => {
@@ -226,7 +226,7 @@ impl Lowering<'_> {
                 Vocabulary::Decision | Vocabulary::Context | Vocabulary::Response | Vocabulary::Answer => {}
             },
             (Root::Results, None) if matches!(self.vocabulary, Vocabulary::Graph { .. }) => {
-                return self.problem("results are mentioned one by one: results.ID or results[\"ID\"]");
+                return self.problem("results must be referenced one by one: results.ID or results[\"ID\"]");
             }
             (Root::Now, Some(_)) => return self.problem("now has no parts"),
             (Root::Response, Some(Step::Field(field))) => match field.as_str() {
@@ -244,7 +244,7 @@ impl Lowering<'_> {
             ) => {
                 return self.problem("context, event, results, response and input have names, not numbers");
             }
-            (Root::Person, Some(_)) => return self.problem("person is a text and has no parts"),
+            (Root::Person, Some(_)) => return self.problem("person is a string and has no parts"),
             (Root::Answer | Root::Item, Some(_))
             | (Root::Context | Root::Input, Some(Step::Field(_)))
             | (_, None) => {}
@@ -308,7 +308,7 @@ impl Lowering<'_> {
         if name == "secret" && call == Call::Global {
             return self.problem(match self.vocabulary {
                 Vocabulary::Action { secrets: Secrets::Allowed, .. } => {
-                    "secret(\"name\") stands alone: it is a whole value, or a whole ${…} of a text"
+                    "secret(\"name\") must be a whole value, or a whole ${…} of a text"
                 }
                 Vocabulary::Action { secrets: Secrets::Refused, .. }
                 | Vocabulary::Decision
@@ -329,7 +329,7 @@ impl Lowering<'_> {
         }
         if let (Function::Matches, Some(Syntax::Literal(Value::Text(pattern)))) = (function, args.last()) {
             let Some(operand) = target.or(args.first()) else {
-                return self.problem("matches() takes a text and a pattern");
+                return self.problem("matches() takes a string and a pattern");
             };
             return match Pattern::compile(pattern) {
                 Some(pattern) => {
@@ -341,7 +341,7 @@ impl Lowering<'_> {
             };
         }
         if function == Function::Matches {
-            return self.problem("the pattern of matches() must be a literal text");
+            return self.problem("the pattern of matches() must be a string literal");
         }
         let arguments = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
         Node::Call { function, arguments }

@@ -1,7 +1,7 @@
 //! Expressions: CEL, compiled once, evaluated over raw JSON within a budget.
 //!
-//! The language is CEL; parser and evaluator are ours, because a workflow engine needs five things that
-//! the available library does not give: a parser that cannot exhaust the stack, numbers that promote
+//! The language is CEL with an own parser and evaluator, because a workflow engine needs five features that
+//! the available library lacks: a parser that cannot exhaust the stack, numbers that promote
 //! (`context.n + 1` works whether the JSON said 7 or 7.5), a bound on the work of one evaluation, maps
 //! that iterate in a fixed order, and access to a payload without turning all of it into values. An
 //! expression is lowered to a [`Program`] whose references are *slots*: static paths such as
@@ -10,7 +10,7 @@
 //!
 //! Reading order: [`Value`], `number`, `fetch` (JSON text to value), `lexer`, `parser` and `lower`
 //! (source to program), `eval` and `function` (program to value), [`template`] (values and texts with
-//! expressions in them). Nothing in here knows states or transitions, and nothing panics on input.
+//! expressions in them). This module knows neither states nor transitions and never panics on input.
 
 mod budget;
 mod error;

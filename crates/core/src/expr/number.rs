@@ -1,7 +1,7 @@
 //! Arithmetic, order and equality.
 //!
-//! Two ints stay ints and overflow is an error; as soon as a double takes part, both are doubles, and a
-//! result that is not finite is an error. Equality never errs: values of different kinds are unequal.
+//! Two ints stay ints and overflow is an error; if one operand is a double, both are promoted to double, and
+//! a result that is not finite is an error. Equality never fails: values of different kinds are unequal.
 
 use std::cmp::Ordering;
 
@@ -117,7 +117,7 @@ fn integer(operator: Binary, a: i64, b: i64) -> Result<Value, EvalError> {
     result.map(Value::Int).ok_or_else(overflow)
 }
 
-/// A double that may be kept.
+/// Refuses a double that is not finite.
 pub(super) fn finite(double: f64) -> Result<Value, EvalError> {
     if double.is_finite() {
         Ok(Value::Double(double))
@@ -197,7 +197,7 @@ fn contains(needle: &Value, haystack: &Value, budget: &Budget<'_>) -> Result<Val
                 budget.read_text(key.len())?;
                 Ok(Value::Bool(entries.contains_key(&**key)))
             }
-            // Keys of other maps; ours come from JSON.
+            // CEL allows such map keys; our maps come from JSON and have string keys only.
             Value::Bool(_) | Value::Int(_) | Value::Double(_) => Ok(Value::Bool(false)),
             Value::Null | Value::List(_) | Value::Map(_) | Value::Time(_) | Value::Span(_) => {
                 Err(mismatch(Binary::In, needle, haystack))

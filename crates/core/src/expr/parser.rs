@@ -1,4 +1,4 @@
-//! From tokens to a syntax tree: CEL's grammar, by recursive descent.
+//! The parser: CEL's grammar by recursive descent, from tokens to a syntax tree.
 //!
 //! ```text
 //! expression = or ['?' or ':' expression]          unary  = {'!'} member | {'-'} member
@@ -9,8 +9,8 @@
 //! product    = unary {('*' | '/' | '%') unary}
 //! ```
 //!
-//! The stack that this takes, and that everything after it takes, is bounded by [`MAX_NESTING`]: a
-//! stack that overflows ends the process, so depth is the one thing that may not be left to chance.
+//! [`MAX_NESTING`] bounds the stack depth of the parser and of all later passes, because a stack overflow
+//! ends the process.
 
 use super::Value;
 use super::lexer::{Placed, SyntaxError, Token, tokens};
@@ -19,12 +19,12 @@ use super::syntax::Syntax;
 
 /// The longest expression, in bytes.
 const MAX_SOURCE: usize = 4096;
-/// How deep brackets and conditionals may nest.
+/// Maximum nesting of brackets and conditionals.
 const MAX_NESTING: usize = 32;
-/// How many operators of one precedence may stand in a row, and how long a chain of members may be.
+/// Maximum number of consecutive operators of one precedence, and length of a member chain.
 const MAX_CHAIN: usize = 64;
 
-/// Words that CEL keeps for other languages.
+/// Reserved words of CEL.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -45,7 +45,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// The syntax tree of `source`, or one line that says what is wrong and where.
+/// The syntax tree of `source`, or a one-line error with its position.
 pub(super) fn parse(source: &str) -> Result<Syntax, String> {
     if source.trim().is_empty() {
         return Err("is an empty expression".to_owned());
@@ -68,11 +68,11 @@ pub(super) fn parse(source: &str) -> Result<Syntax, String> {
     })
 }
 
-/// Makes one expression of two.
+/// Combines two operands into one expression.
 type Join = fn(Syntax, Syntax) -> Syntax;
 
 struct Parser<'t> {
-    /// Ends with [`Token::End`], which is never passed.
+    /// Ends with [`Token::End`], which is never consumed.
     tokens: &'t [Placed],
     next: usize,
     nesting: usize,
@@ -167,7 +167,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Operands of one precedence, joined from the left.
+    /// Operands of one precedence, left-associative.
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> Result<Syntax, SyntaxError>,
@@ -188,7 +188,7 @@ impl<'t> Parser<'t> {
         Ok(syntax)
     }
 
-    /// CEL allows a run of `!` or a run of `-`, not a mixture.
+    /// CEL allows repeated `!` or repeated `-`, but not a mixture.
     fn unary(&mut self) -> Result<Syntax, SyntaxError> {
         let mut bangs = 0;
         while self.accept("!").is_some() {
@@ -215,7 +215,7 @@ impl<'t> Parser<'t> {
             (_, Token::Double(double)) => Some(Value::Double(-double)),
             (_, Token::Ident(_) | Token::Text(_) | Token::Sign(_) | Token::End) => None,
         };
-        // The last minus before a number belongs to the number: -9223372036854775808 is one.
+        // The last minus before a number is part of the literal, so that -9223372036854775808 is valid.
         let mut syntax = match negative {
             Some(value) => {
                 self.next += 1;

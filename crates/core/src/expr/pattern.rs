@@ -1,37 +1,37 @@
-//! The pattern of `matches()`, compiled, with what it costs.
+//! The compiled pattern of `matches()` and its cost.
 //!
-//! The regex engine takes time in proportion to the text and, where a pattern defeats its automaton, to the
-//! number of places in the pattern as well. Prices assume the worst, so that they depend on pattern and
-//! text alone and not on what the engine has cached.
+//! The regex engine takes time proportional to the text and, if a pattern defeats its automaton, also to the
+//! number of positions in the pattern. The cost model assumes the worst case, so that costs depend on pattern
+//! and text alone and not on the caches of the engine.
 
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Bounds the memory that one compiled pattern may take.
+/// Memory limit of one compiled pattern.
 const MAX_COMPILED_BYTES: usize = 64 * 1024;
-/// Bounds what the engine caches per pattern and thread.
+/// Memory limit of the engine's cache per pattern and thread.
 const MAX_CACHED_BYTES: usize = 64 * 1024;
-/// How many places of a pattern one byte of text is held against per unit.
+/// Pattern positions that one byte of text is matched against per unit.
 const PLACES_PER_UNIT: u64 = 8;
-/// What the smallest pattern occupies, and what each place adds.
+/// Estimated memory of the smallest pattern, and of each position.
 const BASE_WEIGHT: usize = 8 * 1024;
 const PLACE_WEIGHT: usize = 256;
 
-/// What the patterns of one definition, or of one graph, may occupy together: it bounds how long compiling them takes.
+/// Memory limit of all patterns of one definition or one graph, which also bounds their compile time.
 pub(crate) const MAX_PATTERN_WEIGHT: usize = 8 * 1024 * 1024;
 pub(crate) const PATTERNS_TOO_HEAVY: &str = "the patterns of all matches() need more than 8 MiB together";
 
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     regex: Arc<Regex>,
-    /// Literal bytes and classes, repetitions written out.
+    /// Number of positions: literal bytes and classes, with repetitions expanded.
     places: u64,
 }
 
 impl Pattern {
-    /// `None` where the pattern is not valid, or too large.
+    /// `None` if the pattern is invalid or too large.
     pub(super) fn compile(source: &str) -> Option<Self> {
         let places = places(&regex_syntax::parse(source).ok()?);
         let regex = RegexBuilder::new(source)
@@ -46,17 +46,17 @@ impl Pattern {
         self.regex.is_match(text)
     }
 
-    /// The price of one search in a text.
+    /// Cost of one search in a text of `len` bytes.
     pub(super) fn search_units(&self, len: usize) -> u64 {
         1 + (len as u64).saturating_mul(2 + self.places) / PLACES_PER_UNIT
     }
 
-    /// The price of compiling it.
+    /// Cost of compiling it.
     pub(super) fn compile_units(&self) -> u64 {
         500 + 20 * self.places
     }
 
-    /// What it occupies in memory, by estimate.
+    /// Estimated memory size.
     pub(super) fn weight(&self) -> usize {
         let places = usize::try_from(self.places).unwrap_or(usize::MAX);
         BASE_WEIGHT.saturating_add(PLACE_WEIGHT.saturating_mul(places).min(4 * MAX_COMPILED_BYTES))

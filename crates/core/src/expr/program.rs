@@ -1,4 +1,4 @@
-//! A compiled expression.
+//! The compiled form of an expression.
 
 use std::collections::BTreeSet;
 
@@ -11,49 +11,49 @@ use super::pattern::Pattern;
 use super::syntax::Syntax;
 use super::{Budget, EvalError, Scope, Value, eval, lower, parser};
 
-/// An expression that is ready to be evaluated any number of times, from any thread.
+/// A compiled expression, which can be evaluated any number of times from any thread.
 #[derive(Debug)]
 pub struct Program {
     pub(super) node: Node,
-    /// Everything outside that it refers to; nodes name a slot by its place here.
+    /// The external references; nodes refer to a slot by its index here.
     pub(super) slots: Vec<Slot>,
-    /// How many variables comprehensions bind at the deepest point.
+    /// Maximum number of variables that nested comprehensions bind.
     pub(super) locals: usize,
-    /// What its patterns occupy in memory, by estimate.
+    /// Estimated memory size of its patterns.
     pub(super) pattern_weight: usize,
-    /// What compiling its patterns cost.
+    /// Cost of compiling its patterns.
     pub(super) compile_units: u64,
 }
 
-/// What compiling the shortest expression costs.
+/// Cost of compiling the shortest expression.
 const COMPILE_UNITS: u64 = 10;
 
-/// Which names an expression may begin with.
+/// The root names that an expression may use.
 #[derive(Debug, Clone, Copy)]
 pub enum Vocabulary<'a> {
     /// In `if` and `set`: `context`, `event`, `now`.
     Decision,
     /// In `correlate`: `context` alone.
     Context,
-    /// In actions also `results.<name>` for the names that the action needs.
+    /// In actions: additionally `results.<name>` for the actions that it needs.
     Action { needs: &'a [Name], secrets: Secrets },
     /// In the `result` of an HTTP action: `response` alone.
     Response,
     /// In a node of a graph: `input`, and `results.<id>` for its parents.
     Graph { parents: &'a BTreeSet<&'a str> },
-    /// About what a person handed in: `answer`, `item` (its payload) and `person`.
+    /// In rules about the answer of a person: `answer`, `item` (its payload) and `person`.
     Answer,
 }
 
-/// Whether `secret("name")` may stand for a whole value or a whole `${…}`.
+/// Whether `secret("name")` is allowed as a whole value or a whole `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Secrets {
     Allowed,
-    /// What is rendered is stored or shown to others as it is.
+    /// The rendered value is stored or shown as it is.
     Refused,
 }
 
-/// What a path starts at.
+/// The root of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Root {
     Context,
@@ -68,7 +68,7 @@ pub enum Root {
 }
 
 impl Root {
-    /// As expressions name it.
+    /// Its name in expressions.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Context => "context",
@@ -91,7 +91,7 @@ pub enum Step {
     Index(i64),
 }
 
-/// A static path and what is wanted from its end.
+/// A static path, and whether its value or its presence is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) root: Root,
@@ -143,7 +143,7 @@ pub(super) enum Node {
         function: Function,
         arguments: Vec<Node>,
     },
-    /// A pattern that is known in advance is compiled in advance.
+    /// `matches()` with a literal pattern, compiled once.
     Matches {
         operand: Box<Node>,
         pattern: Pattern,
@@ -208,13 +208,13 @@ impl Binary {
 }
 
 impl Program {
-    /// Compiles CEL; an error is everything that is wrong with it, never empty.
+    /// Compiles CEL; the error lists all problems and is never empty.
     pub fn compile(source: &str, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
         let parsed = parser::parse(source).map_err(|message| vec![message])?;
         lower::lower(&parsed, vocabulary)
     }
 
-    /// Compiles CEL that is evaluated once, at the expense of the step that needs it.
+    /// Compiles CEL that is evaluated once, and charges the budget of the step.
     pub fn compile_within(
         source: &str,
         vocabulary: Vocabulary<'_>,
@@ -227,7 +227,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The name of the secret, if the source is nothing but `secret("name")`.
+    /// The name of the secret, if the whole source is `secret("name")`.
     pub fn secret(source: &str) -> Option<String> {
         match parser::parse(source) {
             Ok(Syntax::Call { function, target: None, arguments }) if function == "secret" => {
@@ -240,13 +240,13 @@ impl Program {
         }
     }
 
-    /// The value; what was built on the way to it is let go.
+    /// The value; the memory of intermediate values is released.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
         scope.budget.scoped(|| eval::evaluate(self, scope))
     }
 
-    /// The value as JSON, whose bytes stay held in the budget. An expression that is nothing but a path
-    /// copies the text it leads to, so that numbers keep the digits they came with.
+    /// The value as JSON, whose bytes stay held in the budget. An expression that is a plain path copies the
+    /// JSON text at its end, so that numbers keep their original digits.
     pub fn evaluate_json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
         let raw = scope.budget.scoped(|| self.json(scope))?;
         scope.budget.keep(raw.len())?;
@@ -270,7 +270,7 @@ impl Program {
         }
     }
 
-    /// The text at the end of the path, if the expression is nothing but a path into JSON.
+    /// The text at the end of the path, if the expression is a plain path into JSON.
     fn path(&self, scope: &Scope<'_>) -> Result<Option<RawJson>, EvalError> {
         let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..]) else {
             return Ok(None);
@@ -281,7 +281,7 @@ impl Program {
         Ok(Some(raw))
     }
 
-    /// What its patterns occupy in memory, by estimate.
+    /// Estimated memory size of its patterns.
     pub(crate) fn pattern_weight(&self) -> usize {
         self.pattern_weight
     }

@@ -1,7 +1,7 @@
 //! String literals: single, double and triple quotes, raw or with escapes.
 
-/// The text of the literal that `text` begins with and the bytes it takes; `None` if it begins with
-/// something else.
+/// Decodes the string literal at the start of `text`, with its length in bytes; `None` if `text` does not
+/// start with one.
 pub(super) fn literal(text: &str) -> Option<Result<(String, usize), String>> {
     let prefix = text.len() - text.trim_start_matches(['r', 'R', 'b', 'B']).len();
     let body = &text[prefix..];
@@ -45,7 +45,7 @@ fn until(body: &str, quotes: &str, escapes: Escapes) -> Result<(String, usize), 
             }
             (Some('\\'), Escapes::Raw) => {
                 text.push('\\');
-                // A raw string keeps its backslashes, but an escaped quote does not end it.
+                // A raw string keeps its backslashes; an escaped quote still does not end it.
                 if let Some(next) = chars.next() {
                     text.push(next);
                 }
@@ -59,7 +59,7 @@ fn until(body: &str, quotes: &str, escapes: Escapes) -> Result<(String, usize), 
     }
 }
 
-/// What stands after a backslash.
+/// Decodes the escape after a backslash.
 fn escape(text: &str) -> Result<(char, usize), String> {
     let wrong = || "an escape in a string is not one of CEL's".to_owned();
     let first = text.chars().next().ok_or_else(wrong)?;

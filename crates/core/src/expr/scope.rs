@@ -1,4 +1,4 @@
-//! What the names of an expression stand for at one moment.
+//! The scope of an evaluation: the values behind the names of an expression.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use super::fetch::{self, Fetched};
 use super::program::{Root, Slot, Step, Want};
 use super::{EvalError, Value};
 
-/// What expressions may mention, all still raw.
+/// The values that expressions may reference, as raw JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     pub context: &'a Context,
     pub event: EventScope<'a>,
     pub now: Timestamp,
-    /// Where answers of people are judged: `answer`, `item` and `person`, by these names.
+    /// Results by action. In rules about answers it holds `answer`, `item` and `person` instead.
     pub results: &'a BTreeMap<Name, RawJson>,
-    /// Of an HTTP action, where its result is made.
+    /// The response of an HTTP action, while its result is mapped.
     pub response: Option<&'a RawJson>,
-    /// What all evaluations of one step pay from.
+    /// The budget shared by all evaluations of one step.
     pub budget: &'a Budget<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct EventScope<'a> {
     pub name: &'a str,
-    /// A graph has no event in its expressions: there it is what `input` stands for.
+    /// The payload of the event. Expressions of a graph have no event: there it is `input`.
     pub payload: &'a RawJson,
     pub time: Timestamp,
 }
 
-/// Where a path leaves our own structure and enters raw JSON.
+/// The point where a path enters raw JSON.
 enum Entrance<'s, 'p> {
     Raw(&'s RawJson, &'p [Step]),
     Whole(Value),
@@ -73,7 +73,7 @@ impl Scope<'_> {
             Want::Presence => match entrance {
                 Entrance::Raw(raw, rest) => match fetch::presence(raw, rest, budget)? {
                     Fetched::Found(()) => Ok(Value::Bool(true)),
-                    // CEL: only the last step may be missing. Beneath a null nothing is present.
+                    // CEL: only the last step may be missing. A null has no fields.
                     Fetched::Missing { left: 0 } | Fetched::Mismatch { kind: "null", .. } => {
                         Ok(Value::Bool(false))
                     }
@@ -92,7 +92,7 @@ impl Scope<'_> {
         let first = match path.first() {
             Some(Step::Field(field)) => Some(field.as_str()),
             Some(Step::Index(_)) if matches!(root, Root::Answer | Root::Item) => None,
-            Some(Step::Index(_)) => return Err(EvalError::new("a number is no key of this")),
+            Some(Step::Index(_)) => return Err(EvalError::new("a number is not a valid key here")),
             None => None,
         };
         match root {
@@ -148,7 +148,7 @@ fn whole<'s, 'p>(
     Ok(Entrance::Whole(Value::Map(Arc::new(map))))
 }
 
-/// The path of a slot without its last `left` steps, as its author would write it.
+/// The source form of a slot's path without its last `left` steps.
 fn shown(slot: &Slot, left: usize) -> String {
     let mut text = slot.root.word().to_owned();
     for step in &slot.path[..slot.path.len().saturating_sub(left)] {

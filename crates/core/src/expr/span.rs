@@ -1,4 +1,4 @@
-//! Durations as CEL writes them: `1h30m`, `-2.5s`, `100ms`.
+//! Durations in CEL syntax: `1h30m`, `-2.5s`, `100ms`.
 
 use chrono::TimeDelta;
 
@@ -11,7 +11,7 @@ const UNITS: &[(&str, i128)] = &[
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads one or more numbers with units; `None` when it is not that or does not fit.
+/// Parses one or more numbers with units; `None` on a syntax error or overflow.
 pub(super) fn parse(text: &str) -> Option<TimeDelta> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -48,7 +48,7 @@ fn scaled(number: &str, factor: i128) -> Option<i128> {
     digits(whole)?.checked_mul(factor)?.checked_add(digits(fraction)?.checked_mul(factor)? / scale)
 }
 
-/// Seconds with as many decimals as it takes: `5400s`, `0.25s`.
+/// Seconds with the necessary decimals: `5400s`, `0.25s`.
 pub(super) fn format(length: TimeDelta) -> String {
     let nanos = i128::from(length.num_seconds()) * 1_000_000_000 + i128::from(length.subsec_nanos());
     let (sign, nanos) = if nanos < 0 { ("-", -nanos) } else { ("", nanos) };

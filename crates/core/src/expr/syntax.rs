@@ -1,4 +1,4 @@
-//! The syntax tree of an expression, before any name in it means anything.
+//! The syntax tree of an expression, before name resolution.
 
 use super::Value;
 use super::program::Binary;

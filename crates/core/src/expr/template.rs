@@ -1,4 +1,4 @@
-//! Values and texts with expressions in them, compiled.
+//! Compiled templates: values and texts with expressions in them.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::{Budget, EvalError, Program, Root, Scope, Secrets, Step, Value, Vocab
 /// A tree whose expressions are compiled; see [`Template`].
 #[derive(Debug)]
 pub enum Compiled {
-    /// JSON that is the same every time.
+    /// Constant JSON.
     Fixed(String),
     Program(Program),
     /// Renders as null; see [`Compiled::holes`].
@@ -24,7 +24,7 @@ pub enum Compiled {
 }
 
 impl Compiled {
-    /// Compiles every expression of the tree; problems come with the path below the tree's own.
+    /// Compiles every expression of the tree; problems carry their path, which starts with `path`.
     pub fn compile(
         template: &Template,
         vocabulary: Vocabulary<'_>,
@@ -63,7 +63,7 @@ impl Compiled {
         }
     }
 
-    /// Errors begin with their place below `name`: `body.user.name: …`.
+    /// Renders the tree as JSON. Errors start with their position below `name`: `body.user.name: …`.
     pub fn render(&self, scope: &Scope<'_>, name: &str) -> Result<RawJson, EvalError> {
         let at = |Misfit { place, error }: Misfit| EvalError::new(format!("{name}{place}: {error}"));
         if let Self::Program(program) = self {
@@ -121,7 +121,7 @@ impl Compiled {
         Ok(())
     }
 
-    /// Where secrets go in what is rendered.
+    /// The positions of secrets in the rendered value.
     pub fn holes(&self) -> Holes {
         let mut holes = Holes::new();
         self.collect_holes("", &mut holes);
@@ -148,7 +148,7 @@ impl Compiled {
         }
     }
 
-    /// What its patterns occupy in memory, by estimate.
+    /// Estimated memory size of its patterns.
     pub(crate) fn pattern_weight(&self) -> usize {
         match self {
             Self::Fixed(_) | Self::Secret(_) => 0,
@@ -169,7 +169,7 @@ impl Compiled {
     }
 }
 
-/// An error, and where in a tree.
+/// An error and its position in a tree.
 struct Misfit {
     place: String,
     error: EvalError,
@@ -196,7 +196,7 @@ enum Piece {
     Secret(Name),
 }
 
-/// What one expression of a definition is.
+/// One expression of a definition: a program or a secret.
 enum Leaf {
     Program(Program),
     Secret(Name),
@@ -212,19 +212,19 @@ fn leaf(source: &str, vocabulary: Vocabulary<'_>) -> Result<Leaf, Vec<String>> {
     Program::compile(source, vocabulary).map(Leaf::Program)
 }
 
-/// Where a text is going, which says what may stand in it.
+/// The destination of a text, which determines its escaping and its allowed characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// A line for people: anything goes, lists and maps as JSON.
+    /// A log line: any value is allowed, lists and maps as JSON.
     Line,
     /// A header value: no control characters.
     Header,
-    /// A URL: expressions are percent-encoded, so that data stays data.
+    /// A URL: values of expressions are percent-encoded, so that data cannot change its structure.
     Url,
 }
 
 impl CompiledText {
-    /// Stands in for a text that could not be compiled.
+    /// Placeholder for a text that could not be compiled.
     pub(crate) fn empty() -> Self {
         Self(Vec::new())
     }
@@ -245,7 +245,7 @@ impl CompiledText {
         if problems.is_empty() { Ok(Self(pieces)) } else { Err(problems) }
     }
 
-    /// What its patterns occupy in memory, by estimate.
+    /// Estimated memory size of its patterns.
     pub(crate) fn pattern_weight(&self) -> usize {
         let weight = |piece: &Piece| match piece {
             Piece::Plain(_) | Piece::Secret(_) => 0,
@@ -254,11 +254,11 @@ impl CompiledText {
         self.0.iter().map(weight).sum()
     }
 
-    /// For a text that can have no secrets.
+    /// Renders a text that cannot contain secrets.
     pub fn render(&self, scope: &Scope<'_>, target: Target) -> Result<String, EvalError> {
         match self.phrase(scope, target)? {
             Phrase::Plain(text) => Ok(text),
-            Phrase::Holed { .. } => Err(EvalError::new("a secret cannot stand here")),
+            Phrase::Holed { .. } => Err(EvalError::new("a secret is not allowed here")),
         }
     }
 
@@ -325,7 +325,7 @@ impl CompiledText {
     }
 }
 
-/// A scalar as text, which grows by `factor` at most where it goes. Twice: it stands in two buffers.
+/// A scalar as text. Charges twice its length (two buffers) times `factor`, the growth by escaping.
 fn plain_text(value: &Value, budget: &Budget<'_>, factor: usize) -> Result<String, EvalError> {
     let len = match value {
         Value::Text(text) => text.len(),
@@ -364,20 +364,20 @@ fn push_shown(out: &mut String, value: &Value, budget: &Budget<'_>) -> Result<()
     }
 }
 
-/// Everything but RFC 3986's unreserved characters is escaped.
+/// Percent-encodes every character except the unreserved ones of RFC 3986.
 pub(crate) fn push_encoded(out: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             out.push(char::from(byte));
         } else {
-            // Writing into a string has no way to fail.
+            // Writing to a string is infallible.
             let _ = write!(out, "%{byte:02X}");
         }
     }
 }
 
-/// A value of `..` would climb out of the path that the author wrote; encoding does not help, since
-/// URL parsers treat `%2e` as a dot.
+/// Refuses `.` and `..` segments: a value of `..` would leave the path of the definition, and encoding does
+/// not help, because URL parsers treat `%2e` as a dot.
 fn refuse_dot_segments(url: &str) -> Result<(), EvalError> {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);

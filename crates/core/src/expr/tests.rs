@@ -1,4 +1,4 @@
-//! What expressions mean, and what they refuse.
+//! Tests of the expression language and its limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 const CONTEXT: &str = r#"{"n":7,"price":2.5,"big":18446744073709551615,"huge":1e999,"text":"grüße","empty":null,
     "order":{"id":"a/b","lines":[{"sku":"x","qty":2},{"sku":"y","qty":3}]},"flags":[true,false],"zero":0}"#;
-const PAYLOAD: &str = r#"{"amount":10,"who":"ann","odd key":1,"deep":{"a":{"b":[1,2,3]}}}"#;
+const PAYLOAD: &str = r#"{"amount":10,"user":"ann","odd key":1,"deep":{"a":{"b":[1,2,3]}}}"#;
 
 fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
@@ -114,7 +114,7 @@ fn paths_lead_through_maps_and_lists() {
         &[
             ("event.payload.deep.a.b[2]", "3"),
             ("event.payload['odd key']", "1"),
-            ("event.payload[event.name == 'pay' ? 'who' : 'amount']", "\"ann\""),
+            ("event.payload[event.name == 'pay' ? 'user' : 'amount']", "\"ann\""),
             ("context.order.lines[context.zero].sku", "\"x\""),
             ("results.charge.body.id", "9"),
             ("results['charge'].status", "200"),
@@ -136,7 +136,7 @@ fn what_is_not_there_is_an_error_that_names_it() {
     check(&[
         ("context.nothing + 1", "error: there is no context.nothing"),
         ("event.payload.deep.x.y + 1", "error: there is no event.payload.deep.x"),
-        ("event.payload.who.first + 'x'", "error: event.payload.who is a string and has no such part"),
+        ("event.payload.user.first + 'x'", "error: event.payload.user is a string and has no such part"),
         ("context.order.lines[9].qty + 1", "error: there is no context.order.lines[9]"),
         ("context.order.lines[-1].qty + 1", "error: there is no context.order.lines[-1]"),
         ("context.order.lines.qty + 1", "error: context.order.lines is a list and has no such part"),
@@ -173,7 +173,7 @@ fn macros_run_over_lists_and_over_the_keys_of_maps_in_order() {
         ("[1, 2].map(x, [10, 20].map(y, x * y))", "[[10,20],[20,40]]"),
         ("[1, 2].map(x, [3].map(x, x))", "[[3],[3]]"),
         ("size(context.order.lines) + size('grüße')", "7"),
-        ("'who' in event.payload", "true"),
+        ("'user' in event.payload", "true"),
         ("[].all(x, false) && ![].exists(x, true)", "true"),
     ]);
 }
@@ -237,7 +237,7 @@ fn what_cannot_work_is_refused_when_compiled() {
         ("1u + 1u", "unsigned numbers are not supported: leave out the u (at column 1)"),
         ("b'x'", "bytes are not supported: leave out the b (at column 1)"),
         ("'a'.matches('(')", "\"(\" is not a usable pattern"),
-        ("'a'.matches(context.n)", "the pattern of matches() must be a literal text"),
+        ("'a'.matches(context.n)", "the pattern of matches() must be a string literal"),
         ("Foo{a: 1}", "messages are not supported (at column 4)"),
         ("now.x", "now has no parts"),
     ] {
@@ -253,7 +253,7 @@ fn every_problem_of_an_expression_is_reported() {
 #[test]
 fn results_belong_to_actions() {
     let problems = Program::compile("results.charge", Vocabulary::Decision).unwrap_err();
-    assert_eq!(problems, ["results are known in actions only"]);
+    assert_eq!(problems, ["results are available in actions only"]);
 }
 
 #[test]

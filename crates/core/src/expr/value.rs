@@ -1,4 +1,4 @@
-//! What an expression computes with, and how that becomes JSON again.
+//! CEL values and their JSON form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
-    /// Always finite: NaN and infinity are errors where they would arise.
+    /// Always finite: an operation that would give NaN or infinity is an error.
     Double(f64),
     Text(Arc<str>),
     List(Arc<Vec<Value>>),
@@ -28,13 +28,13 @@ impl Value {
         Self::Text(text.as_ref().into())
     }
 
-    /// As `==` of expressions says it: a whole number is equal to the double of its value. What would cost too
-    /// much to compare is not equal.
+    /// Equality as `==` in expressions: an int equals the double of the same value. Values that are too
+    /// expensive to compare within the budget are unequal.
     pub fn equals(&self, other: &Self, budget: &Budget<'_>) -> bool {
         number::equal(self, other, budget).unwrap_or(false)
     }
 
-    /// What it is, in words for messages.
+    /// The kind of the value, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -122,7 +122,7 @@ pub(super) fn push_json_text(
         return Err(too_large(cap));
     }
     budget.read_text(text.len())?;
-    // Serialising a text into memory has no way to fail.
+    // Serializing a text into memory is infallible.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
     Ok(())
 }

@@ -21,7 +21,7 @@ fn fill(queue: &mut FairQueue<usize>, who: usize, count: usize) {
     }
 }
 
-/// Who is served, in order.
+/// The tenants in the order of service.
 fn served(queue: &mut FairQueue<usize>, count: usize) -> Vec<usize> {
     (0..count)
         .filter_map(|_| queue.pop())
@@ -119,7 +119,7 @@ fn a_tenant_that_may_not_be_served_keeps_its_place() {
     for _ in 0..5 {
         assert_eq!(queue.pop_where(|who| *who == tenant(1)).unwrap().0, tenant(1));
     }
-    assert_eq!(served(&mut queue, 5), [0, 0, 0, 0, 0], "it is served what it was passed over for");
+    assert_eq!(served(&mut queue, 5), [0, 0, 0, 0, 0], "it catches up on the service it missed");
 }
 
 #[test]
@@ -167,7 +167,8 @@ proptest! {
         }
     }
 
-    /// The service of two tenants that both have items waiting differs, per weight, by at most one item of each.
+    /// While two tenants both have waiting items, their service per weight differs by at most one item of
+    /// each.
     #[test]
     fn two_backlogged_tenants_stay_close(
         weights in prop::collection::vec(1..9u32, 5), before in steps(), turns in 1..300usize,
@@ -190,7 +191,8 @@ proptest! {
         prop_assert!((share(0) - share(1)).abs() <= bound + 1e-9, "{} {}", share(0), share(1));
     }
 
-    /// No starvation: a tenant that arrives is served within one round of the others, as their weights make it.
+    /// No starvation: a tenant that arrives is served within one round of the others, according to their
+    /// weights.
     #[test]
     fn a_newcomer_is_served_within_one_round(weights in prop::collection::vec(1..9u32, 5), served_before in 0..200usize) {
         let mut queue = queue(&weights);

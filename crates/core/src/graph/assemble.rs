@@ -1,4 +1,5 @@
-//! A graph from its stored parts, and its parts: what the blob beside the snapshot is made of.
+//! Assembles a graph from its stored parts and splits it into them: the content of the blob beside the
+//! snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use super::state::{Graph, Instances, Node, Tally};
 use super::status::NodeStatus;
 use crate::raw::RawJson;
 
-/// A graph without what can be derived.
+/// A graph without its derived fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
     pub name: String,
@@ -17,7 +18,7 @@ pub struct Parts {
     pub input: RawJson,
     pub options: GraphOptions,
     pub revision: u32,
-    /// In the order of their ids.
+    /// Sorted by id.
     pub nodes: Vec<NodeParts>,
 }
 

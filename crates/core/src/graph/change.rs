@@ -1,7 +1,7 @@
-//! What a transition does to a graph: the words that the log is written in.
+//! The change of a graph that a transition records: the vocabulary of its log.
 //!
-//! Like a [`Decision`](crate::log::Decision) it says what was decided. Folding it evaluates no condition and
-//! draws no conclusion, so that replay gives every revision exactly.
+//! Like a [`Decision`](crate::log::Decision), it records what was decided. Folding it evaluates no condition
+//! and decides nothing, so replay reproduces every revision exactly.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::raw::RawJson;
 /// Folded in the order of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// At creation, and only then.
+    /// Present at creation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Arc<Created>>,
-    /// Edits that were applied: one more revision.
+    /// Applied edits: one new revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<Patch>,
-    /// Fan-outs whose list became known: one more revision each. Their instances are `PENDING` at first.
+    /// Fan-outs that were expanded: one new revision each. Their instances start as `PENDING`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expanded: Vec<Expansion>,
-    /// What became of nodes, each at most once, in the order in which it was found.
+    /// Status changes of nodes, each node at most once, in order of discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeChange>,
 }
@@ -31,15 +31,15 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     pub graph: GraphSpec,
-    /// The name of the caller's key.
+    /// The name of the caller's API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creator: Option<String>,
 }
 
-/// What edits made of a graph.
+/// The effect of edits on a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
-    /// After it.
+    /// The revision after the patch.
     pub revision: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inserted: Vec<Arc<NodeSpec>>,
@@ -47,7 +47,7 @@ pub struct Patch {
     pub updated: Vec<Updated>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Arc<NodeSpec>>,
-    /// Results of nodes that have ended and that expressions mention only now.
+    /// Results of ended nodes that expressions mention for the first time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<(NodeId, RawJson)>,
 }
@@ -58,20 +58,20 @@ pub struct Updated {
     pub is: Arc<NodeSpec>,
 }
 
-/// A node in another status, or in the same one with another attempt.
+/// A node with a new status, or with a new attempt in the same status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeChange {
     pub id: NodeId,
     pub status: NodeStatus,
     /// 0 before the first dispatch.
     pub attempt: u32,
-    /// Why: which parents let it run, which condition closed the way, what went wrong.
+    /// The reason: which parents permit it to run, which condition is false, or the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The result, where a condition or a fan-out after it mentions it. All results are in the outcome's event.
+    /// The result, if a later condition or fan-out mentions it. The event of the outcome holds every result.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub kept: Option<RawJson>,
-    /// What the next attempt should avoid if it can: executors that died over this node.
+    /// Executors that the next attempt avoids if possible, because they crashed on this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoid: Vec<String>,
 }
@@ -81,11 +81,11 @@ pub struct NodeChange {
 pub struct Expansion {
     pub id: NodeId,
     pub items: Vec<RawJson>,
-    /// After it.
+    /// The revision after the expansion.
     pub revision: u32,
 }
 
-/// A result of null is a result: only what is not there at all is none.
+/// Keeps a `null` result apart from an absent result.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
     RawJson::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! What must be true of a graph before it may run.
+//! Validation of a graph before it is created.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use super::spec::{GraphSpec, NodeSpec};
 use crate::definition::did_you_mean;
 use crate::expr::Budget;
 
-/// Everything that is wrong with a graph, at most fifty of them.
+/// All problems of a graph, at most fifty.
 pub fn validate(graph: &GraphSpec) -> Result<(), Invalid> {
     let mut found = Found::default();
-    // No step pays for it: the size of a graph and the weight of its patterns bound it.
+    // Unlimited budget: the size limits of graphs and patterns bound the cost.
     check_graph(graph, "", 0, &mut found, &Budget::unlimited());
     found.into_result()
 }
 
-/// `depth` is how many graphs are around this one.
+/// `depth` is the number of enclosing graphs.
 pub(super) fn check_graph(
     graph: &GraphSpec,
     path: &str,
@@ -55,7 +55,7 @@ pub(super) fn check_graph(
     let mut known: BTreeMap<&str, &NodeSpec> = BTreeMap::new();
     for (place, node) in graph.nodes.iter().enumerate() {
         if known.insert(node.id.as_str(), node).is_some() {
-            found.add(at(&format!("nodes[{place}].id")), format!("{:?} is there twice", node.id.as_str()));
+            found.add(at(&format!("nodes[{place}].id")), format!("{:?} is defined twice", node.id.as_str()));
         }
     }
     for (place, node) in graph.nodes.iter().enumerate() {
@@ -68,7 +68,7 @@ pub(super) fn check_graph(
     }
 }
 
-/// How many nodes and edges there may be.
+/// Checks the number of nodes and edges.
 pub(super) fn check_size<'a>(
     nodes: usize,
     specs: impl Iterator<Item = &'a NodeSpec>,
@@ -85,7 +85,7 @@ pub(super) fn check_size<'a>(
     }
 }
 
-/// Its parents exist, and its id is not one that a fan-out will need.
+/// Checks that parents exist and that the id does not collide with an instance of a fan-out.
 pub(super) fn check_references(
     node: &NodeSpec,
     path: &str,
@@ -94,7 +94,7 @@ pub(super) fn check_references(
 ) {
     for (at, edge) in node.parents.iter().enumerate() {
         if !known.contains_key(edge.from.as_str()) {
-            // The nearest name is looked for in small graphs only: it costs a comparison with each.
+            // The suggestion costs a comparison with each name, so it is limited to small graphs.
             let hint = match known.len() {
                 0..=1_000 => did_you_mean(edge.from.as_str(), known.keys().copied()),
                 _ => String::new(),
@@ -105,11 +105,11 @@ pub(super) fn check_references(
     if let Some(fan_out) = looks_like_instance_of(node.id.as_str())
         && known.get(fan_out).is_some_and(|node| node.fan_out.is_some())
     {
-        found.add(format!("{path}.id"), format!("is kept for an instance of the fan-out {fan_out:?}"));
+        found.add(format!("{path}.id"), format!("is reserved for an instance of the fan-out {fan_out:?}"));
     }
 }
 
-/// Already told in better words than as a cycle.
+/// Reported with a clearer message than a cycle.
 pub(super) fn is_own_parent(node: &NodeSpec) -> bool {
     node.parents.iter().any(|edge| edge.from == node.id)
 }

@@ -1,4 +1,4 @@
-//! What must be true of a node by itself, whatever else is in its graph.
+//! Validation of a single node, independent of the rest of its graph.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::spec::{Agent, NodeOptions, NodeRetry, NodeSpec, SubExecution, Task};
 use crate::duration;
 use crate::expr::{Budget, Program, Root, Step, Vocabulary};
 
-/// `depth` is how many graphs are around the node.
+/// `depth` is the number of graphs around the node.
 pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut Found, budget: &Budget<'_>) {
     if node.id.is_reserved() {
-        found.add(format!("{path}.id"), "ids that begin with \"millstream.\" are the engine's own");
+        found.add(format!("{path}.id"), "ids that begin with \"millstream.\" are reserved for the engine");
     }
     let parents = check_parents(node, path, found, budget);
     check_agent(&node.agent, path, found);
@@ -24,7 +24,7 @@ pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut 
     let bytes = said(node);
     if bytes > MAX_NODE_BYTES {
         let limit = MAX_NODE_BYTES / 1024;
-        found.add(path, format!("says {} KiB about itself, at most {limit} KiB are allowed", bytes / 1024));
+        found.add(path, format!("is {} KiB large, at most {limit} KiB are allowed", bytes / 1024));
     }
     if let Some(fan_out) = &node.fan_out {
         check_expression(&fan_out.over, &parents, &format!("{path}.fan_out.over"), found, budget);
@@ -84,7 +84,7 @@ fn check_parents<'a>(
     parents
 }
 
-/// Compiling is paid for; what is beyond the patterns of a graph is not compiled any more.
+/// Compilation is charged to the budget; it stops at the pattern limit of the graph.
 fn check_expression(
     source: &str,
     parents: &BTreeSet<&str>,
@@ -110,7 +110,7 @@ fn check_expression(
         if let (Root::Results, Some(Step::Field(name))) = (root, steps.first())
             && !plain.contains(name.as_str())
         {
-            found.add(path, format!("write the result of {name:?} plainly, as results[{name:?}]"));
+            found.add(path, format!("write the result of {name:?} as results[{name:?}]"));
         }
     }
 }
@@ -142,11 +142,11 @@ pub(super) fn check_options(options: &NodeOptions, path: &str, found: &mut Found
     check_length(*backoff, &format!("{path}.retry.backoff"), found);
     check_length(*max, &format!("{path}.retry.max"), found);
     for status in on.iter().filter(|status| !status.is_failure()) {
-        found.add(format!("{path}.retry.on"), format!("{status} is no failure"));
+        found.add(format!("{path}.retry.on"), format!("{status} is not a failure"));
     }
 }
 
-/// The log says lengths in whole milliseconds, and none of them is zero.
+/// The log stores durations in whole milliseconds greater than zero.
 pub(super) fn check_length(length: Duration, path: &str, found: &mut Found) {
     if length.is_zero() || !length.subsec_nanos().is_multiple_of(1_000_000) {
         found.add(path, "must be a whole number of milliseconds, and not zero");
@@ -155,7 +155,7 @@ pub(super) fn check_length(length: Duration, path: &str, found: &mut Found) {
     }
 }
 
-/// How much a node says about itself. Ids of parents are limited by number, a graph within by its own limits.
+/// Size of a node's own texts. Parent ids are limited by number, a nested graph by its own limits.
 pub(super) fn said(node: &NodeSpec) -> usize {
     let NodeSpec { id: _, parents, agent, task, options: _, on_failure: _, is_final: _, .. } = node;
     let conditions = parents.iter().filter_map(|edge| edge.condition.as_deref()).map(str::len);

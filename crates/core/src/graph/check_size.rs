@@ -1,19 +1,19 @@
-//! How much there is to check, before it is checked: it decides where that is done.
+//! Estimates the cost of validation beforehand: it decides on which thread the validation runs.
 
 use super::check_node::said;
 use super::spec::{GraphSpec, NodeEdit, NodeSpec};
 
-/// Compiling a pattern takes as long as reading so many bytes.
+/// Cost of compiling a pattern, in bytes of input that take equally long.
 const PATTERN_BYTES: usize = 16 * 1024;
-/// A node that says nothing about itself.
+/// Cost of a node without texts.
 const NODE_BYTES: usize = 64;
 
-/// What checking a graph is worth, in bytes.
+/// Estimated cost of validating a graph, in bytes.
 pub fn graph_check_bytes(graph: &GraphSpec) -> usize {
     graph.nodes.iter().map(node_bytes).sum()
 }
 
-/// The same of edits, without the graph that they are for.
+/// Estimated cost of validating edits, without the graph they apply to.
 pub fn edit_check_bytes(edits: &[NodeEdit]) -> usize {
     let bytes = edits.iter().map(|edit| match edit {
         NodeEdit::Insert(spec) | NodeEdit::Update(spec) => node_bytes(spec),

@@ -1,4 +1,4 @@
-//! Expressions of a node: conditions on its edges, and the list of a fan-out.
+//! Evaluates the expressions of a node: conditions on its edges, and the list of a fan-out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use crate::time::Timestamp;
 
 static NOTHING: Context = Context::new();
 
-/// What the expressions of one node may mention.
+/// The scope of the expressions of one node.
 pub(super) struct Sight<'a, F> {
     parents: BTreeSet<&'a str>,
     input: &'a RawJson,
-    /// Of a parent: its status and what is kept of its result.
+    /// Looks up a parent: its status and the kept part of its result.
     parent: F,
     budget: &'a Budget<'a>,
 }
@@ -70,10 +70,10 @@ where
                 Some((NodeStatus::Pass, None)) => {
                     let limit = MAX_KEPT_BYTES / 1024;
                     return Err(format!(
-                        "the result of {name} is not at hand: results in expressions may have {limit} KiB"
+                        "the result of {name} is not available: its size exceeds {limit} KiB"
                     ));
                 }
-                // There is none: `has()` can tell.
+                // Absent: an expression can test it with `has()`.
                 Some(_) | None => {}
             }
         }

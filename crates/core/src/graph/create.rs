@@ -1,4 +1,4 @@
-//! The first transition of a graph: seq 1, `millstream.start`. Nothing runs before `millstream.begin`.
+//! The first transition of a graph: seq 1, `millstream.start`. No node runs before `millstream.begin`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::machine::evolve;
 use crate::status::Phase;
 use crate::time::Timestamp;
 
-/// Decides the creation of a graph; `parent` is the node that it is performed for.
+/// Decides the creation of a graph; `parent` is the node that starts it as a child.
 pub fn create(
     spec: GraphSpec,
     creator: Option<String>,

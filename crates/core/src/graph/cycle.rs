@@ -1,13 +1,13 @@
-//! Nodes that wait for each other.
+//! Detects dependency cycles between nodes.
 
 use std::collections::BTreeMap;
 
 use super::spec::{NodeId, NodeSpec};
 
-/// How many nodes of a cycle are named.
+/// Number of nodes of a cycle that are named.
 const SHOWN: usize = 20;
 
-/// One cycle, if there is any, in words. Parents that are not among the nodes are passed over.
+/// A description of one cycle, if there is any. Parents that are not among the nodes are ignored.
 pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<String> {
     let nodes: Vec<&NodeSpec> = nodes.collect();
     let places: BTreeMap<&NodeId, usize> =
@@ -18,7 +18,7 @@ pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<Str
         .collect();
     let waiting = remaining(&parents);
     let start = waiting.iter().position(|count| *count > 0)?;
-    // Every node that remains has a parent that remains: going up has to come back to where it was.
+    // Every remaining node has a remaining parent, so following parents must return to a visited node.
     let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
     let (mut trail, mut at) = (Vec::new(), start);
     while !seen.contains_key(&at) {
@@ -38,7 +38,7 @@ pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<Str
     Some(told(&round))
 }
 
-/// Of each node how many parents keep it waiting when all that can go has gone.
+/// For each node, the number of unresolved parents after topological sorting.
 fn remaining(parents: &[Vec<usize>]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); parents.len()];
     for (node, parents) in parents.iter().enumerate() {

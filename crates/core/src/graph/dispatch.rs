@@ -15,7 +15,7 @@ use crate::id::Name;
 use crate::retry::RetryPolicy;
 use crate::time::Timestamp;
 
-/// The input of the action. It is stored, and small: the request itself is rendered when it is performed.
+/// The stored input of the action. It is small: the request itself is rendered when the action runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInput {
     pub node: NodeId,
@@ -25,29 +25,29 @@ pub struct NodeInput {
     pub role: String,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<Name>,
-    /// Of this attempt.
+    /// Time limit of this attempt.
     pub timeout_ms: u64,
-    /// A retry is not begun before.
+    /// Earliest start of a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub avoid: Vec<String>,
 }
 
-/// Who performs a node.
+/// The performer of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// An executor, over gRPC.
     Execute,
-    /// A graph of its own.
+    /// A nested graph.
     Graph,
     /// An execution of a definition.
     Execution,
 }
 
 impl NodeInput {
-    /// An attempt at a node as the node and its graph want it.
+    /// The input for an attempt, from the options of the node and its graph.
     pub(super) fn of(
         graph: &Graph,
         id: &NodeId,
@@ -78,24 +78,24 @@ impl NodeInput {
 }
 
 impl GraphOptions {
-    /// How long one attempt at a node may take.
+    /// Time limit of one attempt at a node.
     pub fn timeout_of(&self, node: &NodeSpec) -> Duration {
         node.options.timeout.or(self.node.timeout).unwrap_or(DEFAULT_TIMEOUT)
     }
 
-    /// How a node is tried again.
+    /// Retry policy of a node.
     pub fn retry_of(&self, node: &NodeSpec) -> NodeRetry {
         node.options.retry.as_ref().or(self.node.retry.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// How many nodes may run at once.
+    /// Maximum number of nodes that run concurrently.
     pub fn parallel(&self) -> u32 {
         self.max_parallel.unwrap_or(DEFAULT_PARALLEL)
     }
 }
 
 impl NodeRetry {
-    /// How long to wait after attempt number `attempt` ended so, or `None` when it was the last one.
+    /// Backoff after attempt number `attempt` ended with this status, or `None` if it was the last one.
     pub fn wait_after(&self, attempt: u32, status: NodeStatus) -> Option<Duration> {
         let doublings = attempt.saturating_sub(1).min(31);
         let wait = self.backoff.saturating_mul(1 << doublings).min(self.max);
@@ -103,15 +103,15 @@ impl NodeRetry {
     }
 }
 
-/// How the action of a dispatch is tried: once, since another attempt is another action. Whatever it comes
-/// to, the graph is told.
+/// The spec of a dispatch action: a single attempt, because another attempt at the node is another action.
+/// Every outcome is reported to the graph as an event.
 pub fn dispatch_spec(node: &NodeId) -> ActionSpec {
     ActionSpec {
         name: node.clone(),
         kind: ActionKind::Noop { value: Template::Null },
         needs: Vec::new(),
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
-        // The node's own timeout is in the input, and whoever performs it keeps it.
+        // The performer enforces the node's own timeout, which is in the input.
         timeouts: Timeouts::of_attempt(duration::MAX),
         on_success: Some(NodeId::node_outcome()),
         failure: FailureRule::Emit(NodeId::node_outcome()),

@@ -1,4 +1,4 @@
-//! `millstream.edit`: somebody wants the graph changed.
+//! `millstream.edit`: applies edits to a graph, with optimistic concurrency by revision.
 
 use super::change::Patch;
 use super::outcome::Followed;
@@ -11,12 +11,12 @@ use crate::raw::RawJson;
 
 const CONFLICT: &str = "revision conflict: ";
 
-/// Whether an edit was rejected because the graph had changed meanwhile: look again and edit anew.
+/// Whether an edit was rejected because of a revision conflict: the caller must re-read the graph and retry.
 pub fn is_revision_conflict(reason: &str) -> bool {
     reason.starts_with(CONFLICT)
 }
 
-/// Decides about an edit; `Err` says why it is rejected. It is applied as a whole or not at all.
+/// Decides an edit; `Err` is the reason of the rejection. It is applied as a whole or not at all.
 pub(super) fn edit<'b>(
     graph: &Graph,
     payload: &RawJson,
@@ -37,7 +37,7 @@ pub(super) fn edit<'b>(
 }
 
 impl Patch {
-    /// Nodes that have to be looked at anew.
+    /// Nodes that the patch requires to be evaluated once more.
     pub(super) fn concerned(&self) -> impl Iterator<Item = &super::spec::NodeId> {
         self.inserted.iter().chain(self.updated.iter().map(|updated| &updated.is)).map(|spec| &spec.id)
     }

@@ -17,7 +17,7 @@ pub(super) struct Ending {
     pub(super) reason: Option<String>,
 }
 
-/// What has come of a graph with what a transition would do to it; `None` while a node is open.
+/// The result of a graph after the pending transition; `None` while a node is open.
 pub(super) fn ending(graph: &Graph, ripple: &Ripple<'_>) -> Option<Ending> {
     if is_open(graph, ripple) {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn ending(graph: &Graph, ripple: &Ripple<'_>) -> Option<Ending> {
     Some(Ending { phase: Phase::Failed, reason: Some(reason(graph, ripple, &failed)) })
 }
 
-/// Names those that failed themselves; a deciding node that was skipped is only the consequence.
+/// Names the nodes that failed themselves; a deciding node that was skipped is only a consequence.
 fn reason(graph: &Graph, ripple: &Ripple<'_>, deciding: &[&NodeId]) -> String {
     let broken = graph.nodes.keys().filter(|id| ripple.status(graph, id).is_failure());
     match why::listed(broken) {
@@ -64,7 +64,7 @@ fn is_open(graph: &Graph, ripple: &Ripple<'_>) -> bool {
     open > closed.count() || !ripple.fresh.is_empty()
 }
 
-/// Every open node is skipped: nobody will come back to it.
+/// Skips every open node; their attempts are not waited for.
 pub(super) fn cut(graph: &Graph, why: &str) -> Vec<NodeChange> {
     let open = graph.nodes.iter().filter(|(_, node)| !node.status.is_ended());
     open.map(|(id, node)| NodeChange {
@@ -79,7 +79,7 @@ pub(super) fn cut(graph: &Graph, why: &str) -> Vec<NodeChange> {
 }
 
 impl Ending {
-    /// The name of the state in which it ends.
+    /// The name of the final state.
     pub(super) fn state(&self) -> Name {
         Name::reserved(match self.phase {
             Phase::Completed => "passed",
@@ -89,7 +89,7 @@ impl Ending {
         })
     }
 
-    /// The state after it, with what a parent is told in place of a context.
+    /// The final state; its context is the summary for the parent.
     pub(super) fn told(&self, state: &State, graph: &Graph, changes: &[NodeChange]) -> State {
         let mut tally = graph.tally.clone();
         for change in changes {
@@ -112,7 +112,7 @@ impl Ending {
     }
 }
 
-/// Whether closing children is owed at the end.
+/// Whether child executions may have to be closed at the end.
 pub(super) fn may_have_children(graph: &Graph) -> bool {
     graph.nodes.values().any(|node| node.spec.graph.is_some() || node.spec.execution.is_some())
 }

@@ -1,4 +1,4 @@
-//! Instances of a fan-out: what they are called, and what they take over from it.
+//! Instances of a fan-out: their ids and specs.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::state::Instances;
 use crate::expr::Budget;
 use crate::raw::RawJson;
 
-/// How long the id of a fan-out may be, so that its instances have ids as well.
+/// Maximum length of a fan-out's id, so that the ids of its instances stay valid.
 pub(super) const MAX_ID: usize = NodeId::MAX_LEN - ".99999".len();
 
-/// The node for one item. It has no parents of its own: its fan-out has waited for them.
+/// The node for one item. It has no parents of its own: the fan-out has already waited for them.
 pub(super) fn instance(template: &NodeSpec, index: usize) -> Option<NodeSpec> {
     Some(NodeSpec {
         id: instance_id(&template.id, index)?,
@@ -29,25 +29,25 @@ pub(super) fn instance(template: &NodeSpec, index: usize) -> Option<NodeSpec> {
     })
 }
 
-/// `NODE.0`, `NODE.1` and so on; `None` where the fan-out has too long an id, which no valid graph has.
+/// `NODE.0`, `NODE.1` and so on; `None` if the id is too long, which validation excludes.
 pub fn instance_id(fan_out: &NodeId, index: usize) -> Option<NodeId> {
     NodeId::parse(format!("{fan_out}.{index}")).ok()
 }
 
-/// The fan-out whose instance an id would name.
+/// The fan-out that would own an instance with this id.
 pub(super) fn looks_like_instance_of(id: &str) -> Option<&str> {
     let (fan_out, index) = id.rsplit_once('.')?;
     let is_number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(fan_out)
 }
 
-/// The result of a fan-out: the results of the items are those of its instances.
+/// The result of a fan-out: a summary. The results of the items are those of its instances.
 pub fn fan_out_result(instances: Instances) -> RawJson {
     RawJson::trusted(format!("{{\"count\":{}}}", instances.all))
 }
 
 impl FanOut {
-    /// The items of the list that `over` gave.
+    /// The items of the list that `over` evaluates to.
     pub(super) fn items(list: &RawJson, budget: &Budget<'_>) -> Result<Vec<RawJson>, String> {
         budget.parse_json(list.len()).map_err(|error| error.to_string())?;
         let mut deserializer = serde_json::Deserializer::from_str(list.as_str());
@@ -67,7 +67,7 @@ impl FanOut {
     }
 }
 
-/// Reads the items of a list, each paid for.
+/// Deserialises the items of a list and charges each one to the budget.
 struct ItemsSeed<'b>(&'b Budget<'b>);
 
 impl<'de> DeserializeSeed<'de> for ItemsSeed<'_> {

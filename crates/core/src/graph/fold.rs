@@ -1,8 +1,8 @@
-//! The fold: what a change makes of a graph.
+//! The fold: applies a change to a graph.
 //!
-//! Total and without judgement, as [`evolve`](crate::machine::evolve) is. What is derived (children, counts,
-//! who is ready) is kept as it goes along: the end of a node costs as much as it has children, however many
-//! nodes and parents there are. [`Graph::assemble`](super::state::Graph) makes the same from scratch.
+//! Total, without decisions, like [`evolve`](crate::machine::evolve). Derived fields (children, counts, ready
+//! nodes) are maintained incrementally: the end of a node costs as much as it has children, independent of
+//! the size of the graph. [`Graph::assemble`](super::state::Graph) computes the same fields from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -132,12 +132,12 @@ impl Graph {
         }
     }
 
-    /// Tells the children, and the fan-out of an instance.
+    /// Propagates the end of a node to its children, and to the fan-out of an instance.
     fn ended(&mut self, id: &NodeId) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let passed = node.status == NodeStatus::Pass;
         let of = node.of.as_ref().map(|(fan_out, _)| fan_out.clone());
-        // Taken and put back: copying the set would cost more than walking it.
+        // Taken and put back: iterating is cheaper than cloning the set.
         let children = std::mem::take(&mut node.children);
         for child in &children {
             if let Some(child) = self.nodes.get_mut(child) {
@@ -158,7 +158,7 @@ impl Graph {
         }
     }
 
-    /// A node that no other one knows yet.
+    /// Inserts a node that no other node refers to yet.
     pub(super) fn insert(&mut self, node: Node) {
         self.tally.add(node.status);
         if node.status == NodeStatus::Running && node.spec.fan_out.is_some() {
@@ -174,7 +174,7 @@ impl Graph {
         self.ready.remove(id);
     }
 
-    /// Makes a node known to its parents, and finds out how many of them it waits for.
+    /// Registers a node with its parents and counts those it waits for.
     pub(super) fn link(&mut self, id: &NodeId) {
         let Some(spec) = self.nodes.get(id).map(|node| Arc::clone(&node.spec)) else { return };
         let mut waits_for = 0;
@@ -234,7 +234,7 @@ impl Node {
         self.status == NodeStatus::Pending && self.waits_for == 0
     }
 
-    /// What it would keep of a result: all of it, where an expression mentions it and it is not too long.
+    /// The part of a result that is kept: all of it if an expression mentions it and it is within the limit.
     pub(super) fn keeps(&self, result: Option<&RawJson>) -> Option<RawJson> {
         let result = result.filter(|result| result.len() <= super::limits::MAX_KEPT_BYTES);
         result.filter(|_| self.mentioned > 0).cloned()

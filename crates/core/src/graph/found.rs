@@ -1,4 +1,4 @@
-//! Problems as they are found: the first fifty, and how many more there are.
+//! Collects validation problems: the first fifty, and the number of further ones.
 
 use super::limits::MAX_PROBLEMS;
 use crate::expr::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
@@ -8,15 +8,15 @@ use crate::problem::{Problem, Problems};
 pub(super) struct Found {
     problems: Vec<Problem>,
     more: usize,
-    /// Of all patterns that were compiled.
+    /// Total weight of all compiled patterns.
     pattern_weight: usize,
     too_large: Option<Problem>,
 }
 
-/// Why a graph is not created.
+/// Why a graph is rejected at creation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// It is more than the engine takes, whatever is in it.
+    /// It exceeds a size limit.
     #[error("{0}")]
     TooLarge(Problem),
     #[error("{0}")]
@@ -24,7 +24,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// All that is wrong, either way.
+    /// All problems in either case.
     pub fn into_problems(self) -> Problems {
         match self {
             Self::TooLarge(problem) => problem.into(),
@@ -46,7 +46,7 @@ impl Found {
         self.too_large.get_or_insert_with(|| Problem::new(path, message));
     }
 
-    /// The patterns of a graph are bounded together, as those of a definition are.
+    /// The patterns of a graph share one limit, like those of a definition.
     pub(super) fn weigh_patterns(&mut self, path: &str, weight: usize) {
         self.pattern_weight = self.pattern_weight.saturating_add(weight);
         if self.pattern_weight > MAX_PATTERN_WEIGHT {
@@ -59,7 +59,7 @@ impl Found {
         self.problems.len() >= MAX_PROBLEMS
     }
 
-    /// Whether something is so large that looking at the rest would be in vain.
+    /// Whether a size limit is exceeded, so that further checks are skipped.
     pub(super) fn is_too_large(&self) -> bool {
         self.too_large.is_some()
     }

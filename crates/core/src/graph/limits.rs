@@ -1,4 +1,4 @@
-//! How large a graph may be.
+//! Size limits of graphs.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use std::time::Duration;
 pub const MAX_NODES: usize = 20_000;
 /// Edges of a graph.
 pub const MAX_EDGES: usize = 200_000;
-/// Graphs within graphs.
+/// Nesting depth of graphs.
 pub const MAX_DEPTH: usize = 4;
 /// Edits of one patch.
 pub const MAX_EDITS: usize = 1_000;
-/// A result that an expression mentions may be as long as this.
+/// Result of a node that an expression mentions.
 pub const MAX_KEPT_BYTES: usize = 64 * 1024;
-/// A node's result may be as long as this.
+/// Result of a node.
 pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
-/// Of what a node says about itself: goal, texts, labels, expressions.
+/// A node's own texts: goal, labels, expressions.
 pub const MAX_NODE_BYTES: usize = 64 * 1024;
 
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 pub const DEFAULT_PARALLEL: u32 = 1_000;
 
-/// What conditions see as `input`.
+/// The graph's `input`, as seen by conditions.
 pub const MAX_INPUT_BYTES: usize = 1024 * 1024;
-/// What the instances of one fan-out may say about themselves, all together.
+/// Own texts of all instances of one fan-out together.
 pub const MAX_EXPANDED_BYTES: usize = 64 * 1024 * 1024;
 /// Attempts at one node.
 pub const MAX_ATTEMPTS: u32 = 1_000;
 /// Problems that are reported at once.
 pub const MAX_PROBLEMS: usize = 50;
-/// Of names of graphs, roles, models and dependencies.
+/// Characters in names of graphs, roles, models and dependencies.
 pub const MAX_NAME_CHARS: usize = 200;

@@ -1,8 +1,8 @@
-//! Which results an expression mentions, read off its text.
+//! Finds the results that an expression mentions, by scanning its text.
 //!
-//! Folding needs to know it of every node and must neither parse nor depend on the parser of the day. What
-//! is found here is never less than what evaluation asks for: [`check_node`](super::check_node) refuses an
-//! expression whose references are not all found.
+//! Folding needs the mentions of every node; it must not parse, and its result must not depend on the version
+//! of the parser. The scan never finds less than evaluation asks for: [`check_node`](super::check_node)
+//! rejects an expression with a reference that the scan misses.
 
 use std::collections::BTreeSet;
 

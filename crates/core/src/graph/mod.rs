@@ -1,9 +1,9 @@
-//! The second kind of program: a graph of nodes that others perform.
+//! Graphs, the second kind of program: a DAG of nodes that executors perform.
 //!
 //! An execution whose definition is `millstream.graph` has its program in its own log: seq 1 holds the graph.
-//! Everything else is as with a machine: events are decided in order, a transition says what was decided,
-//! `fold` makes the state of it, and what the world must do is an action of the transition, here the dispatch
-//! of a node.
+//! Everything else works as for a machine: events are decided in order, a transition records the decision,
+//! `fold` applies it to the state, and side effects are actions of the transition, here the dispatch of a
+//! node.
 //!
 //! ```text
 //!   create ─→ State ─┐            ┌─→ Applied ─→ fold ─→ State
@@ -11,9 +11,10 @@
 //!   mailbox ─────────┘            └─→ Rejected
 //! ```
 //!
-//! Reading order: what users write ([`GraphSpec`]), what the log says ([`Change`]), the graph as it stands
-//! ([`Graph`]) and the fold between them; then what decides: `check` and `create`, `step`, `outcome` and
-//! `ripple` (what follows from a node's end), `room` (who is dispatched), `patch` (edits) and `ending`.
+//! Reading order: what users write ([`GraphSpec`]), what the log records ([`Change`]), the state ([`Graph`])
+//! and the fold between them; then the decisions: `check` and `create`, `step`, `outcome` and `ripple`
+//! (propagation of a node's end), `room` (dispatching within the parallelism limit), `patch` (edits) and
+//! `ending`.
 
 mod assemble;
 mod change;

@@ -1,7 +1,6 @@
-//! What a transition of a graph is to those who watch: the data of their events.
+//! The notices of a graph transition: the data of the events that watchers receive.
 //!
-//! Derived from the transition alone, at any time and by anybody: live, from the feed, or years later from
-//! the log.
+//! Derived from the transition alone, so they are the same live, from the feed, or from the log years later.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use super::status::NodeStatus;
 use crate::log::Transition;
 use crate::status::Phase;
 
-/// One thing that happened.
+/// One notice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type")]
 pub enum Notice {
@@ -28,7 +27,7 @@ pub enum Notice {
     /// Edits were applied; the diff.
     #[serde(rename = "workflow.edited")]
     Edited { revision: u32, inserted: Vec<Arc<NodeSpec>>, updated: Vec<Updated>, deleted: Vec<NodeId> },
-    /// The list of a fan-out is known.
+    /// The list of a fan-out was evaluated.
     #[serde(rename = "node.expanded")]
     Expanded { node: NodeId, instances: usize, revision: u32 },
     /// Its first attempt may begin.
@@ -39,16 +38,16 @@ pub enum Notice {
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// An attempt has failed and there is another one.
+    /// An attempt failed and a retry follows.
     #[serde(rename = "node.retried")]
     Retried {
         node: NodeId,
-        /// The one that comes.
+        /// The number of the retry.
         attempt: u32,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Nothing more will happen to it, whether it ran or not.
+    /// The node has ended, whether it ran or not.
     #[serde(rename = "node.completed")]
     NodeCompleted {
         node: NodeId,
@@ -72,7 +71,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// As in its JSON: `node.completed` and so on.
+    /// The event type of its JSON: `node.completed` and so on.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Created { .. } => "workflow.created",
@@ -87,7 +86,7 @@ impl Notice {
         }
     }
 
-    /// The node that it is about, if it is about one.
+    /// The node concerned, if the notice concerns one.
     pub const fn node(&self) -> Option<&NodeId> {
         match self {
             Self::Expanded { node, .. }
@@ -103,8 +102,7 @@ impl Notice {
     }
 }
 
-/// What happened in a transition, in the order in which it is best understood: the shape, then the nodes,
-/// then the end.
+/// The notices of a transition, sorted for readers: changes of the shape, then the nodes, then the end.
 pub fn notices(transition: &Transition) -> Vec<Notice> {
     let decision = &transition.decision;
     let Some(change) = decision.graph.as_deref() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The outcome of an attempt at a node: what it says, whether there is another attempt, what follows.
+//! The outcome of an attempt at a node: its effect, its retry, and the transitions that follow.
 
 use serde::Deserialize;
 
@@ -17,13 +17,13 @@ use crate::expr::Budget;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// What an outcome does: the patch that it brings, the graph with that patch, and the rest.
+/// The effect of an outcome: its patch, the graph with that patch, and the transitions that follow.
 pub(super) struct Followed<'b> {
     pub(super) patched: Option<(Patch, Graph)>,
     pub(super) ripple: Ripple<'b>,
 }
 
-/// Decides about an outcome; `Err` says why it is rejected.
+/// Decides an outcome; `Err` is the reason of the rejection.
 pub(super) fn outcome<'b>(
     graph: &Graph,
     payload: &RawJson,
@@ -53,7 +53,7 @@ pub(super) fn outcome<'b>(
         }
     };
     let graph = patched.as_ref().map_or(graph, |(_, graph)| graph);
-    // The patch may have given the node children that mention its result.
+    // The patch may have added children that mention the node's result.
     let node = graph.nodes.get(id).unwrap_or(node);
     let mut ripple = Ripple::new(budget);
     let retry = graph.options.retry_of(&node.spec);
@@ -81,7 +81,7 @@ pub(super) fn outcome<'b>(
 }
 
 fn ended(node: &Node, answer: &Answer) -> NodeChange {
-    // Who passed without a result has none to be missed: it is null.
+    // A node that passed without a result has the result null, so that expressions can mention it.
     let nothing = (answer.status == NodeStatus::Pass).then(RawJson::null);
     let result = answer.result.as_ref().or(nothing.as_ref());
     NodeChange {
@@ -94,7 +94,7 @@ fn ended(node: &Node, answer: &Answer) -> NodeChange {
     }
 }
 
-/// The patch of an answer that passed. Other answers change nothing but their node.
+/// The patch of an answer that passed. Other answers change their own node only.
 fn bring(graph: &Graph, answer: &Answer, budget: &Budget<'_>) -> Result<Option<(Patch, Graph)>, String> {
     if answer.status != NodeStatus::Pass || answer.edits.is_empty() {
         return Ok(None);
@@ -103,7 +103,7 @@ fn bring(graph: &Graph, answer: &Answer, budget: &Budget<'_>) -> Result<Option<(
     Ok(Some(known(graph, patch, &answer.known)))
 }
 
-/// One that cannot be read is an error of its node, which must not run for ever for it.
+/// An unreadable outcome fails its node, which would otherwise never end.
 fn read(payload: &RawJson) -> Result<NodeOutcome, String> {
     #[derive(Deserialize)]
     struct Whose {
@@ -151,7 +151,7 @@ fn failed(attempt: u32, status: NodeStatus, error: String) -> Answer {
     }
 }
 
-/// What a failure within the engine means for the node.
+/// The node status for a failure within the engine.
 fn status_of(class: &ErrorClass) -> NodeStatus {
     match class {
         ErrorClass::Timeout | ErrorClass::Heartbeat => NodeStatus::Timeout,

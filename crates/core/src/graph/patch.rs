@@ -1,7 +1,7 @@
-//! Edits taken together: valid as a whole, or not applied at all.
+//! Edits are validated together: applied as a whole, or not at all.
 //!
-//! The past is not edited: only nodes that are `PENDING` may be changed or taken away. New nodes may come
-//! after any node, also after one that has ended.
+//! History is immutable: only `PENDING` nodes can be changed or deleted. New nodes may follow any node,
+//! including ended ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -21,7 +21,8 @@ use crate::expr::Budget;
 use crate::problem::Problems;
 use crate::raw::RawJson;
 
-/// What the edits make of the graph, or everything that is wrong with them. The step pays for their expressions.
+/// The patch that results from the edits, or every problem. Their expressions are charged to the step's
+/// budget.
 pub fn patch(graph: &Graph, edits: &[NodeEdit], budget: &Budget<'_>) -> Result<Patch, Problems> {
     let mut found = Found::default();
     if edits.is_empty() {
@@ -45,7 +46,7 @@ pub fn patch(graph: &Graph, edits: &[NodeEdit], budget: &Budget<'_>) -> Result<P
     found.into_result().map_err(Invalid::into_problems).map(|()| patch)
 }
 
-/// Adds what is known of results that the patch mentions, and applies it.
+/// Adds the known results that the patch mentions, and applies it.
 pub(super) fn known(graph: &Graph, mut patch: Patch, results: &[(NodeId, RawJson)]) -> (Patch, Graph) {
     let mut patched = graph.clone();
     patched.patched(&patch);
@@ -83,7 +84,7 @@ impl NodeEdit {
     }
 }
 
-/// One edit by itself.
+/// Validates and records one edit.
 fn take(
     graph: &Graph,
     edit: &NodeEdit,
@@ -95,7 +96,7 @@ fn take(
     match edit {
         NodeEdit::Insert(spec) => {
             if graph.nodes.contains_key(&spec.id) {
-                found.add(format!("{path}.id"), format!("{:?} is there already", spec.id.as_str()));
+                found.add(format!("{path}.id"), format!("{:?} already exists", spec.id.as_str()));
             }
             check_node(spec, path, 0, found, budget);
             patch.inserted.push(Arc::clone(spec));
@@ -110,7 +111,7 @@ fn take(
     }
 }
 
-/// A node that may be edited.
+/// Looks up a node that may be edited.
 fn pending(graph: &Graph, id: &NodeId, path: &str, found: &mut Found) -> Option<Arc<NodeSpec>> {
     let word = id.as_str();
     let Some(node) = graph.nodes.get(id) else {
@@ -128,7 +129,7 @@ fn pending(graph: &Graph, id: &NodeId, path: &str, found: &mut Found) -> Option<
     Some(Arc::clone(&node.spec))
 }
 
-/// The graph as it would be.
+/// Validates the graph as it would be after the patch.
 fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Found) {
     let mut after: BTreeMap<&str, &NodeSpec> =
         graph.nodes.iter().map(|(id, node)| (id.as_str(), node.spec.as_ref())).collect();
@@ -146,7 +147,7 @@ fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Fou
                 check_references(spec, &path, &after, found);
                 check_no_instances(graph, spec, &path, found);
             }
-            // One that is not deleted anyway has been told of.
+            // A missing id has already been reported.
             NodeEdit::Delete(id) if after.contains_key(id.as_str()) => {}
             NodeEdit::Delete(id) => {
                 let children = graph.nodes.get(id).map(|node| &node.children).into_iter().flatten();
@@ -168,7 +169,7 @@ fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Fou
     check_final(graph, &after, found);
 }
 
-/// The instances of a fan-out end with it: who comes after them comes after it.
+/// Instances end with their fan-out: dependents must name the fan-out itself.
 fn check_no_instances(graph: &Graph, spec: &NodeSpec, path: &str, found: &mut Found) {
     for (at, edge) in spec.parents.iter().enumerate() {
         let of = graph.nodes.get(&edge.from).and_then(|parent| parent.of.as_ref());
@@ -179,7 +180,7 @@ fn check_no_instances(graph: &Graph, spec: &NodeSpec, path: &str, found: &mut Fo
     }
 }
 
-/// No node stands where a fan-out that is new will put its instances.
+/// Checks that the instances of a new fan-out collide with no node.
 fn check_new_fan_outs(patch: &Patch, after: &BTreeMap<&str, &NodeSpec>, found: &mut Found) {
     let updated = patch.updated.iter().map(|updated| &updated.is);
     for spec in patch.inserted.iter().chain(updated).filter(|spec| spec.fan_out.is_some()) {
@@ -195,7 +196,7 @@ fn check_new_fan_outs(patch: &Patch, after: &BTreeMap<&str, &NodeSpec>, found: &
     }
 }
 
-/// Where nodes say that they decide, one of them must still be able to.
+/// If nodes have `is_final`, at least one of them must still be able to pass.
 fn check_final(graph: &Graph, after: &BTreeMap<&str, &NodeSpec>, found: &mut Found) {
     if !graph.nodes.values().any(|node| node.spec.is_final) {
         return;

@@ -1,4 +1,4 @@
-//! The events that a graph knows, and what they carry.
+//! The built-in events of graphs and their payloads.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::id::Name;
 use crate::raw::RawJson;
 
 impl Name {
-    /// The definition of every graph execution: none is stored, the graph is in its log.
+    /// The definition of every graph execution. It is not stored: the graph is in its log.
     pub fn graph() -> Self {
         Self::reserved("millstream.graph")
     }
 
-    /// `millstream.begin`: follows the start of a graph, and makes its first nodes run.
+    /// `millstream.begin`: follows the start of a graph and dispatches its first nodes.
     pub fn begin() -> Self {
         Self::reserved("millstream.begin")
     }
@@ -24,34 +24,34 @@ impl Name {
         Self::reserved("millstream.node")
     }
 
-    /// `millstream.edit`: somebody wants the graph changed.
+    /// `millstream.edit`: a request to change the graph.
     pub fn edit() -> Self {
         Self::reserved("millstream.edit")
     }
 }
 
-/// The payload of `millstream.node`: what settling a dispatch emits (see [`crate::action`]).
+/// The payload of `millstream.node`, emitted when a dispatch is settled (see [`crate::action`]).
 #[derive(Debug, Clone, Deserialize)]
 pub struct NodeOutcome {
     /// The node.
     pub action: NodeId,
-    /// Exactly one of the two.
+    /// Exactly one of `result` and `error` is present.
     #[serde(default)]
     pub result: Option<Answer>,
     #[serde(default)]
     pub error: Option<ActionError>,
 }
 
-/// What an executor, or a child execution, made of a node. The result of the dispatch's action.
+/// The answer of an executor, or of a child execution: the result of the dispatch action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Never `PENDING` or `RUNNING`.
     pub status: NodeStatus,
-    /// The node's attempt that was answered.
+    /// The attempt that was answered.
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RawJson>,
-    /// What went wrong, where it did not pass.
+    /// The error, unless the node passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +59,7 @@ pub struct Answer {
     /// Results of ended nodes that the edits' expressions mention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<(NodeId, RawJson)>,
-    /// Who answered.
+    /// The executor that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,
 }

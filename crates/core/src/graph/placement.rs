@@ -1,55 +1,56 @@
-//! Which executor performs a node: one that can, that has room, and that has the least to do.
+//! Load balancing: selects the executor for a node, the least loaded one that matches and has free capacity.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use crate::id::Name;
 
-/// An executor that was heard from lately.
+/// An executor with a recent heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub name: Name,
     /// Empty: any role.
     pub roles: BTreeSet<String>,
     pub labels: BTreeSet<Name>,
-    /// How many nodes it performs at once.
+    /// Maximum number of concurrent nodes.
     pub capacity: u32,
     pub in_flight: u32,
 }
 
-/// What a dispatch wants.
+/// The requirements of a dispatch.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// Empty: any executor will do.
     pub role: &'a str,
     pub labels: &'a BTreeSet<Name>,
-    /// Taken only if nobody else can.
+    /// Executors that are taken only if no other one matches.
     pub avoid: &'a [String],
-    /// Among equals the choice goes round with this number.
+    /// Round robin: this number breaks ties between equally loaded executors.
     pub turn: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The place among the candidates.
+    /// Index into the candidates.
     pub at: usize,
     pub executor: Name,
-    /// For people who ask why this one.
+    /// The explanation of the choice, for users.
     pub reason: String,
 }
 
-/// The least loaded of those that can and have room; `None` if all that can are busy, or if nobody can.
+/// The least loaded executor with free capacity; `None` if all matching executors are busy, or none matches.
 pub fn choose(candidates: &[Candidate], request: &Request<'_>) -> Option<Choice> {
     let able: Vec<(usize, &Candidate)> =
         candidates.iter().enumerate().filter(|(_, candidate)| candidate.can(request)).collect();
     let is_avoided = |candidate: &Candidate| request.avoid.iter().any(|name| name == candidate.name.as_str());
     let (avoided, preferred): (Vec<_>, Vec<_>) =
         able.iter().copied().partition(|(_, candidate)| is_avoided(candidate));
-    // One that died over this node may be the only one there is. While others exist, it is waited for them.
+    // An executor that crashed on this node is used only if it is the sole match; otherwise the node waits
+    // for others.
     let (chosen, note) = match preferred.is_empty() {
         false if avoided.is_empty() => (preferred, String::new()),
         false => (preferred, format!(", avoiding {}", names(&avoided))),
-        true => (avoided, ", although it failed before: nobody else can".to_owned()),
+        true => (avoided, ", although it failed before: no other executor matches".to_owned()),
     };
     let mut free: Vec<(usize, &Candidate)> =
         chosen.into_iter().filter(|(_, candidate)| candidate.in_flight < candidate.capacity).collect();
@@ -62,10 +63,10 @@ pub fn choose(candidates: &[Candidate], request: &Request<'_>) -> Option<Choice>
     Some(Choice { at, executor: name.clone(), reason })
 }
 
-/// Why nobody was chosen, for people who ask.
+/// The explanation for users why no executor was selected.
 pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
     if candidates.is_empty() {
-        return "no executor is there".to_owned();
+        return "no executor is registered".to_owned();
     }
     let in_role: Vec<&Candidate> =
         candidates.iter().filter(|candidate| candidate.has_role(request.role)).collect();
@@ -82,13 +83,13 @@ pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
         );
     }
     if able == 1 {
-        "the one executor that can is busy".to_owned()
+        "the only matching executor is busy".to_owned()
     } else {
-        format!("all {able} executors that can are busy")
+        format!("all {able} matching executors are busy")
     }
 }
 
-/// Whether an executor of these roles and labels can do what wants this role and these labels.
+/// Whether an executor with these roles and labels meets the requested role and labels.
 pub fn can_do(
     (roles, labels): (&BTreeSet<String>, &BTreeSet<Name>),
     (role, wanted): (&str, &BTreeSet<Name>),
@@ -109,7 +110,7 @@ impl Candidate {
         has_role(&self.roles, role)
     }
 
-    /// By the share of its capacity that is taken, without dividing.
+    /// Compares the used shares of capacity, without division.
     fn by_load(&self, other: &Self) -> Ordering {
         let share = |one: &Self, of: &Self| u64::from(one.in_flight) * u64::from(of.capacity);
         share(self, other).cmp(&share(other, self))
@@ -180,10 +181,10 @@ mod tests {
         let why = |candidates: &[Candidate], role, labels| {
             why_nobody(candidates, &Request { role, labels, avoid: &[], turn: 0 })
         };
-        assert_eq!(why(&[], "", &labels), "no executor is there");
+        assert_eq!(why(&[], "", &labels), "no executor is registered");
         assert_eq!(why(&busy, "reader", &labels), "none of 1 executors has the role \"reader\"");
         assert_eq!(why(&busy, "", &labels), "none of 1 executors in the role has the labels gpu");
-        assert_eq!(why(&busy, "writer", &BTreeSet::new()), "the one executor that can is busy");
+        assert_eq!(why(&busy, "writer", &BTreeSet::new()), "the only matching executor is busy");
     }
 
     #[test]

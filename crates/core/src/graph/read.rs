@@ -1,7 +1,7 @@
-//! The way in for what people write in files: a graph, or a patch of one, in YAML or JSON.
+//! Reads what users write in files: a graph, or a patch of one, in YAML or JSON.
 //!
-//! YAML becomes JSON first, so that both are read by the same words. What does not have the shape of a graph
-//! is one problem with its place; whether the graph makes sense is [`validate`](super::validate)'s business.
+//! YAML is converted to JSON first, so both share one set of field names. A document that does not have the
+//! shape of a graph yields one problem with its path; [`validate`](super::validate) checks the rest.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,22 +10,22 @@ use super::spec::{GraphSpec, NodeEdit};
 use crate::definition::{Format, as_json};
 use crate::problem::{Problem, Problems};
 
-/// A patch as it stands in a file.
+/// A patch as written in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenPatch {
-    /// The revision that its author had in mind; it may be given in another way.
+    /// The revision that the edits were written for; a request may supply it separately.
     #[serde(default)]
     pub expected_revision: Option<u32>,
     pub edits: Vec<NodeEdit>,
 }
 
-/// Reads a graph without judging it.
+/// Reads a graph without validating it.
 pub fn read(source: &str, format: Format) -> Result<GraphSpec, Problems> {
     decode(source, format)
 }
 
-/// Reads a patch without judging it.
+/// Reads a patch without validating it.
 pub fn read_patch(source: &str, format: Format) -> Result<WrittenPatch, Problems> {
     decode(source, format)
 }
@@ -40,8 +40,8 @@ fn decode<T: DeserializeOwned>(source: &str, format: Format) -> Result<T, Proble
     })
 }
 
-/// The line and column are those of JSON that nobody wrote (the path says where), and names of our types say
-/// nothing to those who write YAML.
+/// Removes line and column, which refer to the converted JSON (the path locates the problem), and the names
+/// of Rust types.
 fn in_plain_words(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     match message.split_once(", expected struct ") {

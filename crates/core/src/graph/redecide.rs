@@ -1,6 +1,6 @@
-//! Deciding a graph's history again, to see whether this build would have decided otherwise.
+//! Re-decides a graph's history, to detect decisions that this build would make differently.
 //!
-//! The graph's twin of [`machine::redecide`](crate::machine::redecide): each step starts from the recorded
+//! The counterpart of [`machine::redecide`](crate::machine::redecide): each step starts from the recorded
 //! state, so that one difference does not cause the next.
 
 use super::create::create;
@@ -8,7 +8,7 @@ use super::step::step;
 use crate::log::{Decision, Outcome, State};
 use crate::machine::{Difference, Recorded, compare, evolve};
 
-/// Runs over a whole history, from seq 1 on.
+/// Compares a whole history, from seq 1 on.
 pub fn redecide(history: &[Recorded]) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut state: Option<State> = None;

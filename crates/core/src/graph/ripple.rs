@@ -1,7 +1,7 @@
-//! What follows from a node's end: skips, filters, fan-outs and nodes that may run, all in one transition.
+//! Propagation of a node's end: skips, filters, fan-outs and ready nodes, all in one transition.
 //!
-//! The graph itself is not touched and not copied. What would change is kept beside it, so that the cost is
-//! that of the nodes concerned; folding the change does it to the graph.
+//! The graph itself is neither modified nor copied. Changes are collected beside it, so the cost is that of
+//! the affected nodes; folding the change applies it to the graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,30 +18,30 @@ use crate::expr::Budget;
 use crate::log::PlannedAction;
 use crate::raw::RawJson;
 
-/// What a transition would do to a graph, as far as it is known.
+/// The pending changes of a transition.
 #[derive(Debug)]
 pub(super) struct Ripple<'b> {
-    /// What the expressions of this transition pay from.
+    /// The budget that pays for the expressions of this transition.
     budget: &'b Budget<'b>,
     pub(super) changes: Vec<NodeChange>,
-    /// Where in `changes` a node is.
+    /// Index of each node in `changes`.
     places: BTreeMap<NodeId, usize>,
     pub(super) expanded: Vec<Expansion>,
-    /// Instances that exist from this transition on, and their fan-outs.
+    /// Instances created by this transition, with their fan-outs.
     pub(super) fresh: BTreeMap<NodeId, NodeId>,
-    /// Of nodes that still wait: how many parents have ended in this transition.
+    /// For waiting nodes: the number of parents that ended in this transition.
     arrived: BTreeMap<NodeId, u32>,
     instances: BTreeMap<NodeId, Instances>,
-    /// Those that may run, as this transition found.
+    /// Nodes that became ready in this transition.
     pub(super) ready: BTreeSet<NodeId>,
-    /// Those whose end has not been told to their children.
+    /// Ended nodes whose end has not been propagated to their children.
     ended: VecDeque<NodeId>,
-    /// Attempts that have ended in this transition: as much more room.
+    /// Attempts that ended in this transition: capacity that was freed.
     pub(super) freed: u32,
     pub(super) actions: Vec<PlannedAction>,
 }
 
-/// What becomes of a node whose parents have all ended.
+/// The fate of a node whose parents have all ended.
 enum Fate {
     Runs,
     FansOut(Vec<RawJson>),
@@ -65,20 +65,20 @@ impl<'b> Ripple<'b> {
         }
     }
 
-    /// The end of a node that ran.
+    /// Records the end of a node that ran.
     pub(super) fn outcome(&mut self, change: NodeChange) {
         self.freed += 1;
         self.end(change);
     }
 
-    /// Looks at nodes that wait for nobody and that no end will lead to.
+    /// Evaluates nodes without open parents, which no propagation reaches.
     pub(super) fn look_at<'a>(&mut self, graph: &Graph, ids: impl Iterator<Item = &'a NodeId>) {
         for id in ids.filter(|id| graph.ready.contains(*id)) {
             self.meet(graph, id);
         }
     }
 
-    /// Tells all ends to those that waited for them, until nothing more follows.
+    /// Propagates all ends to the waiting nodes, until nothing more follows.
     pub(super) fn spread(&mut self, graph: &Graph) {
         while let Some(id) = self.ended.pop_front() {
             let Some(node) = graph.nodes.get(&id) else { continue };
@@ -97,14 +97,14 @@ impl<'b> Ripple<'b> {
         }
     }
 
-    /// As it is after this transition.
+    /// The status after this transition.
     pub(super) fn status(&self, graph: &Graph, id: &NodeId) -> NodeStatus {
         self.change(id.as_str())
             .map(|change| change.status)
             .unwrap_or_else(|| graph.nodes.get(id).map_or(NodeStatus::Pending, |node| node.status))
     }
 
-    /// Whether the graph's word that a node is ready still holds.
+    /// Whether a node that the graph lists as ready is still ready after this transition.
     pub(super) fn is_held(&self, id: &NodeId) -> bool {
         !self.places.contains_key(id)
     }
@@ -173,7 +173,7 @@ impl<'b> Ripple<'b> {
                         false
                     }
                     Err(error) => {
-                        let why = format!("the condition on {} cannot be told: {error}", edge.from);
+                        let why = format!("cannot evaluate the condition on {}: {error}", edge.from);
                         return Fate::Ends(NodeStatus::TaskError, why);
                     }
                 },
@@ -192,11 +192,11 @@ impl<'b> Ripple<'b> {
         let Some(FanOut { over }) = &node.fan_out else { return Fate::Runs };
         match sight.value(over).and_then(|list| FanOut::items(&list, self.budget)) {
             Ok(items) => self.fits(graph, node, items),
-            Err(error) => Fate::Ends(NodeStatus::TaskError, format!("the list cannot be told: {error}")),
+            Err(error) => Fate::Ends(NodeStatus::TaskError, format!("cannot evaluate `over`: {error}")),
         }
     }
 
-    /// A fan-out that would be too much is an error of its own, and not one of the graph.
+    /// A fan-out that exceeds the limits fails alone, not with the graph.
     fn fits(&self, graph: &Graph, node: &NodeSpec, items: Vec<RawJson>) -> Fate {
         let nodes = graph.nodes.len() + self.fresh.len() + items.len();
         if nodes > MAX_NODES {

@@ -1,4 +1,4 @@
-//! Dispatching: who runs now, as far as there is room.
+//! Dispatching of ready nodes, within the parallelism limit.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::machine::ActionInput;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// Executors that a node has outlived: no more of them are remembered.
+/// Maximum number of executors remembered as avoided by a node.
 const MAX_AVOIDED: usize = 16;
 
-/// Why there is another attempt.
+/// The reason of a retry.
 pub(super) struct Again<'a> {
     pub(super) status: NodeStatus,
     pub(super) error: &'a str,
     pub(super) executor: Option<&'a str>,
     pub(super) not_before: Timestamp,
-    /// In all.
+    /// Maximum number of attempts.
     pub(super) attempts: u32,
 }
 
 impl Ripple<'_> {
-    /// Dispatches those that may run, in the order of their ids, until there is no room.
+    /// Dispatches ready nodes in order of their ids, up to the parallelism limit.
     pub(super) fn fill_room(&mut self, graph: &Graph) {
         let running = graph.tally.of(NodeStatus::Running);
         let busy = running.saturating_sub(graph.running_fan_outs).saturating_sub(self.freed);
@@ -43,7 +43,7 @@ impl Ripple<'_> {
         }
     }
 
-    /// Another attempt at a node that runs.
+    /// Dispatches a retry of a running node.
     pub(super) fn again(&mut self, graph: &Graph, node: &Node, again: &Again<'_>) {
         let mut avoid = node.avoid.clone();
         if let (NodeStatus::Crash | NodeStatus::InfraError, Some(executor)) = (again.status, again.executor)

@@ -1,8 +1,8 @@
-//! How many nodes of one kind a worker takes on now: as many as the executors that can do them have room for,
-//! and a few more, which wait so that no place stands empty for a round trip to the store.
+//! Lease sizing: how many nodes of one kind a worker leases now. As many as the matching executors have free
+//! capacity for, and a few spare ones, which wait so that no capacity idles during a round trip to the store.
 //!
-//! Whatever is beyond that stays in the store, where it holds up nobody: neither what else the worker performs,
-//! nor nodes of other kinds, nor other workers.
+//! Further nodes stay in the store, where they block neither other work of the worker, nor nodes of other
+//! kinds, nor other workers.
 
 use std::collections::BTreeSet;
 
@@ -10,49 +10,50 @@ use super::placement::{Candidate, can_do};
 use crate::id::{Name, TenantId};
 use crate::placement::{Queue, QueueParts};
 
-/// No more than these wait for a place, of one kind.
+/// Maximum number of spare nodes per kind.
 const MOST_SPARE: usize = 128;
 
-/// An executor as the worker knows it.
+/// The capacity of an executor as known to the worker.
 #[derive(Debug, Clone)]
 pub struct Seats {
-    /// `None`: every tenant's.
+    /// `None`: shared by all tenants.
     pub tenant: Option<TenantId>,
     pub executor: Candidate,
 }
 
-/// What the worker has of one kind.
+/// Nodes of one kind that the worker holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     pub queue: Queue,
-    /// All that it holds a lease on.
+    /// All nodes with a lease.
     pub held: usize,
-    /// Those of them that have no place at an executor yet.
+    /// Those of them without an executor yet.
     pub waiting: usize,
 }
 
-/// What may be taken on of a kind.
+/// How many nodes of a kind the worker may lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// No executor can do it.
+    /// No executor matches.
     Nobody,
-    /// So many. Fewer than `worthwhile` are not worth a round trip: those that wait are enough for a while.
+    /// Up to this many. Fewer than `worthwhile` do not justify a round trip: the spare nodes last for a
+    /// while.
     Some { now: usize, worthwhile: usize },
 }
 
-/// How many nodes a worker may hold a lease on.
+/// Limits on the nodes a worker may hold a lease on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeRoom {
     pub all: usize,
-    /// Those of the tenant of the wanted queue, whatever their kind.
+    /// Limit for the tenant of the wanted queue, over all kinds.
     pub of_tenant: usize,
 }
 
-/// How many more of the `wanted` queue, given all that the worker has (the wanted queue included) and the number
-/// of nodes that it may hold.
+/// How many more nodes to lease from the `wanted` queue, given everything the worker holds (the wanted queue
+/// included) and its limit.
 ///
-/// One kind holds at most half of what the others leave of it, so that the next kind always finds some. All kinds of a
-/// tenant together hold at most the room of the tenant.
+/// One kind holds at most half of what the others leave, so the next kind always finds some. All kinds of a
+/// tenant together hold at most the tenant's limit.
 pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: NodeRoom) -> Claim {
     let Some(kind) = Kind::of(wanted) else { return Claim::Nobody };
     let mut free: Vec<usize> = executors.iter().map(Seats::free).collect();
@@ -65,7 +66,7 @@ pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: NodeRoo
         return Claim::Nobody;
     }
     let spare = (capacity / 2).clamp(1, MOST_SPARE);
-    // Those that wait will have the next places, whatever their kind.
+    // Waiting nodes get free capacity first, whatever their kind.
     let mut standing = 0;
     let (mut held, mut elsewhere, mut of_tenant_elsewhere) = (0, 0usize, 0usize);
     for other in taken {
@@ -85,11 +86,11 @@ pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: NodeRoo
     let share = most.all.saturating_sub(elsewhere).div_ceil(2);
     let share = share.min(most.of_tenant.saturating_sub(of_tenant_elsewhere));
     let now = open.saturating_add(spare.saturating_sub(standing)).min(share.saturating_sub(held));
-    // If there are fewer, others are in hand, and their end is heard of.
+    // With fewer spare nodes, others are running, and the end of one triggers the next lease.
     Claim::Some { now, worthwhile: spare.div_ceil(2).min((share / 2).max(1)) }
 }
 
-/// Gives free places to so many; returns how many have none.
+/// Assigns free capacity to the waiting nodes; returns how many get none.
 fn seat(executors: &[Seats], free: &mut [usize], kind: &Kind, mut waiting: usize) -> usize {
     for (seats, free) in executors.iter().zip(free) {
         if kind.is_done_by(seats) {
@@ -155,7 +156,7 @@ mod tests {
     fn now(executors: &[Seats], taken: &[Taken], role: &str) -> usize {
         match seats(executors, taken, &queue(role), NodeRoom { all: 2_000, of_tenant: 2_000 }) {
             Claim::Some { now, .. } => now,
-            Claim::Nobody => panic!("somebody can"),
+            Claim::Nobody => panic!("an executor matches"),
         }
     }
 
@@ -182,7 +183,7 @@ mod tests {
     fn those_that_wait_have_the_next_places_whatever_their_kind() {
         let executors = [executor("", 2, 4)];
         assert_eq!(now(&executors, &[taken("a", 1, 1)], "b"), 3);
-        assert_eq!(now(&executors, &[taken("a", 2, 2)], "b"), 2, "two that wait for a place of their own");
+        assert_eq!(now(&executors, &[taken("a", 2, 2)], "b"), 2, "two nodes wait for their own executor");
     }
 
     #[test]
@@ -199,7 +200,7 @@ mod tests {
         let room = NodeRoom { all: 2_000, of_tenant: 1_500 };
         let claim = |taken: &[Taken], wanted: &Queue| match seats(&executors, taken, wanted, room) {
             Claim::Some { now, .. } => now,
-            Claim::Nobody => panic!("somebody can"),
+            Claim::Nobody => panic!("an executor matches"),
         };
         let mut held: Vec<Taken> = Vec::new();
         for kind in 0..12 {
@@ -231,7 +232,7 @@ mod tests {
             let room = NodeRoom { all: most, of_tenant: most };
             match seats(&[executor("", 0, capacity)], &[], &queue(""), room) {
                 Claim::Some { worthwhile, .. } => worthwhile,
-                Claim::Nobody => panic!("somebody can"),
+                Claim::Nobody => panic!("an executor matches"),
             }
         };
         assert_eq!([1, 2, 64, 256, 9_000].map(|capacity| worthwhile(capacity, 2_000)), [1, 1, 16, 64, 64]);

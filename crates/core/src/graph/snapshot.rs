@@ -1,13 +1,13 @@
-//! How often a graph is written as a whole.
+//! Snapshot interval: how often the whole graph is written.
 
 use crate::machine::Snapshot;
 
-/// At least so many transitions lie between two blobs, which is also what loading a small graph has to fold.
+/// Minimum number of transitions between two blobs, which bounds the fold when a small graph is loaded.
 const LEAST: usize = 64;
-/// Of a large graph: one blob per this many nodes changed, so that its cost per node does not grow with it.
+/// For large graphs: one blob per this many changed nodes, so that the cost per node stays constant.
 const NODES_PER_TRANSITION: usize = 8;
 
-/// Whether the commit that makes it `since` transitions since the last blob writes one.
+/// Whether a commit that is `since` transitions after the last blob writes a new one.
 pub fn snapshot_due(nodes: usize, since: u32) -> Snapshot {
     let due = LEAST.max(nodes / NODES_PER_TRANSITION);
     if usize::try_from(since).unwrap_or(usize::MAX) >= due { Snapshot::Write } else { Snapshot::Skip }

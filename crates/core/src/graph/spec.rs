@@ -1,6 +1,6 @@
-//! What users write: a graph and its nodes.
+//! The specification that users write: a graph and its nodes.
 //!
-//! This is the JSON of the HTTP twin and of the command line; the protos say the same in their own words.
+//! This is the JSON of the HTTP API and of the command line; the protos mirror it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::duration;
 use crate::id::Name;
 use crate::raw::RawJson;
 
-/// The name of a node, unique in its graph. It is a [`Name`], so that a node's dispatch is an action by the
-/// same name.
+/// The id of a node, unique in its graph. It is a [`Name`], so that the dispatch of a node is an action with
+/// the same name.
 pub type NodeId = Name;
 
-/// A whole graph, before it runs.
+/// A whole graph, as submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
     pub name: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What conditions see as `input` and executors get with every node. An object, or null.
+    /// The `input` of conditions, also sent to executors with every node. An object, or null.
     #[serde(default = "RawJson::null", skip_serializing_if = "is_null")]
     pub input: RawJson,
     #[serde(default, skip_serializing_if = "GraphOptions::is_default")]
@@ -36,17 +36,17 @@ fn is_null(value: &RawJson) -> bool {
     value.as_str() == "null"
 }
 
-/// How a graph as a whole is run.
+/// Options of a whole graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GraphOptions {
-    /// The graph fails when it has not ended by then.
+    /// The graph fails if it has not ended within this time.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How many nodes may run at once; 1,000 unless said.
+    /// Maximum number of concurrent nodes; 1,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// For nodes that say nothing themselves.
+    /// Defaults for nodes without their own options.
     #[serde(skip_serializing_if = "NodeOptions::is_default")]
     pub node: NodeOptions,
 }
@@ -61,7 +61,7 @@ impl GraphOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeOptions {
-    /// Of one attempt; five minutes unless said.
+    /// Time limit of one attempt; five minutes by default.
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,23 +74,23 @@ impl NodeOptions {
     }
 }
 
-/// How often and after which failures a node is tried again.
+/// The retry policy of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeRetry {
-    /// Attempts in all, the first included. At least 1.
+    /// Maximum number of attempts, the first included. At least 1.
     pub attempts: u32,
-    /// The wait before the second attempt; doubles with each one.
+    /// The backoff before the second attempt; doubles with each further one.
     #[serde(with = "duration::text")]
     pub backoff: Duration,
     #[serde(with = "duration::text")]
     pub max: Duration,
-    /// Only these statuses are tried again.
+    /// The statuses that are retried.
     pub on: BTreeSet<NodeStatus>,
 }
 
 impl Default for NodeRetry {
-    /// What may be nobody's fault is tried three times; what the task itself says is final.
+    /// Failures that may be transient have three attempts; a verdict of the task itself is final.
     fn default() -> Self {
         Self {
             attempts: 3,
@@ -101,7 +101,7 @@ impl Default for NodeRetry {
     }
 }
 
-/// One node, as it is wanted.
+/// One node, as submitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
@@ -114,30 +114,30 @@ pub struct NodeSpec {
     pub task: Task,
     #[serde(default, skip_serializing_if = "NodeOptions::is_default")]
     pub options: NodeOptions,
-    /// What this node does when a node before it has failed.
+    /// The reaction of this node to the failure of a parent.
     #[serde(default, skip_serializing_if = "OnFailure::is_default")]
     pub on_failure: OnFailure,
-    /// Whether the success of the graph is the success of this node. Where no node says so, those without
-    /// children decide.
+    /// Whether this node decides the success of the graph. If no node is marked, the nodes without children
+    /// decide.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
-    /// The node is performed once for each item of a list; it passes when all of them have.
+    /// The node is performed once per item of a list; it passes when all instances have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
-    /// Instead of an executor: a graph of its own. Not together with `execution`.
+    /// Replaces the executor: a nested graph. Not together with `execution`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Arc<GraphSpec>>,
-    /// Instead of an executor: an execution of a definition.
+    /// Replaces the executor: an execution of a definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<SubExecution>,
 }
 
-/// The way from a parent, written as its id or as `{node: ID, if: CONDITION}`.
+/// An edge from a parent, written as its id or as `{node: ID, if: CONDITION}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "EdgeForm", into = "EdgeForm")]
 pub struct Edge {
     pub from: NodeId,
-    /// An expression over `input` and `results.PARENT` of the node's parents: where it is false the way is
+    /// An expression over `input` and `results.PARENT` of the node's parents: if it is false the edge is
     /// closed.
     pub condition: Option<String>,
 }
@@ -175,7 +175,7 @@ impl From<Edge> for EdgeForm {
     }
 }
 
-/// Who should do it: an executor is chosen by role and labels.
+/// The executor to select: by role and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agent {
@@ -196,13 +196,13 @@ impl Agent {
     }
 }
 
-/// What is to be done.
+/// The work to perform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub goal: String,
-    /// Results of parents that the task is handed, each by a name of its own.
+    /// Results of parents passed to the task, each under its own name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dependencies: BTreeMap<String, NodeId>,
     /// A checklist within the node, reported as progress.
@@ -219,10 +219,10 @@ impl Task {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It is skipped, and so is what comes after it.
+    /// The node is skipped, and so are its descendants.
     #[default]
     Skip,
-    /// It runs all the same, once all its parents have ended.
+    /// The node runs in any case, once all its parents have ended.
     Continue,
 }
 
@@ -235,11 +235,11 @@ impl OnFailure {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FanOut {
-    /// An expression over `input` and `results.PARENT` that gives a list.
+    /// An expression over `input` and `results.PARENT` that evaluates to a list.
     pub over: String,
 }
 
-/// An execution of a definition as a node. Its input is `input` with the node's dependencies added by name.
+/// An execution of a definition as a node. Its input is `input` merged with the node's dependencies by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubExecution {
@@ -250,12 +250,12 @@ pub struct SubExecution {
     pub input: RawJson,
 }
 
-/// One edit of a graph. A patch is a list of them, taken together.
+/// One edit of a graph. A patch is a list of edits, applied atomically.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeEdit {
     Insert(Arc<NodeSpec>),
-    /// The whole node anew; only while it is `PENDING`.
+    /// Replaces the whole node; only while it is `PENDING`.
     Update(Arc<NodeSpec>),
     Delete(NodeId),
 }

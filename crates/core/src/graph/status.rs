@@ -1,4 +1,4 @@
-//! Where a node stands.
+//! The status of a node.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum NodeStatus {
-    /// It waits for its parents, or for room.
+    /// Waits for its parents, or for free parallelism.
     Pending,
-    /// An attempt is under way, or another one is waited for.
+    /// An attempt is running, or a retry is pending.
     Running,
     Pass,
-    /// The task was done and the answer is no.
+    /// The task ran and its verdict is negative.
     Fail,
-    /// The task could not be done: what the executor says, or an answer that cannot be used.
+    /// The task could not be performed: an error from the executor, or an invalid answer.
     TaskError,
     /// The executor could not be reached.
     InfraError,
     /// No answer within the node's timeout.
     Timeout,
-    /// The executor died over it.
+    /// The executor crashed on it.
     Crash,
-    /// A node before it has failed.
+    /// A parent has failed.
     Skipped,
-    /// Every way to it is closed by a condition.
+    /// All of its edges are closed by conditions.
     Filtered,
 }
 
@@ -61,12 +61,12 @@ impl NodeStatus {
         Self::ALL.iter().copied().find(|status| status.as_str() == word)
     }
 
-    /// Nothing more will happen to it.
+    /// Final.
     pub const fn is_ended(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
     }
 
-    /// It ran and did not pass.
+    /// The node ran and did not pass.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Fail | Self::TaskError | Self::InfraError | Self::Timeout | Self::Crash)
     }

@@ -1,7 +1,7 @@
-//! One event meets one graph.
+//! The pure step of a graph: decides one event.
 //!
-//! Pure, like the step of a machine: the same state, event and time give the same outcome. What is wrong
-//! with an event is a rejection with the reason; what is wrong with a node is the node's status.
+//! Like the step of a machine: the same state, event and time give the same outcome. An invalid event is
+//! rejected with the reason; a problem of a node becomes the node's status.
 
 use super::change::Change;
 use super::edited::edit;
@@ -20,15 +20,15 @@ use crate::machine::{ENDED, at_the_end, given_reason};
 use crate::status::Phase;
 use crate::time::Timestamp;
 
-/// Decides one event. `now` is the store's time; the transition happens then, or at the time of the one
-/// before it if that is later.
+/// Decides one event. `now` is the time of the store; the transition takes this time, or that of the previous
+/// transition if it is later.
 pub fn step(state: &State, event: &Waiting, now: Timestamp) -> Outcome {
     step_within(state, event, now, &Budget::default())
 }
 
-/// Decides one event with all expressions that it leads to paid from one budget. Once that is used up,
-/// conditions and lists cannot be told, and their nodes end with that reason; an edit is rejected. If the
-/// budget was stopped by its stop rule, the outcome means nothing and is not to be used.
+/// Decides one event; one budget pays for all expressions evaluated on the way. Once it is exhausted,
+/// conditions and lists cannot be evaluated and their nodes end with that reason; an edit is rejected. If the
+/// stop rule ended the budget, the outcome is invalid and must be discarded.
 pub fn step_within(state: &State, event: &Waiting, now: Timestamp, budget: &Budget<'_>) -> Outcome {
     decide(state, event, now.max(state.at), budget).unwrap_or_else(|reason| Outcome::Rejected { reason })
 }
@@ -117,7 +117,7 @@ impl Scene<'_> {
         self.applied(change, ending, actions)
     }
 
-    /// The graph ends where it stands.
+    /// Ends the graph with its open nodes skipped.
     fn cut(&self, ending: Ending, why: &str) -> Outcome {
         let nodes = cut(self.graph, why);
         let after = ending.told(self.state, self.graph, &nodes);

@@ -1,27 +1,27 @@
-//! The token of an attempt at a node: what an executor shows when it tells something about it.
+//! The fencing token of an attempt at a node, which an executor presents with every report.
 
 use std::fmt;
 
 use crate::id::{Epoch, Seq};
 
-/// So many bits are the lease's.
+/// Number of bits for the lease epoch.
 const EPOCH_BITS: u32 = 20;
 const LAST_EPOCH: i64 = (1 << EPOCH_BITS) - 1;
 
-/// One lease on one attempt at a node. A later attempt has a larger one, and so has a later lease on the same
-/// attempt: the epoch alone, which begins anew with every attempt, would let an executor that was given up speak
-/// for the one that came after it.
+/// One lease on one attempt at a node. Tokens grow with the attempt and with the lease on the same attempt.
+/// The epoch alone restarts at every attempt, so it would permit a lost executor to report for its successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(i64);
 
 impl Token {
-    /// `seq` is that of the transition that let the attempt run. Leases beyond the millionth share one token.
+    /// `seq` is that of the transition that dispatched the attempt. Leases beyond the millionth share one
+    /// token.
     pub fn of(seq: Seq, epoch: Epoch) -> Self {
         let epoch = epoch.0.clamp(0, LAST_EPOCH);
         Self(seq.0.max(0).saturating_mul(1 << EPOCH_BITS).saturating_add(epoch))
     }
 
-    /// What somebody shows; it need not be the token of anything.
+    /// A token as presented by an executor; it may be invalid.
     pub const fn shown(token: i64) -> Self {
         Self(token)
     }
@@ -30,7 +30,7 @@ impl Token {
         self.0
     }
 
-    /// Of the transition that let the attempt run.
+    /// The seq of the transition that dispatched the attempt.
     pub const fn seq(self) -> Seq {
         Seq(self.0 >> EPOCH_BITS)
     }

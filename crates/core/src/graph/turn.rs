@@ -1,4 +1,4 @@
-//! One visit to a graph's mailbox. A graph keeps nothing for later: every event is decided in its turn.
+//! One visit to a graph's mailbox. Graphs defer nothing: every event is decided in order.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use crate::machine::fold;
 use crate::status::{ExecutionStatus, PauseState};
 use crate::time::Timestamp;
 
-/// Decides a slice of a mailbox, in order. While the graph is paused only its end by request is decided, and
-/// once that has happened, all the rest.
+/// Decides a slice of a mailbox, in order. While the graph is paused, only its cancellation is decided, and
+/// after that all the rest.
 pub fn turn(state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
     turn_within(state, mailbox, pause, now, VisitLimits::NONE)
 }
 
-/// Like [`turn`], ended early by the limits.
+/// Like [`turn`], within limits that may end it early.
 pub fn turn_within(
     mut state: State,
     mailbox: &[Waiting],

@@ -1,11 +1,11 @@
-//! Why a node is where it is, in words for those who operate it.
+//! Explanations of a node's status, for operators.
 
 use super::spec::{Edge, NodeId};
 use super::status::NodeStatus;
 
-/// How many nodes are named before the rest is counted.
+/// Number of nodes named before the rest is counted.
 const NAMED: usize = 3;
-/// No text is longer.
+/// Maximum length of a text.
 const LONGEST: usize = 1_000;
 
 /// `a, b, c and 997 more`.
@@ -26,7 +26,7 @@ pub(super) fn listed<'a>(ids: impl Iterator<Item = &'a NodeId>) -> (String, usiz
     (text, count)
 }
 
-/// Why a node may run; `status` is of its parents.
+/// Why a node may run; `status` looks up its parents.
 pub(super) fn may_run(parents: &[Edge], status: impl Fn(&NodeId) -> NodeStatus) -> String {
     let with = |wanted: fn(NodeStatus) -> bool| {
         let status = &status;

@@ -1,8 +1,8 @@
-//! What an action that waits for others remembers of the moment of its transition.
+//! Scope capture: the values that a waiting action keeps from its transition.
 //!
-//! Only what its expressions mention is kept: objects are thinned out along static paths, everything
-//! else is copied whole. The copy is JSON text, stored with the action, and renders the same input on
-//! any worker at any later time.
+//! The capture keeps only the values that the action's expressions reference: objects are pruned along
+//! static paths, other values are copied whole. The copy is JSON text, stored with the action, and renders
+//! the same input on any worker at any later time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,18 +18,18 @@ use crate::log::{Context, context_bytes};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// The parts of a scope that some expressions mention.
+/// The parts of a scope that the expressions of an action reference.
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     context: Part,
     payload: Part,
 }
 
-/// What is kept of one value.
+/// The captured part of one value.
 #[derive(Debug)]
 enum Part {
     Whole,
-    /// Nothing but these fields; none at all when empty.
+    /// Only these fields; no value at all when empty.
     Fields(BTreeMap<String, Part>),
 }
 
@@ -39,7 +39,7 @@ impl Default for Part {
     }
 }
 
-/// The stored form.
+/// The stored form of a captured scope.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Captured {
     context: Context,
@@ -63,7 +63,7 @@ impl Captures {
                 Some((Step::Field(field), rest)) if field == "payload" => self.payload.add(rest),
                 Some((Step::Field(_) | Step::Index(_), _)) => {}
             },
-            // Always kept, and not known yet, respectively.
+            // `now` is always captured; the others are not available at the transition.
             Root::Now
             | Root::Results
             | Root::Response
@@ -74,7 +74,8 @@ impl Captures {
         }
     }
 
-    /// The copy is read, built and kept at the expense of the step.
+    /// Copies the captured parts; reading, building and keeping the copy is charged to the budget of the
+    /// step.
     pub(super) fn take(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
         let mut context = Context::new();
         for (key, raw) in scope.context {
@@ -93,7 +94,7 @@ impl Captures {
         };
         let captured = Captured { context, event, now: scope.now };
         let len = context_bytes(&captured.context) + captured.event.payload.len();
-        // Serialising raw JSON parses it.
+        // Serializing raw JSON parses it.
         scope.budget.parse_json(len)?;
         scope.budget.keep(len)?;
         Ok(RawJson::of(&captured))
@@ -119,7 +120,7 @@ impl Part {
             Self::Fields(fields) => {
                 budget.parse_json(raw.len())?;
                 let mut deserializer = serde_json::Deserializer::from_str(raw.as_str());
-                // What is not an object has no fields to thin out, and expressions may ask what it is.
+                // A value other than an object has no fields to prune; expressions may still inspect it.
                 let Ok(found) = Wanted(fields).deserialize(&mut deserializer) else { return Ok(raw.clone()) };
                 let mut kept: BTreeMap<&str, RawJson> = BTreeMap::new();
                 for (key, value) in found {
@@ -133,7 +134,7 @@ impl Part {
     }
 }
 
-/// Of an object, these fields; the others are skipped and never allocated.
+/// Reads these fields of an object; other fields are skipped without allocation.
 struct Wanted<'f>(&'f BTreeMap<String, Part>);
 
 impl<'de> DeserializeSeed<'de> for Wanted<'_> {

@@ -1,8 +1,8 @@
-//! What can be decided about an execution whose definition this build cannot use: its end.
+//! Decisions for an execution whose definition this build cannot compile: its end by request.
 //!
-//! A cancellation needs the state and nothing else, and what comes after the end is rejected whatever
-//! the definition says. Everything else waits for somebody who can read the definition; events that
-//! stand before the cancellation do not hold it up, as in a pause.
+//! A cancellation needs only the state, and events after the end are rejected whatever the definition says.
+//! All other events wait for a build that can compile the definition. As in a pause, earlier events do not
+//! block the cancellation.
 
 use super::evolve::fold;
 use super::step::end_by_request;
@@ -10,8 +10,8 @@ use super::turn::ENDED;
 use crate::log::{Kept, Outcome, State, Turn, Waiting};
 use crate::time::Timestamp;
 
-/// Decides the first cancellation in the mailbox, if the execution has not ended, and rejects the rest
-/// once it has. Without outcomes there is nothing that can be decided.
+/// Decides the first cancellation in the mailbox, if the execution has not ended, and rejects the other
+/// events once it has. Returns no outcomes if nothing can be decided.
 pub fn closing(mut state: State, mailbox: &[Waiting], now: Timestamp) -> Turn {
     let mut outcomes = Vec::new();
     if !state.phase.is_ended() {
@@ -19,7 +19,7 @@ pub fn closing(mut state: State, mailbox: &[Waiting], now: Timestamp) -> Turn {
         let Some(event) = mailbox.iter().find(is_end) else {
             return Turn { outcomes, state, unfinished: None };
         };
-        // Nobody can read whether the definition starts children.
+        // The definition is unreadable, so assume that it may have started children.
         let outcome = end_by_request(&state, event, now, true);
         match &outcome {
             Outcome::Applied(applied) => fold(&mut state, &applied.transition),

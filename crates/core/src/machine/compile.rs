@@ -1,4 +1,4 @@
-//! A definition with its expressions compiled: made once per version, shared by every step.
+//! A compiled definition: built once per version, shared by every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,12 @@ use crate::expr::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY, Program, Vocabulary};
 use crate::id::Name;
 use crate::problem::{Problem, Problems};
 
-/// What decides for all executions of one version of a definition. Callers keep it in an `Arc`.
+/// The compiled state machine of one definition version, shared by all its executions. Callers keep it in an
+/// `Arc`.
 #[derive(Debug)]
 pub struct Machine {
     definition: Definition,
-    /// Beside [`Definition::states`]: per event the compiled side of each alternative.
+    /// Parallel to [`Definition::states`]: per event the compiled expressions of each alternative.
     handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>>,
     actions: BTreeMap<Name, CompiledAction>,
     events: BTreeSet<Name>,
@@ -21,10 +22,10 @@ pub struct Machine {
     pattern_weight: usize,
 }
 
-/// How many bytes one byte of a definition's source takes once it is read and compiled, about.
+/// Estimated memory of a parsed and compiled definition per byte of its source.
 const WEIGHT_PER_SOURCE_BYTE: usize = 16;
 
-/// The compiled side of an [`Alternative`].
+/// The compiled expressions of an [`Alternative`].
 #[derive(Debug)]
 pub(super) struct Handler {
     pub(super) guard: Option<Program>,
@@ -77,7 +78,7 @@ impl Machine {
         Ok(Self { definition, handlers, actions, events, correlate, pattern_weight: weight })
     }
 
-    /// What it occupies in memory, by estimate; `source` is the length of the text that it was read from.
+    /// Estimated memory size; `source` is the length of the source text.
     pub fn weight(&self, source: usize) -> usize {
         source.saturating_mul(WEIGHT_PER_SOURCE_BYTE).saturating_add(self.pattern_weight)
     }
@@ -86,13 +87,13 @@ impl Machine {
         &self.definition
     }
 
-    /// Whether some state handles the event. Whatever timers, deferrals and outcomes of actions name is
-    /// among these, since a definition that names another event is refused.
+    /// Whether any state handles the event. Includes every event of timers, deferrals and action outcomes,
+    /// because a definition that names any other event is refused.
     pub fn mentions(&self, event: &Name) -> bool {
         self.events.contains(event)
     }
 
-    /// Whether the state has a handler for the event, conditions aside, or keeps it for later.
+    /// Whether the state handles the event (conditions aside) or defers it.
     pub fn handles(&self, state: &Name, event: &Name) -> bool {
         self.definition
             .states()
@@ -104,7 +105,7 @@ impl Machine {
         self.definition.actions().get(name)
     }
 
-    /// Whether executions of this definition may have children.
+    /// Whether executions of this definition may have dependents: child executions, device runs or items.
     pub(super) fn starts_children(&self) -> bool {
         let begins = |kind: &ActionKind| {
             matches!(kind, ActionKind::Start(_) | ActionKind::Device(_) | ActionKind::TaskFor(_))
@@ -116,7 +117,7 @@ impl Machine {
         self.correlate.as_ref()
     }
 
-    /// The alternatives of an event in a state, each with its compiled side.
+    /// The alternatives of an event in a state, each with its compiled expressions.
     pub(super) fn alternatives(&self, state: &Name, event: &Name) -> Option<Vec<(&Alternative, &Handler)>> {
         let declared = self.definition.states().get(state)?.on.get(event)?;
         let compiled = self.handlers.get(state)?.get(event)?;

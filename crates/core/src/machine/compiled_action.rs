@@ -1,4 +1,4 @@
-//! The compiled side of an action: how its input is rendered, and what rendering will need.
+//! The compiled form of an action: renders its input and knows which values rendering needs.
 
 use super::capture::Captures;
 use super::input::{
@@ -19,9 +19,9 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub(super) struct CompiledAction {
     form: Form,
-    /// What an action that waits for others has to remember.
+    /// The scope that the action captures while it waits for other actions.
     pub(super) captures: Captures,
-    /// What of an HTTP answer becomes the result.
+    /// Maps an HTTP response to the result.
     pub(super) result: Option<Compiled>,
 }
 
@@ -41,7 +41,7 @@ enum Form {
     Webhook { spec: WebhookSpec, url: CompiledText, event_type: CompiledText, data: Compiled },
 }
 
-/// What is wrong with the expressions of an action.
+/// Reports the problems in the expressions of an action.
 pub(crate) fn action_problems(spec: &ActionSpec, problems: &mut Vec<Problem>) {
     CompiledAction::compile(spec, problems);
 }
@@ -77,12 +77,12 @@ impl CompiledAction {
         Self { form, captures, result }
     }
 
-    /// What its patterns occupy in memory, by estimate.
+    /// Estimated memory size of its patterns.
     pub(super) fn pattern_weight(&self) -> usize {
         self.form.pattern_weight() + self.result.as_ref().map_or(0, Compiled::pattern_weight)
     }
 
-    /// `ready_at` is when it may be performed: at once, or when what it needs is done.
+    /// Renders the input. `ready_at` is the time of the transition, or of the last result that it needed.
     pub(super) fn render(&self, scope: &Scope<'_>, ready_at: Timestamp) -> Result<ActionInput, EvalError> {
         let tree = |what: &str, tree: &Compiled| tree.render(scope, what);
         let text = |what: &str, text: &CompiledText, target| {
@@ -156,7 +156,7 @@ impl CompiledAction {
     }
 }
 
-/// Where what is rendered stays with the worker that sends it.
+/// Secrets are allowed only in kinds whose rendered input stays with the worker that sends it.
 fn secrets(kind: &ActionKind) -> Secrets {
     match kind {
         ActionKind::Http(_) | ActionKind::Call { .. } | ActionKind::Webhook(_) => Secrets::Allowed,
@@ -204,7 +204,7 @@ fn http(
     })
 }
 
-/// A time as CEL has it, or as RFC 3339 text.
+/// Evaluates `until`: a CEL timestamp or an RFC 3339 string.
 fn time(until: Option<&Program>, scope: &Scope<'_>) -> Result<Timestamp, EvalError> {
     let Some(program) = until else { return Ok(scope.now) };
     let value = program.evaluate(scope).map_err(|error| in_("until", &error))?;
@@ -378,7 +378,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The result of an HTTP action, made from its answer.
+/// Maps the response of an HTTP action to its result.
 pub(super) fn mapped(result: &Compiled, response: &RawJson, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
     let scope = Scope { response: Some(response), ..*scope };
     result.render(&scope, "result")

@@ -1,4 +1,4 @@
-//! The name by which signals find an execution.
+//! Correlation: the key by which signals address an execution.
 
 use super::compile::Machine;
 use crate::expr::{Budget, EventScope, Scope, Value};
@@ -6,10 +6,11 @@ use crate::log::Context;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// How long a correlation may be.
+/// Longest correlation.
 pub const MAX_CORRELATION_BYTES: usize = 256;
 
-/// What `correlate` says of a context; null stands for none yet. An error rejects whatever led to it.
+/// Evaluates `correlate` over a context; null means no correlation yet. An error rejects the event or the
+/// creation.
 pub(super) fn correlation(
     machine: &Machine,
     context: &Context,
@@ -36,14 +37,14 @@ pub(super) fn correlation(
         | Value::Map(_)
         | Value::Time(_)
         | Value::Span(_) => {
-            return Err(format!("correlate: a text or a whole number is needed, not {}", value.kind()));
+            return Err(format!("correlate: a string or an integer is needed, not {}", value.kind()));
         }
     };
     valid_correlation(&text).map_err(|why| format!("correlate: the value {why}"))?;
     Ok(Some(text))
 }
 
-/// What may be a correlation, wherever it comes from.
+/// Validates a correlation from any source.
 pub fn valid_correlation(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("is empty".to_owned());

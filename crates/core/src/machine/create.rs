@@ -16,21 +16,21 @@ use crate::log::{
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// Why nothing was created.
+/// Why the execution was not created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreationError {
-    /// The definition and the input decide that; the same start is rejected everywhere.
+    /// Rejected by the definition or the input: deterministic, every worker rejects the same start.
     #[error("{0}")]
     Rejected(String),
-    /// The stop rule: to be decided again, elsewhere or later.
-    #[error("not decided to the end")]
+    /// Abandoned by the stop rule: to be decided again, on another thread or later.
+    #[error("the stop rule ended the decision")]
     Stopped,
 }
 
-/// A first transition, and the state that it leads to.
+/// A first transition, and the state after it.
 pub type FirstTransition = (Applied, State);
 
-/// A creation that is to be decided.
+/// A creation to decide.
 #[derive(Debug, Clone)]
 pub struct ExecutionCreation {
     pub machine: Arc<Machine>,
@@ -39,7 +39,7 @@ pub struct ExecutionCreation {
     pub now: Timestamp,
 }
 
-/// Decides the creation of an execution that nobody's action starts; see [`create_within`].
+/// Decides the creation of a root execution, without a parent; see [`create_within`].
 pub fn create(
     machine: &Machine,
     event_id: EventId,
@@ -49,8 +49,8 @@ pub fn create(
     create_within(machine, event_id, input, None, now, &Budget::default())
 }
 
-/// Decides creations in order, each within the budget of a step, until a limit ends the visit. The answer is of the
-/// first ones; the rest is undecided. Whether a creation is rejected does not depend on those before it.
+/// Decides creations in order, each within the budget of a step, until a limit ends the visit. Returns the
+/// decided prefix; the rest stays undecided. A rejection does not depend on the earlier creations.
 pub fn create_some(
     creations: &[ExecutionCreation],
     limits: VisitLimits<'_>,
@@ -73,8 +73,8 @@ pub fn create_some(
     decided
 }
 
-/// Decides the creation of an execution. `input` is an object, merged over the definition's context
-/// key by key, or null. A child whose initial state is final cannot tell its parent: it is refused.
+/// Decides the creation of an execution. `input` is an object, merged over the definition's context key by
+/// key, or null. A child whose initial state is final is rejected, because it could not notify its parent.
 pub fn create_within(
     machine: &Machine,
     event_id: EventId,
@@ -95,7 +95,7 @@ pub fn create_within(
     let correlation = correlation(machine, &context, budget);
     let correlation = match budget.end() {
         Some(BudgetEnd::Stopped) => return Err(CreationError::Stopped),
-        // Whatever the expression made of the error.
+        // Rejects even if the expression handled the error.
         Some(end @ (BudgetEnd::Work | BudgetEnd::Bytes)) => {
             return Err(CreationError::Rejected(format!("correlate: {}", end.reason())));
         }
@@ -104,7 +104,7 @@ pub fn create_within(
     let initial = definition.initial();
     let phase = phase_of(machine, initial);
     if phase.is_ended() && parent.is_some() {
-        return Err(rejected("its first state is final: a child execution has to do something"));
+        return Err(rejected("the initial state is final, which is not allowed for a child execution"));
     }
     let mut timers = Vec::new();
     if !phase.is_ended() {

@@ -1,7 +1,7 @@
-//! The fold: what a transition makes of a state.
+//! The fold: applies a transition to a state.
 //!
-//! Total and without judgement. It evaluates nothing and refuses nothing, so that a log written by any
-//! earlier build folds to the same state for ever.
+//! The fold is total. It evaluates nothing and refuses nothing, so that a log written by any earlier build
+//! always folds to the same state.
 
 use crate::graph;
 use crate::log::{Context, Entry, FORMAT, State, Transition};

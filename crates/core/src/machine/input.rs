@@ -1,4 +1,4 @@
-//! The rendered input of an action: what is stored, and what the worker performs.
+//! The rendered input of an action, as stored and as performed by the worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,9 +34,9 @@ pub enum ActionInput {
     Noop(RawJson),
     /// An attempt at a node of a graph.
     Node(NodeInput),
-    /// The engine's own: a child tells its parent how it ended.
+    /// Internal: a child reports its outcome to its parent.
     Return(ReturnInput),
-    /// The engine's own: a parent that has ended closes its children.
+    /// Internal: a parent that has ended closes its children.
     CloseChildren,
 }
 
@@ -73,7 +73,7 @@ pub struct HttpInput {
     pub body: Option<RawJson>,
     #[serde(default, skip_serializing_if = "Holes::is_empty")]
     pub body_secrets: Holes,
-    /// Which statuses succeed; none named: 2xx.
+    /// Status codes that count as success; empty: 2xx.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<StatusPattern>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub struct TaskInput {
     pub input: RawJson,
 }
 
-/// What a run is made of.
+/// The input of a `device` action: the fields of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInput {
     pub kind: Name,
@@ -119,7 +119,7 @@ pub struct DeviceInput {
 }
 
 impl DeviceInput {
-    /// The run that it asks for. `settings` are those of its kind.
+    /// The run to create. `settings` are those of its kind.
     pub fn run(&self, settings: &Settings, waiting: WaitingAction) -> RunSpec {
         RunSpec {
             requires: self.requires.clone(),
@@ -136,7 +136,7 @@ impl DeviceInput {
     }
 }
 
-/// What an item for people is made of.
+/// The input of a `task_for` action: the fields of its item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskForInput {
     pub queue: Name,
@@ -148,7 +148,7 @@ pub struct TaskForInput {
 }
 
 impl TaskForInput {
-    /// The item that it asks for, to be imported now.
+    /// The item to import.
     pub fn item(&self, id: ItemId, waiter: Waiter, now: Timestamp) -> NewItem {
         NewItem {
             id,
@@ -200,13 +200,13 @@ pub struct WebhookInput {
     pub data: RawJson,
     #[serde(default, skip_serializing_if = "Holes::is_empty")]
     pub data_secrets: Holes,
-    /// The name of the secret that signs it.
+    /// Name of the secret that signs the webhook.
     pub secret: Name,
-    /// When the transition happened: what the message says about itself.
+    /// Time of the transition, sent as the timestamp of the message.
     pub at: Timestamp,
 }
 
-/// How a child execution ended, for the action of its parent.
+/// The outcome of a child execution, for the action of its parent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReturnInput {
     pub parent: crate::id::ExecutionId,

@@ -1,4 +1,4 @@
-//! The actions that the engine owes by itself: no definition declares them.
+//! Internal actions of the engine, which no definition declares.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::definition::{ActionKind, ActionSpec, FailureRule, Template, Timeouts}
 use crate::id::Name;
 use crate::retry::{Jitter, RetryPolicy};
 
-/// How an action of the engine's own is tried: for a long time, since nobody else will do it.
+/// The spec of an internal action: many attempts, because no other component repeats it.
 pub fn internal(name: &Name) -> Option<ActionSpec> {
     if *name != Name::return_to_parent() && *name != Name::close_children() {
         return None;

@@ -1,4 +1,4 @@
-//! What decides: a compiled definition, and the pure functions over it.
+//! The state machine: a compiled definition, and the pure functions that decide events with it.
 //!
 //! ```text
 //!   create ─→ State ─┐            ┌─→ Applied ─→ evolve ─→ State
@@ -6,8 +6,8 @@
 //!   mailbox ─────────┘            └─→ Deferred
 //! ```
 //!
-//! `step` may refuse, `evolve` may not: it folds what was decided and evaluates nothing. No clock, no
-//! randomness, no I/O: everything that decides is an argument.
+//! `step` may reject an event; `evolve` is total: it folds recorded decisions and evaluates nothing. No
+//! clock, no randomness, no I/O: every input of a decision is an argument.
 
 mod capture;
 mod closing;

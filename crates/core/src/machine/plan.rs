@@ -1,4 +1,4 @@
-//! The actions that a transition calls for, made ready for the store.
+//! Action planning: prepares the actions of a transition for the store.
 
 use super::compile::Machine;
 use super::input::{ActionInput, ReturnInput};
@@ -8,7 +8,7 @@ use crate::id::Name;
 use crate::log::{Phase, Plan, PlannedAction, State};
 use crate::raw::RawJson;
 
-/// The actions of a `do` list, each with its undo action behind it.
+/// The actions of a `do` list, followed by their undo actions.
 pub(super) fn plan(
     machine: &Machine,
     actions: &[Name],
@@ -21,14 +21,14 @@ pub(super) fn plan(
         };
         let plan = if spec.needs.is_empty() {
             match compiled.render(scope, scope.now) {
-                // Not the action's fault alone: the whole event is rejected.
+                // The budget is shared by the step, so its exhaustion rejects the whole event.
                 Err(error) if scope.budget.end().is_some() => return Err(error),
-                // A line in a log has no outcome to wait for, unless somebody wants to be told.
+                // A log line without `on_success` has no outcome to wait for.
                 Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
                     Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
                 }
                 Ok(input) => Plan::Ready { input: RawJson::of(&input) },
-                // What has to be undone cannot be told in this commit: it fails when its turn comes.
+                // Compensation cannot be planned in this commit: the action fails when it becomes ready.
                 Err(_) if matches!(spec.failure, FailureRule::Compensate(_)) => {
                     Plan::Waiting { scope: compiled.captures.take(scope)? }
                 }
@@ -59,8 +59,8 @@ pub(super) fn plan(
     Ok(planned)
 }
 
-/// What the engine itself owes when an execution ends: its parent is told, its children are closed.
-/// `may_have_children` is what the definition says, if anybody can read it.
+/// Adds the internal actions at the end of an execution: notify the parent, close the children.
+/// `may_have_children` comes from the definition; it is true if the definition cannot be compiled.
 pub(crate) fn at_the_end(after: &State, planned: &mut Vec<PlannedAction>, may_have_children: bool) {
     let mut push = |name: Name, input: &ActionInput| {
         let ordinal = i32::try_from(planned.len()).unwrap_or(i32::MAX);

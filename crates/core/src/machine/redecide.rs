@@ -1,7 +1,7 @@
-//! Deciding history again, to see whether this build would have decided otherwise.
+//! Re-decision of history: compares the decisions of this build with the recorded ones.
 //!
-//! Replay never does this. It is a question an operator asks before an upgrade, and the answer is a list
-//! of differences; each step starts from the recorded state, so one difference does not cause the next.
+//! Replay never does this. An operator runs it before an upgrade, and the result is a list of differences;
+//! each step starts from the recorded state, so one difference does not cause the next.
 
 use super::compile::Machine;
 use super::create::create_within;
@@ -13,7 +13,7 @@ use crate::log::{ArmedTimer, Decision, Kept, Origin, Outcome, State, Transition,
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// An applied event as history holds it.
+/// An applied event from the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     pub transition: Transition,
@@ -22,22 +22,22 @@ pub struct Recorded {
     pub accepted_at: Timestamp,
 }
 
-/// One thing that would be decided otherwise.
+/// One difference between the recorded and the new decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     pub seq: Seq,
-    /// Which part of the decision: `branch`, `to`, `set` and so on, or `outcome` when the event would
-    /// not be applied at all.
+    /// The part of the decision: `branch`, `to`, `set` and so on, or `outcome` if this build would not apply
+    /// the event.
     pub part: &'static str,
     pub recorded: String,
     pub decided: String,
 }
 
 impl Recorded {
-    /// The event as it stood in the mailbox, as far as deciding it is concerned.
+    /// The event as it was in the mailbox, as far as the decision depends on it.
     pub(crate) fn event(&self) -> Waiting {
         let transition = &self.transition;
-        // An applied timer event was not stale, so that only the execution's own timeout needs its origin.
+        // An applied timer event was not stale, so only the execution timeout needs its origin.
         let origin = if transition.name == Name::timeout() {
             Origin::Timer { armed_seq: ArmedTimer::EXECUTION_TIMEOUT }
         } else {
@@ -64,7 +64,7 @@ impl Difference {
     }
 }
 
-/// Runs over a whole history, from seq 1 on.
+/// Re-decides a whole history, starting at seq 1.
 pub fn redecide(machine: &Machine, history: &[Recorded]) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut state: Option<State> = None;

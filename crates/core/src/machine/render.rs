@@ -1,4 +1,4 @@
-//! The input of an action that had to wait for others, now that their results are known.
+//! Deferred rendering: the input of an action whose dependencies have succeeded.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::log::Context;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// Renders the input from what the transition left behind and the results of the actions it needs, which
-/// it has since `ready_at`. An error means that the action fails for good without an attempt.
+/// Renders the input from the captured scope and the results of the needed actions, complete since
+/// `ready_at`. An error means that the action fails permanently without an attempt.
 pub fn render(
     machine: &Machine,
     action: &Name,
@@ -32,8 +32,8 @@ pub fn render(
     Ok(RawJson::of(&input))
 }
 
-/// The result of an HTTP action, made from the whole answer (`{status, headers, body}`) as the definition
-/// says; the answer itself where it says nothing.
+/// The result of an HTTP action: the response (`{status, headers, body}`), mapped by the `result` template
+/// of the definition if there is one.
 pub fn respond(
     machine: &Machine,
     action: &Name,
@@ -56,14 +56,14 @@ pub fn respond(
     mapped(result, &response, &scope).map_err(stopped(&budget))
 }
 
-/// Why there is nothing rendered.
+/// Why rendering failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The data and the expressions decide that; the action fails.
+    /// Failed by data or expressions: deterministic, the action fails.
     #[error("{0}")]
     Failed(String),
-    /// The stop rule: to be rendered again, elsewhere or later.
-    #[error("not rendered to the end")]
+    /// Abandoned by the stop rule: to be rendered again, on another thread or later.
+    #[error("the stop rule ended the rendering")]
     Stopped,
 }
 

@@ -1,4 +1,4 @@
-//! How often the whole state is written beside the log.
+//! Snapshot policy: how often a commit also writes the whole state.
 
 /// Whether a commit writes a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,14 +7,14 @@ pub enum Snapshot {
     Skip,
 }
 
-/// A context up to this size is written with every commit: one row update, and loading never folds.
+/// A context up to this size is written with every commit, so that loading never folds.
 pub const SMALL_CONTEXT_BYTES: usize = 16 * 1024;
 
-/// A larger one is written when this many transitions have passed, which is also the most that
-/// loading an execution ever has to fold.
+/// A larger context is written every this many transitions, which bounds the fold on loading an execution.
 pub const TRANSITIONS_PER_SNAPSHOT: u32 = 32;
 
-/// Whether the commit that makes it `since_snapshot` transitions since the last snapshot writes one.
+/// Whether a commit writes a snapshot. `since_snapshot` counts the transitions since the last one, including
+/// those of this commit.
 pub fn snapshot_due(context_bytes: usize, since_snapshot: u32) -> Snapshot {
     if context_bytes <= SMALL_CONTEXT_BYTES || since_snapshot >= TRANSITIONS_PER_SNAPSHOT {
         Snapshot::Write

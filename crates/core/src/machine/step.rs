@@ -1,8 +1,8 @@
-//! One event meets one state.
+//! The step function: decides one event in one state.
 //!
-//! Pure: the same machine, state, event and time give the same outcome, on any worker. Everything that
-//! can go wrong with data (a condition that errs, a context that grows too large) is a rejection with
-//! the reason, never a crash and never a half-done transition.
+//! Pure: the same machine, state, event and time give the same outcome, on any worker. Every data error
+//! (a failing condition, a context over its size limit) is a rejection with the reason, never a crash and
+//! never a partial transition.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ use crate::time::Timestamp;
 
 static NO_RESULTS: BTreeMap<Name, RawJson> = BTreeMap::new();
 
-/// Decides one event. `now` is the store's time; the transition happens then, or at the time of the
-/// one before it if that is later.
+/// Decides one event. `now` is the store's time; the transition gets this time, or the time of the previous
+/// transition if that is later.
 pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -> Outcome {
     step_within(machine, state, event, now, &Budget::default())
 }
 
-/// Decides one event with all its expressions paid from one budget. What needs more is rejected, even
-/// where its expressions would have made a value of the error. If the budget was stopped by its stop rule,
-/// the outcome means nothing and is not to be used.
+/// Decides one event and charges all its expressions to one budget. An event that exceeds it is rejected,
+/// even if its expressions handled the error. If the stop rule stopped the budget, the outcome is meaningless
+/// and must be discarded.
 pub fn step_within(
     machine: &Machine,
     state: &State,
@@ -101,7 +101,7 @@ fn decide(machine: &Machine, state: &State, event: &Waiting, now: Timestamp, bud
     rejected(format!("no condition of {:?} holds in state {:?}", event.name.as_str(), state.state.as_str()))
 }
 
-/// Somebody ends an execution that has not ended: the one decision that needs no definition.
+/// Ends an active execution by request (cancel or fail): the only decision that needs no definition.
 pub(super) fn end_by_request(
     state: &State,
     event: &Waiting,
@@ -132,7 +132,7 @@ fn holds(handler: &Handler, scope: &Scope<'_>) -> Result<bool, String> {
     }
 }
 
-/// The alternative that is taken.
+/// The selected alternative.
 struct Chosen<'a> {
     branch: usize,
     alternative: &'a Alternative,
@@ -205,7 +205,7 @@ fn applied(
     Outcome::Applied(Box::new(Applied { transition, actions }))
 }
 
-/// All values read the context before the transition; the result may not grow past the limit.
+/// Evaluates `set`. All values read the context before the transition; the new context is limited in size.
 fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Context, String> {
     let mut set = Context::new();
     for (key, value) in &handler.set {
@@ -226,7 +226,7 @@ fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Contex
     Ok(set)
 }
 
-/// The execution ends where it stands, by the engine's own event.
+/// Ends the execution in its current state, by an event of the engine.
 fn end(
     state: &State,
     event: &Waiting,
@@ -273,7 +273,7 @@ pub(crate) fn given_reason(payload: &RawJson) -> Option<String> {
     given.reason.map(|reason| reason.chars().take(LONGEST).collect())
 }
 
-/// What entering a state makes of the execution.
+/// The phase after entering a state.
 pub(super) fn phase_of(machine: &Machine, state: &Name) -> Phase {
     match machine.definition().states().get(state).map(|state| state.kind) {
         Some(StateKind::Final(Ending::Completed)) => Phase::Completed,
@@ -282,7 +282,7 @@ pub(super) fn phase_of(machine: &Machine, state: &Name) -> Phase {
     }
 }
 
-/// The timers that entering a state arms.
+/// The timers that are armed on entering a state.
 pub(super) fn arm(machine: &Machine, state: &Name, seq: Seq, at: Timestamp) -> Vec<ArmedTimer> {
     let Some(spec) = machine.definition().states().get(state) else { return Vec::new() };
     spec.after

@@ -1,9 +1,9 @@
-//! One visit to a mailbox: which event meets the state next.
+//! One visit to a mailbox: the order in which its events are decided.
 //!
-//! Undecided events are taken in the order of their acceptance. Deferred ones go first whenever a state
-//! has been entered, in order, each time from the beginning; they are also offered once at the start,
-//! which changes nothing as long as every turn has seen all of them, and repairs it if one has not.
-//! While an execution is paused only its end by request is decided.
+//! Undecided events are decided in order of acceptance. After every state entry the deferred events are
+//! offered first, in order, each time from the start; they are also offered once at the start of a visit,
+//! which has no effect if every earlier visit has seen all of them, and repairs the mailbox otherwise.
+//! While an execution is paused, only its end by request is decided.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -17,20 +17,20 @@ use crate::log::{Entry, Kept, Origin, Outcome, State, Turn, Waiting};
 use crate::status::{ExecutionStatus, PauseState};
 use crate::time::Timestamp;
 
-/// Why an event that came too late is rejected.
+/// Rejection reason of an event that arrives after the end.
 pub const ENDED: &str = "execution ended";
 
-/// How many events one execution may keep for later.
+/// Most deferred events per execution.
 pub const MAX_DEFERRED: usize = 1_000;
 
-/// Decides a slice of a mailbox: `mailbox` holds undecided events in the order of their acceptance and
-/// every deferred one. What is not among the outcomes stays as it is.
+/// Decides a slice of a mailbox: `mailbox` holds undecided events in order of acceptance and all deferred
+/// events. Events without an outcome stay unchanged.
 pub fn turn(machine: &Machine, state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
     turn_within(machine, state, mailbox, pause, now, VisitLimits::NONE)
 }
 
-/// Like [`turn`], ended early by the limits. What a shorter visit decides is what a longer one would have
-/// decided first, since a visit begins with the deferred events.
+/// Like [`turn`], but ends early at the limits. The decisions of a shorter visit are a prefix of those of a
+/// longer visit, because a visit starts with the deferred events.
 pub fn turn_within(
     machine: &Machine,
     state: State,
@@ -79,7 +79,7 @@ struct Visit<'a> {
     now: Timestamp,
     state: State,
     outcomes: Vec<(EventId, Outcome)>,
-    /// Kept so far, in order: those from earlier and those that this visit kept.
+    /// Deferred events in order: those of earlier visits and those of this visit.
     deferred: VecDeque<&'a Waiting>,
     effort: VisitEffort<'a>,
 }
@@ -94,20 +94,20 @@ impl<'a> Visit<'a> {
                 return ControlFlow::Continue(());
             }
             Outcome::Deferred => Outcome::Rejected {
-                reason: format!("{MAX_DEFERRED} events are deferred already, no more are kept"),
+                reason: format!("the limit of {MAX_DEFERRED} deferred events is reached"),
             },
             decided @ (Outcome::Applied(_) | Outcome::Rejected { .. }) => decided,
         };
         self.record(event, outcome)
     }
 
-    /// `None` where the stop rule ended it: the event stays as it is.
+    /// `None` if the stop rule abandoned it: the event stays undecided.
     fn step(&mut self, event: &Waiting) -> Option<Outcome> {
         let (machine, state, now) = (self.machine, &self.state, self.now);
         self.effort.decide(event.event_id, |budget| step_within(machine, state, event, now, budget))
     }
 
-    /// Offers what is kept to the state, from the beginning again after each change of state.
+    /// Offers the deferred events to the state, again from the start after each change of state.
     fn offer_deferred(&mut self) {
         let mut next = 0;
         while let Some(event) = self.deferred.get(next).copied() {
@@ -131,8 +131,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Once kept, an event is kept until a state handles it; a state on the way need not name it. A
-    /// timer that became stale meanwhile goes at once.
+    /// A deferred event stays deferred until a state handles it; states in between need not defer it again. A
+    /// timer that has become stale is rejected at once.
     fn waits_on(&self, event: &Waiting) -> bool {
         match event.origin {
             Origin::Timer { .. } => false,
@@ -158,7 +158,7 @@ impl<'a> Visit<'a> {
         flow
     }
 
-    /// What was kept for the first time is an outcome; what was kept before stays without one.
+    /// Events deferred in this visit get the outcome `Deferred`; events deferred earlier get none.
     fn leave(mut self) -> Turn {
         let fresh = self.deferred.iter().filter(|event| event.kept == Kept::Undecided);
         self.outcomes.extend(fresh.map(|event| (event.event_id, Outcome::Deferred)));

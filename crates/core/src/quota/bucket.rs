@@ -1,11 +1,11 @@
-//! A token bucket: a rate with a burst, and how long until there is a token again.
+//! Token bucket: a rate limit with a burst, and the time until the next token.
 //!
-//! Time is a parameter, as the time since any fixed moment. It may stand still and must not go back; one that does is
-//! taken as standing still.
+//! Time is a parameter, measured from any fixed moment. It must not go back; a time in the past counts as the
+//! last one.
 
 use std::time::Duration;
 
-/// How fast a bucket fills, and how much it holds.
+/// Refill rate and capacity of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BucketRate {
     pub per_second: u64,
@@ -22,13 +22,13 @@ pub struct TokenBucket {
 const NANO: u128 = 1_000_000_000;
 
 impl TokenBucket {
-    /// Full.
+    /// A full bucket.
     pub fn full(rate: BucketRate, now: Duration) -> Self {
         Self { level: capacity(rate), at: now }
     }
 
-    /// Takes `tokens`, or says how long it takes until they can be had. More than the bucket holds can be had when it
-    /// is full, and is paid for afterwards by a longer wait of the next: a batch larger than the burst is possible.
+    /// Takes `tokens`, or returns the time until they are available. A batch larger than the bucket is served
+    /// when the bucket is full, and the next caller waits correspondingly longer.
     pub fn take(&mut self, rate: BucketRate, tokens: u64, now: Duration) -> Result<(), Duration> {
         let passed = now.saturating_sub(self.at);
         self.at = self.at.max(now);
@@ -37,7 +37,7 @@ impl TokenBucket {
         let wanted = (u128::from(tokens) * NANO).min(most);
         if wanted <= self.level {
             self.level -= wanted;
-            // The rest of a batch larger than the burst is owed as time.
+            // The remainder of a batch larger than the burst becomes waiting time.
             let owed = (u128::from(tokens) * NANO).saturating_sub(most);
             if owed > 0 && rate.per_second > 0 {
                 let wait = owed / u128::from(rate.per_second);

@@ -1,4 +1,5 @@
-//! Caps on what definitions and graphs ask for: the time of one attempt that holds a worker's slot, and attempts.
+//! Caps on definitions and graphs: number of attempts, and the duration of an attempt that occupies a worker
+//! slot.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::duration;
 use crate::graph::{GraphSpec, NodeEdit, NodeOptions, NodeSpec};
 use crate::problem::Problem;
 
-/// What of a definition is beyond the quota. Versions that are stored already run on: see [`attempt_within`].
+/// Violations of the quota by a definition. Stored versions keep running: see [`attempt_within`].
 pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, action) in definition.actions() {
@@ -20,15 +21,15 @@ pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> V
     problems
 }
 
-/// What of a graph is beyond the quota, the graphs within it included. A node that is a graph or an execution of its
-/// own holds no slot while it waits for it.
+/// Violations of the quota by a graph, nested graphs included. A node that is a graph or an execution
+/// occupies no slot while it waits.
 pub fn graph_problems(graph: &GraphSpec, quota: &EffectiveQuota) -> Vec<Problem> {
     let mut problems = Vec::new();
     check_graph(graph, "", quota, &mut problems);
     problems
 }
 
-/// What of the nodes that edits bring is beyond the quota.
+/// Violations of the quota by the nodes of edits.
 pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (at, edit) in edits.iter().enumerate() {
@@ -65,7 +66,7 @@ fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mu
     }
 }
 
-/// No more than so many problems are told of one graph.
+/// Maximum number of problems reported for one graph.
 const MOST_PROBLEMS: usize = 100;
 
 fn check(
@@ -96,7 +97,7 @@ fn check(
     }
 }
 
-/// How long an attempt of a stored version may take, whatever its definition says.
+/// The time limit of an attempt of a stored version: that of its definition, capped by the quota.
 pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota) -> Duration {
     let most = quota.value(QuotaName::MaxActionTimeout).length();
     match most {
@@ -105,14 +106,14 @@ pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota
     }
 }
 
-/// How long the call of an executor may take, whatever its node says. A node whose executor has accepted it and answers
-/// later holds no slot, and has all of its own time.
+/// The time limit of a call to an executor: that of the node, capped by the quota. A node whose executor
+/// accepted it and answers later occupies no slot and keeps its own time limit.
 pub fn call_within(asked: Duration, quota: &EffectiveQuota) -> Duration {
     quota.value(QuotaName::MaxActionTimeout).length().map_or(asked, |most| asked.min(most))
 }
 
-/// Whether an attempt holds a slot of a worker until it has its outcome. The others wait for an external worker, a
-/// device, a person, a child or a time, and hold none meanwhile.
+/// Whether an attempt occupies a worker slot until its outcome. The others wait for an external worker, a
+/// device, a person, a child or a time, and occupy none.
 const fn holds_a_slot(kind: &ActionKind) -> bool {
     match kind {
         ActionKind::Log { .. }

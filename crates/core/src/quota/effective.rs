@@ -1,5 +1,5 @@
-//! Which value holds for a tenant, and where it comes from: a row over the tenant's settings over the settings for
-//! all tenants over what is built in.
+//! The effective quota of a tenant and its source, by precedence: the tenant's row, the tenant's settings,
+//! the settings for all tenants, the built-in values.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use super::set::QuotaSet;
 use super::value::QuotaValue;
 use crate::id::TenantId;
 
-/// What the settings say: `[quota]` and `[tenants.NAME.quota]`.
+/// The settings `[quota]` and `[tenants.NAME.quota]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaSettings {
     pub every_tenant: QuotaSet,
     pub tenants: BTreeMap<TenantId, QuotaSet>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QuotaSource {
     /// `PUT /v1/tenants/{tenant}/quota`.

@@ -1,11 +1,12 @@
-//! Quotas: what one tenant may use of what all tenants share.
+//! Quotas: limits on one tenant's use of shared resources.
 //!
-//! A quota has a name out of a closed set ([`QuotaName`]) and a value ([`QuotaValue`]). Three layers give values: a
-//! row of the store, the settings file, and what is built in ([`effective`]). Quotas are checked at the edge alone;
-//! what the engine produces is never refused by one. Rates are token buckets ([`bucket`]).
+//! A quota has a name from a closed set ([`QuotaName`]) and a value ([`QuotaValue`]). Three layers supply
+//! values: a row of the store, the settings file, and the built-in defaults ([`effective`]). Quotas are
+//! checked at the edge only; they never refuse what the engine itself produces. Rate limits are token buckets
+//! ([`bucket`]).
 //!
-//! Refuses: counting (that is the store's work), clocks (`now` is a parameter), and knowing how large a process is
-//! (a share becomes a number where the capacity is known: [`QuotaValue::of_capacity`]).
+//! Refuses: counting (the store counts), clocks (`now` is a parameter), and the size of a process (a share
+//! becomes a number where the capacity is known: [`QuotaValue::of_capacity`]).
 
 pub mod bucket;
 pub mod caps;

@@ -1,11 +1,11 @@
-//! The names of quotas, what each is measured in, and what holds where no layer says otherwise.
+//! The names of quotas, their units, and their built-in values.
 
 use super::value::QuotaValue;
 use crate::definition::did_you_mean;
 
 macro_rules! names {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $unit:ident, $built_in:expr;)+) => {
-        /// What a quota is about.
+        /// The name of a quota.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum QuotaName { $($(#[$doc])* $variant,)+ }
 
@@ -20,7 +20,7 @@ macro_rules! names {
                 match self { $(Self::$variant => QuotaUnit::$unit,)+ }
             }
 
-            /// The value where neither a row nor the settings have one. `docs/QUOTAS.md` explains the numbers.
+            /// The value if neither a row nor the settings have one. `docs/QUOTAS.md` explains the numbers.
             pub const fn built_in(self) -> QuotaValue {
                 match self { $(Self::$variant => $built_in,)+ }
             }
@@ -34,21 +34,21 @@ const DAY: u64 = 86_400_000;
 names! {
     /// Requests of the tenant, per ingress process.
     RequestsPerSecond = "requests_per_second", Number, QuotaValue::Unlimited;
-    /// Requests that may come at once after a quiet time; unlimited: as many as in one second.
+    /// Burst of requests after a quiet time; unlimited: as many as in one second.
     RequestsBurst = "requests_burst", Number, QuotaValue::Unlimited;
     /// Events that the tenant's clients post, per ingress process.
     EventsPerSecond = "events_per_second", Number, QuotaValue::Unlimited;
-    /// Events that may come at once after a quiet time; unlimited: as many as in one second.
+    /// Burst of events after a quiet time; unlimited: as many as in one second.
     EventsBurst = "events_burst", Number, QuotaValue::Unlimited;
-    /// Of `ingress.max_in_flight`.
+    /// Share of `ingress.max_in_flight`.
     RequestsInFlight = "requests_in_flight", Share, MOST_OF_A_PROCESS;
-    /// Of the bytes that all bodies of a process hold.
+    /// Share of the bytes that all bodies of a process hold.
     BodyBytesInFlight = "body_bytes_in_flight", Share, MOST_OF_A_PROCESS;
     /// Callers that wait for an outcome, a task or an assignment.
     Waits = "waits", Share, MOST_OF_A_PROCESS;
     /// Open tails and watches.
     Streams = "streams", Share, MOST_OF_A_PROCESS;
-    /// Of a worker process's `worker.action_slots`.
+    /// Share of a worker process's `worker.action_slots`.
     ActionSlots = "action_slots", Share, MOST_OF_A_PROCESS;
     /// Tasks that external workers hold a lease on.
     TaskLeases = "task_leases", Number, QuotaValue::AtMost(20_000);
@@ -56,39 +56,39 @@ names! {
     OpenExecutions = "open_executions", Number, QuotaValue::AtMost(1_000_000);
     /// Stored versions of definitions.
     Definitions = "definitions", Number, QuotaValue::AtMost(10_000);
-    /// Executors that are registered.
+    /// Registered executors.
     Executors = "executors", Number, QuotaValue::AtMost(500);
-    /// Devices that are known.
+    /// Registered devices.
     Devices = "devices", Number, QuotaValue::AtMost(200_000);
     /// Runs of devices that have not ended.
     OpenRuns = "open_runs", Number, QuotaValue::AtMost(1_000_000);
-    /// API keys that are stored, also those that were revoked or expired and have not been removed yet.
+    /// Stored API keys, including revoked and expired ones that have not been removed yet.
     Keys = "keys", Number, QuotaValue::AtMost(1_000);
     /// Queues of work for people.
     Queues = "queues", Number, QuotaValue::AtMost(1_000);
-    /// People who are known.
+    /// Registered people.
     People = "people", Number, QuotaValue::AtMost(200_000);
     /// Items of queues that have not ended.
     QueueItems = "queue_items", Number, QuotaValue::AtMost(2_000_000);
     /// Bytes of payloads, histories and items, estimated.
     StoredBytes = "stored_bytes", Number, QuotaValue::Unlimited;
-    /// One attempt of an action that a worker performs itself.
+    /// Duration of one attempt of an action that a worker performs itself.
     MaxActionTimeout = "max_action_timeout", Duration, QuotaValue::AtMost(DAY);
     /// Attempts of one action.
     MaxAttempts = "max_attempts", Number, QuotaValue::AtMost(1_000);
-    /// How deep executions may start executions.
+    /// Nesting depth of executions that start executions.
     ChildDepth = "child_depth", Number, QuotaValue::AtMost(100);
     /// Children that executions of the tenant start, per worker process.
     ChildrenPerSecond = "children_per_second", Number, QuotaValue::AtMost(200);
-    /// How long one import may take in all.
+    /// Total duration of one import.
     ImportDuration = "import_duration", Duration, QuotaValue::AtMost(900_000);
 }
 
-/// What a quota is measured in.
+/// The unit of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaUnit {
     Number,
-    /// A number, or a part of what a process has.
+    /// A number, or a share of a process's capacity.
     Share,
     /// Milliseconds; written as a duration.
     Duration,
@@ -99,7 +99,7 @@ impl QuotaName {
         Self::ALL.iter().copied().find(|name| name.as_str() == word)
     }
 
-    /// The quota by this name, or what to say about a name that is none.
+    /// The quota with this name, or an error message with a suggestion.
     pub fn read(word: &str) -> Result<Self, String> {
         Self::parse(word).ok_or_else(|| {
             let guess = did_you_mean(word, Self::ALL.iter().map(|name| name.as_str()));
@@ -107,7 +107,7 @@ impl QuotaName {
         })
     }
 
-    /// What rows of the store it counts, if it does.
+    /// The rows of the store that it counts, if it counts rows.
     pub const fn counted(self) -> Option<CountedQuota> {
         match self {
             Self::OpenExecutions => Some(CountedQuota::OpenExecutions),
@@ -145,7 +145,7 @@ impl std::fmt::Display for QuotaName {
     }
 }
 
-/// Quotas whose use is rows of the store.
+/// Quotas that count rows of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CountedQuota {
     OpenExecutions,

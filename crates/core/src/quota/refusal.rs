@@ -1,4 +1,4 @@
-//! What is said to a tenant that is at a quota: the same words over HTTP, gRPC and in outcomes of actions.
+//! The refusal of a request beyond a quota: the same message over HTTP, gRPC and in outcomes of actions.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,17 +12,17 @@ pub struct QuotaRefusal {
     pub name: QuotaName,
     pub value: QuotaValue,
     pub source: QuotaSource,
-    /// Of a rate or a share: when it is worth trying again. `None` of a count, which waiting alone does not change.
+    /// For a rate or a share: when to retry. `None` for a count, which does not change by waiting.
     pub retry_after: Option<Duration>,
 }
 
 impl QuotaRefusal {
-    /// Of a rate, or of what is in flight.
+    /// A refusal by a rate limit, or by a limit on work in flight.
     pub fn passing(name: QuotaName, quota: QuotaSourced, retry_after: Duration) -> Self {
         Self { name, value: quota.value, source: quota.source, retry_after: Some(retry_after) }
     }
 
-    /// Of a count.
+    /// A refusal by a count.
     pub fn lasting(name: QuotaName, quota: QuotaSourced) -> Self {
         Self { name, value: quota.value, source: quota.source, retry_after: None }
     }

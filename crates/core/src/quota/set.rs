@@ -1,4 +1,4 @@
-//! The quotas that one layer gives: a row, or a section of the settings.
+//! The quotas of one layer: a row, or a section of the settings.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::name::QuotaName;
 use super::value::QuotaValue;
 use crate::problem::{Problem, Problems};
 
-/// Values by name; a name that is absent is left to the layer below.
+/// Values by name; an absent name is left to the layer below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaSet(BTreeMap<QuotaName, QuotaValue>);
 
@@ -27,12 +27,12 @@ impl QuotaSet {
         self.0.is_empty()
     }
 
-    /// Reads an object of names and values. `path` is where it is, for what is said about it; null leaves the name to
-    /// the layer below.
+    /// Reads an object of names and values. `path` locates it in problems; null leaves the name to the layer
+    /// below.
     pub fn read(object: &Value, path: &str) -> Result<Self, Problems> {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let Value::Object(fields) = object else {
-            return Err(Problem::new(path, "is an object of quotas by name").into());
+            return Err(Problem::new(path, "must be an object of quotas by name").into());
         };
         let (mut set, mut wrong) = (Self::default(), Vec::new());
         for (word, value) in fields {
@@ -45,7 +45,7 @@ impl QuotaSet {
         if wrong.is_empty() { Ok(set) } else { Err(Problems(wrong)) }
     }
 
-    /// Reads what a store kept. A name or value that this build does not know is left out: a newer one wrote it.
+    /// Reads a stored set. Unknown names and values were written by a newer build and are skipped.
     pub fn of_stored(text: &str) -> Result<Self, serde_json::Error> {
         let fields: BTreeMap<String, Value> = serde_json::from_str(text)?;
         let known = fields.into_iter().filter_map(|(word, value)| {
@@ -66,10 +66,10 @@ fn read_value(name: QuotaName, value: &Value) -> Result<Option<QuotaValue>, Stri
         Value::Null => Ok(None),
         Value::Number(number) => match number.as_u64() {
             Some(number) => QuotaValue::of_number(name, number).map(Some),
-            None => Err(format!("is a whole number, not {number}")),
+            None => Err(format!("must be a whole number, not {number}")),
         },
         Value::String(text) => QuotaValue::of_text(name, text).map(Some),
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err("is a number or a text".to_owned()),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err("must be a number or a text".to_owned()),
     }
 }
 
@@ -85,9 +85,9 @@ mod tests {
             QuotaSet::read(&json!({"wait": 1, "devices": -1, "streams": "3/4", "waits": true}), "quota");
         assert_eq!(
             wrong.unwrap_err().to_string(),
-            "quota.devices: is a whole number, not -1; \
+            "quota.devices: must be a whole number, not -1; \
              quota.wait: there is no quota \"wait\" (did you mean \"waits\"?); \
-             quota.waits: is a number or a text"
+             quota.waits: must be a number or a text"
         );
         assert!(QuotaSet::read(&json!([]), "").is_err());
     }

@@ -1,4 +1,4 @@
-//! What a quota allows: a number, a part of what a process has, or anything.
+//! The value of a quota: a number, a share of a process's capacity, or unlimited.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use crate::duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaValue {
     Unlimited,
-    /// Of a duration: milliseconds.
+    /// For a duration: milliseconds.
     AtMost(u64),
-    /// So many parts of what a process has, of so many: one tenant alone may use most of a process and never all.
+    /// `parts` of `of` parts of a process's capacity: one tenant may use most of a process and never all of
+    /// it.
     Share {
         parts: u32,
         of: u32,
     },
 }
 
-/// A number of settings and JSON is within this, so that adding to it stays sane.
+/// Upper bound for numbers in settings and JSON, so that sums cannot overflow.
 const LARGEST: u64 = 1 << 53;
 
 impl QuotaValue {
-    /// As a number, for what a process has `capacity` of. The part that others are left is rounded down: of fewer than
-    /// four places a share of 3/4 is all of them.
+    /// The value as a number, for a process with this `capacity`. The share left to others is rounded down:
+    /// of fewer than four slots, a share of 3/4 is all of them.
     pub fn of_capacity(self, capacity: u64) -> u64 {
         match self {
             Self::Unlimited => u64::MAX,
@@ -36,7 +37,7 @@ impl QuotaValue {
         }
     }
 
-    /// The number, of a quota that is not a share.
+    /// The number of a quota that is not a share.
     pub fn at_most(self) -> Option<u64> {
         match self {
             Self::AtMost(most) => Some(most),
@@ -44,7 +45,7 @@ impl QuotaValue {
         }
     }
 
-    /// The length, of a quota that is a duration.
+    /// The length of a quota that is a duration.
     pub fn length(self) -> Option<Duration> {
         self.at_most().map(Duration::from_millis)
     }
@@ -52,17 +53,16 @@ impl QuotaValue {
     /// Reads a number.
     pub fn of_number(name: QuotaName, number: u64) -> Result<Self, String> {
         match name.unit() {
-            QuotaUnit::Duration => {
-                Err(format!("is a duration (write it like 15s, 30m or 12h), not {number}"))
-            }
+            QuotaUnit::Duration => Err(format!("must be a duration (like 15s, 30m or 12h), not {number}")),
             QuotaUnit::Number | QuotaUnit::Share if number > LARGEST => {
-                Err(format!("is at most {LARGEST}, or \"unlimited\""))
+                Err(format!("must be at most {LARGEST}, or \"unlimited\""))
             }
             QuotaUnit::Number | QuotaUnit::Share => Ok(Self::AtMost(number)),
         }
     }
 
-    /// Reads a text: `unlimited`, a number, a part like `3/4`, or a duration, whichever suits the name.
+    /// Parses a text: `unlimited`, a number, a share like `3/4`, or a duration, depending on the unit of the
+    /// name.
     pub fn of_text(name: QuotaName, text: &str) -> Result<Self, String> {
         if text == "unlimited" {
             return Ok(Self::Unlimited);
@@ -74,18 +74,20 @@ impl QuotaValue {
             }
             QuotaUnit::Number => match text.parse() {
                 Ok(number) => Self::of_number(name, number),
-                Err(_) => Err(format!("is a number or \"unlimited\", not {text:?}")),
+                Err(_) => Err(format!("must be a number or \"unlimited\", not {text:?}")),
             },
             QuotaUnit::Share => match (text.parse(), text.split_once('/')) {
                 (Ok(number), _) => Self::of_number(name, number),
                 (Err(_), Some((parts, of))) => share(parts, of)
-                    .ok_or_else(|| format!("{text:?} is not a part of a process (write it like 1/2 or 3/4)")),
-                (Err(_), None) => Err(format!("is a number, a part like 3/4 or \"unlimited\", not {text:?}")),
+                    .ok_or_else(|| format!("{text:?} is not a share of a process (such as 1/2 or 3/4)")),
+                (Err(_), None) => {
+                    Err(format!("must be a number, a share like 3/4 or \"unlimited\", not {text:?}"))
+                }
             },
         }
     }
 
-    /// As it is written, without quotes.
+    /// The written form, without quotes.
     pub fn text(self, name: QuotaName) -> String {
         match (self, name.unit()) {
             (Self::Unlimited, _) => "unlimited".to_owned(),
@@ -95,7 +97,7 @@ impl QuotaValue {
         }
     }
 
-    /// As JSON: numbers are numbers, the rest is text.
+    /// The JSON form: numbers are numbers, everything else is a string.
     pub fn json(self, name: QuotaName) -> serde_json::Value {
         match (self, name.unit()) {
             (Self::AtMost(number), QuotaUnit::Number | QuotaUnit::Share) => number.into(),

@@ -1,6 +1,6 @@
-//! Chance, all from one number.
+//! Random numbers, derived from one seed.
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64: small, and identical on every platform.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

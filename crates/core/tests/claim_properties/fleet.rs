@@ -1,4 +1,4 @@
-//! Five devices and a run, with everything that must stay true about them.
+//! Five devices and a run, with its invariants.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct Fleet {
     log: Vec<Entry>,
     now: Timestamp,
     devices: Vec<Candidate>,
-    /// Every right that was ever given out.
+    /// Every token ever issued, with its device and seat.
     given: BTreeSet<(DeviceId, u16, Token)>,
     last_token: Token,
 }
@@ -113,7 +113,7 @@ impl Fleet {
         self.step(&input);
     }
 
-    /// A right that was given out at some time, or one that never was.
+    /// A token that was issued at some time, or one that never was.
     fn right(&self, dice: &mut Dice) -> Option<Act> {
         let current: Vec<Act> = self
             .run()
@@ -131,7 +131,7 @@ impl Fleet {
         Some(Act { device, seat, token: if dice.once_in(9) { Token(token.0 + 1) } else { token } })
     }
 
-    /// What a monitor does.
+    /// The work of the monitor.
     fn watch(&mut self, rotation: u64) {
         for (seat, what) in overdue(self.run(), self.now) {
             let input = match what {
@@ -141,13 +141,13 @@ impl Fleet {
                 Due::BackoffOver => Input::BackoffOver { seat },
                 Due::Place => continue,
             };
-            // One of them may have ended the run.
+            // An earlier action may have ended the run.
             if let Some((seat, what)) =
                 overdue(self.run(), self.now).into_iter().find(|one| *one == (seat, what))
             {
                 let before = self.run().clone();
                 self.step(&input);
-                assert_ne!(before, *self.run(), "{what} was due for seat {seat} and nothing came of it");
+                assert_ne!(before, *self.run(), "{what} was due for seat {seat} and changed nothing");
             }
         }
         let unchanged = Change { run: self.run().clone(), log: Vec::new(), told: None, unheard: Vec::new() };
@@ -158,7 +158,11 @@ impl Fleet {
     fn step(&mut self, input: &Input) {
         let before = self.run().clone();
         let stepped = step(before.clone(), input, None, self.now);
-        assert_eq!(stepped, step(before.clone(), input, None, self.now), "decided otherwise the second time");
+        assert_eq!(
+            stepped,
+            step(before.clone(), input, None, self.now),
+            "decided differently the second time"
+        );
         match stepped {
             Ok(Stepped::Changed(change)) => self.write(*change),
             Ok(Stepped::Already) => {}
@@ -188,7 +192,7 @@ impl Fleet {
             let beyond = seat.former.len().saturating_sub(MAX_PREVIOUS);
             seat.former.drain(..beyond);
         }
-        assert_eq!(told, summary(&run), "the log tells another story");
+        assert_eq!(told, summary(&run), "the log does not replay to the run");
         assert!(run.token >= self.last_token, "tokens go back");
         self.last_token = run.token;
         let tokens: BTreeSet<Token> = self.given.iter().map(|(_, _, token)| *token).collect();
@@ -209,7 +213,7 @@ impl Fleet {
         }
     }
 
-    /// Whether anything that a holder may do is possible with it.
+    /// Whether the token permits any act of a holder.
     fn is_valid(&self, (device, seat, token): &(DeviceId, u16, Token)) -> bool {
         let act = Act { device: device.clone(), seat: *seat, token: *token };
         let changes = |doing| {
@@ -221,7 +225,7 @@ impl Fleet {
             || changes(Doing::Complete { output: RawJson::null() })
     }
 
-    /// Nobody answers any more and nobody is there; what was given to a person is placed by nobody and cancelled.
+    /// Devices neither answer nor send heartbeats any more; a manually assigned run is cancelled.
     pub(crate) fn fall_silent(&mut self) {
         self.step(&Input::Resume);
         for candidate in &mut self.devices {
@@ -239,7 +243,7 @@ impl Fleet {
         }
     }
 
-    /// Everybody is there and does what is asked.
+    /// All devices are present and do their work.
     pub(crate) fn work_on(&mut self) {
         self.step(&Input::Resume);
         for _ in 0..2_000 {

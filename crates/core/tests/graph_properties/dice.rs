@@ -1,11 +1,11 @@
-//! Random graphs and edits, all from one number.
+//! Random graphs and edits, derived from one seed.
 
 use std::sync::Arc;
 
 use millstream_core::graph::{Graph, GraphSpec, NodeEdit, NodeId, NodeSpec};
 use millstream_core::id::Name;
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64: small, and identical on every platform.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -73,7 +73,7 @@ fn node(dice: &mut Dice, id: &str, known: &[String]) -> String {
     )
 }
 
-/// Conditions that hold, do not hold, and err.
+/// Conditions that are true, false, and erroneous.
 fn condition(dice: &mut Dice, parents: &[String]) -> String {
     let parent = dice.one(parents).unwrap_or_default();
     match dice.of(6) {
@@ -86,7 +86,7 @@ fn condition(dice: &mut Dice, parents: &[String]) -> String {
     }
 }
 
-/// Valid or not, as it happens.
+/// Random edits, valid or invalid.
 pub(crate) fn edits(dice: &mut Dice, graph: &Graph) -> Vec<NodeEdit> {
     let ids: Vec<NodeId> = graph.nodes.keys().cloned().collect();
     let words: Vec<String> =
@@ -103,7 +103,7 @@ pub(crate) fn edits(dice: &mut Dice, graph: &Graph) -> Vec<NodeEdit> {
                 Some(NodeEdit::Update(read(&node(dice, id.as_str(), &known))))
             }
             6 => dice.one(&ids).map(NodeEdit::Delete),
-            _ => Some(NodeEdit::Delete(Name::parse("nobody").unwrap())),
+            _ => Some(NodeEdit::Delete(Name::parse("unknown").unwrap())),
         })
         .collect()
 }
@@ -112,7 +112,7 @@ fn read(json: &str) -> Arc<NodeSpec> {
     Arc::new(serde_json::from_str(json).expect(json))
 }
 
-/// Makes something wrong that may be anything.
+/// Makes one random part of the spec invalid.
 pub(crate) fn spoil(dice: &mut Dice, spec: &mut GraphSpec) {
     for _ in 0..1 + dice.of(4) {
         let (at, from) = (dice.of(spec.nodes.len()), dice.of(spec.nodes.len()));

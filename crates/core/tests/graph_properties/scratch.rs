@@ -1,4 +1,4 @@
-//! What a graph derives, computed in the most simple-minded way.
+//! A reference implementation of the derived fields of a graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ pub(crate) fn check(graph: &Graph) {
         *tally.entry(node.status).or_default() += 1;
         assert_eq!(*id, node.spec.id);
         let open = node.spec.parents.iter().filter(|edge| !graph.nodes[&edge.from].status.is_ended());
-        assert_eq!(node.waits_for as usize, open.count(), "{id} waits for others");
+        assert_eq!(node.waits_for as usize, open.count(), "{id} waits for other parents");
         if node.status == NodeStatus::Pending && node.waits_for == 0 {
             ready.insert(id.clone());
         }
@@ -23,7 +23,7 @@ pub(crate) fn check(graph: &Graph) {
             .collect();
         assert_eq!(node.children, children, "{id} has other children");
         let mentions = children.iter().filter(|child| mentions(graph, child, id)).count();
-        assert_eq!(node.mentioned as usize, mentions, "{id} is mentioned otherwise");
+        assert_eq!(node.mentioned as usize, mentions, "{id} has a different number of mentions");
         if let Some(instances) = node.instances {
             let own: Vec<NodeStatus> = graph
                 .nodes

@@ -1,4 +1,4 @@
-//! A graph with everything around it that must stay true: its replay, its dispatches, its history.
+//! A graph with the invariants around it: its replay, its dispatches, its history.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::scratch;
 
 pub(crate) struct World {
     pub(crate) state: State,
-    /// Folded from what was written down and read back.
+    /// Folded from the serialised transitions.
     replayed: State,
     history: Vec<Recorded>,
     dispatched: BTreeSet<(NodeId, u32)>,
@@ -39,7 +39,7 @@ impl World {
         self.state.graph.as_deref().expect("it is a graph")
     }
 
-    /// What an executor could answer now, in the order of ids.
+    /// The attempts that an executor could answer now, in order of node id.
     pub(crate) fn running(&self) -> Vec<(NodeId, u32)> {
         let nodes = self.graph().nodes.iter();
         nodes
@@ -77,7 +77,7 @@ impl World {
             traceparent: None,
         };
         let outcome = step(&self.state, &event, now);
-        assert_eq!(outcome, step(&self.state, &event, now), "the same event is decided otherwise");
+        assert_eq!(outcome, step(&self.state, &event, now), "the same event is decided differently");
         if let Outcome::Applied(applied) = &outcome {
             self.cut |= event.name.is_end();
             self.apply(applied);
@@ -116,7 +116,7 @@ impl World {
             assert!(input.attempt == 1 || input.not_before > Some(applied.transition.at));
         }
         for (id, attempt) in self.running() {
-            assert!(self.dispatched.contains(&(id.clone(), attempt)), "{id} runs and nobody was asked to");
+            assert!(self.dispatched.contains(&(id.clone(), attempt)), "{id} runs without a dispatch");
         }
     }
 
@@ -124,9 +124,9 @@ impl World {
         let graph = self.graph();
         let (open, busy) = (graph.tally.open(), self.running().len());
         assert_eq!(self.state.phase.is_ended(), open == 0, "open nodes in {:?}", self.state.phase);
-        assert!(open == 0 || busy > 0, "nothing runs and nothing ever will");
+        assert!(open == 0 || busy > 0, "stuck: open nodes and nothing runs");
         let room = graph.options.max_parallel.unwrap_or(1_000) as usize;
-        assert!(busy <= room, "{busy} run, and {room} may");
+        assert!(busy <= room, "{busy} run, the limit is {room}");
         assert!(graph.ready.is_empty() || busy == room, "{:?} could run", graph.ready);
         for (id, node) in graph.nodes.iter().filter(|(_, node)| node.status != NodeStatus::Pending) {
             let failed = node.spec.parents.iter().any(|edge| {
@@ -140,15 +140,15 @@ impl World {
         }
     }
 
-    /// At the end: deciding all of it again comes to the same.
+    /// Re-decides the whole history at the end and compares the decisions.
     pub(crate) fn finish(&self) {
         assert_eq!(redecide(&self.history), []);
     }
 }
 
-/// The transition as it is after having been stored.
+/// The transition after a round trip through its stored form.
 fn written(transition: &Transition) -> Transition {
-    let decision: Decision = RawJson::of(&transition.decision).decode().expect("it is read back");
+    let decision: Decision = RawJson::of(&transition.decision).decode().expect("it can be read back");
     assert_eq!(decision, transition.decision);
     Transition { decision, ..transition.clone() }
 }

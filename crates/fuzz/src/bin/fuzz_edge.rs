@@ -1,5 +1,5 @@
-//! `fuzz-edge ADDRESS KEY PID SECONDS SEED`: throws mutated byte streams at a running ingress, and checks that it
-//! lives, that nothing is answered with 5xx, and that its memory does not grow. `scripts/fuzz edge` runs it.
+//! `fuzz-edge ADDRESS KEY PID SECONDS SEED`: sends mutated byte streams to a running ingress, and checks that
+//! it survives, never answers with 5xx, and does not grow in memory. `scripts/fuzz edge` runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line")]
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use millstream_fuzz::edge::{EdgeInputs, is_server_error, throw};
 
 const THREADS: u64 = 8;
-/// By how much the resident memory may grow between a tenth of the run and its end.
+/// Maximum growth of the resident memory between a tenth of the run and its end.
 const GROWTH_KIB: u64 = 64 * 1024;
 
 fn main() -> ExitCode {

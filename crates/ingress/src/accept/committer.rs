@@ -1,12 +1,12 @@
-//! The commit of a batch: append it, ring for it, answer its submissions.
+//! Commit of a batch: appends it, rings the doorbells, answers the submissions.
 //!
-//! The commit belongs to this task and not to a request: a client that goes away cancels nothing, and what was committed
-//! is rung.
+//! The commit belongs to this task and not to a request: a client that disconnects cancels nothing, and
+//! doorbells are rung for everything committed.
 //!
-//! When things fail: `Contention` wrote nothing and the batch is tried again. `Corrupt` means that one item poisons the
-//! rest: the batch is halved until that item is alone. `Unavailable` leaves the outcome in doubt: every submission of
-//! the batch is answered so (503) and none with 202; if it did commit, the client's repeat by key finds it and rings, or
-//! the overdue sweep does.
+//! Failures: `Contention` wrote nothing, and the batch is retried. `Corrupt` means that one item poisons
+//! the rest: the batch is bisected until that item is alone. `Unavailable` leaves the outcome in doubt:
+//! every submission of the batch is answered with 503 and none with 202; if the commit did succeed, the
+//! client's repeat by idempotency key finds the event and rings, or the overdue sweep does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::crash;
 use crate::ring::Ring;
 use crate::write_evidence::WriteEvidence;
 
-/// How often a batch that met contention is tried before its callers are told to come back.
+/// Retries of a batch on contention, before its callers get an error.
 const CONTENTION_TRIES: u32 = 20;
 
 pub(super) struct Committer {
@@ -59,16 +59,18 @@ impl Committer {
         }
         self.ring.ring(bells);
         if rings {
-            // The bells are on their way before the answers: a worker has more to do than a client.
+            // Ring before answering: the worker's part of the request takes longer than the client's.
             tokio::task::yield_now().await;
             crash::point(self.crash, CrashPoint::IngressBeforeAnswer);
         }
 
         for (count, answer, room) in waiting {
             let part: Option<Vec<Verdict>> = verdicts.by_ref().take(count).collect();
-            // Before the answer: a client that comes again at once finds the room that it gave back.
+            // Free the queue room before the answer: a client that submits its next request at once finds
+            // it free.
             drop(room);
-            // An error means that the client has gone; its events are durable and rung all the same.
+            // An error means that the client has disconnected; its events are durable and rung all the
+            // same.
             let _ = answer.send(part.ok_or(AcceptError::Unavailable));
         }
     }
@@ -76,7 +78,7 @@ impl Committer {
     /// One verdict per item; `None` for those whose append failed or is in doubt.
     async fn append(&self, items: &[Append]) -> Outcome {
         let mut verdicts = Vec::with_capacity(items.len());
-        // Halves still to be appended, the leftmost on top, so that verdicts come in order.
+        // Halves still to be appended, the leftmost on top, so that verdicts keep the order of the items.
         let mut parts = vec![items];
         while let Some(part) = parts.pop() {
             let appended = self.append_with_patience(part).await;
@@ -89,12 +91,12 @@ impl Committer {
                     tracing::error!(
                         items = part.len(),
                         verdicts = appended.len(),
-                        "the store broke its contract"
+                        "the store returned a wrong number of verdicts"
                     );
                     verdicts.extend(part.iter().map(|_| None));
                 }
                 Err(StoreError::Corrupt(reason)) if part.len() == 1 => {
-                    tracing::error!(%reason, "the store refuses an item");
+                    tracing::error!(%reason, "the store cannot store an item");
                     verdicts.push(Some(Verdict::Refused));
                 }
                 Err(StoreError::Corrupt(_)) => {
@@ -103,7 +105,7 @@ impl Committer {
                     parts.push(left);
                 }
                 Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
-                    tracing::warn!(%error, items = part.len(), "a batch could not be appended");
+                    tracing::warn!(%error, items = part.len(), "appending a batch failed");
                     metrics::counter!("millstream_append_failures_total", "reason" => "unavailable")
                         .increment(1);
                     verdicts.extend(part.iter().map(|_| None));
@@ -113,7 +115,7 @@ impl Committer {
         Outcome { verdicts }
     }
 
-    /// Contention wrote nothing: again, at once and then a little later each time.
+    /// Retries on contention, which wrote nothing: at once, then after growing pauses.
     async fn append_with_patience(&self, items: &[Append]) -> Result<Vec<Appended>, StoreError> {
         let mut tries = 0;
         loop {
@@ -134,8 +136,8 @@ struct Outcome {
     verdicts: Vec<Option<Verdict>>,
 }
 
-/// The bell that an accepted item calls for. A repeat that is still undecided rings again: its first
-/// answer may have been lost together with its bell.
+/// The doorbell for an accepted item. A repeat that is still undecided rings again: the first answer may
+/// have been lost together with its doorbell.
 fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
     let stored = match verdict {
         Some(Verdict::Stored(stored)) => stored,
@@ -144,8 +146,8 @@ fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
     let execution: &ExecutionKey = match (item, stored) {
         (Append::Event(event), Appended::Accepted { .. }) => &event.execution,
         (Append::Event(event), Appended::Repeat { status: EventStatus::Pending, .. }) => &event.execution,
-        // Its status says nothing about the events that came with it, and signals that waited for its
-        // correlation are in its mailbox now.
+        // The status of the start event does not cover the events appended with it, nor the signals that
+        // were buffered for its correlation and are in its mailbox now.
         (Append::Start(start), Appended::Accepted { .. } | Appended::Repeat { .. })
             if !start.events.is_empty() || start.state.correlation.is_some() =>
         {

@@ -1,8 +1,9 @@
-//! The dispatcher: when a commit begins, and what is under way.
+//! The dispatcher: when a commit begins, and which commits are in flight.
 //!
-//! What arrived while the last commit was in flight is the next one; one event alone never waits for company. A second
-//! commit begins beside it when it is as large ([`millstream_core::pace`]). Beside bulk, one express commit may begin for
-//! tenants that have nothing under way ([`super::queue`]).
+//! Batching by natural back-to-back commits: submissions that arrived during the last commit form the next
+//! one, and a single event never waits for more. A second commit begins in parallel when it is as large as
+//! the first ([`millstream_core::pace`]). Beside a bulk commit, one express commit may begin for tenants
+//! that have nothing in flight ([`super::queue`]).
 
 use std::sync::Arc;
 
@@ -20,9 +21,9 @@ use super::queue::{CommitBatch, CommitQueue, SubmissionSize};
 /// How the dispatcher forms commits.
 #[derive(Debug)]
 pub(super) struct CommitRules {
-    /// What one commit takes.
+    /// Upper bound of one commit.
     pub(super) cap: SubmissionSize,
-    /// Commits under way at once, besides the express one.
+    /// Commits in flight at once, besides the express one.
     pub(super) appenders: usize,
     pub(super) weights: TenantWeights,
 }
@@ -33,7 +34,7 @@ enum FlightLane {
     Express,
 }
 
-/// A commit under way.
+/// A commit in flight.
 #[derive(Debug)]
 struct Flight {
     id: u64,
@@ -44,7 +45,7 @@ struct Flight {
     begun: Instant,
 }
 
-/// Says that a commit is over, however it ended.
+/// Reports the end of a commit when dropped, whatever its outcome.
 #[derive(Debug)]
 struct Landing {
     id: u64,
@@ -57,7 +58,7 @@ impl Drop for Landing {
     }
 }
 
-/// The commits under way, and how one begins.
+/// The commits in flight.
 struct Flights {
     under_way: Vec<Flight>,
     next_id: u64,
@@ -100,7 +101,7 @@ pub(super) async fn dispatch(
 ) {
     let CommitRules { cap, appenders, weights } = rules;
     let mut queue = CommitQueue::with_weights(weights);
-    // Room for all that can be under way: a commit that ends never waits to say so.
+    // Capacity for every commit that can be in flight: `Landing` never waits to report.
     let (land, mut landed) = mpsc::channel(appenders + 1);
     let mut flights = Flights { under_way: Vec::new(), next_id: 0, committer, land, tasks };
     let mut closed = false;
@@ -127,7 +128,8 @@ pub(super) async fn dispatch(
             return;
         }
         tokio::select! {
-            // What has arrived goes with the next commit: the more, the fewer commits. It is bounded by the shares.
+            // All submissions that have arrived join the next commit: larger commits are fewer commits. The
+            // shares bound them.
             biased;
             arrival = arrivals.recv(), if !closed => match arrival {
                 Some(first) => {

@@ -1,19 +1,20 @@
-//! Which submissions go into the next commit. Pure.
+//! Which submissions go into the next commit: fair queueing over tenants. Pure.
 //!
-//! Tenants take turns ([`millstream_core::fair`]), and a submission costs as much service as it has items. While one
-//! tenant alone waits, a commit takes as much as it may: that is the fastest. While several wait, a commit stays within
-//! [`SHARED`], so that none waits long for the bulk of another; a submission that is larger has a commit for itself.
+//! Tenants take turns ([`millstream_core::fair`]), and a submission costs as many units of service as it
+//! has items. While one tenant alone waits, a commit takes as much as its cap allows, which is fastest.
+//! While several wait, a commit stays within [`SHARED`], so that no tenant waits long for the bulk of
+//! another; a larger submission gets a commit of its own.
 //!
-//! While a commit beyond [`SHARED`] is under way, an *express* commit may begin beside it for small submissions of
-//! tenants that have nothing under way: they wait for no bulk at all.
+//! While a commit beyond [`SHARED`] is in flight, an *express* commit may begin beside it for small
+//! submissions of tenants that have nothing in flight: those tenants do not wait for bulk.
 //!
-//! Order: a submission is in one commit, its items in order. Submissions of one tenant leave in the order of their
-//! arrival.
+//! Order: a submission is in one commit, its items in order. Submissions of one tenant leave in the order
+//! of their arrival.
 
 use millstream_core::fair::{FairQueue, TenantWeights};
 use millstream_core::id::TenantId;
 
-/// What a submission weighs.
+/// Items and bytes of a submission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SubmissionSize {
     pub(super) items: usize,
@@ -34,22 +35,22 @@ impl SubmissionSize {
     }
 }
 
-/// A commit for several tenants, and one that holds up none.
+/// Cap of a commit while several tenants wait: small enough to delay none of them.
 const SHARED: SubmissionSize = SubmissionSize { items: 256, bytes: 2 * 1024 * 1024 };
-/// A commit beside bulk.
+/// Cap of an express commit.
 const EXPRESS: SubmissionSize = SubmissionSize { items: 64, bytes: 512 * 1024 };
 
-/// What goes into one commit.
+/// The submissions of one commit.
 #[derive(Debug)]
 pub(super) struct CommitBatch<T> {
     pub(super) submissions: Vec<T>,
     pub(super) size: SubmissionSize,
-    /// Each once.
+    /// Without duplicates.
     pub(super) tenants: Vec<TenantId>,
 }
 
 impl<T> CommitBatch<T> {
-    /// Whether others had better not wait for it.
+    /// Whether the commit is so large that an express commit may pass it.
     pub(super) fn is_bulk(&self) -> bool {
         !self.size.fits(SHARED)
     }
@@ -73,7 +74,7 @@ struct Waiting<T> {
     submission: T,
 }
 
-/// What has arrived and is in no commit yet. Its bounds are those of [`super::shares`].
+/// Submissions that are in no commit yet. [`super::shares`] bounds them.
 #[derive(Debug)]
 pub(super) struct CommitQueue<T> {
     waiting: FairQueue<Waiting<T>>,
@@ -110,7 +111,7 @@ impl<T> CommitQueue<T> {
         Some(batch)
     }
 
-    /// A commit beside bulk, of small submissions of tenants that pass.
+    /// An express commit: small submissions of tenants for which `passes` holds.
     pub(super) fn take_express(&mut self, passes: impl Fn(&TenantId) -> bool) -> Option<CommitBatch<T>> {
         let mut batch = CommitBatch::new();
         self.fill(&mut batch, EXPRESS, passes);

@@ -1,7 +1,8 @@
-//! How much may wait for a commit or be in one: of all tenants together, and of one.
+//! Queue limits: submissions that wait for a commit or are in one, in total and per tenant.
 //!
-//! One tenant has three quarters of the queue at most, in submissions and in bytes, so that a tenant that floods it is
-//! refused while others are not. Pure, but for the lock around it and the [`QueueRoom`] that gives back when dropped.
+//! One tenant gets three quarters of the queue at most, in submissions and in bytes: a tenant that floods
+//! the queue is refused while others are still accepted. Pure, except for the lock and for [`QueueRoom`],
+//! which releases its share on drop.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use millstream_core::id::TenantId;
 
 use super::AcceptError;
 
-/// What is in the queue.
+/// Submissions and bytes in the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct QueueUse {
     pub(super) submissions: usize,
@@ -35,7 +36,7 @@ impl QueueUse {
     }
 }
 
-/// Who has how much of the queue.
+/// The use of the queue, in total and per tenant.
 #[derive(Debug)]
 pub(super) struct QueueShares {
     most: QueueUse,
@@ -49,8 +50,8 @@ impl QueueShares {
         Self { most, all: QueueUse::default(), of_tenants: HashMap::new() }
     }
 
-    /// Takes room for one submission; returns the bytes to give back. One that weighs more than its tenant's share
-    /// has the share for itself.
+    /// Takes room for one submission; returns the bytes to release later. A submission larger than its
+    /// tenant's share takes the whole share.
     fn take(&mut self, tenant: &TenantId, bytes: usize) -> Result<usize, AcceptError> {
         let share = self.most.share();
         let bytes = bytes.min(share.bytes);
@@ -97,7 +98,7 @@ impl SharedQueueShares {
     }
 }
 
-/// The room of a submission; dropping it gives it back.
+/// The room of one submission; released on drop.
 #[derive(Debug)]
 pub(super) struct QueueRoom {
     shares: SharedQueueShares,

@@ -1,5 +1,6 @@
-//! The layers in front of every route and method that needs a key: they authenticate by the headers and check the
-//! permission that the route declares, before the request takes a slot or a byte of its body is read.
+//! Authentication and authorization layers in front of every route and method that needs a key: they check
+//! the headers and the permission that the route declares, before the request takes a slot and before its
+//! body is read.
 
 use std::sync::Arc;
 
@@ -32,14 +33,14 @@ pub(crate) async fn authorize(
     answered.unwrap_or_else(IntoResponse::into_response)
 }
 
-/// Identifies the caller, notes that its connection is used by one, checks its permission, and leaves the [`Identity`] and the
-/// [`Caller`](super::Caller) in the extensions of the request.
+/// Authenticates the caller, marks its connection as proven, checks its permission, and puts the
+/// [`Identity`] and the [`Caller`](super::Caller) into the extensions of the request.
 pub(crate) async fn authorize_call(
     door: &Door,
     request: &mut Request,
     needs: Permission,
 ) -> Result<Identity, Problem> {
-    // It is there as long as the connection is not proven.
+    // Present as long as the connection is not proven.
     let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
     let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
     let identity = authenticate(request.headers(), origin, door).await?;
@@ -62,10 +63,10 @@ pub(crate) async fn is_open(door: &Door) -> StoreResult<bool> {
     }
 }
 
-/// Who sent these headers. When the store cannot answer, the call is refused.
+/// Authenticates the headers. When the store is unavailable, the call is refused.
 ///
-/// A key that is sent counts from the moment it exists: that no key exists is believed for a second, and a call with
-/// the first key must not be taken for an open one of the tenant `default` meanwhile.
+/// "No key exists" is cached for a second, but a key that is sent is always checked: a call with the very
+/// first key must not count as an open call of the tenant `default` during that second.
 pub(crate) async fn authenticate(
     headers: &HeaderMap,
     origin: KeyOrigin,

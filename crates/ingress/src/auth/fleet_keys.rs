@@ -1,6 +1,7 @@
-//! Keys at a listener that is no ingress: the metrics of a worker.
+//! API keys on a listener other than the ingress: the metrics of a worker.
 //!
-//! The same cached and bounded lookups as at the ingress, so that a scraper costs the store a query every few seconds.
+//! The same cached and bounded lookups as at the ingress: a scraper costs the store one query every few
+//! seconds.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ClientNetwork;
 
-/// How long a key, or its absence, is believed.
+/// Cache time of a key, or of its absence.
 const BELIEVED: Duration = Duration::from_secs(3);
 
-/// Who may see what is of all tenants.
+/// Key check for data of all tenants.
 #[derive(Debug)]
 pub struct FleetKeys(KeyLookup);
 
@@ -29,14 +30,14 @@ impl FleetKeys {
         Self(KeyLookup::of(store, clock, BELIEVED))
     }
 
-    /// Whether a key was ever created: from then on one is required. Answers within a few seconds.
+    /// Whether a key was ever created: from then on one is required. Cached for a few seconds.
     pub async fn exist(&self) -> StoreResult<bool> {
         self.0.exist().await
     }
 
-    /// The status and the reason for which a caller with these headers is refused.
+    /// Checks the headers; `Err` holds the status and the reason of the refusal.
     pub async fn require(&self, headers: &HeaderMap, needs: Permission) -> Result<(), (StatusCode, String)> {
-        // Clients of this listener share the places of one network.
+        // All clients of this listener share the lookup places of one network.
         let origin = KeyOrigin::Unproven(ClientNetwork::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let identified = authenticate_key(headers, origin, &self.0).await;
         let permitted = identified.and_then(|identity| identity.require(needs));

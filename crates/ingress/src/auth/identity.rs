@@ -1,4 +1,4 @@
-//! Who is calling, as the key says.
+//! The caller's identity, derived from its key.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(crate) struct Identity {
     pub(super) actor: Option<String>,
     /// The person or the device that the key is bound to.
     pub(super) bound_to: Option<Arc<str>>,
-    /// With which streams and waits of the caller end; `None` where no key is needed.
+    /// Streams and waits of the caller end with this key; `None` where no key is needed.
     pub(super) key: Option<HeldKey>,
 }
 
-/// What a caller may do.
+/// The permissions of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
     /// No key exists, and none is needed.
@@ -33,7 +33,7 @@ pub(super) enum Rights {
     Key(Role),
 }
 
-/// A caller with a tenant: what almost every handler works for.
+/// A caller with a tenant: the type that almost every handler takes.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) tenant: TenantId,
@@ -44,7 +44,7 @@ pub(crate) struct Caller {
 }
 
 impl Identity {
-    /// Every call is tenant `default` and may do everything.
+    /// The open identity: tenant `default`, all permissions.
     pub(super) fn open() -> Self {
         Self {
             tenant: Some(TenantId::default_tenant()),
@@ -105,7 +105,8 @@ fn refusal(role: Role, needs: Permission) -> Problem {
 }
 
 impl Caller {
-    /// Refuses a call that the role does not permit, where a part of a request needs more than its route.
+    /// Refuses a call that the role does not permit, for a part of a request that needs more than its
+    /// route.
     pub(crate) fn require(&self, needs: Permission) -> Result<(), Problem> {
         self.rights.require(needs)
     }

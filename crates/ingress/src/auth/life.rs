@@ -1,9 +1,9 @@
-//! The life of a key while a call goes on: a stream or a long wait ends within a few seconds of the moment at which
-//! its key is revoked or expires.
+//! Key revocation during a call: a stream or a long wait ends within a few seconds after its key is revoked
+//! or expires.
 //!
-//! One task per process asks the store about all keys that hold something open, in one query. A call that is answered
-//! at once is never watched: [`run_while_live`] begins to watch when a handler takes longer than a moment, and the body
-//! of a stream when it has nothing to send for the first time.
+//! One task per process asks the store about all keys that hold something open, in one query. A short call
+//! is never watched: [`run_while_live`] starts watching when a handler takes longer than [`AT_ONCE`], and
+//! the body of a stream starts watching when it first has nothing to send.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -25,17 +25,17 @@ use tokio_util::sync::CancellationToken;
 use super::lookup::KeyLookup;
 use crate::http::problem::{Kind, Problem};
 
-/// How often keys that hold something open are looked up.
+/// Interval of the lookup of keys that hold something open.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
-/// How often the last use of keys is written.
+/// Interval at which the last use of keys is written.
 pub(crate) const RECORD: Duration = Duration::from_secs(60);
-/// Handlers that answer within this are not watched.
+/// Handlers that answer within this time are not watched.
 const AT_ONCE: Duration = Duration::from_secs(1);
-/// Keys in one query.
+/// Keys per query.
 const BATCH: usize = 512;
 const ENDED: &str = "the API key was revoked or has expired";
 
-/// A key, and when it expires by itself.
+/// A key and its expiry time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeldKey {
     pub(crate) hash: KeyHash,
@@ -77,7 +77,7 @@ impl WatchedKeys {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What holds the key open ends; a later holder begins again.
+    /// Ends everything that the key holds open; a later holder starts over.
     pub(super) fn end(&self, hash: &KeyHash) {
         if let Some(watched) = self.lock().remove(hash) {
             watched.ended.cancel();
@@ -99,7 +99,7 @@ impl Drop for KeyLife {
     }
 }
 
-/// Watches the keys that hold something open, and writes when keys were last used, until `closing`.
+/// Watches the keys that hold something open, and records the last use of keys, until `closing`.
 pub(crate) async fn attend_keys(keys: Arc<KeyLookup>, closing: CancellationToken) {
     let mut recheck = tokio::time::interval(RECHECK);
     let mut record = tokio::time::interval(RECORD);
@@ -130,7 +130,7 @@ async fn end_dead_keys(keys: &KeyLookup) {
                 Ok(found) => {
                     found.get(at).is_some_and(|key| key.as_ref().is_some_and(|key| key.is_live(now)))
                 }
-                // A store that does not answer ends no stream; the key's own time does.
+                // An unavailable store ends no stream; the key's own expiry does.
                 Err(_) => key.expires_at.is_none_or(|expires_at| now < expires_at),
             };
             if !is_live {
@@ -140,7 +140,7 @@ async fn end_dead_keys(keys: &KeyLookup) {
     }
 }
 
-/// Answers the call, unless its key ends before: then a wait is refused, and a stream ends.
+/// Answers the call. If its key ends first, a wait is refused and a stream ends.
 pub(crate) async fn run_while_live(
     keys: &KeyLookup,
     key: Option<HeldKey>,
@@ -190,7 +190,7 @@ struct Watch {
 }
 
 impl KeyBoundBody {
-    /// What was leased or held for the stream is given back with its body.
+    /// Dropping the body releases the leases and permits of the stream.
     fn end(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
         self.body = Body::empty();
         match self.transport {

@@ -1,9 +1,9 @@
-//! Keys that were looked up lately.
+//! API key lookup, cached and batched.
 //!
-//! Keys are found by their SHA-256. A lookup is believed for a few seconds, an absent key likewise in a cache of its
-//! own, so that guessing does not push out real keys. Keys that are in neither cache are looked up many at a time,
-//! and after a lookup that found an unknown key the next one waits a moment: guessing costs the store a bounded
-//! number of queries, and an honest key that is new to this process waits for the next of them.
+//! Keys are found by their SHA-256. A found key is cached for a few seconds; absent keys have a cache of
+//! their own, so that guessing does not evict real keys. Keys that are in neither cache are looked up in
+//! batches, and a batch with an unknown key delays the next one (rate limit): guessing costs the store a
+//! bounded number of queries, and an honest key that is new to this process waits for the next batch.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,18 +23,19 @@ use super::life::WatchedKeys;
 use super::waiting_lookups::{KeyOrigin, WaitingLookups};
 use crate::http::problem::{Kind, Problem};
 
-/// A key as the store knows it, and when it was last used here.
+/// A cached key, and its last use in this process.
 #[derive(Debug)]
 pub(crate) struct KnownKey {
     pub(super) view: KeyView,
     found_at: Instant,
     used_millis: AtomicI64,
     recorded_millis: AtomicI64,
-    /// Held by the caller that looks it up again, for all who bring it meanwhile; why that failed last, and when.
+    /// Single flight: held by the caller that refreshes the key on behalf of all concurrent callers; the
+    /// last failure and its time.
     refreshing: tokio::sync::Mutex<Option<(StoreError, Instant)>>,
 }
 
-/// A key to be looked up, and the caller that waits for it.
+/// A key to look up, and the caller that waits for it.
 type WaitingLookup = (KeyHash, oneshot::Sender<StoreResult<Option<KeyView>>>);
 
 pub(crate) struct KeyLookup {
@@ -45,22 +46,24 @@ pub(crate) struct KeyLookup {
     known: Mutex<LruCache<KeyHash, Arc<KnownKey>>>,
     unknown: Mutex<LruCache<KeyHash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
-    /// Held by the caller that asks whether a key exists, for all who ask meanwhile; the last answer, and when it came.
+    /// Single flight: held by the caller that asks the store whether a key exists, on behalf of all
+    /// concurrent callers; the last answer and its time.
     asking: tokio::sync::Mutex<Option<(StoreResult<bool>, Instant)>>,
     waiting: Mutex<WaitingLookups<WaitingLookup>>,
-    /// Held by the caller that looks up for all who wait; before when it must not.
+    /// Held by the caller that sends the batch for all waiting callers; the earliest time of the next
+    /// batch.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
 const KNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(10_000);
 const UNKNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(16_384);
-/// How long "no key exists" is believed: the time between the first key and its being required.
+/// Cache time of "no key exists": the delay between the creation of the first key and its being required.
 const OPEN_FOR: Duration = Duration::from_secs(1);
-/// How long the store has to say whether a key exists.
+/// Timeout of the query whether a key exists.
 const EXIST_PATIENCE: Duration = Duration::from_secs(2);
-/// Keys in one lookup.
+/// Keys per batch.
 const AT_ONCE: usize = 512;
-/// After an unknown key was looked up: how long the next lookup of keys that are new here waits.
+/// Delay of the next batch after one that found an unknown key.
 const GUESS_PAUSE: Duration = Duration::from_millis(50);
 
 impl KeyLookup {
@@ -79,7 +82,7 @@ impl KeyLookup {
         }
     }
 
-    /// The live key with this secret; notes that it is used.
+    /// The live key with this secret; records its use.
     pub(super) async fn find(
         &self,
         secret: &str,
@@ -108,7 +111,8 @@ impl KeyLookup {
         lock(&self.unknown).get(hash).is_some_and(|at| at.elapsed() < self.ttl)
     }
 
-    /// A key that was one a moment ago is not held up by guesses. One query for all who bring it meanwhile.
+    /// Refreshes a key that was valid a moment ago, without waiting for guesses. One query serves all
+    /// concurrent callers.
     async fn refresh(&self, hash: KeyHash, stale: &KnownKey) -> StoreResult<Option<Arc<KnownKey>>> {
         let asked = Instant::now();
         let mut failed = stale.refreshing.lock().await;
@@ -154,18 +158,18 @@ impl KeyLookup {
         Some(key)
     }
 
-    /// No longer believed: the next call with it asks the store.
+    /// Removes the key from the cache: its next use asks the store.
     pub(crate) fn forget(&self, hash: &KeyHash) {
         lock(&self.known).pop(hash);
     }
 
-    /// Ends what the key holds open in this process, and no longer believes it.
+    /// Ends everything that the key holds open in this process, and removes it from the cache.
     pub(crate) fn end_key(&self, hash: &KeyHash) {
         self.forget(hash);
         self.watched.end(hash);
     }
 
-    /// Together with all others that wait: whoever gets the turn asks for them too.
+    /// Joins the next batch: the caller that gets the turn looks up the keys of all waiting callers.
     async fn look_up(&self, hash: KeyHash, origin: KeyOrigin) -> Result<Option<KeyView>, Problem> {
         loop {
             let (answer, mut answered) = oneshot::channel();
@@ -176,7 +180,7 @@ impl KeyLookup {
                 added.map_err(|_| Problem::new(Kind::Busy, "too many keys are being looked up"))?;
             }
             let mut not_before = self.turn.lock().await;
-            // Answered while it waited for the turn.
+            // Answered while waiting for the turn.
             if let Ok(found) = answered.try_recv() {
                 return Ok(found?);
             }
@@ -185,14 +189,14 @@ impl KeyLookup {
             }
             *not_before = self.answer_some().await;
             drop(not_before);
-            // Otherwise the lookup took others first, or was broken off with the request that made it.
+            // Otherwise the batch was full, or was cancelled together with the request that sent it.
             if let Ok(found) = answered.try_recv() {
                 return Ok(found?);
             }
         }
     }
 
-    /// One query; returns before when the next one must not be made.
+    /// Sends one batch; returns the earliest time of the next one.
     async fn answer_some(&self) -> Option<Instant> {
         let mut waiting = lock(&self.waiting).take(AT_ONCE);
         waiting.retain(|(_, answer)| !answer.is_closed());
@@ -215,8 +219,9 @@ impl KeyLookup {
         }
     }
 
-    /// Whether a key was ever created: from then on keys are required, revoked ones included. One query at a time,
-    /// whose answer all get who asked meanwhile; a store that does not answer is unavailable after a moment.
+    /// Whether a key was ever created: from then on keys are required, even if all of them are revoked.
+    /// Single flight: one query at a time answers all concurrent callers; a store that does not answer in
+    /// time counts as unavailable.
     pub(super) async fn exist(&self) -> StoreResult<bool> {
         if let Some((exist, at)) = *lock(&self.exist)
             && (exist || at.elapsed() < OPEN_FOR)
@@ -224,7 +229,7 @@ impl KeyLookup {
             return Ok(exist);
         }
         let asked = Instant::now();
-        let silent = |_| StoreError::Unavailable("the store does not say whether a key exists".to_owned());
+        let silent = |_| StoreError::Unavailable("the store did not answer whether a key exists".to_owned());
         let mut last = tokio::time::timeout(EXIST_PATIENCE, self.asking.lock()).await.map_err(silent)?;
         if let Some((answer, at)) = &*last
             && *at > asked
@@ -241,7 +246,7 @@ impl KeyLookup {
         answer
     }
 
-    /// Writes which keys were used since the last time, in one statement.
+    /// Writes the keys used since the last call, in one statement.
     pub(super) async fn record_uses(&self) {
         let used: Vec<Arc<KnownKey>> = {
             let known = lock(&self.known);
@@ -260,7 +265,9 @@ impl KeyLookup {
                         key.recorded_millis.store(written.as_millis(), Ordering::Relaxed);
                     }
                 }
-                Err(error) => tracing::debug!(%error, "the last use of keys was not recorded; again later"),
+                Err(error) => {
+                    tracing::debug!(%error, "recording the last use of keys failed; retrying later")
+                }
             }
         }
     }

@@ -1,11 +1,12 @@
-//! Who is calling, and whether its key permits the call.
+//! Authentication: the identity of the caller, and the permissions of its key.
 //!
-//! Reading order: `identity` (who is calling, from the headers alone), `authorize` (the layers that refuse a request
-//! before it takes a slot or a byte of its body is read), `lookup` (keys that were looked up lately), `waiting_lookups` (keys that are not yet), `life`
-//! (what is open ends when its key is revoked or expires), `fleet_keys` (the same keys for the listener of a worker).
+//! Reading order: `identity` (the caller, from the headers alone), `authorize` (layers that refuse a
+//! request before it takes a slot and before its body is read), `lookup` (cached keys), `waiting_lookups`
+//! (keys that wait for a batch), `life` (open calls end when their key is revoked or expires), `fleet_keys`
+//! (the same keys for the listener of a worker).
 //!
-//! Tenant, role and actor come from the key and from nowhere else. A route or a gRPC method declares the permission
-//! it needs; the layers check that declaration, and no handler compares roles.
+//! Tenant, role and actor come from the key alone. A route or a gRPC method declares the permission it
+//! needs; the layers check that declaration, and no handler compares roles.
 
 mod authorize;
 mod fleet_keys;

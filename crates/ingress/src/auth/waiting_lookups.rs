@@ -1,13 +1,13 @@
-//! Keys that wait to be looked up, and who may add one. Pure.
+//! Queue of key lookups, bounded per client network. Pure.
 //!
-//! A client without a valid key can send any number of guesses, each a key that is new to this process. Guesses come over
-//! connections that are not proven, and one client network may have a quarter of the places for those, so that guesses
-//! from one network leave room for honest keys from others. Callers on connections that are proven have places of their
-//! own and are looked up first.
+//! A client without a valid key can send any number of guesses, each a key that is new to this process.
+//! Guesses arrive over connections that are not proven, and one client network may use a quarter of the
+//! places for those: guesses from one network leave room for honest keys from others. Callers on proven
+//! connections have places of their own and are looked up first.
 
 use crate::connection_use::ClientNetwork;
 
-/// Where a key came from: over a connection that a valid key was used on, or not.
+/// Origin of a key: a proven connection (a valid key was used on it), or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyOrigin {
     Proven,
@@ -16,11 +16,11 @@ pub(crate) enum KeyOrigin {
 
 /// Places for keys from proven connections.
 const PROVEN: usize = 1_024;
-/// Places for keys from others, and those of one network.
+/// Places for keys from unproven connections, in total and per client network.
 const UNPROVEN: usize = 4_096;
 const OF_NETWORK: usize = UNPROVEN / 4;
 
-/// Callers that wait, in the order of their arrival.
+/// Waiting callers, in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct WaitingLookups<T> {
     proven: Vec<T>,
@@ -34,7 +34,7 @@ impl<T> Default for WaitingLookups<T> {
 }
 
 impl<T> WaitingLookups<T> {
-    /// Adds one, unless those of its origin have all their places.
+    /// Adds a caller, unless its origin has used all its places.
     pub(super) fn push(&mut self, origin: KeyOrigin, waiting: T) -> Result<(), T> {
         match origin {
             KeyOrigin::Proven if self.proven.len() < PROVEN => {
@@ -57,7 +57,7 @@ impl<T> WaitingLookups<T> {
         self.proven.drain(..first).chain(unproven).collect()
     }
 
-    /// Forgets those that wait no longer.
+    /// Drops callers that wait no longer.
     pub(super) fn retain(&mut self, mut waits: impl FnMut(&T) -> bool) {
         self.proven.retain(&mut waits);
         self.unproven.retain(|(_, waiting)| waits(waiting));

@@ -1,4 +1,5 @@
-//! What devices do with runs, whatever the transport: an act with its seat and token, and where the seat stands then.
+//! Acts of devices on runs, for every transport: a device sends an act with its seat and token, and gets
+//! the status of the seat.
 
 use millstream_core::claim::{Act, Doing, Due, Input, Progress, Run, Status, Token, due};
 use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
@@ -11,7 +12,7 @@ use super::runs;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// Who acts.
+/// The actor of a request: device, seat and token.
 #[derive(Debug)]
 pub(crate) struct Who {
     pub(crate) device: DeviceId,
@@ -21,27 +22,27 @@ pub(crate) struct Who {
 
 #[derive(Debug)]
 pub(crate) enum Deed {
-    /// With an assignment that it has.
+    /// An act on an assignment that the device holds.
     Do(Doing),
-    /// Takes a seat that nobody has.
+    /// Claims a free seat.
     Claim,
-    /// Claims what it was assigned before it was cut off.
+    /// Claims a seat that the device was assigned before it lost its connection.
     OfflineClaim,
 }
 
-/// Where a seat stands.
+/// Status of a seat.
 #[derive(Debug, Serialize)]
 pub(crate) struct Stands {
     pub(crate) run_id: RunId,
     pub(crate) seat: u16,
     pub(crate) status: Status,
-    /// Of the run.
+    /// Status of the run.
     pub(crate) run_status: Status,
     pub(crate) paused: bool,
-    /// By which the device has it, if it has.
+    /// The device's token, if it holds the seat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<Token>,
-    /// What is to be done next, and until when.
+    /// The next step that is due, and its deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<Next>,
 }
@@ -72,8 +73,8 @@ pub(crate) async fn act(door: &Door, key: RunKey, who: Who, deed: Deed) -> Resul
     Ok(stands(key.run, &run, &device, number))
 }
 
-/// Progress of a claim is written beside the run, which is cheap. `false` where there is no such claim: the run says
-/// why.
+/// Writes progress of a claim beside the run, which is cheap. `false` where there is no such claim: the run
+/// then states the reason.
 async fn hear(door: &Door, key: &RunKey, act: &Act, progress: &Progress) -> Result<bool, Problem> {
     let device = DeviceKey { tenant: key.tenant.clone(), device: act.device.clone() };
     let said =

@@ -1,4 +1,5 @@
-//! The door as runs of devices see it: how their outcomes settle what waits for them, and who is told.
+//! The ingress as the environment of runs of devices: settles the actions that wait for ended runs, and
+//! notifies devices and workers.
 
 use futures::future::join_all;
 use millstream_core::claim::{Told, WaitingAction, Weights};
@@ -36,7 +37,7 @@ impl Around for Door {
     }
 
     async fn settlements(&self, ended: Vec<(WaitingAction, Told)>) -> Vec<Result<Option<Settlement>>> {
-        // What they ask the store is asked together.
+        // Joined, so that their store lookups share batches.
         join_all(ended.into_iter().map(|(waiting, told)| settlement(self, waiting, told))).await
     }
 
@@ -46,7 +47,7 @@ impl Around for Door {
         let news: Vec<News> = written.devices.iter().filter_map(News::device).collect();
         if !news.is_empty() {
             let announcer = self.streams.announcer.clone();
-            // Whoever waits at another door looks again by itself if the word is lost.
+            // Best effort: a device that waits at another process polls again if the announcement is lost.
             self.fleet.tellers.spawn(async move { announcer.announce(&news).await.is_ok() });
         }
         let (batch, verdicts): (Vec<_>, Vec<_>) = written.settled.into_iter().unzip();

@@ -1,4 +1,4 @@
-//! What a device has or is asked about; and waiting for that to change.
+//! Assignments of a device: listing them, and waiting for changes.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use millstream_core::id::DeviceKey;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// How long a device that waits believes what it read. Whoever writes announces it; this is for words that are lost.
-/// While nothing can be heard at all, everybody is woken every second.
+/// Interval at which a waiting device polls the store. Every writer announces its changes; this covers lost
+/// announcements. While the announcer is down, all waiters are woken every second.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A seat with its run.
@@ -19,12 +19,12 @@ pub(crate) struct Assignment {
     pub(crate) run: Run,
 }
 
-/// All of a device's, the most important first.
+/// All assignments of a device, highest priority first.
 pub(crate) async fn of(door: &Door, key: &DeviceKey) -> Result<Vec<Assignment>, Problem> {
     let seats = door.fleet.seats(key.clone()).await?;
     let runs = door.fleet.runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
     let both = seats.into_iter().zip(runs);
-    // One that was purged or has moved on between the two reads is not told.
+    // A run that was purged or changed between the two reads is left out.
     let all = both.filter_map(|(seat, stored)| {
         let run = stored?.run;
         let is_theirs = run.seat(seat.seat)?.held().is_some_and(|held| held.token == seat.token);
@@ -33,7 +33,7 @@ pub(crate) async fn of(door: &Door, key: &DeviceKey) -> Result<Vec<Assignment>, 
     Ok(all.collect())
 }
 
-/// What there is, as a text that changes when it does.
+/// Version tag of the list: changes whenever the list does.
 pub(crate) fn mark(all: &[Assignment]) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -44,7 +44,7 @@ pub(crate) fn mark(all: &[Assignment]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Waits while the list is as it was seen; without that, while it is empty. At most for `wait`.
+/// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait`.
 pub(crate) async fn wait(
     door: &Door,
     key: &DeviceKey,

@@ -1,4 +1,5 @@
-//! A device says that it is there, and hears of each of its runs whether it still has it.
+//! Device heartbeats: a device reports that it is alive and learns for each of its runs whether it still
+//! holds it.
 
 use millstream_core::claim::{Candidate, Device, Holder, Progress, Status, Token};
 use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
@@ -10,7 +11,7 @@ use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// The key of a path; what belongs to another tenant is not there.
+/// The key of a path; devices of other tenants are not found.
 pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<DeviceKey, Problem> {
     let device = DeviceId::parse(text).map_err(|_| Problem::not_found("device", text))?;
     caller.require_device(&device)?;
@@ -22,7 +23,7 @@ pub(crate) async fn find(door: &Door, key: &DeviceKey) -> Result<Candidate, Prob
     found.ok_or_else(|| Problem::not_found("device", &key.device))
 }
 
-/// What a device says of a run that it takes for its own.
+/// One run in a heartbeat, as the device reports it.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) run: RunId,
@@ -31,14 +32,14 @@ pub(crate) struct Said {
     pub(crate) progress: Option<Progress>,
 }
 
-/// What it hears.
+/// The reply for one run.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// The claim holds; it has to be heard of again until then.
+    /// The claim holds; the next heartbeat is due by `until`.
     Held { until: Timestamp, paused: bool },
-    /// It is asked about this one, and has not accepted it.
+    /// The device is assigned this run and has not accepted it.
     Asked,
-    /// It has nothing to do with it any more.
+    /// The device does not hold it any more.
     Lost { status: Option<Status>, holder: Option<Holder> },
 }
 
@@ -65,7 +66,7 @@ pub(crate) async fn heartbeat(
     Ok(heard.collect())
 }
 
-/// Progress alone: `false` where the device has no claim (any more).
+/// Records progress alone: `false` where the device holds no claim (any more).
 pub(crate) async fn progress(door: &Door, key: &DeviceKey, said: &Said) -> Result<bool, Problem> {
     let pulses = door.fleet.beat(vec![beat_of(key, said)]).await?;
     Ok(pulses.iter().any(|pulse| matches!(pulse, SeatPulse::Held { .. })))

@@ -1,4 +1,4 @@
-//! What is counted of runs of devices.
+//! Metrics of runs of devices.
 
 use millstream_core::claim::{Refusal, Why};
 use millstream_store::running::Tally;
@@ -17,7 +17,7 @@ pub(super) fn written(tally: &Tally) {
     }
 }
 
-/// Somebody who has no right to the seat, or none any more.
+/// Counts an act without a right to the seat.
 pub(super) fn refused(refusal: &Refusal) {
     let why = match &refusal.why {
         Why::StaleToken => "stale_token",

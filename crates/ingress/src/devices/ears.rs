@@ -1,5 +1,6 @@
-//! Devices that wait for work are woken by what is written about them: by this door at once, by other processes when
-//! they announce it ([`crate::news`]). Should a word be lost, they look again every so often.
+//! Wake-ups for devices that wait for work: writes of this process wake them at once, writes of other
+//! processes when they are announced ([`crate::news`]). In case an announcement is lost, waiters also poll
+//! at an interval.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +18,7 @@ struct Line {
     ears: usize,
 }
 
-/// Interest in one device, for as long as it lives.
+/// Subscription to one device; ends on drop.
 #[derive(Debug)]
 pub(crate) struct Ear {
     all: Ears,
@@ -42,7 +43,7 @@ impl Ears {
         }
     }
 
-    /// Something may have been missed.
+    /// Wakes all waiters: an announcement may have been missed.
     pub(crate) fn wake_all(&self) {
         for line in self.lines().values() {
             line.sender.send_modify(|count| *count += 1);
@@ -55,7 +56,7 @@ impl Ears {
 }
 
 impl Ear {
-    /// Until something is written about the device, at most for `longest`.
+    /// Waits until something is written about the device, at most for `longest`.
     pub(crate) async fn listen(&mut self, longest: Duration) {
         let _ = tokio::time::timeout(longest, self.heard.changed()).await;
     }

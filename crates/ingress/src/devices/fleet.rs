@@ -1,4 +1,4 @@
-//! What is asked and told about devices, many in one query.
+//! Batches the reads and writes of devices: many requests in one query.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,10 +16,10 @@ use super::ears::Ears;
 use crate::door::Door;
 use crate::lookup::Lookup;
 
-/// Seats that a device is told about at once.
+/// Upper bound of a device's assignments in one list.
 pub(crate) const SEATS: usize = 256;
 
-/// Runs written at once.
+/// Runs written in one transaction.
 const ORDERS: usize = 256;
 
 pub(crate) struct Fleet {
@@ -102,7 +102,7 @@ impl Fleet {
         Ok(self.devices.ask(vec![key]).await?.pop().flatten())
     }
 
-    /// What a device says of itself; the last word counts.
+    /// Records a device's self-description; the latest one wins.
     pub(crate) async fn hear(&self, tenant: TenantId, device: Device) -> Result<()> {
         self.words.ask(vec![(tenant, device)]).await.map(|_| ())
     }
@@ -119,7 +119,7 @@ impl Fleet {
         if keys.is_empty() { Ok(Vec::new()) } else { self.runs.ask(keys).await }
     }
 
-    /// Something is done to runs; what others ask for meanwhile is written with the next of them.
+    /// Applies commands to runs; commands that arrive during a write join the next one (group commit).
     pub(crate) async fn order(&self, orders: Vec<Order>) -> Result<Vec<Result<Answer>>> {
         if orders.is_empty() { Ok(Vec::new()) } else { self.orders.ask(orders).await }
     }

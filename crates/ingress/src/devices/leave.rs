@@ -1,4 +1,4 @@
-//! A device leaves: it is forgotten, and what it has goes to others.
+//! A device leaves: its registration is removed, and its seats are reassigned.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use super::fleet::SEATS;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// Forgotten first, so that nothing comes back to it. Whatever is not taken from it here is found by the monitor when
-/// it is not heard of.
+/// The registration is removed first, so that the device gets no new assignments. The monitor reassigns any
+/// seat that is left, because the device sends no more heartbeats.
 pub(crate) async fn leave(door: &Door, key: &DeviceKey) -> Result<(), Problem> {
     door.stores.devices.remove_devices(std::slice::from_ref(key)).await?;
     door.fleet.rosters.forget(&key.tenant);
@@ -22,7 +22,7 @@ pub(crate) async fn leave(door: &Door, key: &DeviceKey) -> Result<(), Problem> {
         let (count, before) = (seats.len(), done.len());
         let runs = seats.into_iter().map(|seat| seat.run).filter(|run| done.insert(run.clone()));
         let orders = runs.map(|key| Order { key, want: want.clone(), by: None }).collect();
-        // What is refused was given back or has ended meanwhile.
+        // A refused command means that the seat was released or the run has ended in the meantime.
         door.fleet.order(orders).await?.into_iter().collect::<millstream_store::Result<Vec<_>>>()?;
         if count < SEATS || done.len() == before {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Runs of devices, whatever the transport: the roster, what devices do, and what they wait for.
+//! Runs of devices, for every transport: the roster, the acts of devices, and their waits.
 //!
-//! Everything is decided by `core::claim`; here it is loaded, stepped and written ([`millstream_store::running`]).
+//! `core::claim` decides; this module loads, steps and writes ([`millstream_store::running`]).
 
 pub(crate) mod acting;
 mod around;

@@ -1,4 +1,4 @@
-//! Why something cannot be done to a run, as a problem that names who has it.
+//! Refusals of run commands as problems that name the holder.
 
 use millstream_core::claim::{Refusal, Why};
 use millstream_core::id::RunKey;

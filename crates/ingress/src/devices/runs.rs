@@ -1,4 +1,4 @@
-//! Runs at the door: created, found, and acted upon.
+//! Runs of devices: create, find, and act.
 
 use millstream_core::claim::{Run, RunSpec};
 use millstream_core::entropy;
@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
-/// The key of a path; what belongs to another tenant is not there.
+/// The key of a path; runs of other tenants are not found.
 pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<RunKey, Problem> {
     let run = RunId::parse(text).map_err(|_| Problem::not_found("run", text))?;
     Ok(RunKey { tenant: caller.tenant.clone(), run })
@@ -24,7 +24,7 @@ pub(crate) async fn find(door: &Door, key: &RunKey) -> Result<StoredRun, Problem
     found.into_iter().flatten().next().ok_or_else(|| no_run(key))
 }
 
-/// Whether a run was made now, or by the same request before.
+/// Whether a run was created now, or before by the same request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     Now,
@@ -69,7 +69,7 @@ async fn one(door: &Door, order: Order) -> Result<Option<Answer>, Problem> {
 }
 
 fn unanswered() -> Problem {
-    Problem::new(Kind::Internal, "an order was not answered")
+    Problem::new(Kind::Internal, "the store returned no answer for a run command")
 }
 
 fn fresh(door: &Door) -> Result<RunId, Problem> {
@@ -77,7 +77,7 @@ fn fresh(door: &Door) -> Result<RunId, Problem> {
     RunId::parse(&id).map_err(|_| Problem::new(Kind::Internal, "a run has no id"))
 }
 
-/// Does something to a run: as it is then, or why not.
+/// Applies a command to a run: returns the run afterwards, or the refusal.
 pub(crate) async fn act(door: &Door, key: &RunKey, ask: &Ask, by: Option<&str>) -> Result<Run, Problem> {
     let order = Order { key: key.clone(), want: Want::Ask(ask.clone()), by: by.map(str::to_owned) };
     match one(door, order).await? {

@@ -1,7 +1,7 @@
-//! Watching what a device has or is asked about: the whole list, and again whenever it is another one.
+//! Watch stream of a device's assignments: the whole list, and again whenever it changes.
 //!
-//! What was missed needs no repair: the next list has it. Who comes back with the mark of the last one hears nothing
-//! until there is another.
+//! Missed lists need no repair: the next list is complete. A client that reconnects with the version tag of
+//! its last list receives nothing until the list changes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::quotas::HeldPlace;
 
-/// All that a device has or is asked about.
+/// A device's assignments and their version tag.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) all: Vec<Assignment>,
@@ -25,7 +25,7 @@ pub(crate) struct Watch {
     door: Arc<Door>,
     device: DeviceKey,
     ear: Ear,
-    /// The mark of the list that the device has.
+    /// Version tag of the list that the device has.
     seen: Option<String>,
     stage: Stage,
     _permit: HeldPlace,
@@ -34,7 +34,7 @@ pub(crate) struct Watch {
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Reading,
-    /// The list was told: wait for news first.
+    /// The list was sent: wait for a change first.
     Listening,
     Done,
 }
@@ -46,13 +46,13 @@ pub(crate) async fn watch(
 ) -> Result<Watch, Problem> {
     let permit = door.stream_place(&device.tenant)?;
     beat::find(&door, &device).await?;
-    // Before the first look, so that nothing is written between the two.
+    // Subscribe before the first read, so that no write falls between the two.
     let ear = door.fleet.ears.of(device.clone());
     Ok(Watch { door, device, ear, seen, stage: Stage::Reading, _permit: permit })
 }
 
 impl Watch {
-    /// The next list. It ends with an error, which says why and whether to come back.
+    /// The next list. The stream ends with an error that states the reason and whether to reconnect.
     pub(crate) async fn next(&mut self) -> Option<Result<Listed, Problem>> {
         loop {
             match self.stage {
@@ -80,7 +80,7 @@ impl Watch {
     async fn look(&mut self) -> Result<Option<Listed>, Problem> {
         let all = assignments::of(&self.door, &self.device).await?;
         if all.is_empty() {
-            // One that was forgotten gets nothing any more.
+            // A device that was removed gets no more lists.
             beat::find(&self.door, &self.device).await?;
         }
         self.stage = Stage::Listening;
@@ -99,5 +99,5 @@ impl Watch {
 }
 
 fn draining() -> Problem {
-    Problem::new(Kind::Draining, "this process is shutting down: watch again at another one")
+    Problem::new(Kind::Draining, "this process is shutting down; reconnect to another one")
 }

@@ -1,7 +1,8 @@
-//! Which attempt somebody speaks of, and whether it is still theirs.
+//! Resolves the attempt that an executor's report refers to, and checks that it is current.
 //!
-//! An attempt is an action by the name of its node, of the transition that let it run. The token names that
-//! transition and the lease: who has another one speaks of an attempt that is over.
+//! An attempt is an action with the name of its node, in the transition that scheduled it. The token
+//! (fencing token) identifies that transition and the lease: a report with another token refers to an
+//! attempt that is over.
 
 use millstream_core::graph::{NodeId, NodeInput, NodeSpec, Token, Work};
 use millstream_core::id::{ActionKey, ExecutionKey, Seq};
@@ -15,7 +16,7 @@ use super::nodes;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
-/// As it came with the request to perform it. The token alone will do.
+/// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) token: Token,
@@ -31,7 +32,7 @@ pub(crate) struct Attempt {
     pub(crate) input: NodeInput,
 }
 
-/// The attempt that is meant, whoever holds it.
+/// The referenced attempt, under any lease.
 pub(super) async fn meant(
     door: &Door,
     graph: &ExecutionKey,
@@ -55,7 +56,7 @@ pub(super) async fn meant(
     if is_another || !is_known { Err(lost(&attempt, said.token)) } else { Ok(attempt) }
 }
 
-/// Whether the idempotency key that was told, if any, is that of the attempt.
+/// Whether the given idempotency key, if any, is that of the attempt.
 fn is_key_of(said: &Said, attempt: &ActionKey) -> Result<bool, Problem> {
     let Some(text) = &said.idempotency_key else { return Ok(true) };
     let key = ActionKey::parse_within(&attempt.execution.tenant, text).map(|(key, _)| key);
@@ -67,7 +68,7 @@ fn is_key_of(said: &Said, attempt: &ActionKey) -> Result<bool, Problem> {
     Ok(key == *attempt)
 }
 
-/// Whether the token is that of an attempt under way, which an executor performs.
+/// Checks that the token is that of an attempt under way, which an executor performs.
 pub(super) fn held(attempt: &Attempt, token: Token) -> Result<(), Problem> {
     let under_way = match attempt.action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => true,
@@ -86,16 +87,16 @@ pub(super) fn held(attempt: &Attempt, token: Token) -> Result<(), Problem> {
         Work::Execute => Ok(()),
         Work::Graph | Work::Execution => Err(Problem::new(
             Kind::Conflict,
-            format!("{} is performed by an execution of its own, which reports by itself", attempt.node.node),
+            format!("{} is performed by a child execution, which reports its own outcome", attempt.node.node),
         )),
     }
 }
 
-/// How many transitions are asked for at once when an attempt is looked for.
+/// Transitions per query when an attempt is looked up.
 const PAGE: i64 = 500;
 
-/// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given the
-/// node other children since.
+/// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given
+/// the node other children since.
 pub(super) async fn action(
     door: &Door,
     graph: &ExecutionKey,
@@ -124,28 +125,28 @@ pub(super) async fn action(
 }
 
 fn nothing_under_way(node: &NodeView) -> Problem {
-    Problem::new(Kind::Conflict, format!("{} is {}: no attempt at it is under way", node.node, node.status))
+    Problem::new(Kind::Conflict, format!("{} is {}: it has no attempt under way", node.node, node.status))
 }
 
-/// Why a token is not good (any more).
+/// The refusal of a token that is not current.
 pub(super) fn lost(attempt: &Attempt, token: Token) -> Problem {
     let Attempt { node, action, input } = attempt;
-    let who = node.executor.as_deref().unwrap_or("nobody yet");
+    let who = node.executor.as_deref().unwrap_or("no executor");
     let detail = match action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => format!(
-            "the attempt has passed on: {who} has attempt {} at {} with token {}, yours is {token}",
+            "the lease was lost: {who} holds attempt {} of {} with token {}, your token is {token}",
             input.attempt,
             node.node,
             Token::of(action.key.seq, action.epoch)
         ),
         ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped => {
-            format!("attempt {} at {} is over, {} is {}", input.attempt, node.node, node.node, node.status)
+            format!("attempt {} of {} is over, {} is {}", input.attempt, node.node, node.node, node.status)
         }
         ActionStatus::Cancelled => {
-            format!("attempt {} at {} is not wanted any more", input.attempt, node.node)
+            format!("attempt {} of {} was cancelled", input.attempt, node.node)
         }
         ActionStatus::Ready | ActionStatus::Waiting | ActionStatus::Standby => {
-            format!("attempt {} at {} waits for an executor: nobody has it", input.attempt, node.node)
+            format!("attempt {} of {} waits for an executor: no executor holds it", input.attempt, node.node)
         }
     };
     Problem::new(Kind::Conflict, detail)

@@ -1,4 +1,4 @@
-//! Ending a graph: the event `millstream.cancel`, as with every execution.
+//! Cancels a graph: the event `millstream.cancel`, as for every execution.
 
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::raw::RawJson;
@@ -16,12 +16,12 @@ struct Payload {
     reason: Option<String>,
 }
 
-/// How far the cancellation has come.
+/// State of the cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancelled {
-    /// The graph has ended, by this or before it.
+    /// The graph has ended, by this or an earlier cancellation, or by itself.
     Ended,
-    /// Durable, and decided later.
+    /// Durable, and not decided yet.
     NotYet,
 }
 

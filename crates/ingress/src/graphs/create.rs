@@ -1,7 +1,7 @@
-//! Creating a graph: checked and decided here, durable in one append, with the event that makes it begin.
+//! Creates a graph: checked and decided here, durable in one append together with the event that starts it.
 //!
-//! What makes a repeat a repeat is the graph itself, written in one canonical way: by HTTP or by gRPC, with
-//! or without the words that only say what holds anyway.
+//! Idempotency compares the graph itself in canonical form: a repeat over HTTP or gRPC, with or without
+//! explicit default values, is the same graph.
 
 use millstream_core::entropy;
 use millstream_core::graph::{self, GraphSpec, Invalid};
@@ -23,21 +23,21 @@ use crate::http::problem::{Kind, Problem};
 use crate::quotas::StartCharge;
 use crate::trace::Trace;
 
-/// A graph as somebody wants it.
+/// A graph to create.
 #[derive(Debug)]
 pub(crate) struct Wish {
     pub(crate) id: Option<ExecutionId>,
     pub(crate) spec: GraphSpec,
     pub(crate) idempotency_key: Option<String>,
-    /// As it was written: how much work it is.
+    /// Size of the request: the measure of its work.
     pub(crate) bytes: usize,
 }
 
-/// Whether a creation made something.
+/// Whether the request created the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     Created,
-    /// It was there already, with the same content.
+    /// It existed already, with the same content.
     Existed,
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn create(
     };
     let new = match new {
         Ok(new) => new,
-        // Refused today; but what was created before by this key gets its old answer.
+        // Refused now; but a graph created earlier with this idempotency key gets its original answer.
         Err(problem) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = posting::recall(door, refused).await?.pop();
@@ -99,7 +99,7 @@ pub(crate) async fn create(
     Ok((made, find(door, &key).await?))
 }
 
-/// Admitted first: a tenant over its quota pays for no check.
+/// Admission comes first: the check of a tenant over its quota costs nothing.
 async fn admit_and_check(
     door: &Door,
     caller: &Caller,
@@ -139,7 +139,7 @@ async fn accept(door: &Door, new: NewExecution, named: bool) -> Result<Made, Pro
                 Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
             } else {
                 let id = key.execution.as_str();
-                Problem::new(Kind::Exists, format!("{id:?} exists already, and is not this graph"))
+                Problem::new(Kind::Exists, format!("{id:?} already exists with different content"))
             })
         }
         Some(
@@ -164,7 +164,7 @@ fn refusal(invalid: Invalid) -> Problem {
     }
 }
 
-/// The definition that every graph execution has, by name.
+/// Whether this is the built-in definition of all graphs.
 pub(crate) fn is_graph(definition: &DefinitionRef) -> bool {
     definition.name == Name::graph()
 }

@@ -1,4 +1,4 @@
-//! A graph as it stands now: the blob and what happened since.
+//! The current state of a graph: its snapshot (blob), folded with the transitions since.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Current {
     pub(crate) phase: Phase,
 }
 
-/// Nobody here decides: as little of the mailbox as there can be.
+/// The smallest mailbox: this reader decides no events.
 const NO_MAIL: MailboxLimits = MailboxLimits { events: 1, bytes: 1 };
 
 pub(crate) async fn current(door: &Door, key: &ExecutionKey) -> Result<Current, Problem> {

@@ -1,7 +1,7 @@
-//! Editing a graph that runs.
+//! Edits of a running graph.
 //!
-//! The edits are checked against the graph as it stands, then sent as `millstream.edit`, which is decided in
-//! its turn: something may have happened in between, and the answer is that of the decision.
+//! The edits are checked against the current graph, then sent as `millstream.edit`, which the worker
+//! decides in its turn: the graph may change in between, and the answer is that of the decision.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ use crate::http::posting::{self, Draft};
 use crate::http::problem::{Kind, Problem};
 use crate::trace::Trace;
 
-/// How long a caller waits for the decision when it does not say.
+/// Default wait for the decision.
 pub(crate) const WAIT: Duration = Duration::from_secs(10);
 
-/// Edits as somebody wants them.
+/// Edits to apply.
 #[derive(Debug)]
 pub(crate) struct Wish {
     pub(crate) expected_revision: u32,
@@ -38,18 +38,18 @@ pub(crate) struct Wish {
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// What became of them.
+/// The result of the edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edited {
     Applied {
-        /// After them.
+        /// The revision that they produced.
         revision: u32,
     },
     /// Durable, and not decided while the caller waited.
     Undecided { event_id: EventId },
 }
 
-/// On whose behalf, and how long that one waits.
+/// The caller, and how long it waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) caller: &'a Caller,
@@ -75,7 +75,7 @@ pub(crate) async fn edit(
     let event = NewEvent { idempotency: idempotency.clone(), ..event };
     let decided = match checked {
         Ok(_) => outcome::submit(door, asker.slot, event.clone(), asker.patience).await?,
-        // Refused today; but what was accepted before by this key gets its old answer.
+        // Refused now; but an edit accepted earlier with this idempotency key gets its original answer.
         Err(problem) => {
             let refused = vec![(&asker.caller.tenant, idempotency, problem)];
             let recalled = posting::recall(door, refused).await?.pop();
@@ -90,7 +90,7 @@ pub(crate) async fn edit(
     }
 }
 
-/// What the edits alone say: results that are brought along may differ from one time to the next.
+/// Hash of the edits alone: the known results that accompany them may differ between repeats.
 fn idempotency(execution: &ExecutionKey, wish: &Wish) -> Option<Idempotency> {
     #[derive(Serialize)]
     struct Said<'a> {
@@ -104,7 +104,7 @@ fn idempotency(execution: &ExecutionKey, wish: &Wish) -> Option<Idempotency> {
     Some(Idempotency { key, request_hash })
 }
 
-/// The payload, if the edits fit the graph as it stands.
+/// The payload, if the edits fit the current graph.
 async fn check(door: &Door, key: &ExecutionKey, wish: Wish) -> Result<Edit, Problem> {
     let Wish { expected_revision, edits, .. } = wish;
     if edits.len() > MAX_EDITS {
@@ -163,7 +163,7 @@ async fn verdict(door: &Door, event: EventView) -> Result<Edited, Problem> {
     }
 }
 
-/// The revision that a transition left behind.
+/// The revision after a transition.
 async fn revision_at(door: &Door, execution: &ExecutionKey, seq: Seq) -> Result<u32, Problem> {
     let page = door.stores.execution_views.history(execution, Seq(seq.0 - 1), 1).await?;
     let entry = page.entries.into_iter().next();
@@ -175,13 +175,15 @@ async fn revision_at(door: &Door, execution: &ExecutionKey, seq: Seq) -> Result<
 }
 
 fn ended() -> Problem {
-    Problem::new(Kind::Conflict, "the graph has ended: nothing can be edited any more")
+    Problem::new(Kind::Conflict, "the graph has ended and cannot be edited")
 }
 
 fn another_revision(expected: u32, is: u32) -> Problem {
     Problem::new(
         Kind::RevisionConflict,
-        format!("the graph has revision {is}, and the edits are for {expected}: look again and edit anew"),
+        format!(
+            "revision conflict: the graph is at {is}, the edits expect {expected}; re-read the graph and retry"
+        ),
     )
 }
 

@@ -1,4 +1,4 @@
-//! Who is there to perform nodes: they say so themselves, again and again.
+//! Registry of executors: they perform nodes, and announce themselves with heartbeats.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use millstream_store::executor_store::Executor;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// How often an executor says that it is there.
+/// Heartbeat interval of an executor.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
-/// Those who missed this many beats are gone.
+/// An executor that missed this many heartbeats is considered gone.
 const MISSED: u32 = 3;
 
-/// Makes it known, or hears from it again.
+/// Registers an executor, or records its heartbeat.
 pub(crate) async fn register(door: &Door, executor: Executor) -> Result<(), Problem> {
     let known = async {
         let all = door.stores.executors.executors_of(&executor.tenant, Timestamp::EPOCH).await?;
@@ -25,12 +25,12 @@ pub(crate) async fn register(door: &Door, executor: Executor) -> Result<(), Prob
     Ok(door.stores.executors.beat_executors(&[executor], door.clock.now()).await?)
 }
 
-/// Takes it off the list, if it is on it.
+/// Removes the executor from the registry.
 pub(crate) async fn retire(door: &Door, tenant: &TenantId, name: &Name) -> Result<(), Problem> {
     Ok(door.stores.executors.retire_executors(&[(tenant.clone(), name.clone())]).await?)
 }
 
-/// Those that were heard of lately, in the order of their names.
+/// Executors with a recent heartbeat, ordered by name.
 pub(crate) async fn list(door: &Door, tenant: &TenantId) -> Result<Vec<(Executor, Timestamp)>, Problem> {
     let since = door.clock.now().minus(BEAT_EVERY * MISSED);
     Ok(door.stores.executors.executors_of(tenant, since).await?)

@@ -1,4 +1,4 @@
-//! One graph, or a list of them, as the store tells of it.
+//! Reads one graph, or a list of graphs, from the store.
 
 use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Name};
 use millstream_core::status::ExecutionStatus;
@@ -10,14 +10,14 @@ use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
-/// A graph and the execution that it is.
+/// A graph and its execution.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) graph: GraphView,
     pub(crate) execution: ExecutionView,
 }
 
-/// The graph that a request names; what cannot be an id names nothing.
+/// The graph that a request names; an invalid id is answered like an unknown one.
 pub(crate) fn key_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Problem> {
     let execution = ExecutionId::parse(id).map_err(|_| none(id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
@@ -36,7 +36,7 @@ pub(crate) async fn find(door: &Door, key: &ExecutionKey) -> Result<Found, Probl
 /// Graphs whose blobs are in memory at once: each may have megabytes.
 const AT_ONCE: usize = 8;
 
-/// Newest first, each as `show` makes it of the whole; one more than `limit` where there are more.
+/// Newest first, each mapped by `show`; one more than `limit` where there are more.
 pub(crate) async fn list<T>(
     door: &Door,
     caller: &Caller,
@@ -68,8 +68,8 @@ pub(super) fn none(id: &str) -> Problem {
     Problem::not_found("graph", id)
 }
 
-/// What of our own cannot be read is an operator's business.
+/// Stored data that cannot be read is logged for operators and answered as an internal error.
 pub(crate) fn unreadable(error: Unreadable) -> Problem {
-    tracing::error!(%error, "a request met a graph that cannot be read");
+    tracing::error!(%error, "stored graph data cannot be read");
     Problem::new(Kind::Internal, "stored data cannot be read; the log has more")
 }

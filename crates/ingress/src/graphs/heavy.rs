@@ -1,11 +1,12 @@
-//! Work that grows with a graph is done beside the threads that serve everybody, a few at a time.
+//! CPU-bound work that grows with a graph runs off the runtime threads, a few jobs at a time.
 
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_rpc::graph_start::INLINE_CHECK_BYTES;
 
 use crate::http::problem::{Kind, Problem};
 
-/// Runs `work`, which is about so many bytes: on the pool, unless moving it there costs more than the work.
+/// Runs `work`, whose estimated size is `bytes`: on the pool, unless moving it there costs more than the
+/// work.
 pub(crate) async fn heavy<T: Send + 'static>(
     pool: &EvaluationPool,
     bytes: usize,
@@ -26,7 +27,7 @@ mod tests {
 
     use super::*;
 
-    /// A small graph with so many patterns in it.
+    /// A small graph with `count` patterns.
     fn patterned(count: usize) -> GraphSpec {
         let node =
             |n| format!(r#"{{"id":"n{n}","parents":[{{"node":"a","if":"input.s.matches('a{{20}}')"}}]}}"#);

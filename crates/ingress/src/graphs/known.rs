@@ -1,5 +1,5 @@
-//! Results of ended nodes that edits mention for the first time: deciding looks nothing up, so they are
-//! brought along.
+//! Results of ended nodes that edits reference for the first time: the decision reads nothing from the
+//! store, so the event carries them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::http::problem::Problem;
 /// Rows with their results in memory at once.
 const AT_ONCE: usize = 50;
 
-/// What the graph would have to know after the patch, and does not.
+/// Nodes whose results the graph needs after the patch and does not hold.
 pub(super) fn missing(current: &Arc<Graph>, patch: Patch) -> Vec<NodeId> {
     let mut patched = Some(current.clone());
     graph::fold(&mut patched, &Change { patch: Some(patch), ..Change::default() });
@@ -34,7 +34,7 @@ pub(super) async fn known(
         let filter = NodeFilter { ids: ids.to_vec(), statuses: Vec::new() };
         let rows = door.stores.graph_views.nodes(key, &filter, None, ids.len()).await?;
         let results = rows.into_iter().filter_map(|row| Some((row.node, row.result?)));
-        // What is longer would not be kept.
+        // The graph would not keep a longer result.
         known.extend(results.filter(|(_, result)| result.len() <= MAX_KEPT_BYTES));
     }
     Ok(known)

@@ -1,8 +1,8 @@
-//! Graphs at the door, whatever the transport: HTTP and gRPC translate, what happens is in here.
+//! Graph service, shared by HTTP and gRPC: the transports translate, this module acts.
 //!
-//! Nothing is decided here but creation. An edit is checked against the graph as it stands, so that a caller
-//! is told at once what is wrong with it; whether it is applied is decided when its turn comes. A result is
-//! an outcome of an action, fenced by the action's lease like every other.
+//! Only the creation is decided here. An edit is checked against the current graph, so that a caller gets
+//! its faults at once; the worker decides in its turn whether to apply it. A result is the outcome of an
+//! action, fenced by the action's lease like every other outcome.
 
 pub(crate) mod attempt;
 pub(crate) mod cancel;

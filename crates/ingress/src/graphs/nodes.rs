@@ -1,4 +1,4 @@
-//! The nodes of a graph as the store tells of them.
+//! Reads the nodes of a graph from the store.
 
 use millstream_core::graph::{NodeEdit, NodeId, NodeOutcome};
 use millstream_core::id::{ExecutionKey, Name, Seq};
@@ -9,10 +9,10 @@ use super::find::{find, none};
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// Rows that are in memory with their results at once: each may have a megabyte.
+/// Rows with their results in memory at once: each may have a megabyte.
 const AT_ONCE: usize = 50;
 
-/// In the order of their ids, each as `show` makes it of the whole; one more than `limit` where there are more.
+/// Ordered by id, each mapped by `show`; one more than `limit` where there are more.
 pub(crate) async fn list<T>(
     door: &Door,
     graph: &ExecutionKey,
@@ -38,7 +38,7 @@ pub(crate) async fn list<T>(
     Ok(shown)
 }
 
-/// The node that a request names; what cannot be an id names nothing.
+/// The node that a request names; an invalid id is answered like an unknown one.
 pub(crate) fn id_of(id: &str) -> Result<NodeId, Problem> {
     Name::parse(id).map_err(|_| Problem::not_found("node", id))
 }
@@ -49,19 +49,19 @@ pub(crate) async fn one(door: &Door, graph: &ExecutionKey, node: &NodeId) -> Res
     match found.into_iter().next() {
         Some(view) => Ok(view),
         None => {
-            // The graph may be what is missing.
+            // The graph itself may be missing.
             find(door, graph).await?;
             Err(Problem::not_found("node", node))
         }
     }
 }
 
-/// What is known of a node beyond its row.
+/// Details of a node beyond its row.
 #[derive(Debug, Default)]
 pub(crate) struct Beyond {
-    /// That the answer asked for.
+    /// Edits that the node's result requested.
     pub(crate) edits: Vec<NodeEdit>,
-    /// What the attempt under way told last.
+    /// Latest progress of the attempt under way.
     pub(crate) progress: Option<RawJson>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn beyond(door: &Door, graph: &ExecutionKey, node: &NodeView) -
     Ok(Beyond { edits: Vec::new(), progress: action.and_then(|action| action.progress) })
 }
 
-/// Of the outcome that ended the node, where that was the last thing that happened to it.
+/// The edits of the outcome that ended the node, where that was the node's last change.
 async fn edits(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Vec<NodeEdit>, Problem> {
     let before = Seq(node.seq.0.saturating_sub(1));
     let page = door.stores.execution_views.history(graph, before, 1).await?;
@@ -86,7 +86,7 @@ async fn edits(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Vec
     Ok(answer.map(|answer| answer.edits).unwrap_or_default())
 }
 
-/// What executors wrote while they performed it, after a position.
+/// Log entries of the node's executors, after a position.
 pub(crate) async fn logs(
     door: &Door,
     graph: &ExecutionKey,
@@ -101,7 +101,7 @@ pub(crate) async fn logs(
     Ok(found)
 }
 
-/// Whether there is such a graph at all.
+/// Checks that the execution exists and is a graph.
 pub(crate) async fn of_existing(door: &Door, graph: &ExecutionKey) -> Result<(), Problem> {
     let found = door.stores.events.targets(std::slice::from_ref(graph)).await?;
     match found.into_iter().next().flatten() {

@@ -1,4 +1,4 @@
-//! An event of the engine's own, sent on somebody's behalf, and what becomes of it.
+//! Submits an event of the engine on behalf of a caller, and waits for its decision.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::prefer::Until;
 use crate::wait::{self, Patience, Since, Waited};
 
-/// What a caller learns about its event.
+/// The decision of an event, as far as it is known.
 #[derive(Debug)]
 pub(super) enum Decided {
     Event(Box<EventView>),
@@ -22,7 +22,7 @@ pub(super) enum Decided {
     NotYet(EventId),
 }
 
-/// Makes the event durable and waits for its decision; not at all where `longest` is `None`.
+/// Makes the event durable and waits for its decision; does not wait where `longest` is `None`.
 pub(super) async fn submit(
     door: &Door,
     slot: &Slot,
@@ -41,7 +41,7 @@ pub(super) async fn submit(
     await_event(door, slot, &event, event_id, longest, since).await
 }
 
-/// The same for one that was accepted before.
+/// Waits for the decision of an event that was accepted earlier.
 pub(super) async fn again(
     door: &Door,
     slot: &Slot,
@@ -65,9 +65,9 @@ async fn await_event(
     match wait::outcome(door, slot, &event.execution, event_id, patience, since).await {
         Ok(Waited::Met(view)) => Ok(Decided::Event(view)),
         Ok(Waited::TimeUp(_)) => Ok(Decided::NotYet(event_id)),
-        // It is accepted, whatever has become of the store since.
+        // The event is durable, whatever the state of the store now.
         Err(error) => {
-            tracing::warn!(%error, "a wait was cut short");
+            tracing::warn!(%error, "waiting for the decision of an event failed");
             Ok(Decided::NotYet(event_id))
         }
     }

@@ -1,18 +1,18 @@
-//! Where a watcher is: an entry of the feed, and how many of the things that it tells of were told.
+//! Position of a watcher: an entry of the feed, and the index of an event within it.
 
 use std::fmt;
 
-/// The place of one event: `POSITION.INDEX`. Who has handled it goes on behind it.
+/// The position of one event: `POSITION.INDEX`. A watcher that has handled it resumes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Of the entry in the feed.
     pub(crate) position: i64,
-    /// Of the event among those of the entry, from 0.
+    /// Index of the event within its entry, from 0.
     pub(crate) index: u32,
 }
 
 impl Place {
-    /// Only what was written here: the same place has one text.
+    /// Accepts only text that `to_string` writes: each position has one text form.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (position, index) = text.split_once('.')?;
         let place = Self { position: position.parse().ok()?, index: index.parse().ok()? };

@@ -1,4 +1,4 @@
-//! How far an attempt is, from whoever performs it. It keeps the attempt from being taken for dead.
+//! Progress of an attempt, as its executor reports it. It renews the lease, which keeps the attempt alive.
 
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
@@ -11,15 +11,15 @@ use super::result::keep_logs;
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// What an executor tells on its way.
+/// A progress report of an executor.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    /// `None`: the last one stays.
+    /// New progress; `None` keeps the last one.
     pub(crate) progress: Option<RawJson>,
     pub(crate) logs: String,
 }
 
-/// The node, and whether anybody still wants its result.
+/// The node, and whether its result is still wanted.
 pub(crate) async fn report(
     door: &Door,
     graph: &ExecutionKey,

@@ -1,4 +1,4 @@
-//! The outcome of an attempt, from an executor that reports on its own: settled as the worker settles it.
+//! The outcome of an attempt, as its executor reports it: settled in the same way as by the worker.
 
 use millstream_core::action::{self, Attempt as Performed};
 use millstream_core::entropy;
@@ -18,7 +18,7 @@ use crate::door::Door;
 use crate::http::problem::Problem;
 use crate::trace::Trace;
 
-/// What an executor tells.
+/// An outcome report of an executor.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) status: NodeStatus,
@@ -28,7 +28,8 @@ pub(crate) struct Report {
     pub(crate) logs: String,
 }
 
-/// Records the outcome; the node as it is known right after, which may be before the graph has heard of it.
+/// Records the outcome; returns the node as the store knows it right after, possibly before the graph has
+/// decided the outcome.
 pub(crate) async fn report(
     door: &Door,
     trace: &Trace,
@@ -58,7 +59,7 @@ pub(crate) async fn report(
     nodes::one(door, graph, node).await
 }
 
-/// Whether this very outcome is recorded: its answer was lost on the way.
+/// Whether this very outcome is recorded already: the answer to the first report was lost.
 fn is_repeat(attempt: &Attempt, said: &Said, answer: &Answer) -> bool {
     let action = &attempt.action;
     if action.status != ActionStatus::Succeeded || action.epoch != said.token.epoch() {
@@ -79,7 +80,7 @@ async fn known_to(
     }
     let graph = current(door, key).await?.graph;
     let edits = answer.edits.clone();
-    // Edits that do not fit are the graph's to refuse: they fail the node.
+    // Edits that do not fit are refused by the decision, which then fails the node.
     let bytes = graph.nodes.len() * 256 + graph::edit_check_bytes(&edits);
     let missing = heavy(&door.machines.compilations, bytes, move || {
         let patch = graph::patch(&graph, &edits, &Budget::default());
@@ -118,13 +119,13 @@ async fn settle(
     }
 }
 
-/// The outcome is recorded: what was written on the way to it is worth a warning when it is lost, no more.
+/// Stores the log of an attempt whose outcome is recorded. Losing it is only worth a warning.
 pub(super) async fn keep_logs(door: &Door, graph: &ExecutionKey, node: &NodeId, attempt: u32, text: String) {
     if text.is_empty() {
         return;
     }
     let log = NodeLog { execution: graph.clone(), node: node.clone(), attempt, text };
     if let Err(error) = door.stores.graphs.keep_logs(&[log], door.clock.now()).await {
-        tracing::warn!(%error, graph = %graph, node = %node, "an executor's log was not kept");
+        tracing::warn!(%error, graph = %graph, node = %node, "storing an executor's log failed");
     }
 }

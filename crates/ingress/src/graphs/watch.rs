@@ -1,4 +1,4 @@
-//! Watching a graph: everything that happened to it, in order, and then what happens.
+//! Watch stream of a graph: all its events in order, first the past ones, then new ones.
 //!
 //! ```text
 //! feed (after a place) ─→ entries ─→ transitions of each, page by page ─→ notices
@@ -6,8 +6,8 @@
 //!        └──────── announced, or every so often ←── nothing new ────────────┘
 //! ```
 //!
-//! Each event has its [`Place`]; who comes back with the last one goes on behind it: nothing is lost, nothing
-//! repeated, because all of it is derived from what is stored, the same way every time.
+//! Each event has its [`Place`]; a watcher that reconnects with the last one resumes after it. Nothing is
+//! lost and nothing is repeated, because all events are derived deterministically from stored data.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::http::problem::{Kind, Problem};
 use crate::news::{Ear, RereadPause};
 use crate::quotas::HeldPlace;
 
-/// Entries of the feed, and transitions, that are read at once.
+/// Page sizes of the feed and of the transitions.
 const ENTRIES: usize = 100;
 const TRANSITIONS: usize = 100;
 
-/// One thing that happened.
+/// One event of the watch stream.
 #[derive(Debug)]
 pub(crate) struct Happening {
     pub(crate) place: Place,
@@ -40,14 +40,14 @@ pub(crate) struct Happening {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    /// On the log.
+    /// Derived from a transition on the log.
     Noticed(Seq, Notice),
     /// Not on the log: an executor was chosen.
     Dispatched(NodeDispatched),
 }
 
 impl What {
-    /// Whether nothing comes after it.
+    /// Whether this is the last event.
     const fn is_end(&self) -> bool {
         match self {
             Self::Noticed(_, Notice::Completed | Notice::Failed { .. } | Notice::Cancelled { .. }) => true,
@@ -65,10 +65,10 @@ impl What {
     }
 }
 
-/// What there is to watch.
+/// The result of starting a watch.
 pub(crate) enum Watching {
     On(Box<Watch>),
-    /// The graph has ended and the caller has seen everything.
+    /// The graph has ended and the caller has received all events.
     SeenAll,
 }
 
@@ -77,32 +77,32 @@ pub(crate) struct Watch {
     graph: ExecutionKey,
     ear: Ear,
     pause: RereadPause,
-    /// What the caller has seen already.
+    /// The last event that the caller has received.
     seen: Option<Place>,
-    /// All entries up to this position were taken from the feed.
+    /// All feed entries up to this position have been read.
     taken: i64,
     entries: VecDeque<FeedEntry>,
-    /// The entry that is being told.
+    /// The entry whose transitions are being read.
     telling: Option<Telling>,
     waiting: VecDeque<Happening>,
     stage: Stage,
     _permit: HeldPlace,
 }
 
-/// The transitions of a commit, of which some were read.
+/// A commit whose transitions are partly read.
 #[derive(Debug)]
 struct Telling {
     position: i64,
     next: Seq,
     last: Seq,
-    /// Of the next event.
+    /// Index of the next event.
     index: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Reading,
-    /// Everything was read: wait for news first.
+    /// Everything was read: wait for an announcement first.
     Listening,
     Done,
 }
@@ -121,7 +121,7 @@ pub(crate) async fn watch(
         graph,
         ear,
         seen: after,
-        // The entry of the last event may have more to tell.
+        // The entry of the last event may contain further events.
         taken: after.map_or(0, |place| place.position - 1),
         entries: VecDeque::new(),
         telling: None,
@@ -146,7 +146,7 @@ enum Read {
 }
 
 impl Watch {
-    /// The next event. `None` at the end; an error says that the stream broke and can be gone on with.
+    /// The next event. `None` at the end; an error means that the stream broke and can be resumed.
     pub(crate) async fn next(&mut self) -> Option<Result<Happening, Problem>> {
         loop {
             if let Some(happening) = self.waiting.pop_front() {
@@ -181,9 +181,9 @@ impl Watch {
         problem
     }
 
-    /// Reads what is new. Where there is nothing, it is waited for or never comes.
+    /// Reads new entries. Without new ones, the stream waits, or ends with the graph.
     async fn look(&mut self) -> Result<(), Problem> {
-        // Asked before the feed: what ended it is in the feed then.
+        // Checked before the feed is read: if the graph has ended, its last entry is in the feed.
         let ended = match self.entries.is_empty() && self.telling.is_none() {
             false => false,
             true => self.has_ended().await?,
@@ -199,11 +199,11 @@ impl Watch {
     async fn has_ended(&self) -> Result<bool, Problem> {
         let key = std::slice::from_ref(&self.graph);
         let found = self.door.stores.execution_views.executions(key).await?;
-        // Gone by retention: it had ended.
+        // Removed by retention: the graph had ended.
         Ok(found.into_iter().next().flatten().is_none_or(|view| view.state.phase.is_ended()))
     }
 
-    /// One step: a page of transitions, an entry, or a page of entries.
+    /// One step: a page of transitions, one entry, or a page of entries.
     async fn read(&mut self) -> Result<Read, Problem> {
         if let Some(telling) = self.telling.take() {
             self.telling = self.transitions(telling).await?;
@@ -231,7 +231,7 @@ impl Watch {
         Ok(Read::Something)
     }
 
-    /// A page of transitions; what is left of them.
+    /// Reads a page of transitions; returns the rest of the commit.
     async fn transitions(&mut self, mut telling: Telling) -> Result<Option<Telling>, Problem> {
         let before = Seq(telling.next.0 - 1);
         let views = &self.door.stores.execution_views;
@@ -248,7 +248,7 @@ impl Watch {
             }
             telling.next = transition.seq.next();
         }
-        // An empty page: retention was faster.
+        // An empty page means that retention has removed the transitions.
         Ok(Some(telling).filter(|telling| !page.entries.is_empty() && telling.next <= telling.last))
     }
 
@@ -260,5 +260,5 @@ impl Watch {
 }
 
 fn draining() -> Problem {
-    Problem::new(Kind::Draining, "this process is shutting down: watch again from the last event on")
+    Problem::new(Kind::Draining, "this process is shutting down; reconnect and resume after the last event")
 }

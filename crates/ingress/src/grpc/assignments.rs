@@ -1,4 +1,4 @@
-//! `WatchAssignments`: what a device has or is asked about, as messages.
+//! `WatchAssignments`: the assignments of a device, as messages.
 
 use std::sync::Arc;
 

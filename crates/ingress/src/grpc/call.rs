@@ -1,4 +1,4 @@
-//! What every call begins with: who is calling, and what the layers have put beside the message.
+//! Context of a call: the caller, and the extensions set by the layers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,11 +16,11 @@ pub(super) struct Call {
     pub(super) caller: Caller,
     pub(super) trace: Trace,
     pub(super) slot: Slot,
-    /// Its metadata `idempotency-key`, if it has one.
+    /// Metadata `idempotency-key`, if present.
     pub(super) idempotency_key: Option<String>,
 }
 
-/// Who called, once that is known: for the log.
+/// Name of the caller, once authenticated: for the log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Who(Arc<OnceLock<String>>);
 
@@ -30,7 +30,7 @@ impl Who {
     }
 }
 
-/// The call as the layers have left it; see [`super::methods`] for what its key must permit.
+/// The call as the layers have left it; [`super::methods`] lists the permission of each method.
 pub(super) fn begin<T>(request: &Request<T>) -> Result<Call, Status> {
     begun(request).map_err(status)
 }
@@ -50,6 +50,6 @@ fn begun<T>(request: &Request<T>) -> Result<Call, Problem> {
 }
 
 fn beside<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, Problem> {
-    let missing = || Problem::new(Kind::Internal, "the call has not passed the layers");
+    let missing = || Problem::new(Kind::Internal, "the call did not pass the middleware layers");
     extensions.get::<T>().cloned().ok_or_else(missing)
 }

@@ -1,4 +1,4 @@
-//! `DeviceService`: devices make themselves known, watch what they are asked to do, and say what they do about it.
+//! `DeviceService`: devices register, send heartbeats, watch their assignments, and act on runs.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ async fn register(
     Ok(RegisterDeviceResponse { paused: known.device.paused, open: known.open })
 }
 
-/// What is beyond a byte is beyond a percentage too, which is found where those are checked.
+/// A value beyond a byte is beyond 100 % as well; the percentage check reports it.
 fn percent(given: u32) -> u8 {
     u8::try_from(given).unwrap_or(u8::MAX)
 }

@@ -1,4 +1,4 @@
-//! `ExecutorService`: who is there to perform nodes.
+//! `ExecutorService`: registration and listing of executors.
 
 use std::sync::Arc;
 

@@ -20,9 +20,9 @@ use crate::http::health::is_ready;
 
 pub(super) struct Health(pub(super) Arc<Door>);
 
-/// How often somebody who watches is looked for.
+/// Interval at which a health watch re-checks readiness and disconnection.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long one watch is served. Watchers need no key; they begin again.
+/// Lifetime of one health watch. Watchers need no key; they reconnect.
 const WATCH_LIFE: Duration = Duration::from_secs(600);
 
 #[tonic::async_trait]
@@ -53,14 +53,14 @@ impl health_server::Health for Health {
     }
 }
 
-/// One watcher: what it was told last, and until when it is served.
+/// One health watch: the last status sent, and the end of its lifetime.
 struct HealthWatch {
     door: Arc<Door>,
     last: Option<ServingStatus>,
     until: Instant,
 }
 
-/// The next message of a watcher, and the watcher unless that was the last one.
+/// The next message of a watch, and the watch itself unless that was the last one.
 type WatchStep = Option<(Result<HealthCheckResponse, Status>, Option<HealthWatch>)>;
 
 impl HealthWatch {
@@ -85,7 +85,7 @@ impl HealthWatch {
     }
 }
 
-/// No name is all of them.
+/// The empty name means all services.
 fn is_known(service: &str) -> bool {
     ["", WORKFLOWS, EXECUTORS, TASKS, DEVICES].contains(&service)
 }

@@ -1,8 +1,9 @@
-//! What is refused before anybody looks at a call, and the bytes of those that are not: bounded in time and
-//! paid for out of the same budget as the bodies of HTTP.
+//! Admission control for gRPC calls, and metering of their messages: bounded in time and charged to the
+//! same budget as HTTP bodies.
 //!
-//! A call is in flight until its answer is sent, and one that answers with a stream until the stream begins. From then on it holds no place,
-//! and what it is still sent is bounded by the size of a message: 32 KiB where clients stream (`routes`).
+//! A call is in flight until its answer is sent; a call that answers with a stream, until the stream
+//! begins. From then on it holds no slot, and its incoming messages are bounded by the message size limit:
+//! 32 KiB where clients stream (`routes`).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::metrics::InFlight;
 use crate::quotas::{RepeatAnswer, RequestClass};
 
-/// Sizes and hosts, for every service.
+/// Checks sizes and hosts, for every service.
 pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     match gate::refused(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(problem) => response(problem),
@@ -39,7 +40,8 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
-/// Identifies the caller by the metadata and checks what the method needs, before the call takes a slot or a byte of its message is read.
+/// Authenticates the caller by the metadata and checks the permission of the method, before the call takes
+/// a slot and before its message is read.
 pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
     let needs = match methods::access(request.uri().path()) {
         None => return response(Problem::new(Kind::NoRoute, "there is no such service or method")),
@@ -53,13 +55,13 @@ pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request
     answered.unwrap_or_else(response)
 }
 
-/// Bounds the calls in flight, and what they hold.
+/// Bounds the calls in flight and their bytes.
 pub(super) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
     let needs = match methods::access(request.uri().path()) {
         Some(Access::Needs(permission)) => Some(permission),
         Some(Access::Anonymous) | None => None,
     };
-    // Methods that create or edit answer a repeat by the key in their metadata.
+    // Methods that create or edit answer repeats by the idempotency key in their metadata.
     let repeats = match needs {
         Some(Permission::PostEvents) => RepeatAnswer::ByKey,
         Some(_) | None => RepeatAnswer::None,
@@ -95,23 +97,25 @@ pub(super) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
     }
 }
 
-/// The answer with its message encoded, and how long that is: until it is encoded its size is not known.
+/// Encodes the answer and returns it with its length, which is unknown before the encoding.
 async fn whole_answer(answer: Response) -> (Response, usize) {
     let (parts, body) = answer.into_parts();
     match WholeMessage::of(body).await {
         Ok((body, bytes)) => (Response::from_parts(parts, Body::new(body)), bytes),
-        Err(error) => (response(Problem::new(Kind::Internal, format!("the answer broke off: {error}"))), 0),
+        Err(error) => {
+            (response(Problem::new(Kind::Internal, format!("reading the answer failed: {error}"))), 0)
+        }
     }
 }
 
 /// Time for a client without a key to send its message.
 const ANONYMOUS_MESSAGE: Duration = Duration::from_secs(5);
-/// What a client without a key may send over the life of one call.
+/// Bytes that a client without a key may send over the life of one call.
 const ANONYMOUS_BYTES: usize = 64 * 1024;
-/// How long reflection answers on one stream.
+/// Lifetime of one reflection stream.
 const REFLECTION_LIFE: Duration = Duration::from_secs(60);
 
-/// Bounds the calls that need no key, each kind by a small budget of its own. The place is held until the answer
+/// Bounds the anonymous calls, each kind by a small budget of its own. The place is held until the answer
 /// is complete.
 pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let budget = match request.uri().path() {
@@ -135,7 +139,7 @@ pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, n
     answer.map(|body| Body::new(HeldBody::new(body, permit)))
 }
 
-/// What a call has paid for; nothing more once it is answered.
+/// Bytes charged by a call; closed once the call is answered.
 #[derive(Debug, Clone)]
 struct Account(Arc<Mutex<Option<Open>>>);
 
@@ -181,7 +185,7 @@ impl Account {
     }
 }
 
-/// A body that is paid for as it arrives, and has to arrive in time.
+/// A request body that is charged as it arrives, with a deadline.
 struct Paid {
     body: Body,
     account: Account,
@@ -209,7 +213,7 @@ impl hyper::body::Body for Paid {
                 Poll::Ready(Some(self.account.charge(bytes).map(|()| frame).map_err(status)))
             }
             Poll::Ready(Some(Err(error))) => {
-                Poll::Ready(Some(Err(Status::cancelled(format!("the call broke off: {error}")))))
+                Poll::Ready(Some(Err(Status::cancelled(format!("reading the call failed: {error}")))))
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending if self.account.is_open() => self.late.as_mut().poll(context).map(|()| {

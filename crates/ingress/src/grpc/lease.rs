@@ -1,7 +1,7 @@
-//! `LeaseTasks`: a worker says for how many tasks it has room, and gets them as they come.
+//! `LeaseTasks`: a worker announces its free capacity and receives tasks as they become ready.
 //!
-//! The wait on the board is kept while further requests come in: who has waited longest is served first. When
-//! the stream is dropped the wait is, and what was leased for it is released.
+//! The wait on the board continues while further requests come in: the longest waiting worker is served
+//! first. Dropping the stream drops the wait and releases the leases of undelivered tasks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
 use crate::tasks::ticket::{Ticket, Undelivered};
 
-/// Room for more than this many tasks is not remembered.
+/// Cap of a worker's announced capacity; more is ignored.
 const ROOM: usize = 65_536;
 
 pub(super) async fn lease(
@@ -75,13 +75,13 @@ struct Leasing {
     door: Arc<Door>,
     worker: WorkerId,
     can: Capability,
-    /// `None` once the caller has said all that it wants to say.
+    /// `None` once the client has closed its request stream.
     asking: Option<Streaming<LeaseTasksRequest>>,
     room: usize,
     wait: Duration,
-    /// From when on nothing is waited for.
+    /// End of the wait; set once the client has closed its request stream.
     until: Option<Instant>,
-    /// The wait on the board, and when it began.
+    /// The wait on the board, and its start time.
     pending: Option<Pending>,
     _permit: HeldPlace,
 }
@@ -91,7 +91,7 @@ struct Pending {
     asked: millstream_core::time::Timestamp,
 }
 
-/// What came first.
+/// The first event of the stream's next step.
 enum Came {
     Leased(Vec<LeasedAction>, Undelivered),
     Request(Result<Option<LeaseTasksRequest>, Status>),
@@ -152,7 +152,7 @@ impl Leasing {
                     let wait = if self.wait.is_zero() { ANSWER } else { self.wait };
                     self.until = Some(Instant::now() + wait);
                     if self.wait.is_zero() {
-                        // The store is asked once more, and then it is over.
+                        // Poll the store once more, then end.
                         self.pending = None;
                     }
                 }
@@ -166,7 +166,7 @@ impl Leasing {
         }
     }
 
-    /// Whether the caller wants what is there now, and no more.
+    /// Whether the caller polls: ready tasks only, no waiting.
     const fn asks_only(&self) -> bool {
         self.asking.is_none() && self.wait.is_zero()
     }
@@ -234,7 +234,7 @@ fn names(given: &[String], field: &str) -> Result<BTreeSet<Name>, Status> {
     given.iter().enumerate().map(name).collect()
 }
 
-/// A length of time; none at all is one as well.
+/// A duration; zero is valid.
 pub(super) fn length(given: &prost_types::Duration, field: &str) -> Result<Duration, Status> {
     let parts = (u64::try_from(given.seconds), u32::try_from(given.nanos));
     match parts {

@@ -1,8 +1,8 @@
-//! What the key of a caller must permit, for every gRPC method: the table that the intake checks.
+//! The permission of every gRPC method: the table that the intake checks.
 
 use millstream_core::permission::Permission;
 
-/// Whether a method needs a key, and which.
+/// Whether a method needs a key, and with which permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Served without a key.
@@ -10,7 +10,7 @@ pub(crate) enum Access {
     Needs(Permission),
 }
 
-/// Every method that is served, by its path.
+/// Every served method, by its path.
 pub(crate) const METHODS: &[(&str, Access)] = &[
     ("/millstream.v1.WorkflowService/CreateWorkflow", Access::Needs(Permission::PostEvents)),
     ("/millstream.v1.WorkflowService/GetWorkflow", Access::Needs(Permission::ReadData)),
@@ -39,12 +39,12 @@ pub(crate) const METHODS: &[(&str, Access)] = &[
     ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Access::Anonymous),
 ];
 
-/// `None` when there is no such method.
+/// `None` for an unknown method.
 pub(super) fn access(path: &str) -> Option<Access> {
     METHODS.iter().find(|(known, _)| *known == path).map(|(_, access)| *access)
 }
 
-/// What a method answers with.
+/// Whether a method answers with one message or a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
     Message,

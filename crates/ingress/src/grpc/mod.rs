@@ -1,9 +1,8 @@
-//! The gRPC services, on the same port as everything else: they translate, what happens is elsewhere.
+//! The gRPC services, on the same port as HTTP: they translate, the service modules act.
 //!
-//! Reading order follows a call: `routes` (which services there are), `telling` (ids, the log
-//! line), `intake` (what is refused before anybody looks at it),
-//! `methods` (what the key of the caller must permit), `call` (who is calling), then one file per
-//! service or stream. `status` is the one place that makes a gRPC status of what went wrong.
+//! Reading order follows a call: `routes` (the services), `telling` (ids, access log, metrics), `intake`
+//! (admission control), `methods` (permissions), `call` (the caller), then one file per service or stream.
+//! `status` is the one place that maps problems to gRPC statuses.
 
 mod assignments;
 mod call;

@@ -1,4 +1,4 @@
-//! Pages in messages: how many, from where on, and no more than a client takes.
+//! Pagination of messages: page size, page token, and a bound on bytes.
 
 use millstream_core::graph::NodeStatus;
 use prost::Message;
@@ -7,10 +7,10 @@ use tonic::Status;
 use super::status::invalid;
 use crate::cursor::{self, List};
 
-/// Clients refuse messages of more than 4 MiB unless they are told otherwise.
+/// By default, clients refuse messages of more than 4 MiB.
 const PAGE_BYTES: usize = 3 * 1024 * 1024;
 
-/// Where the page goes on.
+/// The position after which the page begins.
 pub(super) fn after<T>(
     list: List,
     token: &str,
@@ -25,7 +25,7 @@ pub(super) fn after<T>(
     position.map(Some).ok_or_else(not_ours)
 }
 
-/// How many to give: `default` unless said.
+/// The page size: `default` unless given.
 pub(super) fn size(given: u32, default: usize, most: usize) -> Result<usize, Status> {
     match usize::try_from(given) {
         Ok(0) => Ok(default),
@@ -34,7 +34,8 @@ pub(super) fn size(given: u32, default: usize, most: usize) -> Result<usize, Sta
     }
 }
 
-/// As many of `found`, of which one more than `limit` was asked for, as fit; and the token for the rest.
+/// Takes the items of `found` that fit (it holds one more than `limit` where there are more); returns them
+/// with the token of the rest.
 pub(super) fn page<P, T: Message>(
     found: Vec<(P, T)>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! The services, each at its path, behind the layers that every call passes.
+//! Routes of the gRPC services, behind the layers that every call passes.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use super::workflows::Workflows;
 use super::{intake, telling};
 use crate::door::Door;
 
-/// The longest message of a call that needs no key.
+/// Upper bound of a message of an anonymous call.
 const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
-/// The longest message of `LeaseTasks`. Once such a stream is open its messages are paid for by nobody, and there may be
-/// thousands of streams: the limit is what a valid request needs, 128 names of 128 bytes, and not more.
+/// Upper bound of a `LeaseTasks` message. No budget is charged for messages of an open stream, and there
+/// may be thousands of streams: the limit is what a valid request needs, 128 names of 128 bytes.
 const LEASE_MESSAGE_BYTES: usize = 32 * 1024;
 
 pub(crate) fn routes(door: &Arc<Door>) -> Router {
@@ -33,7 +33,7 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
     let tasks = TaskServiceServer::from_arc(Arc::new(Tasks(door.clone())));
     let devices = DeviceServiceServer::new(Devices(door.clone()));
     let api = Router::new()
-        // A graph is larger than anything else that is sent.
+        // A graph is larger than any other request.
         .route_service(
             "/millstream.v1.WorkflowService/CreateWorkflow",
             workflows.clone().max_decoding_message_size(limits.graph_bytes),
@@ -68,7 +68,7 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
         .layer(from_fn_with_state(door.clone(), telling::layer))
 }
 
-/// Both versions of reflection: clients of all ages ask.
+/// Both versions of the reflection protocol, because older clients only know `v1alpha`.
 fn reflected(router: Router) -> Router {
     let builder = || {
         Builder::configure()
@@ -86,7 +86,7 @@ fn reflected(router: Router) -> Router {
                 v1alpha.max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES),
             ),
         (Err(error), _) | (_, Err(error)) => {
-            tracing::error!(%error, "the services cannot be reflected");
+            tracing::error!(%error, "the gRPC reflection service is unavailable");
             router
         }
     }

@@ -1,4 +1,4 @@
-//! `ActOnRun`: an act of a device out of its message, and where the seat stands then.
+//! `ActOnRun`: decodes the act of a device, and encodes the status of the seat.
 
 use millstream_core::claim::{Doing, Failure, FailureKind, Token};
 use millstream_core::id::{DeviceId, Name};
@@ -16,7 +16,7 @@ use crate::devices::acting::{Deed, Stands, Who};
 use crate::http::runs::acts::MAX_NOTE;
 use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
 
-/// Who does what, or everything that is wrong with the message.
+/// The actor and its act, or all faults of the message.
 pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
     let mut faults = Vec::new();
     let device = DeviceId::parse(&given.device_id);
@@ -37,7 +37,7 @@ pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
             None
         }
         None => {
-            faults.push(Fault::new("act", "is required: say what the device does"));
+            faults.push(Fault::new("act", "is required: the act of the device"));
             None
         }
     };

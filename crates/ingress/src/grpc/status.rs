@@ -1,5 +1,5 @@
-//! What went wrong, as gRPC tells it. The words are those of HTTP; what is wrong with a request is in the
-//! details as well (see `millstream_rpc::refusal`).
+//! Maps problems to gRPC statuses. The message is the same as over HTTP; faults of a request are in the
+//! error details as well (see `millstream_rpc::refusal`).
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
@@ -27,14 +27,15 @@ pub(super) fn status(problem: Problem) -> Status {
     }
 }
 
-/// Marks an `INTERNAL` that the engine means. It is taken off before the answer leaves.
+/// Marks an `INTERNAL` that the engine sets itself. Removed before the answer leaves.
 const OWN_FAILURE: &str = "millstream-own-failure";
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// Settles the code of an answer, in its headers or its trailers.
+/// Corrects the code of an answer, in its headers or its trailers.
 ///
-/// The gRPC library answers a message that it cannot decode, and one that is framed wrongly or missing, with
-/// `INTERNAL`: that is a failure of the server. Here it is the caller's, `INVALID_ARGUMENT`.
+/// The gRPC library answers a message that it cannot decode, or that is framed wrongly or missing, with
+/// `INTERNAL`, the code of a server failure. The caller is at fault, so the code becomes
+/// `INVALID_ARGUMENT`.
 pub(super) fn settle_code(headers: &mut HeaderMap) -> Option<Code> {
     let code = Code::from_bytes(headers.get(GRPC_STATUS)?.as_bytes());
     let is_own = headers.remove(OWN_FAILURE).is_some();
@@ -45,7 +46,7 @@ pub(super) fn settle_code(headers: &mut HeaderMap) -> Option<Code> {
     Some(code)
 }
 
-/// With who has it, for programs.
+/// A refusal with the current holder in its error details, for programs.
 fn taken(code: Code, problem: &Problem, holder: &HolderOut) -> Status {
     let reason = problem.kind.word().replace('-', "_").to_uppercase();
     let facts = [
@@ -82,22 +83,22 @@ const fn code(kind: Kind) -> Code {
     }
 }
 
-/// One thing that is wrong with a request.
+/// The status of a request with one fault.
 pub(super) fn invalid(path: &str, message: impl Into<String>) -> Status {
     status(Problem::invalid(vec![Fault::new(path, message)]))
 }
 
-/// An answer that is nothing but a problem.
+/// A response without a body: headers and status only.
 pub(super) fn response(problem: Problem) -> Response<Body> {
     status(problem).into_http()
 }
 
 /// Durable, and not decided while the caller waited.
 pub(super) fn undecided(event: EventId) -> Status {
-    Status::deadline_exceeded(format!("the edits are durable as event {event}, and not decided yet"))
+    Status::deadline_exceeded(format!("the edits are durable as event {event} but not decided yet"))
 }
 
-/// The answer to a call of something that is not there; nothing where the request is not a call.
+/// The answer to a gRPC call of an unknown path; `None` where the request is not a gRPC call.
 pub(crate) fn unknown_path(headers: &HeaderMap) -> Option<Response<Body>> {
     let media = headers.get(header::CONTENT_TYPE)?;
     let is_call = media.as_bytes().starts_with(b"application/grpc");

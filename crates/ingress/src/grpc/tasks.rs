@@ -1,4 +1,4 @@
-//! `TaskService`: tasks of definitions for external workers, off the same board as `/v1/tasks`.
+//! `TaskService`: tasks of definitions for external workers, from the same board as `/v1/tasks`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,7 @@ fn failure(given: FailTaskRequest) -> Result<Attempt, Status> {
     }
 }
 
-/// The empty text is no value.
+/// The empty string is no value.
 fn json(text: &str, field: &str, most: usize) -> Result<Option<RawJson>, Status> {
     if text.is_empty() {
         return Ok(None);

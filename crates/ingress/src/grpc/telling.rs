@@ -1,8 +1,8 @@
-//! What every call carries from end to end, as [`crate::trace`] does it for HTTP: a request id, a trace
-//! context, a span, a count, and one line in the log that says who called what, with which code, for how long.
+//! Tracing of gRPC calls, as [`crate::trace`] does it for HTTP: a request id, a trace context, a span,
+//! metrics, and one access log line with caller, method, code and duration.
 //!
-//! The code of a call that answers comes behind its body, so the line is written when the body has ended: for
-//! a stream, when the stream has.
+//! The code of an answered call follows its body, so the line is written when the body ends: for a stream,
+//! at its end.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -54,7 +54,7 @@ pub(super) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
 
 struct Called {
     span: Span,
-    /// One of a fixed list: clients choose what they call.
+    /// One of a fixed list: clients choose the path they call.
     method: &'static str,
     who: Who,
     begun: Instant,
@@ -76,7 +76,7 @@ impl Called {
     }
 }
 
-/// A body whose end is told, however it ends.
+/// A body that records the end of its call, however it ends.
 struct Told {
     body: Body,
     code: Option<Code>,
@@ -123,7 +123,8 @@ impl hyper::body::Body for Told {
 }
 
 impl Drop for Told {
-    /// Nobody takes the rest: the caller has gone, unless there never was a body.
+    /// A body that is dropped before its end means that the caller has disconnected (a call without a body
+    /// is recorded before).
     fn drop(&mut self) {
         self.tell(Code::Cancelled);
     }

@@ -81,7 +81,7 @@ async fn report(
     mut given: NodeResult,
 ) -> Result<NodeView, Status> {
     let said = said(given.of.take())?;
-    // The attempt and who performed it are found by the token.
+    // The token identifies the attempt and its executor.
     let asked = Asked { workflow: &graph.execution, node, attempt: 0, executor: "" };
     let (answer, logs) = read::result(given, asked).map_err(|problems| refusal::invalid(&problems))?;
     let report = Report {

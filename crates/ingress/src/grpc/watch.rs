@@ -1,4 +1,4 @@
-//! `WatchWorkflow`: what happens to a workflow, as messages.
+//! `WatchWorkflow`: the events of a workflow, as messages.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The body of a call that answers with one message, encoded before it is sent, so that its bytes can be counted.
+//! The body of a unary answer, encoded before it is sent, so that its bytes can be counted.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,12 +15,12 @@ pub(super) struct WholeMessage {
 }
 
 impl WholeMessage {
-    /// What the body comes to, and the length of its message.
+    /// Encodes the body; returns it with the length of its message.
     pub(super) async fn of(mut body: Body) -> Result<(Self, usize), axum::Error> {
         let (mut bytes, mut more, mut trailers) = (Bytes::new(), BytesMut::new(), None);
         while let Some(frame) = futures::future::poll_fn(|context| poll(&mut body, context)).await {
             match frame?.into_data() {
-                // One message is one piece, almost always.
+                // Almost always a message is one chunk.
                 Ok(data) if bytes.is_empty() => bytes = data,
                 Ok(data) => more.extend_from_slice(&data),
                 Err(frame) => trailers = frame.into_trailers().ok(),

@@ -1,4 +1,4 @@
-//! `WorkflowService`: create, look, edit, watch, cancel. Reports of executors are in `updates`.
+//! `WorkflowService`: create, read, edit, watch, cancel. Reports of executors are in `updates`.
 
 use std::sync::Arc;
 
@@ -178,7 +178,7 @@ impl WorkflowService for Workflows {
         let id = nodes::id_of(&node_id).map_err(status)?;
         let found = nodes::logs(&self.0, &key, &id, after_position, limit).await.map_err(status)?;
         let entries = found.iter().map(|entry| ((), log_entry(entry))).collect();
-        // An entry may have 64 KiB; who wants the rest asks after the last one.
+        // An entry may have 64 KiB; the client requests the rest after the last entry.
         let (entries, _) = paging::page(entries, limit, List::NodeLogs, |()| String::new());
         Ok(Response::new(GetNodeLogsResponse { entries }))
     }
@@ -193,7 +193,7 @@ fn shown(found: &Found) -> Result<Workflow, Status> {
     workflow_view(&found.graph, &found.execution, Vec::new()).map_err(find::unreadable).map_err(status)
 }
 
-/// What executors tell on the way.
+/// Progress of an executor.
 #[derive(Deserialize)]
 struct Done {
     #[serde(default)]

@@ -1,7 +1,7 @@
-//! Many events in one request: an array, or one JSON document per line.
+//! Batching: many events in one request, as a JSON array or as one JSON document per line (NDJSON).
 //!
-//! Each item gets a verdict of its own, in order; those that are good are durable in one commit. Only
-//! what concerns the batch as a whole (its size, its syntax, a store that is down) fails the request.
+//! Each item gets its own verdict, in order; the valid items become durable in one commit. Only a fault of
+//! the batch as a whole (its size, its syntax, an unavailable store) fails the request.
 
 use std::sync::Arc;
 
@@ -112,8 +112,8 @@ async fn post(
                 Checked::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
                 Checked::Good(event) => {
                     let verdict = verdicts.next().ok_or_else(silent)?;
-                    let told = posting::verdict(&door, &event, verdict)?;
-                    (event.execution, told)
+                    let accepted = posting::verdict(&door, &event, verdict)?;
+                    (event.execution, accepted)
                 }
             };
             Ok(AcceptedOut { event_id, execution_id: execution.execution, status })
@@ -129,12 +129,12 @@ async fn post(
 /// An item of the batch after the checks.
 enum Checked {
     Good(NewEvent),
-    /// Refused today; its key may say that it was accepted before.
+    /// Rejected by the checks; its idempotency key may show that it was accepted before.
     Refused(Draft, Problem),
     Unreadable(Problem),
 }
 
-/// The items of a JSON array.
+/// Splits a JSON array into its items.
 pub(super) fn array(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
     fields::items(text, limit).map_err(|error| match error {
         ItemsError::Syntax(error) => {
@@ -144,7 +144,7 @@ pub(super) fn array(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
     })
 }
 
-/// The lines that hold something.
+/// Splits the body into its non-empty lines.
 fn lines(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).take(limit + 1).collect();

@@ -1,4 +1,4 @@
-//! Definitions: what a tenant's executions run by.
+//! Definitions: the versioned programs of a tenant's executions.
 
 use std::sync::Arc;
 
@@ -127,13 +127,13 @@ async fn put(
     Ok(response)
 }
 
-/// A definition that compiles, and what of it is beyond the quota of its tenant.
+/// A compiled definition, and its faults against the tenant's quota.
 struct Compiled {
     new: NewDefinition,
     beyond: Vec<problem::Problem>,
 }
 
-/// Off the runtime: a definition with many patterns takes a while.
+/// Called outside the async runtime: a definition with many patterns takes long.
 fn compile(source: &str, format: Format, quota: &EffectiveQuota) -> Result<Compiled, Problems> {
     let parsed = definition::parse(source, format)?;
     let new = NewDefinition {
@@ -143,7 +143,7 @@ fn compile(source: &str, format: Format, quota: &EffectiveQuota) -> Result<Compi
         checksum: parsed.checksum(),
     };
     let beyond = caps::definition_problems(&parsed, quota);
-    // What cannot be compiled must not become a version that every later start stumbles over.
+    // A definition that does not compile must not become a version: every later start would fail on it.
     Machine::compile(parsed)?;
     Ok(Compiled { new, beyond })
 }

@@ -1,4 +1,4 @@
-//! Events: post one, look at one, list them.
+//! Events: post one, read one, list them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::query::Params;
 use crate::trace::Trace;
 use crate::wait::{self, Patience, Since, Waited};
 
-/// What the envelope of an event may weigh beside its payload.
+/// Size limit of an event's envelope, beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -40,19 +40,19 @@ pub(super) fn routes() -> Vec<Route> {
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "Millstream-Validate", "traceparent", "x-request-id"])
             .body("application/json", "NewEvent")
-            .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key gives the same id")
-            .answer(200, "Event", "Durable, and what the caller waited for is the case")
+            .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key returns the same id")
+            .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
             .located(Located::Always)
             .leads_to("get_event", &["event_id"])
             .leads_to("retry_event", &["event_id"]),
         Route::get("/v1/events/{event_id}", "get_event", read)
-            .summary("One event and what came of it")
+            .summary("One event and its outcome")
             .needs(Permission::ReadData)
             .answer(200, "Event", "The event")
             .problems(&[404]),
         Route::get("/v1/events", "list_events", list)
-            .summary("Events in the order of their acceptance")
+            .summary("Events in the order of acceptance")
             .needs(Permission::ReadData)
             .query(&[
                 ("execution_id", "ExecutionId"),
@@ -105,7 +105,7 @@ async fn post(
     }
 }
 
-/// The checks at the door; what passes them is accepted in the mode of its definition.
+/// The checks on acceptance. An event that passes them is accepted in the mode of its definition.
 async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mode, Problem> {
     let machine = match posting::check(door, &[draft]).await?.pop() {
         Some(target) => target?.machine,
@@ -118,7 +118,8 @@ async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mod
     Ok(machine.definition().mode())
 }
 
-/// The answer to a request that is refused today: its old one, if its key says that it was accepted.
+/// The answer to a request that the checks reject: the original answer, if its idempotency key was accepted
+/// before.
 pub(super) async fn repeated(
     door: &Door,
     slot: &Slot,
@@ -134,7 +135,7 @@ pub(super) async fn repeated(
     answer(door, slot, &draft.execution, known, Wish { prefer, mode: Mode::Async }).await
 }
 
-/// Makes one event durable, waits for its outcome if that is wanted, and answers.
+/// Makes one event durable, waits for its outcome if requested, and answers.
 pub(super) async fn submit(
     door: &Door,
     slot: &Slot,
@@ -153,14 +154,14 @@ pub(super) async fn submit(
     answer(door, slot, &event.execution, (event_id, status, since), Wish { prefer, mode }).await
 }
 
-/// What decides whether a caller waits.
+/// The inputs that decide whether a caller waits.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     prefer: Prefer,
     mode: Mode,
 }
 
-/// The answer to an event that is durable, after its outcome if that is wanted.
+/// The answer to a durable event, after its outcome if requested.
 async fn answer(
     door: &Door,
     slot: &Slot,
@@ -180,9 +181,9 @@ async fn answer(
                     let status = view.map_or(accepted.status, |view| view.status);
                     (StatusCode::ACCEPTED, Json(AcceptedOut { status, ..accepted })).into_response()
                 }
-                // It is accepted, whatever has become of the store since.
+                // The event is accepted, even if the store has become unavailable since.
                 Err(error) => {
-                    tracing::warn!(%error, "a wait was cut short");
+                    tracing::warn!(%error, "store failed during a wait for an event");
                     (StatusCode::ACCEPTED, Json(accepted)).into_response()
                 }
             }
@@ -199,7 +200,7 @@ async fn answer(
     Ok(response)
 }
 
-/// How long this caller waits: as it prefers, else as the definition's mode says.
+/// How long this caller waits: its `Prefer` header, else the mode of the definition.
 pub(super) fn patience(door: &Door, prefer: Prefer, mode: Mode) -> Option<Duration> {
     let by_default = match mode {
         Mode::Async => None,
@@ -208,12 +209,12 @@ pub(super) fn patience(door: &Door, prefer: Prefer, mode: Mode) -> Option<Durati
     prefer.patience(by_default, door.options.max_wait)
 }
 
-/// How much is checked at the door.
+/// How much is checked on acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Strictness {
-    /// That the execution and the event's name exist.
+    /// The execution exists and its definition mentions the event.
     Names,
-    /// `Millstream-Validate: state`: also that the current state handles it.
+    /// `Millstream-Validate: state`: the current state must handle the event as well.
     State,
 }
 
@@ -222,13 +223,13 @@ impl Strictness {
         match headers.get("millstream-validate").map(HeaderValue::as_bytes) {
             None => Ok(Self::Names),
             Some(b"state") => Ok(Self::State),
-            Some(_) => Err(Problem::bad_request("Millstream-Validate knows only \"state\"")),
+            Some(_) => Err(Problem::bad_request("Millstream-Validate supports only \"state\"")),
         }
     }
 }
 
-/// The strict check: refuses when nothing is undecided and the current state has no handler. While
-/// something is undecided the state that the event will meet is not known, and it is accepted.
+/// The strict check: rejects when no event is undecided and the current state has no handler. While an event
+/// is undecided, the state that the new event will meet is unknown, and the event is accepted.
 async fn fits(door: &Door, execution: &ExecutionKey, machine: &Machine, event: &Name) -> Result<(), Problem> {
     let filter =
         EventFilter { execution: Some(execution.execution.clone()), status: Some(EventStatus::Pending) };
@@ -260,7 +261,7 @@ async fn read(
     Ok(Json(view.into()))
 }
 
-/// The event that a path names; what cannot be an id names nothing.
+/// Parses the event id of a path; text that cannot be an id is answered with 404.
 pub(super) fn event_of(id: &str) -> Result<EventId, Problem> {
     uuid::Uuid::parse_str(id).map(EventId).map_err(|_| Problem::not_found("event", id))
 }

@@ -1,4 +1,4 @@
-//! Executions: look at one, now or in the past, and list them.
+//! Executions: read one, now or at an earlier point, and list them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::query::Params;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/executions/{execution_id}", "get_execution", read)
-            .summary("One execution, as it is or as it was (`at_seq`, `at`)")
+            .summary("One execution, now or at an earlier point (`at_seq`, `at`)")
             .needs(Permission::ReadData)
             .query(&[("at_seq", "Seq"), ("at", "Time")])
             .answer(200, "Execution", "The execution")
@@ -78,7 +78,7 @@ async fn read(
     Ok(Json(ExecutionOut::at(view, state)))
 }
 
-/// The execution, or the problem that there is none.
+/// Reads the execution, or answers 404.
 pub(super) async fn find(door: &Door, execution: &ExecutionKey) -> Result<ExecutionView, Problem> {
     let found = door.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
     found.into_iter().next().flatten().ok_or_else(|| Problem::not_found("execution", &execution.execution))

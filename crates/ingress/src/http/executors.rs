@@ -1,4 +1,4 @@
-//! Executors over HTTP: they make themselves known, are looked at, and leave.
+//! Executors over HTTP: register, list, deregister.
 
 use std::sync::Arc;
 
@@ -29,18 +29,18 @@ const BODY_BYTES: usize = 64 * 1024;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/executors", "register_executor", register)
-            .summary("Make an executor known, or say that it is still there")
+            .summary("Register an executor, or renew its registration")
             .needs(Permission::RegisterExecutor)
             .body("application/json", "NewExecutor")
-            .answer(200, "ExecutorRegistered", "Heard; say it again after beat_every"),
+            .answer(200, "ExecutorRegistered", "Registered; renew after beat_every"),
         Route::get("/v1/executors", "list_executors", list)
-            .summary("Executors that were heard of lately")
+            .summary("Executors with a current registration")
             .needs(Permission::ReadData)
             .answer(200, "ExecutorPage", "All of them, by name"),
         Route::post("/v1/executors/{name}/retire", "retire_executor", retire)
-            .summary("Take an executor off the list; it finishes what it has")
+            .summary("Deregister an executor; it finishes its current nodes")
             .needs(Permission::RetireExecutor)
-            .answer_in(204, "", "", "It is not on the list (any more)")
+            .answer_in(204, "", "", "The executor is not registered (any more)")
             .problems(&[404]),
     ]
 }
@@ -78,7 +78,7 @@ async fn register(
     let given = proto::Executor { name, address, roles, labels, capacity, load, seen_at: None };
     let policy = &door.options.executor_networks;
     let executor = executor(given, &caller.tenant, policy).map_err(|problems| {
-        // The message has it in a field; here it is the whole.
+        // The message nests the executor in a field; here it is the whole body.
         let at_top = |fault: Fault| {
             let path = fault.path.strip_prefix("executor.").unwrap_or(&fault.path).to_owned();
             Fault::new(path, fault.message)

@@ -1,7 +1,7 @@
-//! One decision about all open incidents of the same trouble.
+//! Bulk resolution: one decision for all open incidents of a group (same fingerprint).
 //!
-//! They are resolved in batches, newest first. What fails again meanwhile is newer than where the walk began
-//! and is left alone, so that a call ends.
+//! Incidents are resolved in batches, newest first. An incident that opens during the call is newer than the
+//! start of the walk and is skipped, so that the call terminates.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ use crate::fields::Fields;
 use crate::query::Params;
 use crate::trace::Trace;
 
-/// Decided in one transaction.
+/// Incidents resolved in one transaction.
 const BATCH: usize = 256;
-/// Decided by one call; `remaining` says that there are more.
+/// Incidents resolved by one call; `remaining` reports the rest.
 const MOST: u32 = 10_000;
-/// Among how many groups a count is looked for before incidents are counted one by one.
+/// Number of groups to search for a stored count before incidents are counted one by one.
 const GROUPS: usize = 1_000;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -38,16 +38,12 @@ pub(super) fn routes() -> Vec<Route> {
             .needs(Permission::Operate)
             .body("application/json", "GroupDecision")
             .body_optional()
-            .answer(
-                202,
-                "ResolvedGroup",
-                "Recorded; `remaining` are open now, those that failed again meanwhile included",
-            )
+            .answer(202, "ResolvedGroup", "Recorded; `remaining` incidents are open now, including new ones")
             .problems(&[404])
     };
     vec![
         resolves(Route::post("/v1/incidents/groups/{fingerprint}/retry", "retry_incident_group", retry))
-            .summary("Try everything of a group again"),
+            .summary("Retry every incident of a group"),
         resolves(Route::post("/v1/incidents/groups/{fingerprint}/fail", "fail_incident_group", fail))
             .summary("End every execution of a group as failed"),
         resolves(Route::post("/v1/incidents/groups/{fingerprint}/cancel", "cancel_incident_group", cancel))
@@ -141,7 +137,7 @@ async fn resolve(
                     resolved += 1;
                     door.ring.ring(bells(&execution));
                 }
-                // Somebody was faster; it is decided all the same.
+                // Another request has resolved the incident.
                 Resolved::Already { .. } | Resolved::NotFound => {}
             }
         }
@@ -150,7 +146,7 @@ async fn resolve(
     Ok((StatusCode::ACCEPTED, Json(GroupResolvedOut { resolved, remaining })).into_response())
 }
 
-/// How many of the group are open now.
+/// Number of open incidents of the group.
 async fn left(door: &Door, tenant: &TenantId, group: &str, open: &IncidentFilter) -> Result<u64, Problem> {
     let groups = door.stores.incidents.incident_groups(tenant, GROUPS).await?;
     if let Some(found) = groups.iter().find(|found| found.fingerprint == group) {
@@ -159,7 +155,7 @@ async fn left(door: &Door, tenant: &TenantId, group: &str, open: &IncidentFilter
     if groups.len() < GROUPS {
         return Ok(0);
     }
-    // Smaller than all of those: quickly counted.
+    // The group is smaller than all of those listed: counting its incidents is cheap.
     let (mut count, mut after) = (0, None);
     loop {
         let page = door.stores.incidents.list_incidents(tenant, open, after, BATCH).await?;

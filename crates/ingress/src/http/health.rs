@@ -1,8 +1,8 @@
-//! Health, metrics and the document of this API: outside of the bound on requests in flight.
+//! Health, readiness, metrics and the OpenAPI document: exempt from the limit on requests in flight.
 //!
-//! `/healthz` says that the process runs. `/readyz` says whether it can do its job: the store takes writes
-//! and no shutdown has begun. A stream that is down is reported and does not make it red, because
-//! accepting does not need it.
+//! `/healthz` reports that the process runs. `/readyz` reports whether it can do its job: the store takes
+//! writes and no shutdown has begun. An unavailable stream is reported and does not make the process unready,
+//! because accepting does not need it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +26,11 @@ use crate::{metrics, process_metrics};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/healthz", "healthz", healthz)
-            .summary("The process runs")
-            .answer(200, "Health", "It does"),
+        Route::get("/healthz", "healthz", healthz).summary("The process runs").answer(
+            200,
+            "Health",
+            "The process runs",
+        ),
         Route::get("/readyz", "readyz", readyz)
             .summary("The store takes writes and no shutdown has begun")
             .answer(200, "Readiness", "Ready")
@@ -45,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Of a path that is served without a key.
+/// The rate-limit budget of a path that is served without a key.
 pub(super) fn anonymous_budget(path: &str) -> Option<AnonymousBudget> {
     match path {
         "/healthz" | "/readyz" => Some(AnonymousBudget::Probe),
@@ -64,7 +66,7 @@ async fn healthz() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// What was found when somebody last looked.
+/// The cached result of the last readiness check.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Found, Instant)>>);
 
@@ -81,7 +83,7 @@ enum Reach {
     Down,
 }
 
-/// How long a look is believed.
+/// How long a check's result is reused.
 const FRESH: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -97,7 +99,7 @@ async fn readyz(State(door): State<Arc<Door>>) -> Result<Json<ReadyOut>, Problem
     Ok(Json(ReadyOut { status: "ready", store, stream }))
 }
 
-/// Whether it can do its job.
+/// Whether the process can do its job.
 pub(crate) async fn is_ready(door: &Door) -> Result<(), Problem> {
     ready(door).await.map(|_| ())
 }
@@ -116,7 +118,7 @@ async fn ready(door: &Door) -> Result<Found, Problem> {
     }
 }
 
-/// One look at a time: those who ask meanwhile share what it finds.
+/// Coalesces concurrent checks: one runs at a time, and the callers that wait share its result.
 async fn look(door: &Door) -> Found {
     let mut last = door.readiness.0.lock().await;
     if let Some((found, at)) = *last
@@ -132,7 +134,7 @@ async fn look(door: &Door) -> Found {
     found
 }
 
-/// An event that was just committed is proof enough; otherwise something is written for the purpose.
+/// A recently committed event proves that the store takes writes; otherwise the store is pinged with a write.
 async fn takes_writes(door: &Door) -> bool {
     match door.accept.writes.current() {
         Some(WriteOutcome::Committed) => true,
@@ -141,7 +143,7 @@ async fn takes_writes(door: &Door) -> bool {
     }
 }
 
-/// Complete for operators; for a tenant's key, what says nothing about other tenants.
+/// All metrics for operators; for a tenant's key, only those that reveal nothing about other tenants.
 async fn scrape(State(door): State<Arc<Door>>, identity: Identity) -> Response {
     let text = if identity.permits(Permission::SeeFleet) {
         metrics::scrape(&door).await

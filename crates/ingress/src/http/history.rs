@@ -1,4 +1,4 @@
-//! What happened to an execution, what is running for it, and what it waits for.
+//! The log of an execution, its current actions and its armed timers.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("Actions of the execution: running, waiting, failed, settled")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "ActionPage", "One page, by seq and place in the do list")
+            .answer(200, "ActionPage", "One page, by seq and position in the do list")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/timers", "get_timers", timers)
-            .summary("Timers that are armed")
+            .summary("Armed timers")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
-            .answer(200, "TimerPage", "One page, the next one first")
+            .answer(200, "TimerPage", "One page, the earliest first")
             .problems(&[404]),
     ]
 }
@@ -54,7 +54,7 @@ async fn history(
     let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
     let after = after.unwrap_or(Seq(0));
     let page = door.stores.execution_views.history(&execution, after, limit).await?;
-    // A page may end before its limit: heavy payloads come in smaller pages.
+    // A page may end before its limit: pages with large payloads are shorter.
     let next_cursor = match page.more {
         More::Nothing => None,
         More::Remains => page.entries.last().map(|last| cursor::encode(List::History, last.transition.seq)),
@@ -109,7 +109,7 @@ async fn timers(
     Ok(Json(Page::of(found, limit, cursor, TimerOut::from)))
 }
 
-/// The execution itself, asked of the store: an empty list and an execution that is not there differ.
+/// Checks that the execution exists, to tell an empty list from an unknown execution.
 async fn existing(door: &Door, execution: ExecutionKey) -> Result<ExecutionKey, Problem> {
     let found = door.stores.events.targets(std::slice::from_ref(&execution)).await?;
     match found.into_iter().next().flatten() {

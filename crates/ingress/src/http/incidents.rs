@@ -1,4 +1,4 @@
-//! Incidents: failures that wait for a person, one by one and by what they have in common.
+//! Incidents: failures that need a decision by a person, listed singly and by group.
 
 use std::sync::Arc;
 
@@ -38,12 +38,12 @@ pub(super) fn routes() -> Vec<Route> {
             ])
             .answer(200, "IncidentPage", "One page"),
         Route::get("/v1/incidents/groups", "list_incident_groups", groups)
-            .summary("Open incidents of the same trouble, the largest groups first")
+            .summary("Open incidents grouped by fingerprint, the largest groups first")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit")])
             .answer(200, "IncidentGroups", "The largest groups; there are no further pages"),
         Route::get("/v1/incidents/{incident_id}", "get_incident", read)
-            .summary("One incident, with the input that can be edited and what was tried")
+            .summary("One incident, with its editable input and its attempts")
             .needs(Permission::ReadData)
             .answer(200, "IncidentDetail", "The incident")
             .problems(&[404])
@@ -107,7 +107,7 @@ impl From<IncidentView> for IncidentOut {
     }
 }
 
-/// An incident with where its action stands now; of an event that could not be decided there is none.
+/// An incident with the current status of its action; an event that could not be decided has no action.
 #[derive(Debug, Serialize)]
 struct DetailOut {
     #[serde(flatten)]
@@ -209,7 +209,7 @@ async fn read(
     Ok(Json(DetailOut::of(view, action)))
 }
 
-/// The incident that a path names; what cannot be an id names nothing.
+/// Parses the incident id of a path; text that cannot be an id is answered with 404.
 pub(super) fn incident_of(id: &str) -> Result<IncidentId, Problem> {
     uuid::Uuid::parse_str(id).map(IncidentId).map_err(|_| Problem::not_found("incident", id))
 }
@@ -218,13 +218,13 @@ pub(super) fn fingerprint(text: &str) -> Result<String, &'static str> {
     if is_fingerprint(text) { Ok(text.to_owned()) } else { Err("is not 16 digits of lower-case hex") }
 }
 
-/// The incident, or the problem that there is none.
+/// Reads the incident, or answers 404.
 pub(super) async fn find(door: &Door, caller: &Caller, id: IncidentId) -> Result<IncidentView, Problem> {
     let found = door.stores.incidents.incidents(&[(caller.tenant.clone(), id)]).await?;
     found.into_iter().next().flatten().ok_or_else(|| Problem::not_found("incident", id))
 }
 
-/// Where the action of an incident stands now, if it is of an action.
+/// The current view of the incident's action, if it has one.
 pub(super) async fn action_of(door: &Door, incident: &IncidentView) -> Result<Option<ActionView>, Problem> {
     let Some(key) = &incident.action else { return Ok(None) };
     let found = door.stores.tasks.find(std::slice::from_ref(key)).await?;

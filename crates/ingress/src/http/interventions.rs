@@ -1,4 +1,4 @@
-//! What people do about work that is stuck or unwanted: retry and cancel.
+//! Operator interventions on stuck or unwanted work: retry an event, cancel an execution.
 
 use std::sync::Arc;
 
@@ -35,22 +35,22 @@ const BODY_BYTES: usize = 16 * 1024;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/events/{event_id}/retry", "retry_event", retry)
-            .summary("Try a dead event, or the failed actions of a failed one, again")
+            .summary("Retry a dead event, or the failed actions of a failed event")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
-            .answer(202, "AcceptedEvent", "Recorded; it is being tried")
+            .answer(202, "AcceptedEvent", "Recorded; the retry is under way")
             .problems(&[404, 409])
             .located(Located::Always)
             .leads_to("get_event", &["event_id"]),
         Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel)
-            .summary("End an execution; recorded as the event millstream.cancel")
+            .summary("Cancel an execution; recorded as the event millstream.cancel")
             .needs(Permission::Operate)
             .headers(&["Idempotency-Key", "Prefer"])
             .body("application/json", "Reason")
             .body_optional()
-            .answer(202, "AcceptedEvent", "Durable; decided when its turn comes")
-            .answer(200, "Event", "Durable, and what the caller waited for is the case")
+            .answer(202, "AcceptedEvent", "Durable; decided in the order of the mailbox")
+            .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
             .located(Located::Always)
             .leads_to("get_event", &["event_id"])
@@ -75,10 +75,10 @@ async fn retry(
         Retried::NotFound => Err(Problem::not_found("event", id)),
         Retried::NotApplicable { status } => Err(Problem::new(
             Kind::Conflict,
-            format!("the event is {status}; only dead and failed events can be tried again"),
+            format!("the event is {status}; only dead and failed events can be retried"),
         )),
         Retried::Accepted { execution } => {
-            // A dead event is back in the mailbox, failed actions are ready: whoever is free takes them.
+            // A dead event is back in the mailbox, failed actions are ready: any free worker takes them.
             door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution.clone())]);
             door.news.work.notify_one();
             let seen = door.stores.event_views.events(&[(caller.tenant, event_id)]).await;
@@ -132,13 +132,13 @@ async fn cancel(
 async fn may_be_cancelled(door: &Door, execution: &ExecutionKey) -> Result<(), Problem> {
     let view = executions::find(door, execution).await?;
     if view.state.phase.is_ended() {
-        let detail = format!("the execution is {} already", view.status);
+        let detail = format!("the execution is already {}", view.status);
         return Err(Problem::new(Kind::Conflict, detail));
     }
     Ok(())
 }
 
-/// The optional `{reason}` of a request that may have no body at all.
+/// Reads the optional `{reason}`; the body may be missing.
 pub(super) async fn reason(
     door: &Door,
     headers: &HeaderMap,

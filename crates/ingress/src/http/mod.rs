@@ -1,4 +1,4 @@
-//! The routes, one file per thing that is asked about.
+//! The HTTP routes, one file per resource.
 
 mod assignments;
 mod batch;

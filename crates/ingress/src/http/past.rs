@@ -1,7 +1,7 @@
-//! The state of an execution at another point of its log: folded from the first transition on.
+//! The state of an execution at an earlier point, folded from the first transition on.
 //!
-//! Reads in pages and keeps one state, so memory does not grow with history; time does, which is why
-//! nothing on the hot path comes here.
+//! Reads in pages and keeps one state: memory use does not grow with the history, run time does, so the hot
+//! path does not use it.
 
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::log::State;
@@ -13,7 +13,7 @@ use millstream_store::views::ExecutionViews;
 
 const PAGE: usize = 500;
 
-/// Which point.
+/// A point of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Point {
     /// After this transition.

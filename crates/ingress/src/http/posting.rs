@@ -1,8 +1,8 @@
-//! What is checked about an event before it is accepted, alone or in a batch.
+//! Validation of events before they are accepted, singly or in a batch.
 //!
-//! Only what no later state can change: that the execution exists, that its definition mentions the
-//! event at all, that the name is not the engine's own, and sizes. Whether the event fits the state is
-//! decided when its turn comes.
+//! Checks only what no later state can change: the execution exists, its definition mentions the event, the
+//! name is not reserved, and the sizes are within limits. Whether the event fits the state is decided when
+//! the worker takes it from the mailbox.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::graphs::create::is_graph;
 use crate::machines::Remembered;
 use crate::trace::Trace;
 
-/// An event as a client wrote it, well formed and not yet checked against anything stored.
+/// A well-formed event of a client, not yet checked against the store.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) execution: ExecutionKey,
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Its key with the hash of what it stands for: execution, name and payload.
+    /// The idempotency key with the hash of its request: execution, name and payload.
     pub(super) fn idempotency(&self) -> Option<Idempotency> {
         let key = self.idempotency_key.clone()?;
         let request_hash = hash(&[
@@ -49,7 +49,7 @@ impl Draft {
     }
 }
 
-/// The part of a draft that says what happened.
+/// The name and payload of a draft.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) name: Name,
@@ -81,13 +81,13 @@ pub(super) fn bounded(
     }
 }
 
-/// The execution that a path names; what cannot be an id names nothing.
+/// Parses the execution id of a path; text that cannot be an id is answered with 404.
 pub(super) fn execution_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Problem> {
     let execution = ExecutionId::parse(id).map_err(|_| Problem::not_found("execution", id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
 }
 
-/// An idempotency key that can be stored and shown.
+/// Validates an idempotency key: it can be stored and shown.
 pub(crate) fn idempotency_key(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
         return Err("must be 1 to 255 bytes of text without control characters");
@@ -104,16 +104,16 @@ pub(crate) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Opti
         .map_err(|message| Problem::bad_request(format!("Idempotency-Key {message}")))
 }
 
-/// What the door knows about the execution of a draft that may be accepted.
+/// The compiled definition of an accepted draft's execution.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) machine: Arc<Machine>,
 }
 
-/// Checks drafts against what is stored: one verdict per draft, in order.
+/// Checks drafts against the store: one verdict per draft, in order.
 ///
-/// Nobody is refused by what is only remembered: an id may have been used again since, for an execution
-/// of another definition.
+/// A cached entry alone never rejects: the id may belong to a new execution of another definition, so a
+/// rejection that is based on the cache is checked again against the store.
 pub(super) async fn check(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target, Problem>>, Problem> {
     let mut verdicts = check_once(door, drafts).await?;
     let doubtful: Vec<usize> = (0..drafts.len())
@@ -151,7 +151,7 @@ async fn check_once(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target,
                 let tenant = &draft.execution.tenant;
                 let found = door.machines.find(tenant, &definition.name, Some(definition.version)).await?;
                 let Some((_, machine)) = found else {
-                    tracing::error!(%definition, "an execution's definition is not stored");
+                    tracing::error!(%definition, "definition of an execution is missing in the store");
                     verdicts.push(Err(Problem::new(Kind::Internal, "the definition cannot be read")));
                     continue;
                 };
@@ -173,11 +173,11 @@ pub(super) fn key_reused() -> Problem {
     Problem::new(Kind::KeyReused, detail)
 }
 
-/// What to answer to requests that were refused: one that was accepted before, by its key, gets its
-/// old answer whatever the checks say today; the rest get their problem. In order.
+/// Answers requests that the checks reject. A request whose idempotency key was accepted before gets its
+/// original answer, whatever the checks say today; the others get their problem. In order.
 ///
-/// Only the refused are looked up, so that keys cost nothing on the way through: for what passes the
-/// checks, the append itself judges the key first.
+/// Only rejected requests are looked up, so that keys cost nothing on the hot path: for a request that passes
+/// the checks, the append itself judges the key first.
 pub(crate) async fn recall(
     door: &Door,
     refused: Vec<(&TenantId, Option<Idempotency>, Problem)>,
@@ -203,7 +203,7 @@ pub(crate) async fn recall(
         .collect())
 }
 
-/// Whether clients may send this event to executions of this definition.
+/// Checks that clients may send this event to executions of this definition.
 pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
     unreserved(event)?;
     if machine.mentions(event) {
@@ -215,10 +215,10 @@ pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
     Err(unknown(format!("no state of {:?} mentions {event:?}{hint}", definition.name())))
 }
 
-/// Whether clients may send this event at all.
+/// Checks that the name is not reserved for the engine.
 pub(super) fn unreserved(event: &Name) -> Result<(), Problem> {
     if event.is_reserved() {
-        let detail = format!("names that start with {:?} are the engine's own", Name::RESERVED_PREFIX);
+        let detail = format!("names that start with {:?} are reserved for the engine", Name::RESERVED_PREFIX);
         return Err(unknown(detail));
     }
     Ok(())
@@ -245,7 +245,7 @@ pub(crate) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draf
     }
 }
 
-/// SHA-256 over parts, each preceded by its length, so that no two lists of parts are alike.
+/// SHA-256 over the parts, each preceded by its length, so that different lists have different inputs.
 pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -255,7 +255,7 @@ pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The id of the execution that an idempotency key stands for.
+/// Derives the execution id from an idempotency key.
 pub(crate) fn id_of_key(tenant: &TenantId, key: &str) -> Result<ExecutionId, Problem> {
     let hash = hash(&[b"execution", tenant.as_str().as_bytes(), key.as_bytes()]);
     let mut bytes = [0; 16];
@@ -268,7 +268,7 @@ pub(crate) fn parse_id(id: uuid::Uuid) -> Result<ExecutionId, Problem> {
         .map_err(|error| Problem::new(Kind::Internal, format!("a new id {error}")))
 }
 
-/// The verdict of the store on an event, as the outside sees it.
+/// Translates the store's verdict on an event for the caller.
 pub(crate) fn verdict(
     door: &Door,
     event: &NewEvent,
@@ -282,7 +282,7 @@ pub(crate) fn verdict(
             door.machines.gone(&event.execution);
             Err(Problem::not_found("execution", &event.execution.execution))
         }
-        // The answers to signals.
+        // These answer signals only.
         Verdict::Stored(Appended::Delivered { .. } | Appended::Buffered | Appended::Ambiguous { .. })
         | Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this event")),
     }

@@ -1,9 +1,9 @@
-//! Errors as the outside sees them: the one place that turns anything into `application/problem+json`.
+//! Errors of the HTTP API: the one place that turns any error into `application/problem+json` (RFC 9457).
 //!
-//! A handler returns a [`Problem`]; it travels as an extension of a bodiless response and [`finish`]
-//! writes the document, so that answers made by the router itself (404, 405) get the same shape and
-//! every document names its request. Details are for the caller; what only an operator should see is
-//! logged where it is handled.
+//! A handler returns a [`Problem`]; it travels as an extension of a bodiless response and [`finish`] writes
+//! the document, so that answers of the router itself (404, 405) get the same shape and every document names
+//! its request. Details are written for the caller; information for operators is logged where the error is
+//! handled.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::accept::AcceptError;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)+) => {
-        /// The documented `type`s; the URN ends in the word.
+        /// The documented `type`s; the URN ends in the slug.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Kind { $($(#[$doc])* $variant,)+ }
 
@@ -45,59 +45,61 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The request cannot be read: JSON syntax, a header's value.
+    /// The request cannot be parsed: JSON syntax, the value of a header.
     BadRequest = "bad-request", BAD_REQUEST, "The request cannot be read";
-    /// A key is needed and none, or none that is valid, was sent.
-    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid API key is needed";
-    /// The key's role does not allow this call.
-    Forbidden = "forbidden", FORBIDDEN, "The key does not allow this";
-    /// The door is open without keys, on loopback, and the request names another host or origin.
+    /// The call requires a key, and the request has none or an invalid one.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid API key is required";
+    /// The key's role does not permit this call.
+    Forbidden = "forbidden", FORBIDDEN, "The API key does not permit this call";
+    /// The process accepts requests without keys, on loopback, and the request names another host or origin.
     HostRefused = "host-refused", FORBIDDEN, "This host or origin is not served";
-    /// No such definition, execution or event, or it belongs to somebody else.
-    NotFound = "not-found", NOT_FOUND, "There is no such thing";
+    /// No such definition, execution or event, or it belongs to another tenant.
+    NotFound = "not-found", NOT_FOUND, "Not found";
     /// No such path.
-    NoRoute = "no-such-route", NOT_FOUND, "There is no such path";
-    /// The path exists, the method does not; `Allow` names those that do.
-    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "The path does not know this method";
+    NoRoute = "no-such-route", NOT_FOUND, "No such path";
+    /// The path exists, the method does not; `Allow` lists the methods that do.
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "Method not allowed on this path";
     /// The body did not arrive in time.
     BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
-    /// The thing is in a state in which this does not apply, or the id stands for something else.
-    Conflict = "conflict", CONFLICT, "This does not apply now";
-    /// Another device has the seat, or the token is of an assignment that is over; `holder` says who has it. Or the
-    /// assignment is another person's.
-    NotYours = "not-yours", CONFLICT, "It is not the caller's (any more)";
-    /// There is a graph or an execution by this id, with other content.
-    Exists = "already-exists", CONFLICT, "The id stands for something else";
-    /// The graph has another revision than the edits were made for.
-    RevisionConflict = "revision-conflict", CONFLICT, "The graph has changed meanwhile";
-    /// A body, payload or batch beyond its limit.
+    /// The current state of the resource does not permit the call, or the id is in use with other content.
+    Conflict = "conflict", CONFLICT, "Conflicts with the current state";
+    /// Another device holds the seat, or the token is of an assignment that has ended; `holder` names the
+    /// current holder. Or the assignment belongs to another person.
+    NotYours = "not-yours", CONFLICT, "Not held by the caller";
+    /// A graph or an execution with this id exists with different content.
+    Exists = "already-exists", CONFLICT, "Already exists with different content";
+    /// Optimistic concurrency: the graph is at another revision than the edits expect.
+    RevisionConflict = "revision-conflict", CONFLICT, "The graph is at another revision";
+    /// A body, payload or batch exceeds its limit.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The request is too large";
-    /// Path and query beyond their limit.
-    UriTooLong = "uri-too-long", URI_TOO_LONG, "The address is too long";
-    /// A `Content-Type` that this path does not read.
+    /// Path and query exceed their limit.
+    UriTooLong = "uri-too-long", URI_TOO_LONG, "The URI is too long";
+    /// A `Content-Type` that this path does not accept.
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "The content type is not supported";
-    /// The request is readable and wrong; `problems` says where.
+    /// The request is well formed and invalid; `problems` lists the faults with their paths.
     Invalid = "invalid", UNPROCESSABLE_ENTITY, "The request is not valid";
-    /// The edits are well formed and do not fit the graph as it stands; `problems` says where.
+    /// The edits are well formed and do not fit the current shape of the graph; `problems` lists the faults.
     Unfit = "edits-do-not-fit", UNPROCESSABLE_ENTITY, "The edits do not fit the graph";
-    /// What a person hands in does not suit the queue; `problems` says where in the answer.
+    /// A submitted answer violates the queue's schema or rules; `problems` lists the faults with their paths
+    /// in the answer.
     InvalidAnswer = "invalid-answer", UNPROCESSABLE_ENTITY, "The answer is not valid";
     /// The idempotency key was used before with other content.
-    KeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "The idempotency key stands for another request";
-    /// The event is not mentioned by the execution's definition, or its name is reserved.
-    UnknownEvent = "unknown-event", UNPROCESSABLE_ENTITY, "The definition does not know this event";
-    /// Too much is in flight; nothing was accepted.
-    Busy = "busy", TOO_MANY_REQUESTS, "Too much is in flight";
-    /// The tenant is at a quota that passes with time: a rate, or its share of what is in flight. `quota` names it.
-    QuotaThrottled = "quota-throttled", TOO_MANY_REQUESTS, "The tenant is at its quota for now";
-    /// The tenant has as many of something as its quota allows; `quota` names it. Nothing was accepted.
+    KeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "The idempotency key was used before";
+    /// The execution's definition does not mention the event, or its name is reserved.
+    UnknownEvent = "unknown-event", UNPROCESSABLE_ENTITY, "The definition does not mention this event";
+    /// Backpressure: too many requests are in flight; nothing was accepted.
+    Busy = "busy", TOO_MANY_REQUESTS, "Too many requests in flight";
+    /// Throttled: the tenant is at a quota that passes with time, a rate or its share of the requests in
+    /// flight. `quota` names it.
+    QuotaThrottled = "quota-throttled", TOO_MANY_REQUESTS, "The tenant is throttled by its quota";
+    /// The tenant has reached the maximum of a quota; `quota` names it. Nothing was accepted.
     QuotaExceeded = "quota-exceeded", FORBIDDEN, "The tenant is at its quota";
-    /// Headers beyond their limit.
+    /// Headers exceed their limit.
     HeadersTooLarge = "headers-too-large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
-    /// Something is broken on this side; the log has more.
-    Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong on this side";
-    /// The store cannot be reached. What was sent may or may not have been accepted: repeat it with
-    /// the same idempotency key.
+    /// An internal fault; the log has the details.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
+    /// The store is unavailable. The request may or may not have been accepted: repeat it with the same
+    /// idempotency key.
     StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
     /// The process is shutting down.
     Draining = "draining", SERVICE_UNAVAILABLE, "This process is shutting down";
@@ -110,20 +112,20 @@ impl Kind {
     }
 }
 
-/// One error for the outside.
+/// One error response.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub(crate) kind: Kind,
     pub(crate) detail: String,
     pub(crate) faults: Vec<Fault>,
     pub(crate) retry_after: Option<Duration>,
-    /// The device that has what was asked for.
+    /// The device that holds the seat.
     pub(crate) holder: Option<HolderOut>,
-    /// The quota that refuses.
+    /// The quota that rejects the request.
     pub(crate) quota: Option<Box<QuotaOut>>,
 }
 
-/// A quota that refuses.
+/// A quota that rejects the request.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QuotaOut {
     pub(crate) name: &'static str,
@@ -131,7 +133,7 @@ pub(crate) struct QuotaOut {
     pub(crate) source: &'static str,
 }
 
-/// Who has a seat.
+/// The holder of a seat.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct HolderOut {
     pub(crate) device: DeviceId,
@@ -174,7 +176,7 @@ impl Problem {
         Self { faults, ..Self::new(Kind::Invalid, detail) }
     }
 
-    /// The document, without an instance: as it stands inside a batch's verdicts.
+    /// The document without an instance, as it appears among the verdicts of a batch.
     pub(crate) fn document(&self) -> Document<'_> {
         Document {
             kind: self.kind.urn(),
@@ -189,7 +191,7 @@ impl Problem {
     }
 }
 
-/// RFC 9457, in our field order.
+/// RFC 9457, with the fields in our order.
 #[derive(Debug, Serialize)]
 pub(crate) struct Document<'a> {
     #[serde(rename = "type")]
@@ -220,11 +222,11 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Contention(_) => {
-                tracing::warn!(%error, "a request found the store unavailable");
+                tracing::warn!(%error, "store unavailable during a request");
                 Self::new(Kind::StoreUnavailable, "the store cannot be reached, try again")
             }
             StoreError::Corrupt(_) => {
-                tracing::error!(%error, "a request met data that cannot be read");
+                tracing::error!(%error, "stored data is unreadable");
                 Self::new(Kind::Internal, "stored data cannot be read; the log has more")
             }
         }
@@ -266,7 +268,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Writes the document of a response that is an error, whoever made it.
+/// Writes the problem document of any error response, including those of the router.
 pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str) -> Response<Body> {
     if !response.status().is_client_error() && !response.status().is_server_error() {
         return response;
@@ -292,14 +294,14 @@ pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str)
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if matches!(problem.kind, Kind::TooLarge | Kind::BodyTimeout) {
-        // The rest of the body may still be on its way; nobody is going to read it.
+        // The rest of the request body may still be in transit; it is not read.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     *response.body_mut() = Body::from(body);
     response
 }
 
-/// The problem behind a bare status of the router or an extractor.
+/// The problem for a bare status of the router or of an extractor.
 fn of_status(status: StatusCode, path: &str) -> Problem {
     let kind = match status {
         StatusCode::NOT_FOUND => Kind::NoRoute,

@@ -1,4 +1,5 @@
-//! Quotas of a tenant: what holds and why, what it uses, and what an operator sets.
+//! Quotas of a tenant: the effective values with their sources, the usage, and the values that an operator
+//! sets.
 
 use std::sync::Arc;
 
@@ -20,24 +21,24 @@ use crate::query::Params;
 use crate::quotas::HeldQuota;
 
 const BODY_BYTES: usize = 64 * 1024;
-/// Where a quota is unlimited, no more rows than this are counted to show the use.
+/// Upper bound on the rows that are counted to show the usage of an unlimited quota.
 const COUNTED_AT_MOST: u64 = 1_000_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/tenants/{tenant}/quota", "get_quota", get)
-            .summary("The quotas of a tenant, each with its value and where it comes from")
+            .summary("The quotas of a tenant, each with its value and its source")
             .needs(Permission::ReadQuotas)
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
         Route::put("/v1/tenants/{tenant}/quota", "put_quota", put)
-            .summary("Set quotas of a tenant in place of those set before; in force everywhere within 5 s")
+            .summary("Replace the quotas set for a tenant; in force everywhere within 5 s")
             .needs(Permission::ManageQuotas)
             .body("application/json", "NewTenantQuota")
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
         Route::get("/v1/tenants/{tenant}/usage", "get_usage", usage)
-            .summary("What a tenant uses: rows of the store, and its share of this process")
+            .summary("The usage of a tenant: rows of the store, and its share of this process")
             .needs(Permission::ReadQuotas)
             .answer(200, "TenantUsage", "By quota")
             .problems(&[404]),
@@ -142,7 +143,7 @@ async fn usage(
     Ok(Json(TenantUsageOut { items: rows.chain(held).collect(), tenant: tenant.clone() }))
 }
 
-/// An operator sees every tenant. A tenant's key sees its own quotas; another tenant does not exist for it.
+/// An operator sees every tenant. A tenant's key sees its own quotas; any other tenant is answered with 404.
 fn tenant_of(identity: &Identity, tenant: &str) -> Result<TenantId, Problem> {
     let absent = || Problem::not_found("tenant", tenant);
     let tenant = TenantId::parse(tenant).map_err(|_| absent())?;

@@ -1,7 +1,7 @@
-//! What people decide about an incident: again, again with another input, as if done, or the end.
+//! Resolution of an incident: retry, retry with an edited input, skip with a result, or end the execution.
 //!
-//! A decision is one write: the incident is resolved together with what follows from it, so that of two people
-//! who decide at once one is told what the other decided. Bells are rung afterwards.
+//! A resolution is one write: the incident is resolved together with its consequences, so that of two
+//! concurrent decisions one gets a conflict that names the other. The doorbells are rung afterwards.
 
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ use crate::fields::Fields;
 use crate::query::Params;
 use crate::trace::Trace;
 
-/// What a decision may weigh beside an input or a result.
+/// Size limit of a resolution beside its input or result.
 pub(super) const ENVELOPE_BYTES: usize = 32 * 1024;
 const REASON_CHARS: usize = 4_000;
 
 pub(super) fn routes() -> Vec<Route> {
     let resolves = |route: Route| {
-        let resolved = route.answer(202, "ResolvedIncident", "Recorded; the execution goes on, or ends");
+        let resolved = route.answer(202, "ResolvedIncident", "Recorded; the execution continues, or ends");
         resolved
             .needs(Permission::Operate)
             .problems(&[404, 409])
@@ -54,11 +54,11 @@ pub(super) fn routes() -> Vec<Route> {
     };
     vec![
         resolves(Route::post("/v1/incidents/{incident_id}/retry", "retry_incident", retry))
-            .summary("Try it again: under the same key, or with an edited input under a new one")
+            .summary("Retry the action: under the same key, or with an edited input under a new key")
             .body("application/json", "IncidentRetry")
             .body_optional(),
         resolves(Route::post("/v1/incidents/{incident_id}/skip", "skip_incident", skip))
-            .summary("Go on as if the action had succeeded with this result; a dead event is rejected")
+            .summary("Skip the action as if it had succeeded with this result; a dead event is rejected")
             .body("application/json", "IncidentSkip"),
         resolves(Route::post("/v1/incidents/{incident_id}/fail", "fail_incident", fail))
             .summary("End the execution as failed; recorded as the event millstream.fail")
@@ -76,7 +76,7 @@ struct ResolvedOut {
     incident_id: IncidentId,
     execution_id: ExecutionId,
     resolution: Resolution,
-    /// Of the action, as its next attempts carry it.
+    /// The key of the action that its next attempts carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
 }
@@ -203,7 +203,7 @@ async fn end(
     resolve(door, caller, incident, how, reason, None).await
 }
 
-/// Two ways to end an execution by hand.
+/// The ways to end an execution by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Fail,
@@ -255,7 +255,7 @@ async fn resolve(
             Ok((StatusCode::ACCEPTED, Json(resolved)).into_response())
         }
         Some(Resolved::Already { resolution }) => {
-            // Who and when is told where it can be; what was decided is known in any case.
+            // Actor and time are added if they can be read; the resolution is known in any case.
             undecided(find(door, &caller, id).await?)?;
             Err(Problem::new(Kind::Conflict, format!("the incident was resolved before: {resolution}")))
         }
@@ -264,12 +264,12 @@ async fn resolve(
     }
 }
 
-/// An event may be in the mailbox again and an action may be ready: whoever is free takes them.
+/// An event may be in the mailbox again and an action may be ready: any free worker takes them.
 pub(super) fn bells(execution: &ExecutionKey) -> [Bell; 2] {
     [Bell::Mailbox(execution.clone()), Bell::Actions(execution.clone())]
 }
 
-/// The incident while it is open, or the problem that tells what was decided.
+/// The incident while it is open, or the problem that names the earlier resolution.
 fn undecided(incident: IncidentView) -> Result<IncidentView, Problem> {
     let Some(resolved) = &incident.resolved else { return Ok(incident) };
     let by = resolved.actor.as_ref().map(|actor| format!(" by {actor:?}")).unwrap_or_default();
@@ -284,7 +284,7 @@ fn not_of_an_action(field: &str) -> Problem {
     Problem::invalid(vec![Fault::new(field, message)])
 }
 
-/// The event that tells the execution of a result that a person gave, if its definition wants to be told.
+/// The event that delivers a result given by a person to the execution, if its definition handles it.
 async fn told(
     door: &Door,
     trace: &Trace,
@@ -297,8 +297,8 @@ async fn told(
     let spec = machine.action(name);
     let key = action.key.with_revision(action.revision);
     let attempts = u32::try_from(action.attempts).unwrap_or(0);
-    let told = spec.and_then(|spec| action::succeeded(spec, &key, attempts, result));
-    Ok(told.map(|(event, payload)| NewEvent {
+    let emitted = spec.and_then(|spec| action::succeeded(spec, &key, attempts, result));
+    Ok(emitted.map(|(event, payload)| NewEvent {
         event_id: entropy::event_id(door.clock.now(), &*door.entropy),
         execution: execution.clone(),
         name: event,
@@ -310,7 +310,8 @@ async fn told(
     }))
 }
 
-/// What an input must be: as the stored one is, or as the definition says where none could be rendered.
+/// The kind that an edited input must have: that of the stored input, or of the definition where none could
+/// be rendered.
 async fn kind(door: &Door, incident: &IncidentView, action: &ActionView) -> Result<String, Problem> {
     let stored = action.input.as_ref().and_then(|input| input.decode::<ActionInput>().ok());
     if let Some(stored) = stored {
@@ -326,13 +327,13 @@ async fn machine(door: &Door, incident: &IncidentView) -> Result<Arc<Machine>, P
     let (tenant, definition) = (&incident.execution.tenant, &incident.definition);
     let found = door.machines.find(tenant, &definition.name, Some(definition.version)).await?;
     let (_, machine) = found.ok_or_else(|| {
-        tracing::error!(%definition, "an execution's definition is not stored");
+        tracing::error!(%definition, "definition of an execution is missing in the store");
         Problem::new(Kind::Internal, "the definition cannot be read")
     })?;
     Ok(machine)
 }
 
-/// A body that may be missing.
+/// Reads a body that may be missing.
 pub(super) async fn read(
     door: &Door,
     headers: &HeaderMap,
@@ -351,7 +352,7 @@ pub(super) fn written(body: &Body) -> Result<&str, Problem> {
     if body.is_empty() { Ok("{}") } else { body.json() }
 }
 
-/// Why it was decided so.
+/// The reason of the resolution.
 pub(super) fn reason(fields: &mut Fields<'_>) -> Option<String> {
     let reason = fields.text("reason")?;
     if reason.chars().count() > REASON_CHARS {

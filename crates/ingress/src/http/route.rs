@@ -1,7 +1,7 @@
-//! A route and its documentation, in one value.
+//! A route and its documentation in one value.
 //!
-//! The router and the OpenAPI document are both made from the same list of these, so that neither can
-//! have a path that the other does not know.
+//! The router and the OpenAPI document are both built from the same list of routes, so that neither has a
+//! path that the other lacks.
 
 use std::sync::Arc;
 
@@ -31,31 +31,32 @@ pub(crate) struct Operation {
     pub(crate) headers: &'static [&'static str],
     /// Media type and schema.
     pub(crate) bodies: Vec<(&'static str, &'static str)>,
-    /// Whether a request without a body is fine.
+    /// Whether the body may be missing.
     pub(crate) body_use: BodyUse,
-    /// Status, media type, schema, meaning.
+    /// Status, media type, schema, description.
     pub(crate) answers: Vec<(u16, &'static str, &'static str, &'static str)>,
-    /// Statuses of problems that are particular to this call.
+    /// Problem statuses that are specific to this operation.
     pub(crate) problems: &'static [u16],
-    /// Whether its good answers name where to look next.
+    /// Whether a successful answer has a `Location` header.
     pub(crate) located: Located,
-    /// Which calls go on from a good answer.
+    /// OpenAPI links: operations that follow a successful answer.
     pub(crate) links: Vec<Link>,
 }
 
-/// Where a good answer leads: an operation, and its path parameters with the fields they come from.
+/// An OpenAPI link: the target operation, and its path parameters with the fields of the answer that fill
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     pub(crate) operation: &'static str,
     pub(crate) parameters: &'static [&'static str],
 }
 
-/// Whether `Location` is among the headers of a good answer.
+/// Whether a successful answer has a `Location` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Located {
     Never,
     Always,
-    /// Of one thing; an array of them has no address.
+    /// Only for a single resource; an array of them has no address.
     OfOne,
 }
 
@@ -66,7 +67,7 @@ pub(crate) enum BodyUse {
 }
 
 impl Operation {
-    /// A route that documents the header answers repeats by it.
+    /// A route that documents the `Idempotency-Key` header answers a repeat with the original answer.
     pub(crate) fn repeats(&self) -> RepeatAnswer {
         if self.headers.contains(&"Idempotency-Key") { RepeatAnswer::ByKey } else { RepeatAnswer::None }
     }
@@ -110,7 +111,8 @@ impl Route {
         self
     }
 
-    /// What the key of the caller must permit; the router checks it. Without this the route needs no key.
+    /// The permission that the caller's key must have; the router checks it. A route without one needs no
+    /// key.
     pub(crate) fn needs(mut self, permission: Permission) -> Self {
         self.doc.needs = Some(permission);
         self
@@ -162,7 +164,7 @@ impl Route {
         self
     }
 
-    /// A call that goes on from here with these fields of the answer as its path parameters.
+    /// An OpenAPI link to an operation, with the fields of the answer that fill its path parameters.
     pub(crate) fn leads_to(mut self, operation: &'static str, parameters: &'static [&'static str]) -> Self {
         self.doc.links.push(Link { operation, parameters });
         self

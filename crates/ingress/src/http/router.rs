@@ -1,8 +1,8 @@
-//! All routes in one router, behind the layers that every request passes.
+//! The router: all routes, behind the layers that every request passes.
 //!
-//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), authorization of
-//! the caller by its headers, then the bound on requests in flight, which health and metrics stay outside of.
-//! The gRPC services stand beside them and have layers of their own.
+//! From the outside in: trace (ids, problem documents, panics), admission (sizes, hosts), authorization of
+//! the caller by its headers, then the limit on requests in flight, from which health and metrics are exempt.
+//! The gRPC services are mounted beside the routes and have layers of their own.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
 use crate::{auth, gate, grpc, trace};
 
-/// The router of a door that nobody listens at: for tests and for embedding. Its tasks live in `life`.
+/// The router without a listener, for tests and for embedding. Its tasks run in `life`.
 pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
     serve_routes(Door::open(deps, options, &[], life))
 }
@@ -40,7 +40,7 @@ pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
         (doc, handler)
     });
     let mount = |router: Router<Arc<Door>>, (doc, handler): (Operation, MethodRouter<Arc<Door>>)| {
-        // Outside of the bound on requests in flight: a refused caller takes no slot.
+        // Outside of the limit on requests in flight: a rejected caller takes no slot.
         let handler = match doc.needs {
             Some(needs) => handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize)),
             None => handler,

@@ -1,7 +1,7 @@
-//! Signals: events for whichever execution has a correlation, kept for it when there is none yet.
+//! Signals: events that are addressed by correlation, and buffered while no execution has the correlation.
 //!
-//! Where exactly one execution has the correlation, the name is checked against its definition as for any other
-//! event. Which execution gets it is decided by the store, in the commit that accepts it.
+//! If exactly one execution has the correlation, the event's name is checked against its definition as for
+//! any other event. The store chooses the execution in the commit that accepts the signal.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -47,19 +47,19 @@ pub(super) fn routes() -> Vec<Route> {
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
             .body("application/json", "NewSignal")
-            .answer(202, "AcceptedSignal", "Durable: delivered, or kept. A repeat by key gives the same id")
+            .answer(202, "AcceptedSignal", "Durable: delivered or buffered; a repeat returns the same id")
             .problems(&[409])
             .located(Located::Always)
             .leads_to("get_signal", &["signal_id"]),
         Route::get("/v1/signals/{signal_id}", "get_signal", read)
-            .summary("What became of a signal")
+            .summary("The status of a signal")
             .needs(Permission::ReadData)
             .answer(200, "Signal", "The signal; once delivered it is the event of the same id")
             .problems(&[404]),
     ]
 }
 
-/// Where a signal stands.
+/// The status of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum SignalStatus {
@@ -88,7 +88,7 @@ struct SignalOut {
     rest: Rest,
 }
 
-/// What there is to say of a signal depends on where it is kept.
+/// The fields that depend on whether the signal is buffered or delivered.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Rest {
@@ -96,7 +96,7 @@ enum Rest {
     Event { event_id: EventId, execution_id: ExecutionId, event_status: EventStatus },
 }
 
-/// A signal as a client wrote it, well formed.
+/// A well-formed signal of a client.
 #[derive(Debug)]
 struct Draft {
     correlation: String,
@@ -107,7 +107,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// How long it is kept is not part of what it says.
+    /// `wait_for` is not part of the hash.
     fn idempotency(&self) -> Option<Idempotency> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);
@@ -185,12 +185,12 @@ fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
             Err("is not a duration (write it like 250ms, 15s, 30m, 12h, 30d or 1h30m)".into())
         }
         Err(duration::InvalidDuration::TooLong(_)) => Err("is longer than 30d".into()),
-        Err(duration::InvalidDuration::Zero(_)) => Err("is no time at all".into()),
+        Err(duration::InvalidDuration::Zero(_)) => Err("must be greater than zero".into()),
     }
 }
 
-/// Refuses what no execution could take: a reserved name, or one that the definition of the only execution
-/// with this correlation does not mention.
+/// Rejects a signal that no execution could take: a reserved name, or a name that the definition of the only
+/// execution with this correlation does not mention.
 async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Problem> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     posting::unreserved(name)?;
@@ -201,7 +201,7 @@ async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Proble
     match door.machines.find(tenant, &definition.name, Some(definition.version)).await? {
         Some((_, machine)) => posting::known(&machine, name),
         None => {
-            tracing::error!(%definition, "an execution's definition is not stored");
+            tracing::error!(%definition, "definition of an execution is missing in the store");
             Err(Problem::new(Kind::Internal, "the definition cannot be read"))
         }
     }
@@ -248,7 +248,7 @@ async fn submit(
             Err(Problem::new(Kind::Conflict, detail))
         }
         Verdict::Stored(Appended::Mismatch) => Err(posting::key_reused()),
-        // The answers to events and starts.
+        // These answer events and starts only.
         Verdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | Verdict::Refused => {
             Err(Problem::new(Kind::Internal, "the store cannot take this signal"))
         }
@@ -259,9 +259,9 @@ fn no_verdict() -> Problem {
     Problem::new(Kind::Internal, "the store gave no verdict")
 }
 
-/// The answer to a signal that was accepted before. One that is not decided yet is rung again: its first
-/// answer may have been lost together with its bell. Of one that is gone nothing is known but that it has
-/// had its time.
+/// The answer to a signal that was accepted before. If it is undecided, its doorbell is rung again: the first
+/// answer may have been lost together with the doorbell. A signal that is not found any more is reported as
+/// expired.
 async fn repeated(door: &Door, caller: &Caller, signal_id: EventId) -> Result<AcceptedSignalOut, Problem> {
     let (status, execution_id) = match locate(door, &caller.tenant, signal_id).await? {
         Some(Place::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
@@ -320,13 +320,13 @@ async fn read(
     Ok(Json(out))
 }
 
-/// Where a signal is kept.
+/// Where a signal is stored.
 enum Place {
     Waiting(SignalView),
     Event(Box<EventView>),
 }
 
-/// Looked for among the events last: one that is delivered between the two questions is found there.
+/// Searches the events last, so that a signal that is delivered between the two queries is found.
 async fn locate(door: &Door, tenant: &TenantId, id: EventId) -> Result<Option<Place>, Problem> {
     let key = [(tenant.clone(), id)];
     if let Some(signal) = door.stores.relations.signals(&key).await?.into_iter().next().flatten() {

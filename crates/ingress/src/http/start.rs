@@ -1,8 +1,8 @@
-//! Starting executions: one, or an array ([`start_batch`]).
+//! Starts executions: one, or an array ([`start_batch`]).
 //!
-//! Creation is decided here, at the door (see `docs/decisions/creation-at-the-door.md`): seq 1 depends
-//! on nothing but the definition and the input, so the execution, its first transition, its timers and
-//! the events that come with it are one append.
+//! Creation is decided in the ingress (see `docs/decisions/creation-at-the-door.md`): seq 1 depends only on
+//! the definition and the input, so the execution, its first transition, its timers and its initial events
+//! are one append.
 
 use std::sync::Arc;
 
@@ -45,11 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
             .body("application/json", "StartRequest")
             .answer(201, "ExecutionOrVerdicts", "Created; of an array: at least one was")
-            .answer(
-                200,
-                "ExecutionOrVerdicts",
-                "Existed already with the same input; of an array: none was new",
-            )
+            .answer(200, "ExecutionOrVerdicts", "Existed with the same input; of an array: no item was new")
             .answer(202, "AcceptedEvent", "Started before by this key, and removed by retention since")
             .problems(&[404, 409])
             .located(Located::OfOne)
@@ -99,7 +95,7 @@ async fn start(
     let ready = admit_and_decide(&door, &caller, &trace, &slot, wish, idempotency.clone()).await;
     let ready = match (ready, execution) {
         (Ok(ready), _) => ready,
-        // Refused today; but what was started before by this key gets its old answer.
+        // Rejected by the checks; a start that this key made before still gets its original answer.
         (Err(problem), Some(execution)) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = posting::recall(&door, refused).await?.pop();
@@ -128,7 +124,7 @@ async fn start(
             if let Err(error) =
                 wait::outcome(&door, &slot, &ready.new.key, event, patience, Since::Nothing).await
             {
-                tracing::warn!(%error, "a wait was cut short");
+                tracing::warn!(%error, "store failed during a wait for an execution");
                 break;
             }
         }
@@ -144,7 +140,7 @@ async fn start(
     Ok(response)
 }
 
-/// Admitted first: a tenant over its quota pays for no evaluation.
+/// Admission comes before evaluation: a tenant over its quota costs no evaluation.
 async fn admit_and_decide(
     door: &Door,
     caller: &Caller,
@@ -161,8 +157,8 @@ async fn admit_and_decide(
     decided.ok_or_else(|| Problem::new(Kind::Internal, "the start was not decided"))?
 }
 
-/// The answer to a start that was accepted before: the execution as it is, or, where retention has
-/// removed it, what is known of its start.
+/// The answer to a start that was accepted before: the execution, or, if retention has removed it, the data
+/// that remains of its start.
 async fn existed(
     door: &Door,
     key: &ExecutionKey,
@@ -232,13 +228,13 @@ pub(super) fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Prob
     Ok(Wish { definition, version, execution_id, input, events })
 }
 
-/// The same for an idempotency key, which may be sent together with an id.
+/// The same with an idempotency key, which may be sent together with an id.
 fn request_hash(wish: &Wish) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
     posting::hash(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
-/// Whether a start made something.
+/// Whether the start created an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StartOutcome {
     Created,
@@ -295,7 +291,7 @@ pub(super) async fn conclude(
     }
 }
 
-/// Whether the key stands for another request, or the id for another execution.
+/// Tells a reused idempotency key from an execution id that exists with other content.
 async fn mismatch(door: &Door, ready: &ReadyStart) -> Result<Problem, Problem> {
     let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
     let reused = match (ready.id_from, idempotency) {

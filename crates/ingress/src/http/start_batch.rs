@@ -1,7 +1,7 @@
-//! Many starts in one request: an array.
+//! Batching of starts: an array of starts in one request.
 //!
-//! The starts are read, admitted with one look at the store, decided, and made durable together. An array waits for
-//! no outcome: its answer says what became durable.
+//! The starts are parsed, admitted with one query to the store, decided, and made durable together. An array
+//! waits for no outcome: its answer reports what became durable.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::door::Door;
 use crate::quotas::StartCharge;
 use crate::trace::Trace;
 
-/// One verdict each, in order.
+/// One verdict per item, in order.
 pub(super) async fn start_many(
     door: &Door,
     caller: &Caller,
@@ -29,7 +29,7 @@ pub(super) async fn start_many(
     text: &str,
 ) -> Result<Response, Problem> {
     let limits = &door.options.limits;
-    // One moment for all: the latest version of a name is asked for once.
+    // One lookup time for all items: the latest version of a definition is read once.
     let mut latest: HashMap<Name, FoundMachine> = HashMap::new();
     let mut prepared: Vec<Result<PendingStart, Problem>> = Vec::new();
     for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
@@ -48,7 +48,7 @@ pub(super) async fn start_many(
             Err(problem) => Err(problem),
         };
         match pending {
-            // The store being down is not this item's fault.
+            // An unavailable store is not a fault of the item.
             Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
             pending => prepared.push(pending),
         }

@@ -1,13 +1,14 @@
-//! A start on its way from what a client wrote to what is made durable.
+//! The decision of a start, from the client's request to the rows that are made durable.
 //!
 //! ```text
-//!   Wish ── definition, id ──→ PendingStart ── quota ── decide ──→ ReadyStart
+//!   request ── definition, id ──→ PendingStart ── quota ── decide ──→ ReadyStart
 //! ```
 //!
-//! Only `correlate` can make deciding dear. The starts of a request are decided in order on the caller's thread until
-//! they have taken what an inline evaluation may take, and the rest on the evaluation pool, until that has done one
-//! step's worth of work. Each start has the budget of a step: whether it is rejected does not depend on its neighbours.
-//! What is not decided is neither rejected nor accepted: its answer asks to send it again.
+//! Only `correlate` can make a decision expensive. The starts of a request are decided in order: on the
+//! caller's thread until they have used the budget of an inline evaluation, the rest on the evaluation pool
+//! until it has used the budget of one step. Each start has the budget of a step, so a rejection does not
+//! depend on the other starts. An undecided start is neither rejected nor accepted: its answer asks the
+//! client to send it again.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::door::Door;
 use crate::quotas::StartCharge;
 use crate::trace::Trace;
 
-/// A start as a client wrote it.
+/// A start as requested by a client.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) definition: Name,
@@ -40,7 +41,7 @@ pub(super) struct Wish {
     pub(super) events: Vec<Said>,
 }
 
-/// A start whose definition and id are known, and whose first transition is not.
+/// A start with a known definition and id, without its first transition.
 pub(super) struct PendingStart {
     key: ExecutionKey,
     id_from: IdFrom,
@@ -51,23 +52,23 @@ pub(super) struct PendingStart {
     events: Vec<Said>,
 }
 
-/// A start that only needs to be made durable.
+/// A decided start, ready to be made durable.
 pub(super) struct ReadyStart {
     pub(super) new: NewExecution,
     pub(super) mode: Mode,
     pub(super) id_from: IdFrom,
 }
 
-/// Where the execution's id came from: it decides what a clash means.
+/// Where the execution's id comes from, which decides what a collision means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdFrom {
     Caller,
-    /// Made from the idempotency key: the same key is the same execution.
+    /// Derived from the idempotency key: the same key gives the same execution.
     Key,
     Chance,
 }
 
-/// A definition, compiled.
+/// A compiled definition.
 pub(super) type FoundMachine = (DefinitionRef, Arc<Machine>);
 
 pub(super) async fn find(door: &Door, caller: &Caller, wish: &Wish) -> Result<FoundMachine, Problem> {
@@ -102,7 +103,7 @@ impl PendingStart {
         Ok(Self { key, id_from, idempotency, definition, input_hash, creation, events: wish.events })
     }
 
-    /// What it adds to the use of its tenant.
+    /// The charge against the tenant's quotas.
     pub(super) fn charge(&self) -> StartCharge<'_> {
         let of_events: usize = self.events.iter().map(|event| event.payload.len()).sum();
         StartCharge {
@@ -136,7 +137,7 @@ impl PendingStart {
     }
 }
 
-/// Seq 1 of each, in order, and the events that come with it.
+/// Decides seq 1 of each start, in order, together with its initial events.
 pub(super) async fn decide(
     door: &Door,
     caller: &Caller,
@@ -153,7 +154,7 @@ pub(super) async fn decide(
     decided.collect()
 }
 
-/// The first ones; those that are missing at the end are undecided.
+/// Decides a prefix of the starts; those missing at the end are undecided.
 async fn create(
     pool: &EvaluationPool,
     mut creations: Vec<ExecutionCreation>,
@@ -179,7 +180,7 @@ fn undecided() -> Problem {
     Problem::new(Kind::Busy, detail)
 }
 
-/// What makes a repeat a repeat: the request, not the version that "latest" happens to mean today.
+/// The hash that identifies a repeat. It covers the request, not the version that "latest" resolves to now.
 pub(super) fn input_hash(wish: &Wish) -> [u8; 32] {
     let version = wish.version.map(|version| version.to_string()).unwrap_or_default();
     let mut parts: Vec<&[u8]> =
@@ -203,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// A start whose `correlate` looks at every pair of a list of so many.
+    /// A start whose `correlate` compares every pair of a list of this length.
     fn correlated(items: usize) -> ExecutionCreation {
         let correlate = "context.l.all(a, context.l.all(b, a == b)) ? 'same' : 'other'";
         let source = format!(
@@ -245,6 +246,6 @@ mod tests {
     async fn starts_of_one_request_take_the_work_of_few_steps() {
         let decided = create(&pool(), vec![correlated(400); 1_000]).await;
         assert!((1..20).contains(&decided.len()), "{} decided", decided.len());
-        assert!(decided.iter().all(Result::is_ok), "none is rejected for those before it");
+        assert!(decided.iter().all(Result::is_ok), "no start is rejected because of the earlier ones");
     }
 }

@@ -1,5 +1,5 @@
-//! What `serde` lets in and a JSON Schema does not, and the other way round: a list in place of an object, and
-//! whole numbers that are written `2.0`.
+//! Strict JSON decoding, as a JSON Schema defines it where `serde` differs: `serde` accepts a list in place
+//! of an object, and rejects a whole number that is written `2.0`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer};
 
 use crate::http::graphs::json::decode;
 
-/// Tokens and the like: every one of them is a number in every client.
+/// Upper bound of tokens and similar numbers: exact as a number in every client.
 const SAFE: i64 = 9_007_199_254_740_991;
 
-/// The value of a text that is an object.
+/// Decodes a text that is an object.
 pub(in crate::http) fn decode_object<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Fault>> {
     decode(text, "").map(|Object(value)| value)
 }
 
-/// Something that is written as an object and as nothing else.
+/// A value that is written as an object and nothing else.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Object<T>(pub(in crate::http) T);
 
@@ -48,7 +48,7 @@ pub(in crate::http) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(Vec::<Object<T>>::deserialize(deserializer)?.into_iter().map(|Object(value)| value).collect())
 }
 
-/// For `deserialize_with`: a whole number, `2.0` as well, that fits.
+/// For `deserialize_with`: a whole number within the type's range, also written `2.0`.
 pub(in crate::http) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -73,7 +73,7 @@ pub(in crate::http) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
         }
 
         fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
-            // Beyond that not every whole number is a double.
+            // Larger whole numbers are not all exact as a double.
             if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0 {
                 #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
                 return self.visit_i64(number as i64);
@@ -84,7 +84,7 @@ pub(in crate::http) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer.deserialize_any(Number(PhantomData))
 }
 
-/// The same, where it may be `null`; with `default` also where it may be left out.
+/// The same for a number that may be `null`; with `default` it may also be left out.
 pub(in crate::http) fn whole_or_none<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

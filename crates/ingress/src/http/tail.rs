@@ -1,10 +1,11 @@
-//! Tail: the transitions of an execution as they happen, as server-sent events.
+//! Tail: the transitions of an execution as server-sent events, as they happen.
 //!
-//! Each message is `event: transition`, its `id` the seq, its data what history shows. A client that
-//! comes back with `Last-Event-ID` goes on after it and misses nothing, because everything is read from
-//! the log; announcements only say when to read. After the last transition of an ended execution comes
-//! `event: end` and the stream closes; a client that reconnects even then is told 204, which stops an
-//! `EventSource` for good. A drain, or a store that is down, ends the stream: reconnect.
+//! Each message is `event: transition`, its `id` the seq, its data the history entry. A client that
+//! reconnects with `Last-Event-ID` resumes after it and misses no transition, because all transitions are
+//! read from the log; announcements only trigger a read. After the last transition of an ended execution
+//! comes `event: end` and the stream closes; a client that reconnects afterwards gets 204, on which an
+//! `EventSource` stops reconnecting. A drain or an unavailable store ends the stream as well: the client
+//! reconnects.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -41,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&[("after", "SeqOrZero")])
             .headers(&["Last-Event-ID"])
             .answer_in(200, "text/event-stream", "TailMessage", "A stream of `transition`, then `end`")
-            .answer_in(204, "", "", "The execution has ended and everything was seen")
+            .answer_in(204, "", "", "The execution has ended and the client has every transition")
             .problems(&[404]),
     ]
 }
@@ -85,7 +86,7 @@ async fn tail(
         stage: Stage::Reading,
         _permit: permit,
     };
-    // Proxies that buffer would turn "as they happen" into "some time later".
+    // Proxies that buffer would delay the events.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))];
     Ok((unbuffered, Sse::new(tail.into_stream()).keep_alive(keep_alive)).into_response())
 }
@@ -105,7 +106,7 @@ struct Tail {
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Reading,
-    /// Everything was read before the last look: wait for news first.
+    /// The last read found nothing new: wait for an announcement.
     Listening,
     Done,
 }
@@ -150,7 +151,7 @@ impl Tail {
                         return Event::default().event("end").json_data(end).ok();
                     }
                     Err(error) => {
-                        tracing::warn!(%error, execution = %self.execution, "a tail ends");
+                        tracing::warn!(%error, execution = %self.execution, "execution tail ended");
                         return None;
                     }
                 },
@@ -158,7 +159,7 @@ impl Tail {
         }
     }
 
-    /// Reads what is new. Says so when there is nothing and never will be.
+    /// Reads new transitions. Returns the end once the execution has ended and every transition was read.
     async fn read(&mut self) -> millstream_store::Result<Option<End>> {
         let views = &self.door.stores.execution_views;
         let page = views.history(&self.execution, self.after, PAGE).await?.entries;
@@ -171,7 +172,7 @@ impl Tail {
         self.stage = Stage::Listening;
         let view = views.executions(std::slice::from_ref(&self.execution)).await?;
         match view.into_iter().next().flatten() {
-            // Gone by retention: it had ended and there is nothing left to tell.
+            // Removed by retention: the execution had ended.
             None => {
                 self.stage = Stage::Done;
                 Ok(None)
@@ -179,7 +180,7 @@ impl Tail {
             Some(view) if view.state.phase.is_ended() && self.after >= view.state.seq => {
                 Ok(Some(End { status: view.status, seq: view.state.seq }))
             }
-            // It moved on between the two reads.
+            // A transition was committed between the two reads.
             Some(view) if view.state.seq > self.after => {
                 self.stage = Stage::Reading;
                 Ok(None)

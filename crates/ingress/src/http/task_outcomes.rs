@@ -1,4 +1,4 @@
-//! How a task ends: completed with a result, or failed with a word about what should follow.
+//! The outcome of a task: completed with a result, or failed with an error and the action that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) fn routes() -> Vec<Route> {
             )
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/fail", "fail_task", fail)
-            .summary("Give up an attempt at a task: to be retried, for good, or for a person to decide")
+            .summary("Fail an attempt at a task: retry it, fail the action, or open an incident")
             .needs(Permission::LeaseTasks)
             .body("application/json", "TaskFailure")
             .answer(200, "TaskSettled", "Recorded")
@@ -63,9 +63,9 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct SettledOut {
-    /// What became of the task.
+    /// The outcome of the task.
     pub(crate) outcome: Became,
-    /// Of the event that called for it.
+    /// The status of the event that called the action.
     pub(crate) event_status: EventStatus,
 }
 
@@ -73,13 +73,13 @@ pub(crate) struct SettledOut {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Became {
     Completed,
-    /// There will be another attempt.
+    /// The action will be retried.
     Retried,
-    /// The definition handles it.
+    /// The definition handles the failure.
     Failed,
     /// A person has to decide.
     Incident,
-    /// Its execution was ended meanwhile: there is no other attempt.
+    /// The execution has ended: the action is not retried.
     Cancelled,
 }
 
@@ -100,7 +100,7 @@ async fn complete(
     settle(&door, held, Attempt::Success { result }).await.map(Json)
 }
 
-/// Each has a verdict of its own; those that are recorded are so in one commit, or in few.
+/// Each item has its own verdict; the recorded ones share one commit, or a few.
 async fn complete_many(
     State(door): State<Arc<Door>>,
     caller: Caller,
@@ -215,8 +215,8 @@ pub(crate) async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<
     }
 }
 
-/// What nobody wants any more is not tried again, and only the store knows. What is recorded is recorded: if it
-/// cannot be asked, the answer is the decision.
+/// The outcome after a retry was recorded: the store does not retry an action of an ended execution. If the
+/// store cannot be asked, the answer is the recorded decision.
 async fn retried(door: &Door, key: &ActionKey) -> Became {
     match door.reports.find(key.clone()).await {
         Ok(Some(view)) if view.status == ActionStatus::Cancelled => Became::Cancelled,

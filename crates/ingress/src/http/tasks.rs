@@ -1,8 +1,8 @@
-//! Tasks for external workers: lease them, keep them, finish them.
+//! Tasks for external workers: lease, heartbeat and explain.
 //!
-//! A worker asks for types, waits until there is something, and gets tasks with a key and a token. Every
-//! word about a task carries the token: once the lease has passed on, the answer is 409 and says who has
-//! it now.
+//! A worker asks for types, waits until a task is available, and gets tasks with a key and a fencing token.
+//! Every request about a task carries the token: after the lease has passed to another worker, the answer is
+//! 409 and names the current holder.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,38 +38,38 @@ use crate::tasks::handed::Held;
 use crate::tasks::why::{Why, why};
 
 const BODY_BYTES: usize = 16 * 1024;
-/// Tasks in one answer.
+/// Maximum number of tasks in one answer.
 pub(crate) const MOST: usize = 256;
-/// Types or labels of one worker.
+/// Maximum number of types or labels of one worker.
 pub(crate) const MANY: usize = 64;
-/// External workers that `why` looks at.
+/// Maximum number of external workers that `why` lists.
 const CONNECTED_SHOWN: usize = 1_000;
-/// Who does not want to wait still wants the store to be asked.
+/// A request without a wait still queries the store.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long the store may take to answer one who does not wait.
+/// How long the store may take to answer a request without a wait.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
-/// Of a worker that does not say what it is called.
+/// Id of a worker that sends none.
 const UNNAMED: &str = "unnamed";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/tasks/lease", "lease_tasks", lease)
-            .summary("Take tasks of these types, waiting until there are some")
+            .summary("Lease tasks of these types, waiting until some are available")
             .needs(Permission::LeaseTasks)
             .body("application/json", "LeaseTasks")
-            .answer(200, "Tasks", "Tasks that are this worker's now; none when nothing came in time")
+            .answer(200, "Tasks", "Tasks leased to this worker; empty when the wait timed out")
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat)
-            .summary("Say that a task is being worked on")
+            .summary("Renew the lease of a task")
             .needs(Permission::LeaseTasks)
             .body("application/json", "TaskHeartbeat")
-            .answer(200, "TaskHeld", "It is still this worker's")
+            .answer(200, "TaskHeld", "The lease is still held")
             .problems(&[404, 409, 413, 415]),
         Route::get("/v1/tasks/{key}/why", "why_task", explain)
-            .summary("Why nobody performs an action, and who is connected")
+            .summary("Explain why an action is not being performed, and list the connected workers")
             .needs(Permission::ReadData)
-            .answer(200, "TaskWhy", "Where it stands, in words")
+            .answer(200, "TaskWhy", "The status of the action, in words")
             .problems(&[404]),
     ]
 }
@@ -84,13 +84,13 @@ struct TaskOut {
     execution_id: ExecutionId,
     action: Name,
     attempt: i32,
-    /// When the attempt has to be over.
+    /// The deadline of the attempt.
     deadline: Timestamp,
-    /// Until when it is this worker's, without a sign of life.
+    /// When the lease expires without a heartbeat.
     lease_until: Timestamp,
     heartbeat_ms: Option<u64>,
     input: RawJson,
-    /// What the attempt before this one told last.
+    /// The latest progress of the previous attempt.
     progress: Option<RawJson>,
 }
 
@@ -99,7 +99,7 @@ struct Tasks {
     tasks: Vec<TaskOut>,
 }
 
-/// What a worker asks for.
+/// The parsed request of a worker.
 struct Wish {
     worker: WorkerId,
     can: Capability,
@@ -119,7 +119,7 @@ async fn lease(
     let Wish { worker, can, most, wait } = wish(&caller, body.json()?)?;
     drop(body);
     let permit = door.wait_place(&caller.tenant)?;
-    // Waiting costs others nothing.
+    // A waiting request holds no slot among the requests in flight.
     slot.give_back();
     let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
@@ -137,7 +137,7 @@ async fn lease(
         };
         let tasks = prepare(&door, leased, asked).await?;
         undelivered.delivered();
-        // Everything that was leased had to be given up.
+        // All leased tasks had to be given back.
         if tasks.is_empty() && tokio::time::Instant::now() < until {
             continue;
         }
@@ -188,7 +188,7 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
     Ok(Wish { worker, can, most, wait })
 }
 
-/// As it calls itself, or as its key is called.
+/// The id that the worker sends, or the name of its key.
 pub(crate) fn worker_of(caller: &Caller, named: Option<WorkerId>) -> Result<WorkerId, Problem> {
     match (named, caller.actor.as_deref().map(WorkerId::parse)) {
         (Some(worker), _) => Ok(worker),
@@ -233,7 +233,7 @@ fn names(fields: &mut Fields<'_>, field: &'static str) -> Option<BTreeSet<Name>>
                 names.insert(name);
             }
             Ok(Err(error)) => fields.fault(&format!("{field}[{at}]"), format!("the name {error}")),
-            Err(_) => fields.fault(&format!("{field}[{at}]"), "must be a text"),
+            Err(_) => fields.fault(&format!("{field}[{at}]"), "must be a string"),
         }
     }
     Some(names)
@@ -310,16 +310,16 @@ pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<
     Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await
 }
 
-/// The key of a path; what belongs to another tenant is not there.
+/// Parses the task key of a path; a task of another tenant is answered with 404.
 pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Problem> {
     ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
 }
 
-/// A whole number, however it is written: JSON makes no difference between `2` and `2.0`.
+/// Parses a whole number: JSON makes no difference between `2` and `2.0`.
 pub(crate) fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
     let number = text.parse::<i64>().ok().or_else(|| {
         let number = text.parse::<f64>().ok()?;
-        // Beyond that not every whole number is a double.
+        // Larger whole numbers are not all exact as a double.
         #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
         (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
     })?;
@@ -344,7 +344,8 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
     door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
 }
 
-/// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
+/// The task, if the token is that of its lease, or was when this process leased it out; the write makes the
+/// final check.
 pub(crate) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
     if let Some(held) = door.handed.get(key, revision, token) {
         return Ok(held);
@@ -368,24 +369,21 @@ pub(crate) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Pro
     }
 }
 
-/// Why a token is not good (any more).
+/// The conflict that explains a stale token.
 fn lost(view: &ActionView, token: Epoch) -> Problem {
     let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
     let detail = match view.status {
         ActionStatus::Leased if view.epoch == token => {
-            format!(
-                "the task has another input by now, and another key: {}",
-                view.key.with_revision(view.revision)
-            )
+            format!("the task's input was edited, its key is now {}", view.key.with_revision(view.revision))
         }
         ActionStatus::Leased => {
             format!(
-                "the lease has passed on: {holder} has the task with token {}, yours is {token}",
+                "the lease was lost: {holder} holds the task with token {}, your token is {token}",
                 view.epoch
             )
         }
         ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled => {
-            format!("the task is {} already", view.status)
+            format!("the task is already {}", view.status)
         }
         ActionStatus::Ready | ActionStatus::Waiting | ActionStatus::Awaiting | ActionStatus::Standby => {
             format!("the task is not leased: it is {}", view.status)

@@ -1,7 +1,7 @@
-//! What the outside sees of executions, events, transitions, actions and timers.
+//! JSON views of executions, events, transitions, actions and timers.
 //!
-//! These shapes are the contract; the store's views are not. A field that does not apply is null and
-//! not absent, unless it was added for operators or only some executions and actions can have it.
+//! These shapes are the contract; the store's views are not. A field that does not apply is null and not
+//! absent, unless it was added for operators or exists for some executions and actions only.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,8 @@ pub(crate) struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page of at most `limit` items out of `found`, which was asked for one more than that; `cursor`
-    /// makes a cursor of the last item given.
+    /// A page of at most `limit` items out of `found`, which was queried with one more than that; `cursor`
+    /// makes the cursor of the last item.
     pub(crate) fn of<V>(
         mut found: Vec<V>,
         limit: usize,
@@ -40,7 +40,7 @@ impl<T> Page<T> {
     }
 }
 
-/// An item of a batch's answer: the thing, or what is wrong with it.
+/// An item of a batch answer: the result, or the problem.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Item<'a, T> {
@@ -64,18 +64,18 @@ pub(crate) struct ExecutionOut {
     pub(crate) seq: Seq,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// Why it ended, where no final state says it; or why it is paused; or that it cannot be read (and
-    /// then its context is not here).
+    /// Why the execution ended, if no final state says it; or why it is paused; or that its state cannot be
+    /// read (its context is then absent).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<ParentOut>,
-    /// By which signals find it.
+    /// The name by which signals find the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) correlation: Option<String>,
 }
 
-/// The action that started a child.
+/// The action that started a child execution.
 #[derive(Debug, Serialize)]
 pub(crate) struct ParentOut {
     execution_id: ExecutionId,
@@ -110,7 +110,7 @@ impl From<ExecutionView> for ExecutionOut {
 }
 
 impl ExecutionOut {
-    /// An execution as it was at another state of its log. A pause is not in the log.
+    /// The execution at an earlier state of its log. A pause is not in the log.
     pub(crate) fn at(view: ExecutionView, state: State) -> Self {
         Self {
             status: ExecutionStatus::of(state.phase, PauseState::Running),
@@ -182,7 +182,7 @@ pub(crate) struct TransitionOut {
     graph: Option<GraphChangeOut>,
 }
 
-/// What a transition did to a graph. Its shape is told by the watch.
+/// The changes of a transition to a graph. The watch reports the shape.
 #[derive(Debug, Serialize)]
 struct GraphChangeOut {
     nodes: Vec<NodeChangeOut>,
@@ -249,14 +249,14 @@ pub(crate) struct ActionOut {
     error: Option<RawJson>,
     created_at: Timestamp,
     settled_at: Option<Timestamp>,
-    /// How often a person gave it another input.
+    /// Number of times that a person edited the input.
     revision: i32,
     progress: Option<RawJson>,
     #[serde(flatten)]
     by: Performer,
 }
 
-/// Who performs an action, where that is not the engine itself.
+/// Who performs an action, where it is not the engine itself.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Performer {
@@ -274,7 +274,7 @@ enum Performer {
 impl Performer {
     fn of(queue: &Queue) -> Self {
         match queue.parts() {
-            // The engine hands nodes to executors.
+            // The engine sends nodes to executors.
             Some(QueueParts::Engine { .. } | QueueParts::Node { .. }) | None => Self::Engine {},
             Some(QueueParts::Call { tenant: _, function }) => Self::Call { function },
             Some(QueueParts::Task { tenant: _, kind, labels }) => Self::Task { kind, labels },

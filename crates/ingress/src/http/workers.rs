@@ -1,4 +1,4 @@
-//! Who is up.
+//! Lists the live workers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::query::Params;
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/workers", "list_workers", list)
-            .summary("Workers that were heard of lately")
+            .summary("Workers with a recent heartbeat")
             .needs(Permission::SeeStatus)
             .answer(200, "WorkerPage", "All of them; ids name host and process for operators only"),
     ]
@@ -37,7 +37,7 @@ struct WorkerOut {
     version: String,
 }
 
-/// The same for the same worker, without the host and the process that are in its id.
+/// A stable digest of a worker id, without its host and process id.
 fn without_host(worker: &WorkerId) -> String {
     let digest = Sha256::digest(worker.as_str().as_bytes());
     format!("worker-{}", digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>())

@@ -1,5 +1,5 @@
-//! What is counted about people's work: over all queues, because tenants choose the names of queues and there
-//! may be any number of them. `queue_stats` knows single queues and people.
+//! Metrics of people's work: aggregated over all queues, because tenants choose the names of queues without
+//! bound. `queue_stats` has the figures of single queues and people.
 
 use millstream_core::assignment::LogEntry;
 use millstream_store::assignments::Given;
@@ -8,7 +8,7 @@ pub(crate) const WHAT: &str = "millstream_people_total";
 pub(crate) const IDLE: &str = "millstream_people_idle_total";
 pub(crate) const IMPORTED: &str = "millstream_items_imported_total";
 
-/// By the words of the items' logs.
+/// Counted by the kind of the log entry.
 pub(super) fn entry(entry: &LogEntry) {
     count(entry.what.as_str());
 }

@@ -1,5 +1,5 @@
-//! Where people's requests come together: many in one transaction, in two lanes that do not wait for each other, one
-//! for who asks for work and one for what is done about it.
+//! Batches people's requests: many in one transaction, in two independent lanes, one for requests for work
+//! and one for commands on items.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::shell::Shell;
 use crate::http::problem::{Kind, Problem};
 use crate::lookup::Lookup;
 
-/// How often an answer is judged again because its queue or item was changed meanwhile.
+/// Retries of judging an answer when its queue or item changed in the meantime.
 const JUDGED_AGAIN: usize = 4;
 
 pub(crate) struct Desk {
@@ -65,7 +65,7 @@ impl Desk {
         &self.shell.schemas
     }
 
-    /// For an assignment that may come of what is asked.
+    /// A fresh id for an assignment that the request may create.
     pub(crate) fn fresh(&self) -> AssignmentId {
         AssignmentId(entropy::uuid_v7(self.shell.clock.now(), &*self.shell.entropy))
     }
@@ -78,7 +78,8 @@ impl Desk {
         Ok(self.items.ask(vec![of]).await?.pop().flatten())
     }
 
-    /// An answer that takes long to judge is judged here, on the task of its request: the batch is of all tenants.
+    /// Applies a command. An answer whose judging is slow is judged here, on the task of its request,
+    /// because the batch is shared by all tenants.
     pub(super) async fn tended(&self, mut ask: Ask) -> Result<Tended, Problem> {
         for _ in 0..JUDGED_AGAIN {
             let tended = self.tend.ask(vec![ask.clone()]).await?.pop().ok_or_else(silent)?;
@@ -94,10 +95,13 @@ impl Desk {
             let problems = self.shell.judge_answer(&queue, &payload, (person, answer)).await;
             ask.judged = Some(JudgedAnswer { queue, payload, problems });
         }
-        Err(Problem::new(Kind::Busy, "the queue was changed while the answer was judged: hand it in again"))
+        Err(Problem::new(
+            Kind::Busy,
+            "the queue changed while the answer was judged; submit the answer again",
+        ))
     }
 
-    /// Does something about an assignment: the item as it is then, or why not.
+    /// Applies a command to an assignment: returns the item afterwards, or the refusal.
     pub(crate) async fn about(
         &self,
         tenant: &TenantId,
@@ -108,7 +112,7 @@ impl Desk {
         self.act(Ask::input(ItemRef::Assignment(tenant.clone(), assignment), input), none).await
     }
 
-    /// Does something about an item.
+    /// Applies a command to an item.
     pub(crate) async fn about_item(&self, key: &ItemKey, input: Input) -> Result<Work, Problem> {
         let none = || Problem::not_found("item", &key.item);
         self.act(Ask::input(ItemRef::Item(key.clone()), input), none).await

@@ -1,4 +1,4 @@
-//! Somebody asks for work, and may begin it with the same request.
+//! A person requests work, and may start it with the same request.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::refused::{self, silent};
 use crate::door::Door;
 use crate::http::problem::Problem;
 
-/// Who asks, for what.
+/// A request for work.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) person: PersonId,
@@ -22,9 +22,9 @@ pub(crate) struct Wanted {
     pub(crate) start: bool,
 }
 
-/// What was given may be taken back before it is begun; then there may be something else.
+/// Retries: an assignment may be withdrawn before it is started; then another item is selected.
 const TRIES: usize = 3;
-/// What somebody works on, to find what they were given by a request whose answer was lost.
+/// Page of the person's started work, searched for an assignment whose answer was lost.
 const BEGUN: usize = 100;
 
 pub(crate) async fn next(door: &Door, tenant: &TenantId, wanted: &Wanted) -> Result<Given, Problem> {
@@ -61,7 +61,8 @@ async fn start(door: &Door, tenant: &TenantId, one: &Assignment) -> Result<Optio
     }
 }
 
-/// Who may have no more has something: what they began last, as far as they ask for it.
+/// At the open limit, the person already has work: returns the latest started assignment that matches the
+/// request.
 async fn begun(door: &Door, tenant: &TenantId, wanted: &Wanted) -> Result<Option<Given>, Problem> {
     let filter = AssignmentFilter {
         person: Some(wanted.person.clone()),

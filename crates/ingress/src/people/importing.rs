@@ -1,4 +1,4 @@
-//! Items on their way into a queue: read one by one, imported in batches, and everything counted.
+//! Bulk import of items into a queue: read one by one, written in batches, and counted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::fields::Fields;
 use crate::http::posting::hash;
 use crate::http::problem::Problem;
 
-/// What an item may weigh beside its payload.
+/// Size of an item beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
-/// Of one item as text.
+/// Upper bound of one item as text.
 pub(crate) const LINE_BYTES: usize = MAX_PAYLOAD_BYTES + ENVELOPE_BYTES;
 /// Items in one transaction.
 const BATCH: usize = 500;
-/// Bytes of payloads in one transaction, unless one alone has more.
+/// Bytes of payloads in one transaction, unless one item alone has more.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// What one import holds at once, in KiB: a batch, a line, and what they become.
+/// Memory of one import, in KiB: a batch, a line, and their parsed forms.
 pub(crate) const HELD_KIB: usize = 4 * 1024;
-/// Refusals that are told; the others are counted.
+/// Refusals that are listed; further ones are only counted.
 const TOLD: usize = 1_000;
 
-/// What became of what was read.
+/// Counts of an import.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(crate) struct Tally {
     pub(crate) read: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
 }
 
-/// One that was refused.
+/// A refused item.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RefusedItem {
-    /// From 0, of those that were read.
+    /// Index among the items that were read, from 0.
     pub(crate) index: u64,
-    /// Of the body, from 1, where it has lines.
+    /// Line of the body, from 1, where it has lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +64,11 @@ pub(crate) struct Import {
     lines: bool,
     pub(crate) tally: Tally,
     pub(crate) refused: Vec<RefusedItem>,
-    /// Ids of those that are in the queue now, where somebody wants to know.
+    /// Ids of the items that are in the queue now, where the caller asked for them.
     pub(crate) ids: Option<Vec<ItemId>>,
 }
 
-/// How the items are written: refusals of lines name the line.
+/// Format of the items: refusals of lines name the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -91,7 +91,7 @@ impl Import {
         }
     }
 
-    /// One more, which is imported with the batch that it fills. Whether that was now.
+    /// Adds an item. The item that fills the batch triggers the import; returns whether it did.
     pub(crate) async fn take(&mut self, text: &str) -> Result<bool, Problem> {
         let index = self.tally.read;
         self.tally.read += 1;
@@ -109,7 +109,7 @@ impl Import {
         Ok(full)
     }
 
-    /// One that cannot even be read.
+    /// Counts an item that cannot be read.
     pub(crate) fn skip(&mut self, why: String) {
         let index = self.tally.read;
         self.tally.read += 1;
@@ -146,7 +146,7 @@ impl Import {
                     self.ids.iter_mut().for_each(|ids| ids.push(item.id.clone()));
                     continue;
                 }
-                Imported::Taken => vec![Fault::new("item_id", "there is another item by this id")],
+                Imported::Taken => vec![Fault::new("item_id", "another item with this id exists")],
                 Imported::Refused(problems) => problems,
                 Imported::NoQueue => return Err(Problem::not_found("queue", &self.queue)),
             };
@@ -159,7 +159,7 @@ impl Import {
 }
 
 impl Import {
-    /// Whether the tenant may have so many more; those that are there already may be imported again.
+    /// Checks that the tenant may have `items` more; existing items may be imported again.
     async fn admit(&self, items: &[NewItem]) -> Result<(), Problem> {
         let (quotas, tenant) = (&self.door.quotas, &self.tenant);
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
@@ -227,8 +227,8 @@ fn whole(text: &str) -> Option<i32> {
     (i64::from(number).abs() <= MAX_PRIORITY).then_some(number)
 }
 
-/// The id of an item that has none of its own: the same content in the same queue is the same item, so that an import
-/// can be repeated.
+/// The id of an item without an explicit one, derived from its content: the same content in the same queue
+/// is the same item, so that an import can be repeated.
 fn derived(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &Own) -> Option<ItemId> {
     let own = RawJson::of(own);
     let parts: [&[u8]; 5] = [

@@ -1,10 +1,11 @@
-//! Answers are judged by the schemas of their queues, which are compiled once.
+//! Judges answers by the JSON Schemas of their queues, which are compiled once and cached.
 //!
-//! What is judged within a batch of all tenants takes a few steps ([`Schemas::judge_at_once`]). Everything else is judged
-//! by the task of its request, on a thread of its own: what refers to itself, is about a large answer, takes more steps
-//! or is not compiled yet. A schema that takes too many steps (see [`super::schema_steps`]) is not asked again for a long
-//! while. One that takes too long by the clock is given up for that answer only: the machine may be busy. There are
-//! never more than a few such threads.
+//! Judging inside a batch, which is shared by all tenants, is limited to a few steps
+//! ([`Schemas::judge_at_once`]). Everything else runs on the task of its request, on a separate thread:
+//! recursive schemas, large answers, more steps, or a schema that is not compiled yet. A schema that takes
+//! too many steps (see [`super::schema_steps`]) is disabled for an hour (circuit breaker). Exceeding the
+//! time limit rejects that answer only, because the machine may be busy. The number of such threads is
+//! bounded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,27 +20,27 @@ use tokio::time::Instant;
 use super::schema::Schema;
 use super::schema_steps::{MAX_STEPS, StepCut, limited};
 
-/// What compiled schemas may occupy, by estimate.
+/// Upper bound of the cache, by estimated size of the compiled schemas.
 const CACHE_BYTES: usize = 128 * 1024 * 1024;
-/// Answers up to this are judged by plain schemas in place: moving them costs more.
+/// Answers up to this size are judged inline by plain schemas: moving them costs more.
 const SMALL: usize = 4 * 1024;
-/// Steps in place, about a tenth of a millisecond.
+/// Inline steps, about a tenth of a millisecond.
 const STEPS_AT_ONCE: u64 = 500;
-/// For one answer, and for a schema when a queue is put or an answer is the first.
+/// Time limit of judging one answer, and of compiling a schema.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a schema that took too many steps is left alone.
+/// How long a schema that took too many steps is disabled.
 const REST: Duration = Duration::from_secs(3600);
-/// Of a thread that follows a schema wherever it refers to.
+/// Stack of a thread that judges recursive schemas.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
-/// Threads that judge or compile at the same time, those that are about to be given up included.
+/// Concurrent threads that judge or compile, including those that are about to hit their limit.
 const THREADS: usize = 4;
-/// How long an answer waits for one of them.
+/// How long an answer waits for such a thread.
 const QUEUEING: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 enum Known {
     Good(Arc<Schema>),
-    /// Too many steps, until then; or it cannot be used.
+    /// Disabled until then: too many steps, or invalid.
     Bad(Problem, Instant),
 }
 
@@ -63,12 +64,12 @@ impl Schemas {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is wrong with a schema itself.
+    /// Checks the schema itself.
     pub(crate) async fn check(&self, schema: &RawJson) -> Result<(), Problem> {
         self.compiled(schema).await.map(|_| ())
     }
 
-    /// What is known of a schema without compiling it.
+    /// The cached state of a schema, without compiling it.
     fn known(&self, text: &RawJson) -> Option<Result<Arc<Schema>, Problem>> {
         match self.lock().get(text)? {
             Known::Good(schema) => Some(Ok(schema)),
@@ -105,7 +106,7 @@ impl Schemas {
         Ok(schema)
     }
 
-    /// Everything that is wrong with an answer, where that is found within a few steps.
+    /// All problems of an answer, if found within a few steps.
     pub(super) fn judge_at_once(&self, text: &RawJson, answer: &RawJson) -> Option<Vec<Problem>> {
         let schema = match self.known(text)? {
             Ok(schema) => schema,
@@ -117,7 +118,7 @@ impl Schemas {
         limited(STEPS_AT_ONCE, PATIENCE, || schema.problems(answer, MAX_PROBLEMS + 1)).ok()
     }
 
-    /// Everything that is wrong with an answer, at JSON pointers into it.
+    /// All problems of an answer, at JSON pointers into it.
     pub(super) async fn judge(&self, text: &RawJson, answer: &RawJson) -> Vec<Problem> {
         if let Some(judged) = self.judge_at_once(text, answer) {
             return judged;
@@ -127,16 +128,16 @@ impl Schemas {
             Err(problem) => return vec![unusable(&problem)],
         };
         let answer = answer.clone();
-        // One more than is shown, so that it can be said that there are more.
+        // One more than is shown, to detect that there are more.
         let judged = self.beside(move || schema.problems(&answer, MAX_PROBLEMS + 1)).await;
         judged.unwrap_or_else(|cut| {
             let problem = Problem::new("", cut.reason("to judge an answer by"));
             if cut.is_of_the_schema() {
-                tracing::warn!(%problem, "a schema of a queue is left alone for an hour");
+                tracing::warn!(%problem, "queue schema exceeded its limit; disabled for 1 h");
                 self.leave_alone(text, &problem);
                 return vec![unusable(&problem)];
             }
-            vec![Problem::new("", format!("{}: hand the answer in again", problem.message))]
+            vec![Problem::new("", format!("{}; submit the answer again", problem.message))]
         })
     }
 }
@@ -145,7 +146,7 @@ fn unusable(problem: &Problem) -> Problem {
     Problem::new("", format!("the queue's schema cannot be used: {problem}"))
 }
 
-/// Why something was not finished.
+/// Why the work was cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaCut {
     Steps,
@@ -158,14 +159,14 @@ enum SchemaCut {
 impl SchemaCut {
     fn reason(self, to: &str) -> String {
         match self {
-            Self::Steps => format!("it takes more than {MAX_STEPS} steps {to}"),
-            Self::Late => format!("it took longer than {} s {to}", PATIENCE.as_secs()),
-            Self::Broken => "it cannot be worked with".to_owned(),
+            Self::Steps => format!("the schema needs more than {MAX_STEPS} steps {to}"),
+            Self::Late => format!("the schema took longer than {} s {to}", PATIENCE.as_secs()),
+            Self::Broken => "the schema cannot be processed".to_owned(),
             Self::Busy => format!("no thread is free {to}"),
         }
     }
 
-    /// Whether it would be the same on another machine.
+    /// Whether the schema is the cause, so that any machine would be cut off as well.
     fn is_of_the_schema(self) -> bool {
         match self {
             Self::Steps | Self::Broken => true,
@@ -185,7 +186,7 @@ impl From<StepCut> for SchemaCut {
 }
 
 impl Schemas {
-    /// On a thread of its own, with a stack of its own, which ends soon after its time.
+    /// Runs `work` on a separate thread with a stack of its own; the limits end it soon after its time.
     async fn beside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -196,7 +197,7 @@ impl Schemas {
         let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES);
         let begun = thread.spawn(move || {
             let _permit = permit;
-            // An error means that the caller is gone.
+            // An error means that the caller has gone.
             let _ = tell.send(limited(MAX_STEPS, PATIENCE, work));
         });
         if begun.is_err() {
@@ -283,7 +284,7 @@ mod tests {
         }
     }
 
-    /// A schema that takes twice as many steps with each of 60 levels.
+    /// A schema whose steps double with each of 60 levels.
     fn doubling(title: usize) -> RawJson {
         let mut defs = String::new();
         for level in 0..60 {
@@ -303,7 +304,7 @@ mod tests {
         let (schemas, schema) = (Schemas::default(), doubling(0));
         let problems = schemas.judge(&schema, &raw("1")).await;
         assert!(problems[0].message.contains("steps"), "{problems:?}");
-        // No thread is asked for again.
+        // Without a thread the cached refusal still answers.
         let _all = schemas.threads.acquire_many(u32::try_from(THREADS).unwrap()).await.unwrap();
         assert_eq!(schemas.judge_at_once(&schema, &raw("1")), Some(problems));
     }
@@ -332,7 +333,7 @@ mod tests {
             let problems = schemas.judge(&doubling(n), &raw("1")).await;
             assert!(problems[0].message.contains("steps"), "{problems:?}");
         }
-        // Every thread gives its permit back when it ends; nothing else does.
+        // Only the end of a thread releases its permit.
         let all = schemas.threads.acquire_many(u32::try_from(THREADS).unwrap());
         assert!(tokio::time::timeout(Duration::from_secs(60), all).await.is_ok());
         let honest = r##"{"$defs":{"n":{"type":"string"}},"$ref":"#/$defs/n"}"##;
@@ -364,6 +365,6 @@ mod tests {
         let answer = format!("\"{}!\"", "a".repeat(3_000));
         let problems = judged(schema, &answer).await;
         assert_eq!(problems.len(), 1);
-        assert!(!problems[0].message.contains("hand the answer in again"), "{problems:?}");
+        assert!(!problems[0].message.contains("submit the answer again"), "{problems:?}");
     }
 }

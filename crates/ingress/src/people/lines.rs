@@ -1,4 +1,4 @@
-//! A body of one JSON document per line, cut into lines as it arrives: what is held is one line and one chunk.
+//! Splits a body of one JSON document per line (NDJSON) as it arrives: holds one line and one chunk.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use crate::http::problem::{Kind, Problem};
 
 pub(crate) struct Lines {
     stream: BodyDataStream,
-    /// What has arrived and is not given out.
+    /// Received bytes that are not returned yet.
     rest: BytesMut,
-    /// How much of that has no end of a line.
+    /// Prefix of `rest` that contains no line end.
     searched: usize,
     most: usize,
     patience: Duration,
-    /// When all of it has to be there, and the quota that says so.
+    /// Deadline of the whole body, and the quota that sets it.
     deadline: Option<(Instant, QuotaSourced)>,
     ended: bool,
-    /// The rest of a line that is too long.
+    /// Skipping the rest of a line that is too long.
     skipping: bool,
 }
 
-/// A line that holds something, without its end.
+/// A non-empty line, without its line end.
 #[derive(Debug)]
 pub(crate) enum Line {
     Whole(Bytes),
-    /// It has more bytes than a line may have, and is passed over.
+    /// It has more bytes than a line may have, and is skipped.
     TooLong,
 }
 
 impl Lines {
-    /// `patience` is how long each next piece may take.
+    /// `patience` is the timeout of each chunk.
     pub(crate) fn of(body: Body, most: usize, patience: Duration) -> Self {
         let stream = body.into_data_stream();
         Self {
@@ -49,7 +49,7 @@ impl Lines {
         }
     }
 
-    /// All of it has to arrive within the quota, however steadily it drips.
+    /// Sets the deadline of the whole body from the quota: a slow but steady body is bounded as well.
     pub(crate) fn within(self, quota: QuotaSourced) -> Self {
         Self { deadline: quota.value.length().map(|length| (Instant::now() + length, quota)), ..self }
     }
@@ -104,7 +104,7 @@ impl Lines {
                 return QuotaRefusal::lasting(QuotaName::ImportDuration, quota).into();
             }
             let waited = self.patience.as_secs();
-            Problem::new(Kind::BodyTimeout, format!("nothing more of the body arrived for {waited} s"))
+            Problem::new(Kind::BodyTimeout, format!("no more of the body arrived for {waited} s"))
         })?;
         match next {
             Some(Ok(chunk)) => self.rest.extend_from_slice(&chunk),

@@ -1,7 +1,7 @@
-//! Work for people, whatever the transport: what they ask for and hand in, and what is judged before it counts.
+//! Work for people, for every transport: requests for work, answers, and their validation.
 //!
-//! Everything is decided by `core::assignment`; here it is loaded, stepped and written ([`millstream_store::tending`]),
-//! with the requests of many people in one transaction.
+//! `core::assignment` decides; this module loads, steps and writes ([`millstream_store::tending`]), with
+//! the requests of many people in one transaction.
 
 pub(crate) mod counted;
 pub(crate) mod desk;

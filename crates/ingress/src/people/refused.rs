@@ -1,4 +1,4 @@
-//! Why something cannot be done about an item or an assignment, as a problem that names the state.
+//! Refusals of commands on items and assignments as problems that name the state.
 
 use millstream_core::assignment::Refusal;
 use millstream_core::problem::Problem as Fault;
@@ -28,7 +28,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Problem {
     Problem::new(kind, refusal.to_string())
 }
 
-/// The paths are those of the answer.
+/// The fault paths are those of the answer.
 pub(crate) fn invalid_answer(faults: Vec<Fault>) -> Problem {
     let said = Problem::invalid(faults);
     Problem { kind: Kind::InvalidAnswer, ..said }
@@ -37,7 +37,7 @@ pub(crate) fn invalid_answer(faults: Vec<Fault>) -> Problem {
 pub(crate) fn contended(error: StoreError) -> Problem {
     match error {
         StoreError::Contention(_) => {
-            Problem::new(Kind::Busy, "the item is being changed by many at once, try again")
+            Problem::new(Kind::Busy, "the item is changed by many requests at once; retry")
         }
         error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_)) => error.into(),
     }

@@ -1,4 +1,4 @@
-//! JSON Schemas of answers, compiled: draft 2020-12, nothing fetched from anywhere, patterns that take linear time.
+//! JSON Schemas of answers, compiled: draft 2020-12, no remote references, patterns in linear time.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use millstream_core::problem::Problem;
@@ -7,26 +7,26 @@ use serde_json::{Map, Value};
 
 use super::schema_steps::{STEP_KEYWORD, compile_keyword, count_steps, uncounted_reference};
 
-/// Of one schema.
+/// Upper bound of one schema.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
-/// Of one compiled pattern.
+/// Upper bound of one compiled pattern.
 const PATTERN_BYTES: usize = 1024 * 1024;
-/// Of one schema.
+/// Upper bound of the patterns in one schema.
 const MAX_PATTERNS: usize = 64;
-/// What a byte of a schema becomes when it is compiled, patterns aside; a guess that is on the safe side.
+/// Estimated memory per byte of schema text after compilation, patterns aside; an upper estimate.
 const COMPILED_BYTES: usize = 64;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 pub(super) struct Schema {
     validator: Validator,
-    /// Nothing in it refers to other places of it: what it costs is known from its size.
+    /// The schema has no internal references: its cost is bounded by its size.
     pub(super) is_plain: bool,
-    /// What it occupies at most, its text aside.
+    /// Upper estimate of its memory, its text aside.
     pub(super) weight: usize,
 }
 
 impl Schema {
-    /// Or what is wrong with it, at paths below `schema`.
+    /// Compiles a schema; the problem's path begins at `schema`.
     pub(super) fn compile(text: &RawJson) -> Result<Self, Problem> {
         if text.len() > MAX_SCHEMA_BYTES {
             let most = MAX_SCHEMA_BYTES / 1024;
@@ -67,7 +67,7 @@ impl Schema {
         Ok(Self { validator, is_plain, weight })
     }
 
-    /// Everything that is wrong with an answer, at JSON pointers into it; at most so many.
+    /// All problems of an answer, at JSON pointers into it; at most `most`.
     pub(super) fn problems(&self, answer: &RawJson, most: usize) -> Vec<Problem> {
         let value: Value = match serde_json::from_str(answer.as_str()) {
             Ok(value) => value,
@@ -88,18 +88,18 @@ impl Schema {
     }
 }
 
-/// Messages quote what is wrong, which may be all of it.
+/// Truncates a message, which may quote the whole answer.
 fn clipped(message: &str) -> &str {
     message.char_indices().nth(500).map_or(message, |(at, _)| &message[..at])
 }
 
-/// A JSON pointer as the paths of definitions are written.
+/// Converts a JSON pointer to the path form of definitions.
 fn dotted(root: &str, pointer: &str) -> String {
     let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
     parts.fold(root.to_owned(), |path, part| format!("{path}.{part}"))
 }
 
-/// How many texts in it may be compiled as patterns.
+/// The number of texts that may be compiled as patterns.
 fn patterns(value: &Value) -> usize {
     match value {
         Value::Object(fields) => {
@@ -114,8 +114,8 @@ fn patterns(value: &Value) -> usize {
 
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef"];
 
-/// The first reference that leads out of the document, as far as it can be seen from its text: one that is no
-/// fragment, unless something in here is called that.
+/// The first reference that leaves the document, as far as its text shows: an absolute one, unless a
+/// subschema has that `$id`.
 fn foreign(value: &Value, path: &str) -> Option<(String, String)> {
     fn ids<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
@@ -134,7 +134,7 @@ fn foreign(value: &Value, path: &str) -> Option<(String, String)> {
                 match field {
                     Value::String(target) if REFERENCES.contains(&name.as_str()) => {
                         let resource = target.split('#').next().unwrap_or("");
-                        // Relative ones are resolved by the library, which has nowhere to look but here.
+                        // The library resolves relative references, and finds only this document.
                         let absolute = resource.contains("://") || resource.starts_with("urn:");
                         (absolute && !known.contains(&resource) && resource != DIALECT)
                             .then(|| (path, target.clone()))

@@ -1,10 +1,11 @@
-//! What makes a validation end: every subschema that is looked at counts a step, and too many unwind.
+//! Bounds the work of a validation: every applied subschema counts a step, and beyond the limit the
+//! validation unwinds.
 //!
-//! The library follows references wherever they lead and cannot be asked to stop; a schema whose definitions
-//! refer to each other twice doubles the work with every level. So every subschema gets a keyword of ours,
-//! which the library calls whenever it compiles or applies that subschema. Within [`limited`] it counts, looks at
-//! the clock now and then, and, past the limit, unwinds out of the library. The thread that did the
-//! work is free again; nothing goes on in the background.
+//! The library follows references without a limit and offers no cancellation; a schema whose definitions
+//! refer to each other twice doubles the work with every level. Therefore every subschema gets an
+//! additional keyword, which the library calls whenever it compiles or applies that subschema. Within
+//! [`limited`] the keyword counts steps, checks the clock at intervals, and unwinds out of the library
+//! beyond the limit. The thread is free again; no work continues in the background.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value};
 
-/// No keyword of JSON Schema begins like this.
+/// Unlike any keyword of JSON Schema.
 pub(super) const STEP_KEYWORD: &str = "x-millstream-step";
-/// Subschemas that may be applied to parts of one answer, each as often as it is. This and not the clock decides that a
-/// schema cannot be used: a busy machine refuses nothing.
+/// Upper bound of applied subschemas for one answer, repetitions included. This bound alone disables a
+/// schema, not the clock: a busy machine must not disable any.
 pub(super) const MAX_STEPS: u64 = 200_000;
 const STEPS_PER_LOOK: u64 = 64;
 
@@ -31,21 +32,21 @@ struct StepLimit {
     until: Instant,
 }
 
-/// Why work under a limit has no result.
+/// Why limited work has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepCut {
-    /// Too many steps: it would be so on every machine.
+    /// Too many steps: the result would be the same on every machine.
     Steps,
-    /// Too much time.
+    /// Too much wall-clock time.
     Late,
-    /// It panicked by itself.
+    /// The work itself panicked.
     Broken,
 }
 
-/// What is thrown past the limit.
+/// The payload of the unwind.
 struct LimitReached(StepCut);
 
-/// Runs work that compiles or applies schemas, on this thread, until it is done or past one of its limits.
+/// Runs work that compiles or applies schemas on this thread, until it is done or exceeds a limit.
 pub(super) fn limited<T>(steps: u64, time: Duration, work: impl FnOnce() -> T) -> Result<T, StepCut> {
     let limit = StepLimit { steps: 0, most: steps, until: Instant::now() + time };
     let outer = LIMIT.replace(Some(limit));
@@ -65,11 +66,11 @@ fn step() {
     } else {
         return;
     };
-    // Not a panic: no hook is called and nothing is printed.
+    // Unlike a panic, this calls no hook and prints nothing.
     resume_unwind(Box::new(LimitReached(cut)));
 }
 
-/// Our keyword, as the library sees it: always satisfied.
+/// The step-counting keyword, as the library sees it: always satisfied.
 struct CountedStep;
 
 impl<'i> Keyword<'i> for CountedStep {
@@ -84,14 +85,14 @@ impl<'i> Keyword<'i> for CountedStep {
     }
 }
 
-/// Values that are data, or names: there are no subschemas in them.
+/// Keywords whose values are data or names: they contain no subschemas.
 const NO_SCHEMA: &[&str] =
     &["enum", "const", "default", "examples", "required", "dependentRequired", "type", "$vocabulary"];
-/// Values whose fields are subschemas by name.
+/// Keywords whose values map names to subschemas.
 const BY_NAME: &[&str] =
     &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 
-/// Adds the keyword to every subschema.
+/// Adds the step keyword to every subschema.
 pub(super) fn count_steps(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -114,7 +115,7 @@ pub(super) fn count_steps(schema: &mut Value) {
     }
 }
 
-/// The first reference to something that does not count its steps: data that is used as a schema.
+/// The first reference to a target without the step keyword: data used as a schema.
 pub(super) fn uncounted_reference(schema: &Value) -> Option<String> {
     fn look(value: &Value, root: &Value) -> Option<String> {
         match value {
@@ -122,7 +123,7 @@ pub(super) fn uncounted_reference(schema: &Value) -> Option<String> {
                 let counted =
                     |target: &&str| match target.strip_prefix('#').map(|pointer| root.pointer(pointer)) {
                         Some(Some(Value::Object(found))) => found.contains_key(STEP_KEYWORD),
-                        // A name, a place that is not there, or true and false: for the library to say.
+                        // An anchor, a missing target, or a boolean schema: the library checks those.
                         Some(Some(_) | None) | None => true,
                     };
                 let target = fields.get("$ref").and_then(Value::as_str).filter(|target| !counted(target));
@@ -135,7 +136,7 @@ pub(super) fn uncounted_reference(schema: &Value) -> Option<String> {
     look(schema, schema)
 }
 
-/// What the library makes of our keyword when it compiles a subschema.
+/// Builds the step keyword when the library compiles a subschema.
 pub(super) fn compile_keyword<'a>(
     _: &'a Map<String, Value>,
     _: &'a Value,

@@ -1,4 +1,5 @@
-//! The door as items of people's work see it: how their ends settle what waits for them, and who is told.
+//! The ingress as the environment of people's work items: settles the actions that wait for ended items,
+//! and notifies.
 
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ impl Around for Shell {
         written.items.iter().flat_map(|(_, log)| log).for_each(counted::entry);
         let (batch, verdicts): (Vec<_>, Vec<_>) = written.settled.into_iter().unzip();
         if !batch.is_empty() {
-            // The store does not say whether anything became ready: somebody is to look.
+            // The store does not return whether actions became ready, so workers are woken in any case.
             let settled = Settled { unleased: verdicts.len(), verdicts, ..Settled::default() };
             self.told.of(batch, &settled, &self.tellers);
         }
@@ -104,8 +105,8 @@ impl Around for Shell {
 }
 
 impl Shell {
-    /// Everything that is wrong with an answer, however long it takes to find out: on the task of the request, with
-    /// schema and rules on threads of their own.
+    /// All problems of an answer, without a step limit: on the task of the request, with schema and rules
+    /// on threads of their own.
     pub(super) async fn judge_answer(
         &self,
         queue: &QueueConfig,
@@ -123,12 +124,12 @@ impl Shell {
             .evaluations
             .run(move |stop| apply_rules(&queue, (&answer, &payload), &person, by_schema, stop));
         judged.await.ok().flatten().unwrap_or_else(|| {
-            vec![Problem::new("", "the rules took too long by the clock: hand the answer in again")]
+            vec![Problem::new("", "the rules exceeded their time limit; submit the answer again")]
         })
     }
 }
 
-/// What the rules of a queue say of an answer to an item; `None` where the stop rule ended them.
+/// Applies the rules of a queue to an answer; `None` where the stop rule ended the evaluation.
 fn apply_rules(
     queue: &QueueConfig,
     (answer, payload): (&RawJson, &RawJson),

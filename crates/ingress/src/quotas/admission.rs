@@ -1,7 +1,7 @@
-//! What the handlers ask before they make something durable or hold something for long.
+//! Quota checks before handlers write something or hold a resource for long.
 //!
-//! Nothing here refuses what is there already: a repeat, a known executor, device, run, queue or person, an unchanged
-//! definition.
+//! Existing things are never refused: a repeat, a known executor, device, run, queue or person, an
+//! unchanged definition.
 
 use std::future::Future;
 
@@ -16,14 +16,14 @@ use crate::door::Door;
 use crate::gate::Slot;
 use crate::http::problem::{Kind, Problem};
 
-/// A place among those of the process and of the tenant, given back when dropped.
+/// A permit of the process and of the tenant; released on drop.
 #[derive(Debug)]
 pub(crate) struct HeldPlace {
     _process: OwnedSemaphorePermit,
     _tenant: QuotaPermit,
 }
 
-/// What a start adds to the use of its tenant.
+/// The quota use of a start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StartCharge<'a> {
     pub(crate) key: &'a ExecutionKey,
@@ -32,21 +32,21 @@ pub(crate) struct StartCharge<'a> {
 }
 
 impl Door {
-    /// Leave to wait for an outcome, a task or an assignment.
+    /// A permit to wait for an outcome, a task or an assignment.
     pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
         let process = self.gate.wait();
         let process = process.ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
         Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Waits, 1)? })
     }
 
-    /// Leave to keep a tail or a watch open.
+    /// A permit to keep a tail or a watch open.
     pub(crate) fn stream_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
         let process = self.gate.tail()?;
         Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Streams, 1)? })
     }
 
-    /// A place among the requests in flight, for a caller within its rate and its share. A call that needs no key has
-    /// neither, and neither has an operator, who belongs to no tenant.
+    /// A request slot for a caller within its rate limit and its share. Anonymous calls have neither, and
+    /// operators belong to no tenant.
     pub(crate) fn request_slot(&self, caller: Option<&Caller>, class: RequestClass) -> Result<Slot, Problem> {
         let Some(Caller { tenant, .. }) = caller else { return self.gate.request(None, None) };
         let quotas = &self.quotas;
@@ -70,7 +70,7 @@ impl Door {
         }
     }
 
-    /// Whether the tenant's clients may post so many events now.
+    /// Whether the tenant's clients may post this many events now.
     pub(crate) async fn admit_events(
         &self,
         tenant: &TenantId,
@@ -82,12 +82,12 @@ impl Door {
         self.quotas.admit_rows(tenant, CountedQuota::StoredBytes, bytes).await
     }
 
-    /// Whether the tenant may have one more open execution; one that exists may be started again.
+    /// Whether the tenant may have one more open execution; an existing one may be started again.
     pub(crate) async fn admit_start(&self, tenant: &TenantId, start: StartCharge<'_>) -> Result<(), Problem> {
         self.admit_starts(tenant, &[start]).await?.into_iter().collect()
     }
 
-    /// The same of many, in order, with one look at the store.
+    /// The same for many starts, in order, with one query.
     pub(crate) async fn admit_starts(
         &self,
         tenant: &TenantId,
@@ -125,7 +125,7 @@ impl Door {
         Ok(admitted)
     }
 
-    /// What a device says of itself. One that is new takes a place among the tenant's devices.
+    /// Records a device's self-description. A new device counts against the tenant's quota.
     pub(crate) async fn hear_device(&self, tenant: &TenantId, device: Device) -> Result<(), Problem> {
         let key = DeviceKey { tenant: tenant.clone(), device: device.id.clone() };
         let known = async { Ok(self.fleet.device(key).await?.is_some()) };

@@ -1,10 +1,10 @@
-//! Counts of rows: open executions and runs, definitions, executors, devices, keys, queues, people, items, leases of
-//! tasks, and bytes.
+//! Quotas on numbers of rows: open executions and runs, definitions, executors, devices, keys, queues,
+//! people, items, task leases, and bytes.
 //!
-//! The first write of a tenant counts its rows, and from then on a task counts them again every few seconds while the
-//! tenant writes. In between, what this process admits is added. A refusal never rests on a count older than a second.
-//! What is rarely made (definitions, executors, devices, keys, queues, people) is counted for each new one once the
-//! tenant is beyond half of its quota.
+//! The first write of a tenant counts its rows; from then on a task recounts them every few seconds while
+//! the tenant writes. In between, the rows that this process admits are added to the count. A refusal never
+//! relies on a count older than a second. Rarely created rows (definitions, executors, devices, keys,
+//! queues, people) are counted for each new one once the tenant is beyond half of its quota.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,12 +24,12 @@ pub(super) struct RowCounts(Mutex<HashMap<CountedQuota, RowCount>>);
 #[derive(Debug, Clone, Copy)]
 struct RowCount {
     rows: u64,
-    /// Admitted here since that count began, less what ended here.
+    /// Rows admitted by this process since the count began, less the rows that ended.
     added: i64,
     counted_at: Instant,
-    /// Not counted again before this: the larger the count, the rarer.
+    /// Earliest time of the next count: a slower count is repeated less often.
     due_at: Instant,
-    /// Whether it was asked for since.
+    /// Whether the count was used since.
     used: bool,
 }
 
@@ -43,17 +43,19 @@ impl RowCount {
     }
 }
 
-/// The time between two counts is between these, and else a hundred times what the count took: a tenant's counting
-/// uses at most a hundredth of the time of a connection, unless one count takes longer than a hundredth of the longest. Counts equal the rows within the longest plus the pause of the task, 10 s.
+/// Bounds of the pause between two counts; in between, the pause is a hundred times the duration of the
+/// count: counting a tenant occupies at most a hundredth of a connection, unless one count takes longer
+/// than a hundredth of the longest pause. A count is therefore at most 10 s old: the longest pause plus the
+/// pause of the task.
 const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(8);
-/// A count is believed for so long. An idle tenant is not counted, so what is known of it grows old.
+/// Validity of a count. An idle tenant is not counted, so its count expires.
 const BELIEVED: Duration = Duration::from_secs(10);
-/// A refusal is repeated for so long without counting.
+/// How long a refusal is repeated without counting.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 impl TenantQuotas {
-    /// Admits so many more rows (or bytes), or says that the tenant is at its quota.
+    /// Admits `more` rows (or bytes), or refuses because of the quota.
     pub(crate) async fn admit_rows(
         &self,
         tenant: &TenantId,
@@ -82,7 +84,7 @@ impl TenantQuotas {
         Ok(())
     }
 
-    /// Admits as many of `wanted` more rows as the quota leaves.
+    /// Admits as many of `wanted` rows as the quota allows.
     pub(crate) async fn admit_some(
         &self,
         tenant: &TenantId,
@@ -105,7 +107,8 @@ impl TenantQuotas {
         Ok(admitted)
     }
 
-    /// So many rows ended here, or were admitted and not written. Whether the tenant was at its quota.
+    /// Removes `ended` rows, which ended here or were admitted and not written. Returns whether the tenant
+    /// was at its quota.
     pub(crate) fn end_rows(&self, tenant: &TenantId, counted: CountedQuota, ended: u64) -> bool {
         let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return false };
         let usage = self.usage(tenant);
@@ -116,7 +119,7 @@ impl TenantQuotas {
         was_at_quota
     }
 
-    /// The refusal that the tenant would get now, by counting.
+    /// The refusal that the tenant would get now, with a fresh count.
     pub(crate) async fn refusal_now(
         &self,
         tenant: &TenantId,
@@ -129,7 +132,7 @@ impl TenantQuotas {
         Ok((rows >= most).then(|| QuotaRefusal::lasting(counted.name(), quota)))
     }
 
-    /// Admits so many more by what is known, without asking the store. `false`: not known well enough.
+    /// Admits `more` rows by the cached count. `false`: the count is not precise enough.
     pub(crate) fn admits_without_counting(
         &self,
         tenant: &TenantId,
@@ -150,7 +153,7 @@ impl TenantQuotas {
         admitted
     }
 
-    /// Counts again what was asked for since the last count.
+    /// Recounts every count that was used since it was made.
     pub(super) async fn recount_due(&self) -> StoreResult<()> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -191,7 +194,7 @@ impl TenantQuotas {
     }
 }
 
-/// Whether a write near the quota is counted for by itself.
+/// Whether a write near the quota needs a count of its own.
 const fn is_exact(counted: CountedQuota) -> bool {
     match counted {
         CountedQuota::Definitions

@@ -1,4 +1,4 @@
-//! What is asked before runs and keys are created, and before a graph is created or edited.
+//! Quota checks before runs, keys and graphs are created, and before graphs are edited.
 
 use millstream_core::graph::NodeEdit;
 use millstream_core::id::{ExecutionKey, RunKey, TenantId};
@@ -10,7 +10,7 @@ use crate::door::Door;
 use crate::http::problem::Problem;
 
 impl Door {
-    /// Whether the tenant may have one more open run; one that exists may be asked for again.
+    /// Whether the tenant may have one more open run; an existing one may be requested again.
     pub(crate) async fn admit_run(&self, key: &RunKey, bytes: usize) -> Result<(), Problem> {
         let RunKey { tenant, .. } = key;
         let admitted = async {
@@ -22,8 +22,8 @@ impl Door {
         if known.into_iter().flatten().next().is_some() { Ok(()) } else { Err(refusal) }
     }
 
-    /// Whether the key of the caller may issue one more key of this tenant. An operator's may always: a tenant whose
-    /// keys were lost gets a new one.
+    /// Whether the caller's key may issue one more key of this tenant. An operator's key always may: a
+    /// tenant that lost its keys needs a new one.
     pub(crate) async fn admit_key(&self, issuer: &KeyView, tenant: Option<&TenantId>) -> Result<(), Problem> {
         match (&issuer.tenant, tenant) {
             (Some(_), Some(tenant)) => self.quotas.admit_rows(tenant, CountedQuota::Keys, 1).await,
@@ -31,7 +31,7 @@ impl Door {
         }
     }
 
-    /// Refuses a graph that is beyond the caps of its tenant, unless it is there already.
+    /// Refuses a graph beyond the caps of its tenant, unless it exists already.
     pub(crate) async fn admit_graph(&self, key: &ExecutionKey, beyond: Vec<Fault>) -> Result<(), Problem> {
         if beyond.is_empty() {
             return Ok(());
@@ -43,7 +43,7 @@ impl Door {
         }
     }
 
-    /// Refuses edits that bring nodes beyond the caps of the tenant.
+    /// Refuses edits with nodes beyond the caps of the tenant.
     pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), Problem> {
         let beyond = caps::edit_problems(edits, &self.quotas.quota(tenant));
         if beyond.is_empty() { Ok(()) } else { Err(Problem::invalid(beyond)) }

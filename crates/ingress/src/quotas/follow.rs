@@ -1,4 +1,4 @@
-//! The task that keeps quotas and counts up to date.
+//! The task that refreshes quotas and counts.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::TenantQuotas;
 
-/// Runs until `closing`. A store that is away leaves what is known as it is.
+/// Runs until `closing`. While the store is unavailable, the last known quotas stay in effect.
 pub(crate) async fn follow(quotas: Arc<TenantQuotas>, closing: CancellationToken) {
     loop {
         let look = async {
@@ -17,7 +17,7 @@ pub(crate) async fn follow(quotas: Arc<TenantQuotas>, closing: CancellationToken
         tokio::select! {
             looked = look => {
                 if let Err(error) = looked {
-                    tracing::debug!(%error, "quotas could not be read; the last known ones hold");
+                    tracing::debug!(%error, "reading quotas failed; the last known ones stay in effect");
                 }
             }
             () = closing.cancelled() => return,

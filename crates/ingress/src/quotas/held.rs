@@ -1,4 +1,5 @@
-//! Shares of what this process has: requests in flight, bytes of bodies, waits and streams.
+//! Tenants' shares of this process's resources (concurrency limits): requests in flight, bytes of bodies,
+//! waits and streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use millstream_core::quota::{QuotaName, QuotaRefusal};
 
 use super::{TenantQuotas, TenantUse};
 
-/// What a tenant holds for a while.
+/// A resource that a tenant holds temporarily.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeldQuota {
     Requests,
@@ -32,7 +33,7 @@ impl HeldQuota {
         }
     }
 
-    /// How many of the quota's unit are one of what is held.
+    /// Quota units per held unit.
     const fn unit(self) -> u64 {
         match self {
             Self::BodyBytes => 1_024,
@@ -60,10 +61,10 @@ impl HeldCounts {
     }
 }
 
-/// One part in so many of the process is there for what a tenant may do at its quota.
+/// The fraction of the process reserved for acts that are admitted beyond the quota: 1/8.
 const RESERVE: u64 = 8;
 
-/// So much of a tenant's share, given back when dropped.
+/// A part of a tenant's share; released on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaPermit {
     usage: Arc<TenantUse>,
@@ -78,7 +79,7 @@ impl Drop for QuotaPermit {
 }
 
 impl QuotaPermit {
-    /// Both as one.
+    /// Merges both into one.
     pub(crate) fn merge(&mut self, mut other: QuotaPermit) {
         debug_assert!(Arc::ptr_eq(&self.usage, &other.usage) && self.held == other.held);
         self.amount += std::mem::take(&mut other.amount);
@@ -86,7 +87,7 @@ impl QuotaPermit {
 }
 
 impl TenantQuotas {
-    /// Takes `amount`, or says that the tenant has all that it may have.
+    /// Takes `amount`, or refuses because the tenant holds its whole share.
     pub(crate) fn hold(
         &self,
         tenant: &TenantId,
@@ -96,7 +97,8 @@ impl TenantQuotas {
         self.hold_within(tenant, held, amount, 0)
     }
 
-    /// The same for what is not refused at the quota: beyond it the tenant has an eighth of what the process has.
+    /// The same for acts that are not refused at the quota: beyond it the tenant may use an eighth of the
+    /// process's capacity.
     pub(crate) fn hold_reserve(
         &self,
         tenant: &TenantId,
@@ -123,12 +125,12 @@ impl TenantQuotas {
         }
     }
 
-    /// What the tenant holds now, in the unit of the quota.
+    /// The amount that the tenant holds now, in the unit of the quota.
     pub(crate) fn held(&self, tenant: &TenantId, held: HeldQuota) -> u64 {
         self.usage(tenant).held.of(held).load(Ordering::Acquire).saturating_mul(held.unit())
     }
 
-    /// What all tenants together may hold in this process.
+    /// Capacity of this process, for all tenants together.
     pub(crate) fn capacity(&self, held: HeldQuota) -> u64 {
         let places = match held {
             HeldQuota::Requests => self.limits.in_flight,

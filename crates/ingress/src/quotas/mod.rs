@@ -1,8 +1,9 @@
-//! Quotas of tenants, at the edge: rates, shares of what this process has, and counts of rows.
+//! Quotas of tenants at the ingress: rate limits, shares of this process's resources, and counts of rows.
 //!
-//! A request costs one lookup of its tenant and a few atomic operations; counting rows is the work of a task
-//! ([`mod@follow`]). Rates and shares are of this process; counts are of the whole store, seconds old, with what this
-//! process admitted since added to them ([`counts`]). What the engine produces does not pass here.
+//! A request costs one lookup of its tenant and a few atomic operations; a task counts the rows
+//! ([`mod@follow`]). Rates and shares are per process; counts are of the whole store, seconds old, plus the
+//! rows that this process has admitted since ([`counts`]). Rows that the engine itself creates are not
+//! checked here.
 
 mod admission;
 mod counts;

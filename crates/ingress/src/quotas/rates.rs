@@ -1,4 +1,4 @@
-//! Rates of this process: requests and events per second, each with a burst.
+//! Rate limits of this process (token buckets): requests and events per second, each with a burst.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,8 @@ use super::TenantQuotas;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RateQuota {
     Requests,
-    /// Requests with an idempotency key beyond the rate: as many again.
+    /// Repeats (requests with an idempotency key) beyond the request rate: a second bucket of the same
+    /// size.
     Repeats,
     Events,
 }
@@ -24,7 +25,7 @@ impl RateQuota {
     }
 }
 
-/// Empty while the rate is unlimited.
+/// The token buckets of a tenant; empty while the rate is unlimited.
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
     requests: Mutex<Option<TokenBucket>>,
@@ -33,7 +34,7 @@ pub(super) struct Buckets {
 }
 
 impl TenantQuotas {
-    /// Takes so many tokens of the rate, or says when they can be had.
+    /// Takes `tokens` from the bucket, or returns when they are available.
     pub(crate) fn pass(&self, tenant: &TenantId, rate: RateQuota, tokens: u64) -> Result<(), QuotaRefusal> {
         let (name, burst) = rate.names();
         let all = self.quota(tenant);

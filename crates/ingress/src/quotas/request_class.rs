@@ -1,8 +1,9 @@
-//! What a tenant may still ask for when it is at its request rate or holds its share of the requests in flight.
+//! Request classes: which requests are still admitted when a tenant has reached its rate limit or its
+//! share.
 //!
-//! It can stop what it started, and it learns what became of a request that it sent before. Neither takes the places
-//! of the others: beyond its share a tenant has an eighth of the process, and beyond its rate a second bucket of the
-//! same rate for requests with an idempotency key.
+//! The tenant can stop what it started, and can learn the outcome of a request that it sent before. Neither
+//! class takes capacity from others: beyond its share a tenant may use an eighth of the process, and beyond
+//! its rate a second bucket of the same rate serves requests with an idempotency key.
 
 use axum::http::HeaderMap;
 use millstream_core::permission::Permission;
@@ -12,13 +13,14 @@ use millstream_core::permission::Permission;
 pub(crate) enum RequestClass {
     /// Refused beyond the rate or the share.
     Ordinary,
-    /// Has an idempotency key that its handler looks up: answered if the key is known, refused otherwise.
+    /// With an idempotency key that the handler looks up: answered if the key is known, refused otherwise.
     Keyed,
-    /// Cancels, retries, resolutions, and what an operator does about keys and quotas: no rate, and a reserve.
+    /// Cancels, retries, resolutions, and operators' acts on keys and quotas: exempt from the rate, with a
+    /// reserve.
     OperatorAct,
 }
 
-/// Whether the handler of a route answers a repeat by its idempotency key before it makes anything durable.
+/// Whether the handler answers repeats by their idempotency key before it writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepeatAnswer {
     ByKey,

@@ -1,4 +1,4 @@
-//! All tenants that this process has seen: what they may use, and what they use here.
+//! Quotas and usage of all tenants that this process has seen.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,7 +20,7 @@ pub(crate) struct TenantQuotas {
     pub(super) began: Instant,
 }
 
-/// What one tenant uses of this process, and what this process knows of its rows.
+/// Usage of one tenant in this process, and its row counts.
 #[derive(Debug, Default)]
 pub(crate) struct TenantUse {
     pub(super) held: held::HeldCounts,
@@ -28,7 +28,7 @@ pub(crate) struct TenantUse {
     pub(super) counts: counts::RowCounts,
 }
 
-/// Tenants without any use are forgotten beyond so many.
+/// Beyond this number, tenants without any use are dropped.
 const REMEMBERED: usize = 10_000;
 
 impl TenantQuotas {
@@ -46,7 +46,7 @@ impl TenantQuotas {
         self.book.quota(tenant)
     }
 
-    /// The quota of a tenant whose row is `row`, whether or not this process has read it yet.
+    /// The quota of a tenant with the given row, whether or not this process has read that row yet.
     pub(crate) fn quota_with(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
         self.book.quota_with(tenant, row)
     }

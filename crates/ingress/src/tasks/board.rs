@@ -1,18 +1,18 @@
-//! Who waits for tasks, and the one loop that leases for all of them.
+//! Task board: external workers that wait for tasks, and the single loop that leases for all of them.
 //!
-//! Two hundred workers that each asked the store whenever one task became ready would ask two hundred
-//! times. Here one loop asks: it is woken by those who come to wait, by announcements of work, and by a
-//! tick in case one was lost (a retry that came due, a lease that ran out). It asks the store which queues
-//! have open tasks, and leases in one statement for all who can do the same, those who have waited longest
-//! first. Once there was not enough for all of them, those who can do the same are passed over, also those who come
-//! later, until work is announced or the tick comes: a worker that comes back to wait costs the store
-//! nothing.
+//! Two hundred workers that each polled the store whenever a task became ready would cause two hundred
+//! queries. Here one loop polls: it is woken by arriving workers, by announcements of tasks, and by a tick
+//! in case an announcement was lost (a retry that came due, a lease that expired). It reads which queues
+//! have open tasks, and leases in one statement for all workers with the same capability, the longest
+//! waiting first. When the tasks do not suffice for all of them, workers with this capability, including
+//! later arrivals, are skipped until tasks are announced or the tick fires: a worker that returns to wait
+//! causes no query.
 //!
-//! Of a tenant whose workers hold as many tasks as its quota `task_leases` allows, no more are leased: its workers wait,
-//! and one that does not wait gets none. The outcome of a task makes room at once, a lease that ends elsewhere does
-//! when the rows are counted again.
+//! Quota: when a tenant's workers hold as many tasks as its quota `task_leases` allows, no more are leased;
+//! waiting workers wait on, and polling workers get none. The outcome of a task frees its lease at once; a
+//! lease that ends elsewhere is freed when the rows are counted again.
 //!
-//! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
+//! The leases of a worker that has disconnected in the meantime are released and do not count as attempts.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::iter::repeat_n;
@@ -38,24 +38,24 @@ use super::seen_workers::SeenWorkers;
 use super::ticket::Ticket;
 use crate::quotas::TenantQuotas;
 
-/// How often the store is asked while somebody waits and nothing is announced.
+/// Polling interval while workers wait and nothing is announced.
 const TICK: Duration = Duration::from_millis(500);
-/// How often it is said who is connected.
+/// Interval at which the presence of workers is recorded.
 const PRESENCE: Duration = Duration::from_secs(5);
-/// Leases asked for at the same time: a slow answer to one holds up few others.
+/// Concurrent lease statements: a slow one delays few others.
 const AT_ONCE: usize = 4;
-/// Tasks in one statement, unless one worker alone wants more.
+/// Tasks per statement, unless one worker alone requests more.
 const TASKS: usize = 256;
-/// A lease on a task whose terms name no length of their own; every task's do.
+/// Default lease duration; the lease policy of every task sets its own.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Handle to the board.
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     waiting: Arc<Mutex<Waiting>>,
-    /// Somebody came to wait.
+    /// Notified when a worker arrives.
     came: Arc<Notify>,
-    /// There may be work.
+    /// Notified when there may be tasks.
     work: Arc<Notify>,
     quotas: Arc<TenantQuotas>,
 }
@@ -64,17 +64,17 @@ pub(crate) struct Board {
 struct Waiting {
     workers: VecDeque<Waiter>,
     next_ticket: u64,
-    /// Leased for workers that it did not reach.
+    /// Leases of undelivered tasks, to be released.
     returned: Vec<Lease>,
-    /// Who came lately, to be told to the store.
+    /// Workers that arrived lately, to be recorded in the store.
     seen: SeenWorkers,
 }
 
-/// What was in vain since there was last reason to hope.
+/// Capabilities found without tasks since the last wake-up: their workers are skipped.
 #[derive(Debug)]
 struct Idle {
     since: Instant,
-    /// Those who can do this find nothing.
+    /// Capabilities without open tasks.
     empty: BTreeSet<Capability>,
 }
 
@@ -84,7 +84,7 @@ impl Idle {
     }
 }
 
-/// A worker that waits.
+/// A waiting worker.
 #[derive(Debug)]
 struct Waiter {
     worker: WorkerId,
@@ -92,16 +92,16 @@ struct Waiter {
     most: usize,
     reply: oneshot::Sender<Vec<LeasedAction>>,
     patience: Patience,
-    /// Grows with every one who comes.
+    /// Grows with every arrival.
     ticket: u64,
 }
 
-/// How long a worker waits for something that is not there.
+/// Whether a worker waits for tasks, or polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Until it goes away.
+    /// Until it disconnects.
     Waits,
-    /// Not at all: it is answered once the store has been asked.
+    /// Not at all: the worker is answered after one poll of the store.
     Asks,
 }
 
@@ -136,7 +136,7 @@ impl Board {
         board
     }
 
-    /// Waits for up to `most` tasks that the worker can do.
+    /// Waits for up to `most` tasks that match the capability.
     pub(crate) fn wait(&self, worker: WorkerId, can: Capability, most: usize, patience: Patience) -> Ticket {
         let (reply, leased) = oneshot::channel();
         let presence = presence(&worker, &can);
@@ -150,15 +150,15 @@ impl Board {
         Ticket { leased, board: self.clone() }
     }
 
-    /// A task of the tenant is not leased any more.
+    /// Frees one lease in the tenant's quota.
     pub(crate) fn end_lease(&self, tenant: &TenantId) {
         if self.quotas.end_rows(tenant, CountedQuota::TaskLeases, 1) {
-            // Workers of the tenant wait for room.
+            // Workers of the tenant may wait for quota.
             self.work.notify_one();
         }
     }
 
-    /// They are released soon; if not, they run out.
+    /// Releases leases soon; if the release fails, they expire.
     pub(super) fn give_back(&self, leases: impl IntoIterator<Item = Lease>) {
         self.waiting().returned.extend(leases);
         self.came.notify_one();
@@ -186,22 +186,22 @@ impl Board {
             }
             let returned = std::mem::take(&mut self.waiting().returned);
             if !returned.is_empty() {
-                // If it fails the leases run out.
+                // If the release fails, the leases expire.
                 let _ = stores.actions.release(&returned, clock.now()).await;
                 returned.iter().for_each(|lease| self.end_lease(&lease.key.execution.tenant));
                 idle = Idle::at(Instant::now());
             }
-            // Who comes from now on may not have been looked at.
+            // Workers that arrive from now on may have been missed by this round.
             let later = self.waiting().next_ticket;
-            // What the store cannot answer now is asked again at the next tick.
+            // A failed poll is repeated at the next tick.
             if let Err(error) = self.hand_out(stores, clock, &mut idle).await {
-                tracing::debug!(%error, "tasks could not be leased");
+                tracing::debug!(%error, "leasing tasks failed");
             }
             self.answer_the_impatient(later);
         }
     }
 
-    /// Those who came before this ticket and do not wait hear that there is nothing for them.
+    /// Answers polling workers that arrived before this ticket: there are no tasks for them.
     fn answer_the_impatient(&self, later: u64) {
         let mut waiting = self.waiting();
         let (gone, stay): (VecDeque<Waiter>, VecDeque<Waiter>) = std::mem::take(&mut waiting.workers)
@@ -214,7 +214,7 @@ impl Board {
         }
     }
 
-    /// Serves everybody who can be served now.
+    /// Leases for all workers that can be served now.
     async fn hand_out(&self, stores: &Stores, clock: &dyn Clock, idle: &mut Idle) -> Result<()> {
         let hopeful = |waiter: &&Waiter| !idle.empty.contains(&waiter.can);
         let tenants: BTreeSet<TenantId> =
@@ -237,7 +237,8 @@ impl Board {
                         idle.empty.insert(can);
                         self.put_back(unserved);
                     }
-                    // The others that are under way come to their end: what they lease has its takers.
+                    // The other statements in flight complete: the tasks that they lease have their
+                    // workers.
                     Some(Err((unserved, error))) => {
                         self.put_back(unserved);
                         failed = Some(error);
@@ -251,7 +252,7 @@ impl Board {
         Ok(())
     }
 
-    /// Those who serve none of the open queues find nothing.
+    /// Marks the capabilities that match none of the open queues.
     fn note_unserved(&self, tenant: &TenantId, open: &[Queue], idle: &mut Idle) {
         for waiter in self.waiting().workers.iter().filter(|waiter| waiter.can.tenant == *tenant) {
             if !open.iter().any(|queue| waiter.can.serves(queue)) && !idle.empty.contains(&waiter.can) {
@@ -260,8 +261,8 @@ impl Board {
         }
     }
 
-    /// Takes out the one who has waited longest among those who serve a queue and are not known to find
-    /// nothing, and with it others who can do the same, in the order in which they came.
+    /// Takes the longest waiting worker that matches an open queue and is not marked as without tasks,
+    /// together with others of the same capability, in the order of their arrival.
     fn next(&self, tenant: &TenantId, open: &[Queue], empty: &BTreeSet<Capability>) -> Option<Group> {
         let mut waiting = self.waiting();
         waiting.workers.retain(|waiter| !waiter.reply.is_closed());
@@ -287,7 +288,7 @@ impl Board {
         Some(Group { can, queues, waiters })
     }
 
-    /// Those who were not served have waited longest.
+    /// Puts unserved workers back at the front: they have waited longest.
     fn put_back(&self, unserved: Vec<Waiter>) {
         let mut waiting = self.waiting();
         for waiter in unserved.into_iter().rev() {
@@ -329,16 +330,17 @@ impl Board {
             }
         }
         if !refused.is_empty() {
-            // If it fails the leases run out.
+            // If the release fails, the leases expire.
             let _ = stores.actions.release(&refused, clock.now()).await;
             self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, count(refused.len()));
-            // Somebody else may have them.
+            // Other workers may take these tasks.
             self.work.notify_one();
         }
         Ok(if served < wanted { Served::NotAll { can, unserved } } else { Served::All })
     }
 
-    /// Those who wait now, and those who came since the last time: a worker that works does not wait.
+    /// Records the waiting workers and those that arrived since the last time: a worker busy with a task
+    /// does not wait.
     async fn tell_presence(&self, stores: &Stores, clock: &dyn Clock) {
         loop {
             tokio::time::sleep(PRESENCE).await;
@@ -353,7 +355,7 @@ impl Board {
             if !present.is_empty()
                 && let Err(error) = stores.tasks.present(&present, clock.now()).await
             {
-                tracing::debug!(%error, "the store was not told who is connected");
+                tracing::debug!(%error, "recording the presence of workers failed");
             }
         }
     }
@@ -372,7 +374,7 @@ fn count(tasks: usize) -> u64 {
     u64::try_from(tasks).unwrap_or(u64::MAX)
 }
 
-/// Workers that can do the same, and where.
+/// Workers with the same capability, and the open queues that match it.
 struct Group {
     can: Capability,
     queues: Arc<[Queue]>,
@@ -381,7 +383,7 @@ struct Group {
 
 enum Served {
     All,
-    /// There is no more for now.
+    /// No more open tasks for now.
     NotAll {
         can: Capability,
         unserved: Vec<Waiter>,

@@ -1,5 +1,5 @@
-//! What is done to a leased task before a worker may have it: its input is rendered if it had to wait for
-//! others, and one that has been lost too often, or too late, is given up instead.
+//! Prepares leased tasks for delivery: renders the input of a task that had to wait for others, and gives
+//! up a task whose attempts or time are used up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use millstream_store::outcome::{self, Whose};
 use crate::door::Door;
 use crate::tasks::handed::Held;
 
-/// How long a task that this build cannot hand out is kept from being leased again.
+/// How long a task that this build cannot prepare is not leased again.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A task that a worker may do now.
+/// A task that is ready for delivery.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) action: LeasedAction,
     pub(crate) input: TaskInput,
-    /// When the attempt has to be over.
+    /// Deadline of the attempt.
     pub(crate) deadline: Timestamp,
 }
 
-/// Makes tasks of what was leased. What cannot become one is settled, or put off when this build cannot
-/// read its definition: another may.
+/// Prepares the leased actions. An action that cannot become a task is settled, or postponed when this
+/// build cannot read its definition: another build may.
 pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Timestamp) -> Result<Vec<Task>> {
     let mut tasks = Vec::with_capacity(leased.len());
     for action in leased {
@@ -45,7 +45,7 @@ pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Times
         let machine = match found {
             Ok(Some((_, machine))) => machine,
             Ok(None) | Err(_) => {
-                tracing::error!(action.key = %key, "the definition of a task cannot be read here");
+                tracing::error!(action.key = %key, "the definition of a task cannot be read by this process");
                 put_off(door, &action).await?;
                 continue;
             }
@@ -61,14 +61,14 @@ pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Times
                 tasks.push(Task { deadline: asked.plus(limit), action, input });
             }
             Err(Some(error)) => give_up(door, spec, &action, error).await?,
-            // The lease has passed on.
+            // The lease has moved on.
             Err(None) => {}
         }
     }
     Ok(tasks)
 }
 
-/// The input, or why the task is given up; nothing when the lease is gone.
+/// The input, or the error with which the task is given up; `None` when the lease is gone.
 async fn ready(
     door: &Door,
     machine: &Arc<Machine>,
@@ -78,11 +78,11 @@ async fn ready(
     if let Some(error) = schedule::missed(&spec.timeouts, action.attempt, action.ready_at, door.clock.now()) {
         return Ok(Err(Some(error)));
     }
-    // The attempts before this one ended with their lease: nobody said anything about them.
+    // The earlier attempts ended with their leases, without a report.
     if i64::from(action.attempt) > i64::from(spec.retry.attempts) {
         let (class, what) = match spec.timeouts.heartbeat {
-            Some(_) => (ErrorClass::Heartbeat, "the last one gave no sign of life"),
-            None => (ErrorClass::Timeout, "the last one gave no outcome in time"),
+            Some(_) => (ErrorClass::Heartbeat, "the last one sent no heartbeat"),
+            None => (ErrorClass::Timeout, "the last one reported no outcome in time"),
         };
         let message = format!("{} attempts are used up; {what}", action.attempt - 1);
         return Ok(Err(Some(ActionError { class, message, status: None })));
@@ -100,7 +100,7 @@ async fn ready(
             Err(RenderError::Failed(message)) => {
                 return Ok(Err(Some(ActionError { class: ErrorClass::Input, message, status: None })));
             }
-            // The lease runs out, which counts as an attempt, and the task is handed out again.
+            // The lease expires, which counts as an attempt, and the task is handed out again.
             Err(RenderError::Stopped) => return Ok(Err(None)),
         },
         (None, None) => return Ok(Err(Some(internal("the task has neither input nor scope")))),
@@ -111,7 +111,7 @@ async fn ready(
     })
 }
 
-/// Renders the input of a task: at once if that is cheap, else on the pool.
+/// Renders the input of a task: inline if that is cheap, else on the pool.
 async fn render(
     door: &Door,
     machine: &Arc<Machine>,
@@ -144,7 +144,8 @@ async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: A
     Ok(())
 }
 
-/// Not at once: whoever waits here would be given it again in the same moment.
+/// Postpones the task. Not released at once, because the next waiting worker would lease it in the same
+/// moment.
 async fn put_off(door: &Door, action: &LeasedAction) -> Result<()> {
     let outcome = Settling::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE), error: None };
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };

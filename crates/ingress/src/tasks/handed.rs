@@ -1,8 +1,9 @@
-//! What this door handed out lately, so that a word about it needs no question to the store first.
+//! Cache of the tasks that this process handed out lately, so that a report does not need to read the task
+//! first.
 //!
-//! A lease stays what it was for as long as its epoch does: the attempt, the event and the input do not
-//! change under it. Whether it is still held is the store's to say, and it says so when the word is written.
-//! What is not remembered here (another door handed it out, or it was long ago) is asked for.
+//! A lease is immutable within its epoch: attempt, event and input do not change. The store checks whether
+//! it is still held when the report is written. A task that is not cached (handed out by another process,
+//! or long ago) is read from the store.
 
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,10 @@ use millstream_core::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::views::ActionView;
 
-/// A few megabytes, and as many tasks as the workers of one door have in hand.
+/// A few megabytes; covers the tasks that the workers of one process hold.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(8_191);
 
-/// A task in a worker's hands.
+/// A task that a worker holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) key: ActionKey,
@@ -74,13 +75,13 @@ impl Handed {
         self.lock().put(held.key.clone(), held);
     }
 
-    /// If it was handed out here under this token.
+    /// The task, if this process handed it out under this token.
     pub(crate) fn get(&self, key: &ActionKey, revision: i32, token: Epoch) -> Option<Held> {
         let mut lock = self.lock();
         lock.get(key).filter(|held| held.revision == revision && held.token == token).cloned()
     }
 
-    /// It is over, or was never so.
+    /// Removes a task that is over or was never leased.
     pub(crate) fn forget(&self, key: &ActionKey) {
         self.lock().pop(key);
     }

@@ -1,9 +1,9 @@
-//! Work for external workers: who waits for it, how it is handed out, and what they tell about it.
+//! Tasks for external workers: waiting, delivery, and reports.
 //!
-//! Reading order: [`board`] (who waits, and the one loop that leases for all of them), [`ticket`] (a place in
-//! that line), [`seen_workers`] (who came lately), [`hand_out`] (what
-//! has to be done to a leased task before somebody may have it), [`handed`] (what is remembered of it),
-//! [`report`] (heartbeats and outcomes, many in one write), [`why`] (why nobody takes a task).
+//! Reading order: [`board`] (waiting workers, and the single loop that leases for all of them), [`ticket`]
+//! (a worker's place in the line), [`seen_workers`] (workers that arrived lately), [`hand_out`]
+//! (preparation of a leased task for delivery), [`handed`] (the cache of handed out tasks), [`report`]
+//! (heartbeats and outcomes, batched), [`why`] (why no worker takes a task).
 
 pub(crate) mod board;
 pub(crate) mod hand_out;

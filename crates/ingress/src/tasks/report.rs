@@ -1,7 +1,7 @@
-//! What external workers tell about their tasks: signs of life and outcomes, many in one write.
+//! Reports of external workers about their tasks: heartbeats and outcomes, batched into one write.
 //!
-//! Whatever was told while the last write was in flight goes with the next one, as in
-//! [`crate::lookup`]; a report alone never waits for company.
+//! Reports that arrive during a write join the next one, as in [`crate::lookup`]; a single report never
+//! waits for more.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use tokio_util::task::TaskTracker;
 use crate::lookup::Lookup;
 use crate::ring::Ring;
 
-/// Whom an outcome is told.
+/// Notifications of settled outcomes.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) ring: Ring,
     pub(crate) announcer: Arc<dyn Announcer>,
-    /// Rung when other tasks may be ready.
+    /// Notified when other tasks may be ready.
     pub(crate) work: Arc<Notify>,
 }
 
@@ -46,7 +46,7 @@ impl Reports {
         told: Told,
         tasks: &TaskTracker,
     ) -> Self {
-        // The door performs nothing itself: what an outcome sets free is for others.
+        // The ingress performs no actions itself, so it leases none of those that an outcome unblocks.
         let grant = LeaseGrant {
             slots: 0,
             ttl: std::time::Duration::from_secs(60),
@@ -108,8 +108,8 @@ impl Reports {
 }
 
 impl Told {
-    /// Bells for what came into a mailbox or became ready, and news for those who wait for the events.
-    /// Neither holds up the answer.
+    /// Rings for events that entered a mailbox and for actions that became ready, and announces the
+    /// outcomes to waiters. Neither delays the answer.
     pub(crate) fn of(&self, batch: Vec<Settlement>, settled: &Settled, tellers: &TaskTracker) {
         let (mut bells, mut news) = (Vec::new(), Vec::with_capacity(batch.len()));
         for (settlement, verdict) in batch.into_iter().zip(&settled.verdicts) {
@@ -123,7 +123,7 @@ impl Told {
                 | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
                     bells.push(Bell::Mailbox(key.execution.clone()));
                 }
-                // A retry is found when it is due.
+                // A retry is leased when it is due.
                 Settling::Succeeded { emit: None, .. }
                 | Settling::Retry { .. }
                 | Settling::Postponed { .. }
@@ -133,7 +133,7 @@ impl Told {
             news.push(News { execution: key.execution, seq: key.seq, event: Some(settlement.event_id) });
         }
         if settled.unleased > 0 {
-            // Whoever hears one bell looks for all that is due.
+            // One doorbell is enough: its receiver leases all due actions.
             bells.extend(news.first().map(|word| Bell::Actions(word.execution.clone())));
             news.extend(news.first().map(|word| News::work(word.execution.clone())));
             self.work.notify_one();
@@ -141,7 +141,7 @@ impl Told {
         self.ring.ring(bells);
         if !news.is_empty() {
             let announcer = self.announcer.clone();
-            // Listeners read the store again by themselves.
+            // Best effort: listeners also poll the store.
             tellers.spawn(async move { announcer.announce(&news).await });
         }
     }

@@ -1,14 +1,14 @@
-//! External workers that asked for tasks lately, until the store is told of them.
+//! External workers that requested tasks lately, until they are recorded in the store.
 //!
-//! Workers choose their own names. Of one tenant no more than so many names and so much text are held; a worker beyond
-//! that is left out this time and still gets its tasks: only `why` does not know it.
+//! Workers choose their own names, so the number and size of the names per tenant are bounded. A worker
+//! beyond the bound is not recorded this time and still gets its tasks; only `why` does not list it.
 
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Name, TenantId};
 use millstream_store::task_board::{Presence, TASK_WORKERS_KEPT};
 
-/// What the workers of one tenant say of themselves has at most so many bytes.
+/// Upper bound of the presence data of one tenant's workers, in bytes.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct SeenOfTenant {
 }
 
 impl SeenWorkers {
-    /// The last word of a worker counts.
+    /// Records a worker; its latest presence wins.
     pub(super) fn add(&mut self, presence: Presence) {
         let seen = self.0.entry(presence.tenant.clone()).or_default();
         let before = seen.workers.get(&presence.name).map(bytes);

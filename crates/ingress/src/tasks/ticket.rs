@@ -1,31 +1,31 @@
-//! A worker's place in the line, and what was leased for it until it is delivered.
+//! A worker's place in the line, and the leases of its tasks until they are delivered.
 //!
-//! A worker may leave at any moment: its time is up, its connection breaks, the store fails while its tasks
-//! are made ready. What was leased for it meanwhile would be nobody's until the lease ends, five minutes for
-//! most. Dropped on the way, both of these give it back.
+//! A worker may disconnect at any moment: its time is up, its connection breaks, or the store fails while
+//! its tasks are prepared. Its leases would then stay unused until they expire, after five minutes for
+//! most. Both types release them on drop.
 
 use millstream_store::action_store::{Lease, LeasedAction};
 use tokio::sync::oneshot;
 
 use super::board::Board;
 
-/// Dropping it is going away.
+/// A worker's place in the line; dropping it leaves the line.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(super) leased: oneshot::Receiver<Vec<LeasedAction>>,
     pub(super) board: Board,
 }
 
-/// Leased, and not in the worker's hands yet.
+/// Leased tasks that are not delivered yet.
 #[derive(Debug)]
-#[must_use = "what is not delivered is given back"]
+#[must_use = "undelivered leases are released on drop"]
 pub(crate) struct Undelivered {
     leases: Vec<Lease>,
     board: Board,
 }
 
 impl Ticket {
-    /// What there is; nothing when the board has closed, or for one who does not wait.
+    /// The leased tasks; none when the board has closed, or for a polling worker.
     pub(crate) async fn leased(&mut self) -> (Vec<LeasedAction>, Undelivered) {
         let leased = (&mut self.leased).await.unwrap_or_default();
         let leases = leased.iter().map(|action| action.lease.clone()).collect();
@@ -36,7 +36,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.leased.close();
-        // Handed over in the moment in which nobody looked any more.
+        // Leased at the same moment in which the worker left.
         if let Ok(leased) = self.leased.try_recv() {
             self.board.give_back(leased.into_iter().map(|action| action.lease));
         }
@@ -44,7 +44,7 @@ impl Drop for Ticket {
 }
 
 impl Undelivered {
-    /// The answer is on its way.
+    /// Marks the tasks as delivered: the answer is on its way.
     pub(crate) fn delivered(mut self) {
         self.leases.clear();
     }

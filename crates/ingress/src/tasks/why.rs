@@ -1,4 +1,4 @@
-//! Why nobody performs an action: a pure look at where it stands and who could take it.
+//! Why no worker performs an action: a pure function of its state and the connected workers.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use millstream_store::views::ActionView;
 use millstream_store::worker_store::WorkerView;
 use serde::Serialize;
 
-/// What is wrong, in words, and everybody who is connected.
+/// The reason, in words, and all connected workers.
 #[derive(Debug, Serialize)]
 pub(crate) struct Why {
     pub(crate) reason: String,
@@ -29,7 +29,7 @@ pub(crate) struct Candidate {
     /// Of a worker of the engine.
     functions: Vec<Name>,
     seen_at: Timestamp,
-    /// Why this one cannot take it; nothing when it can.
+    /// Why this worker cannot take it; `None` when it can.
     missing: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn why(
     Why { reason, connected }
 }
 
-/// What an action that is put off because of a quota waits for.
+/// The quota for which a postponed action waits.
 fn quota_waited_for(view: &ActionView) -> Option<String> {
     let error: ActionError =
         view.error.as_ref().filter(|_| view.status == ActionStatus::Ready)?.decode().ok()?;
@@ -73,7 +73,7 @@ fn external_candidate(found: Connected, kind: &Name, labels: &BTreeSet<Name>) ->
         Ok(()) => None,
         Err(Unfit::Kind) => Some(format!("does not ask for the type {:?}", kind.as_str())),
         Err(Unfit::Labels(labels)) => {
-            Some(format!("has not the labels {}", listed(labels.iter().map(Name::as_str))))
+            Some(format!("lacks the labels {}", listed(labels.iter().map(Name::as_str))))
         }
     };
     Candidate {
@@ -110,25 +110,25 @@ fn reason(view: &ActionView, connected: &[Candidate], now: Timestamp) -> String 
             None => nobody(view, connected),
         },
         ActionStatus::Leased => {
-            let holder = view.worker_id.as_ref().map_or("somebody", WorkerId::as_str);
+            let holder = view.worker_id.as_ref().map_or("a worker", WorkerId::as_str);
             match view.lease_until {
                 Some(until) if until <= now => format!(
-                    "{holder} has it and was last heard of before {until}; {}",
+                    "{holder} holds it, but its lease expired at {until}; {}",
                     nobody(view, connected)
                 ),
-                Some(until) => format!("{holder} has it, until {until} unless it gives a sign of life"),
-                None => format!("{holder} has it"),
+                Some(until) => format!("{holder} holds it until {until}, or longer with a heartbeat"),
+                None => format!("{holder} holds it"),
             }
         }
-        ActionStatus::Awaiting => "it has begun and waits for the end of its child execution".to_owned(),
-        ActionStatus::Standby => "it undoes another action and nothing has called for that".to_owned(),
+        ActionStatus::Awaiting => "it has started and waits for its child execution to end".to_owned(),
+        ActionStatus::Standby => "it compensates another action, which has not been requested".to_owned(),
         ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled => {
             format!("it is over: {}", view.status)
         }
     }
 }
 
-/// Why somebody else does not take it.
+/// Why no other worker takes it.
 fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
     let what = match view.queue.parts() {
         Some(QueueParts::Task { kind, labels, .. }) if labels.is_empty() => {
@@ -150,9 +150,9 @@ fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
     };
     let able = connected.iter().filter(|candidate| candidate.missing.is_none()).count();
     match (able, connected.len()) {
-        (0, 0) => format!("it needs {what}, and no worker is connected"),
-        (0, 1) => format!("it needs {what}, and the one that is connected is not"),
-        (0, others) => format!("it needs {what}, and none of the {others} that are connected is one"),
+        (0, 0) => format!("it needs {what}; no worker is connected"),
+        (0, 1) => format!("it needs {what}; the one connected worker does not match"),
+        (0, others) => format!("it needs {what}; none of the {others} connected workers matches"),
         (1, _) => "it is ready, and one connected worker can take it: it may be busy".to_owned(),
         (able, _) => format!("it is ready, and {able} connected workers can take it: they may be busy"),
     }

@@ -1,4 +1,4 @@
-//! What a device has or is asked about, and waiting for it.
+//! Assignments of a device, and long polling for a change of the list.
 
 use serde_json::json;
 
@@ -66,7 +66,7 @@ async fn a_wait_that_brings_nothing_ends_with_nothing() {
     }
 }
 
-/// Far below the time after which a device that waits looks by itself.
+/// Far below the interval after which a waiting device re-reads the list without a wake-up.
 const SOON: std::time::Duration = std::time::Duration::from_secs(3);
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_device_that_waits_at_one_door_is_woken_by_what_another_one_writes() {
     let elsewhere = Bench::with(open_options(), |_, _| (here.stores.clone(), here.streams.clone()));
     let waits = here.get("/v1/devices/one/assignments?wait=30");
     let creates = async {
-        // Until it has found nothing, and listens.
+        // Until the first read has found nothing and the request waits.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! What is wrong with a request is told with its path, and nothing happens.
+//! Invalid requests are rejected with the path of each fault, and change nothing.
 
 use serde_json::{Value, json};
 

@@ -218,9 +218,9 @@ async fn what_is_wrong_is_said_with_its_place() {
     ] {
         refused(calls.devices.act_on_run(request).await, Code::InvalidArgument, field);
     }
-    let nobody =
+    let unknown =
         ActOnRunRequest { run_id: "none".to_owned(), token: 1, ..by("one", Act::Start(RunStart {})) };
-    refused(calls.devices.act_on_run(nobody).await, Code::NotFound, "none");
+    refused(calls.devices.act_on_run(unknown).await, Code::NotFound, "none");
     refused(calls.devices.watch_assignments(watch("none", "")).await, Code::NotFound, "none");
 }
 

@@ -1,4 +1,4 @@
-//! Devices and their runs, as few words as possible.
+//! Short helpers for devices and their runs.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -16,7 +16,7 @@ impl Bench {
         self.send(request("PUT", &format!("/v1/devices/{id}"), body)).await
     }
 
-    /// Devices by these ids that take one seat each.
+    /// Registers devices with these ids that take one seat each.
     pub(crate) async fn with_devices(ids: &[&str]) -> Self {
         let bench = Self::open();
         for id in ids {
@@ -30,7 +30,7 @@ impl Bench {
         self.send(request("DELETE", &format!("/v1/devices/{id}"), &Value::Null)).await
     }
 
-    /// A run by this id, with these fields besides its kind.
+    /// Creates a run with this id and these fields besides its kind.
     pub(crate) async fn run(&self, id: &str, with: Value) -> Value {
         let mut body = json!({"run_id": id, "kind": "film", "input": {"frames": 3}});
         body.as_object_mut().unwrap().extend(with.as_object().unwrap().clone());
@@ -43,7 +43,7 @@ impl Bench {
         self.post(&format!("/v1/runs/{run}/{verb}"), &body).await
     }
 
-    /// The same, which has to be fine.
+    /// The same for an act that must succeed.
     pub(crate) async fn acted(&self, run: &str, verb: &str, body: Value) -> Value {
         let answer = self.act(run, verb, body).await;
         assert_eq!(answer.status, 200, "{verb}: {answer:?}");
@@ -54,7 +54,7 @@ impl Bench {
         self.get(&format!("/v1/runs/{run}")).await.json()
     }
 
-    /// Of its first seat: the device and the token.
+    /// The device and the token of the first seat.
     pub(crate) async fn holder(&self, run: &str) -> (String, i64) {
         let seat = self.found(run).await["seats"][0].clone();
         (seat["device"].as_str().unwrap().to_owned(), seat["token"].as_i64().unwrap())

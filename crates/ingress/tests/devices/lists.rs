@@ -1,4 +1,4 @@
-//! Runs, devices and logs by pages.
+//! Paging of runs, devices and logs.
 
 use serde_json::json;
 

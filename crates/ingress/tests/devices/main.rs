@@ -1,4 +1,4 @@
-//! Runs of devices at the door, over HTTP, on the memory store and the embedded stream.
+//! Runs of devices over HTTP and gRPC, on the memory store and the embedded stream.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

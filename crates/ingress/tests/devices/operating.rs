@@ -1,4 +1,4 @@
-//! What people decide about runs.
+//! Operator actions on runs.
 
 use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! Every 409: what was not written, and who has it.
+//! Every 409 of a device act: nothing is written, and the answer names the holder.
 
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::fleet::by;
 
-/// A run that `one` has under token 1 and works on.
+/// A run that `one` processes under token 1.
 async fn processing() -> Bench {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
@@ -29,7 +29,7 @@ fn with(verb: &str, device: &str, token: i64) -> Value {
 async fn a_device_without_the_token_can_do_nothing_and_is_told_who_has_it() {
     let bench = processing().await;
     for verb in ["accept", "decline", "start", "progress", "complete", "fail", "release", "abort"] {
-        for (device, token) in [("two", 1), ("one", 7), ("two", 2), ("nobody", 1)] {
+        for (device, token) in [("two", 1), ("one", 7), ("two", 2), ("absent", 1)] {
             let problem = bench.act("r-1", verb, with(verb, device, token)).await.problem(409, "not-yours");
             let holder = &problem["holder"];
             assert_eq!(
@@ -90,7 +90,7 @@ async fn a_device_that_cannot_do_it_cannot_take_it() {
     bench.run("r-1", json!({"requires": ["fly"]})).await;
     let problem = bench.act("r-1", "claim", json!({"device": "one"})).await.problem(409, "conflict");
     assert!(problem["detail"].as_str().unwrap().contains("fly"), "{problem}");
-    bench.act("r-1", "claim", json!({"device": "nobody"})).await.problem(404, "not-found");
+    bench.act("r-1", "claim", json!({"device": "absent"})).await.problem(404, "not-found");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_device_that_was_cut_off_is_told_to_release_what_another_has_claimed()
     let bench = processing().await;
     bench.delete_device("one").await;
     bench.put_device("one", &json!({"capabilities": ["render"]})).await;
-    // Nobody has claimed it yet: it gets it back, under a new token.
+    // No device has claimed it yet: `one` gets it back under a new token.
     let back = bench.acted("r-1", "offline_claim", by("one", 1)).await;
     assert_eq!((&back["status"], &back["token"]), (&json!("claimed"), &json!(3)));
     bench.act("r-1", "accept", by("two", 2)).await.problem(409, "not-yours");

@@ -1,4 +1,4 @@
-//! An answer that was lost on its way is asked for again.
+//! Repeats of requests whose answer was lost.
 
 use serde_json::json;
 
@@ -47,7 +47,7 @@ async fn a_run_is_created_once_by_its_id() {
     assert_eq!((again.status.as_u16(), again.json()), (200, first.json()));
     let other = json!({"run_id": "r-1", "kind": "film", "input": [2], "created_by": "one"});
     bench.post("/v1/runs", &other).await.problem(409, "already-exists");
-    // Without an id each is another one.
+    // Without an id each request creates a new run.
     let ids: Vec<_> = [
         bench.post("/v1/runs", &json!({"kind": "film"})).await,
         bench.post("/v1/runs", &json!({"kind": "film"})).await,

@@ -1,4 +1,4 @@
-//! Who may do what with devices and runs, and that tenants do not meet.
+//! Roles and tenant isolation for devices and runs.
 
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
@@ -37,7 +37,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     send(&bench, "POST", "/v1/runs/r-1/accept", &accept, "ms_other").await.problem(404, "not-found");
     send(&bench, "DELETE", "/v1/devices/one", &none, "ms_other").await;
     assert_eq!(send(&bench, "GET", "/v1/devices/one", &none, "ms_read").await.status, 200);
-    // The same id is another run there, and no device of ours is chosen for it.
+    // In the other tenant the same id is another run, and none of our devices is chosen for it.
     let theirs = send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_other").await;
     assert_eq!((theirs.status.as_u16(), &theirs.json()["status"]), (201, &json!("reassigning")));
 }

@@ -1,4 +1,4 @@
-//! `/v1/devices`: who is there, how they are, and what becomes of what they had.
+//! `/v1/devices`: registration, heartbeats, and the reassignment of the runs of deleted devices.
 
 use serde_json::json;
 
@@ -78,7 +78,7 @@ async fn a_heartbeat_says_of_every_run_whether_it_is_still_theirs() {
     assert_eq!(of(2, "holder")["device"], "two");
     let one = bench.get("/v1/devices/one").await.json();
     assert_eq!((&one["load"], &one["battery"], &one["on_battery"]), (&json!(0.5), &json!(40), &json!(true)));
-    // What was not said stays.
+    // Fields that were left out keep their value.
     assert_eq!(one["capabilities"], json!(["render"]));
 }
 

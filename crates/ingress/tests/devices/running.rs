@@ -60,7 +60,7 @@ async fn what_is_declined_released_or_failed_goes_to_the_next_device_with_its_pr
     bench.acted("r-1", "start", by(&second, 2)).await;
     bench.acted("r-1", "progress", json!({"device": second, "token": 2, "step": 1, "total": 3})).await;
     let released = bench.acted("r-1", "release", by(&second, 2)).await;
-    // Both had their chance: it rests.
+    // Both devices have been tried: the run backs off.
     assert_eq!((&released["status"], released.get("token")), (&json!("reassigning"), None));
     let seat = bench.found("r-1").await["seats"][0].clone();
     assert_eq!(seat["progress"], json!({"step": 1, "total": 3}));
@@ -68,7 +68,7 @@ async fn what_is_declined_released_or_failed_goes_to_the_next_device_with_its_pr
         seat["previous"].as_array().unwrap().iter().map(|it| it["reason"].clone()).collect();
     assert_eq!(reasons, ["declined", "released"]);
     assert_eq!(seat["due"]["what"], "backoff_over");
-    // Who wants it takes it, and does not have to wait for that.
+    // A device may claim it without waiting for the end of the backoff.
     let claimed = bench.acted("r-1", "claim", json!({"device": first})).await;
     assert_eq!((&claimed["status"], &claimed["token"]), (&json!("claimed"), &json!(3)));
 }
@@ -110,7 +110,7 @@ async fn work_of_higher_priority_takes_a_device_from_work_of_lower_priority() {
     bench.acted("low", "accept", by("one", 1)).await;
     bench.acted("low", "start", by("one", 1)).await;
     bench.acted("low", "progress", json!({"device": "one", "token": 1, "step": 1, "total": 2})).await;
-    // Only if it asks for that.
+    // Only if the run asks for it.
     assert_eq!(bench.run("meek", json!({"priority": 9})).await["status"], "reassigning");
     let high = bench.run("high", json!({"priority": 5, "preempt": true})).await;
     assert_eq!((&high["status"], &high["seats"][0]["device"]), (&json!("assigned"), &json!("one")));

@@ -28,7 +28,7 @@ actions:
   film: { device: { kind: film }, on_success: filmed, on_failure: broken }
 ";
 
-/// An execution whose action awaits the run `r-1`, which nobody has yet.
+/// An execution whose action awaits the run `r-1`, which is still unassigned.
 async fn waiting() -> Bench {
     let bench = Bench::with_devices(&["one"]).await;
     let defined = bench.send(yaml("/v1/definitions", SHOP)).await;
@@ -105,7 +105,7 @@ async fn a_failed_or_cancelled_run_fails_the_action() {
         let actions = bench.get("/v1/executions/s-1/actions").await.json();
         assert_eq!(actions["items"][0]["error"]["class"], class, "{actions:#}");
         assert_eq!(state(&bench).await, "lost");
-        // It belongs to the execution, which was told.
+        // It belongs to the execution, which was notified.
         let problem = bench.act("r-1", "retry", json!({})).await.problem(409, "conflict");
         assert!(problem["detail"].as_str().unwrap().contains("s-1"), "{problem}");
     }

@@ -1,4 +1,4 @@
-//! Real answers about devices and runs, held against the OpenAPI document.
+//! Real answers about devices and runs match the OpenAPI document.
 
 use serde_json::json;
 

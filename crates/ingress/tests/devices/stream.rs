@@ -1,4 +1,4 @@
-//! `GET /v1/devices/{device_id}/assignments/stream`: the list, and again whenever it is another one.
+//! `GET /v1/devices/{device_id}/assignments/stream`: the list, sent again on every change.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn who_comes_back_with_the_last_mark_hears_only_what_is_new() {
     let (other, list) = next(&mut wire).await;
     assert_eq!(list["items"][0]["status"], "claimed", "the list that was seen came again: {list}");
     assert_ne!(other, mark);
-    // What was never a mark is that of another list.
+    // An invalid mark counts as the version of another list.
     assert_eq!(next(&mut stream(&door, "last-event-id: soon\r\n").await).await.0, other);
 }
 
@@ -103,7 +103,7 @@ async fn the_stream_of_a_device_that_was_forgotten_ends() {
     next(&mut wire).await;
     let gone = door.request("DELETE", "/v1/devices/one", "", "").await;
     assert!(gone.starts_with("HTTP/1.1 204"), "{gone}");
-    // Until the last piece of the answer.
+    // Until the last chunk of the answer.
     wire.until("\r\n0\r\n\r\n").await;
     let none = door.request("GET", STREAM, "", "").await;
     assert!(none.starts_with("HTTP/1.1 404"), "{none}");

@@ -1,4 +1,4 @@
-//! A gRPC client for a real door, and what most calls need.
+//! A gRPC client for a real listener, and helpers that most calls need.
 
 use millstream_rpc::proto::executor_service_client::ExecutorServiceClient;
 use millstream_rpc::proto::task_service_client::TaskServiceClient;
@@ -40,7 +40,7 @@ impl Clients {
         TaskServiceClient::new(self.channel.clone())
     }
 
-    /// A chain of three that has begun.
+    /// A started chain of three nodes.
     pub(crate) async fn chain(&self, id: &str) {
         self.workflows().create_workflow(create(chain(id))).await.unwrap();
         self.engine.decide(id).await;
@@ -57,7 +57,7 @@ pub(crate) fn workflow(id: &str, nodes: Vec<Node>) -> Workflow {
     Workflow { workflow_id: id.to_owned(), metadata: Some(metadata), nodes, ..Workflow::default() }
 }
 
-/// The same as the JSON one.
+/// The same graph as the JSON one.
 pub(crate) fn chain(id: &str) -> Workflow {
     let mut first = node("a", &[]);
     first.assigned_task.get_or_insert_default().goal = "begin".to_owned();

@@ -1,4 +1,4 @@
-//! Who may call what over gRPC.
+//! Roles and authentication over gRPC.
 
 use axum::body::Body;
 use axum::http::Request as HttpRequest;

@@ -1,4 +1,4 @@
-//! Workflows that are not created over gRPC, and what their authors are told.
+//! Workflows that are rejected over gRPC, and the faults that the caller gets.
 
 use millstream_rpc::proto::{CreateWorkflowRequest, GetWorkflowRequest, Node, Workflow};
 use tonic::{Code, Status};
@@ -60,7 +60,7 @@ async fn a_message_beyond_its_limit_is_refused_and_large_workflows_are_not() {
     };
     let large = clients.workflows().create_workflow(create(wide(17 * 1024 * 1024))).await;
     refused(large, Code::OutOfRange, "");
-    // More than other messages may have; output-only, so nobody minds.
+    // Larger than other messages may be; the field is output-only, so its content is ignored.
     clients.workflows().create_workflow(create(wide(9 * 1024 * 1024))).await.unwrap();
     let other = GetWorkflowRequest { workflow_id: "x".repeat(5 * 1024 * 1024), ..Default::default() };
     refused(clients.workflows().get_workflow(other).await, Code::OutOfRange, "");

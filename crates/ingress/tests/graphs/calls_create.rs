@@ -1,4 +1,4 @@
-//! Creating and looking at workflows over gRPC.
+//! Creating and reading workflows over gRPC.
 
 use millstream_core::graph::NodeStatus as Core;
 use millstream_rpc::proto::{

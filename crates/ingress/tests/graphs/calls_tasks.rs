@@ -24,7 +24,7 @@ actions:
     on_success: done
 "#;
 
-/// A door with this many tasks to do.
+/// A server with this many ready tasks.
 async fn with_tasks(count: usize) -> Clients {
     let clients = Clients::open().await;
     let yaml = "content-type: application/yaml\r\n";
@@ -104,7 +104,7 @@ async fn tasks_come_as_long_as_there_is_room() {
         got.extend(stream.message().await.unwrap().unwrap().tasks);
     }
     assert_eq!(got.len(), 2);
-    // No more before there is room.
+    // No further task before there is capacity.
     let more = LeaseTasksRequest { max: 5, ..LeaseTasksRequest::default() };
     room.unbounded_send(more).unwrap();
     got.extend(stream.message().await.unwrap().unwrap().tasks);
@@ -172,8 +172,8 @@ async fn executors_register_are_listed_and_retire() {
     assert_eq!(heard.beat_every, Some(length_out(Duration::from_secs(5))));
     let wrong = clients.executors().register_executor(executor("e-1", 0)).await;
     refused(wrong, Code::InvalidArgument, "executor.capacity");
-    let nobody = clients.executors().register_executor(RegisterExecutorRequest::default()).await;
-    refused(nobody, Code::InvalidArgument, "executor");
+    let unnamed = clients.executors().register_executor(RegisterExecutorRequest::default()).await;
+    refused(unnamed, Code::InvalidArgument, "executor");
     let list = async || {
         let listed = clients.executors().list_executors(ListExecutorsRequest {}).await.unwrap();
         listed.into_inner().executors

@@ -93,7 +93,7 @@ async fn an_executor_reports_later_under_its_token() {
     let heard = send(&clients, update("a", Update::Progress(progress))).await.unwrap();
     assert!(!heard.cancelled);
     send(&clients, update("a", result(TOKEN))).await.unwrap();
-    // Its answer was lost: it says it again.
+    // The answer was lost: the executor repeats its report.
     send(&clients, update("a", result(TOKEN))).await.unwrap();
     clients.engine.decide("g-1").await;
     let got = GetNodeRequest { workflow_id: "g-1".to_owned(), node_id: "a".to_owned() };

@@ -1,4 +1,4 @@
-//! `WatchWorkflow`: what happens, each once, and where to go on.
+//! `WatchWorkflow`: each event once, with a position to resume from.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn a_watcher_hears_what_happens_and_holds_no_place_in_flight() {
     for _ in 0..2 {
         events.message().await.unwrap().unwrap();
     }
-    // The one place is free while the stream is open.
+    // The only slot is free while the stream is open.
     assert_eq!(whole_of_one(&clients).await, 1);
     clients.engine.pass("g-1", "a").await;
     let next = events.message().await.unwrap().unwrap();

@@ -10,11 +10,11 @@ const CANCEL: &str = "/v1/graphs/g-1/cancel";
 #[tokio::test]
 async fn a_graph_is_cancelled_with_a_reason_and_stays_so() {
     let (bench, engine) = with_chain("g-1").await;
-    let body = json!({"reason": "nobody wants it"});
+    let body = json!({"reason": "obsolete"});
     let answer = engine.while_deciding("g-1", bench.post(CANCEL, &body)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let graph = answer.json();
-    assert_eq!((&graph["status"], &graph["reason"]), (&json!("CANCELLED"), &json!("nobody wants it")));
+    assert_eq!((&graph["status"], &graph["reason"]), (&json!("CANCELLED"), &json!("obsolete")));
     let again = bench.post(CANCEL, &body).await;
     assert_eq!((again.status, again.json()), (answer.status, graph));
     bench.post("/v1/graphs/none/cancel", &body).await.problem(404, "not-found");

@@ -1,4 +1,4 @@
-//! Caps of a tenant on nodes of graphs: the time of one attempt, and attempts.
+//! Caps of a tenant on graph nodes: the time of one attempt, and the number of attempts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,7 +46,7 @@ async fn a_graph_that_is_there_is_a_repeat_also_under_lower_caps() {
     let lower = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(60_000));
     let (tenant, now) = (TenantId::default_tenant(), bench.clock.now());
     bench.stores.quotas.put_quota(&tenant, &lower, now).await.unwrap();
-    // The caps are in force when another graph is refused.
+    // The caps are in force once another graph is rejected.
     let other = |n: usize| {
         let mut other = graph.clone();
         other["graph_id"] = json!(format!("other-{n}"));

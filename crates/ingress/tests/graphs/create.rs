@@ -58,7 +58,7 @@ async fn the_same_graph_by_the_same_id_is_a_repeat_and_another_one_a_conflict() 
     let bench = Bench::open();
     bench.post("/v1/graphs", &chain("g-1")).await;
     let mut same = chain("g-1");
-    // Says what holds anyway.
+    // Spells out the defaults.
     same["nodes"][0]["on_failure"] = json!("skip");
     assert_eq!(bench.post("/v1/graphs", &same).await.status, 200);
     let mut other = chain("g-1");

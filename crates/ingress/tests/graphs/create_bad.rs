@@ -1,4 +1,4 @@
-//! Graphs that are not created, and what their authors are told.
+//! Graphs that are rejected, and the faults that the caller gets.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ async fn a_body_beyond_its_limit_is_413_and_one_that_a_batch_may_not_have_is_fin
     let bench = Bench::open();
     let large = format!("{{\"name\":\"{}\"}}", "x".repeat(16 * 1024 * 1024));
     bench.send(with_type("/v1/graphs", "application/json", large)).await.problem(413, "too-large");
-    // More than the 8 MiB of other bodies, most of it of no importance.
+    // More than the 8 MiB of other bodies, most of it padding.
     let nodes = json!([{"id": "a"}]).to_string();
     let padded = format!("{{\"name\":\"wide\",{}\"nodes\":{nodes}}}", " ".repeat(9 * 1024 * 1024));
     let created = bench.send(with_type("/v1/graphs", "application/json", padded)).await;

@@ -1,4 +1,5 @@
-//! Many connections and calls of clients without a key, and a client with one beside them. Small limits, real sockets.
+//! Many connections and calls of clients without a key, with one keyed client among them. Small limits, real
+//! sockets.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::wire::{Served, serve_on};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An ingress that needs keys, and has one: `ms_a`.
+/// An ingress that requires keys and has one: `ms_a`.
 async fn keyed_door(change: impl FnOnce(&mut IngressOptions)) -> Served {
     let mut options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     change(&mut options);
@@ -36,7 +37,7 @@ async fn keyed_door(change: impl FnOnce(&mut IngressOptions)) -> Served {
     door
 }
 
-/// An HTTP/2 connection, which answers pings by itself.
+/// An HTTP/2 connection that answers pings automatically.
 struct Client {
     sender: SendRequest<Body>,
     ended: JoinHandle<Result<(), hyper::Error>>,
@@ -63,7 +64,7 @@ impl Client {
         self.sender.send_request(request.body(Body::empty()).unwrap()).await
     }
 
-    /// A call that sends nothing, and never ends.
+    /// A call that sends nothing and never ends.
     fn call_and_send_nothing(&mut self, path: &str) -> impl Future<Output = Response<Incoming>> + use<> {
         self.call(path, no_message())
     }
@@ -93,12 +94,12 @@ impl Client {
     }
 }
 
-/// A body that neither brings anything nor ends.
+/// A body that neither sends data nor ends.
 fn no_message() -> Body {
     Body::from_stream(futures::stream::pending::<Result<Bytes, Status>>())
 }
 
-/// The empty message, as gRPC frames it.
+/// The empty message in its gRPC frame.
 fn empty_message() -> Body {
     Body::from(Bytes::from_static(&[0; 5]))
 }
@@ -116,7 +117,7 @@ async fn idle_connections_do_not_keep_an_honest_call_out() {
     }
     let mut honest = Client::connect(&door).await;
     assert_eq!(honest.status("/v1/workers", Some("ms_a")).await, StatusCode::OK);
-    // The crowd comes back, again and again: a connection that carried a key is closed last.
+    // The crowd reconnects repeatedly: a connection that carried a key is closed last.
     for _ in 0..45 {
         crowd.push(Client::connect(&door).await);
     }
@@ -197,7 +198,7 @@ async fn calls_without_a_key_that_send_nothing_do_not_lock_out_a_caller_with_one
         assert_eq!(honest.status("/v1/workers", Some("ms_a")).await, StatusCode::OK);
     }
     for call in calls.into_iter().step_by(40).take(5) {
-        // The calls of services that need a key are refused; the health checks are cut off later.
+        // Calls of services that require a key are rejected; health checks time out later.
         let answer = tokio::time::timeout(PATIENCE, call).await.expect("no answer came").unwrap();
         assert_eq!(answer.headers()["grpc-status"], "16");
     }

@@ -43,7 +43,7 @@ async fn of_two_edits_for_one_revision_one_is_applied() {
     let (bench, engine) = with_chain("g-1").await;
     let insert = |id: &str| json!({"expected_revision": 1, "edits": [{"insert": {"id": id}}]});
     let (one, other) = (insert("x"), insert("y"));
-    // Both have passed the door before either is decided.
+    // Both pass the ingress checks before either is decided.
     let both = async {
         let (one, other) = tokio::join!(bench.post(EDITS, &one), bench.post(EDITS, &other));
         [one, other]
@@ -54,7 +54,7 @@ async fn of_two_edits_for_one_revision_one_is_applied() {
         if pending == 2 { Ok(()) } else { Err(pending) }
     });
     tokio::select! {
-        answers = &mut both => panic!("nobody decided: {answers:?}"),
+        answers = &mut both => panic!("no edit was decided: {answers:?}"),
         () = waiting => {}
     }
     let answers = engine.while_deciding("g-1", both).await;

@@ -1,4 +1,4 @@
-//! A small worker for graphs: decides what was accepted, performs nodes, and says so.
+//! A small worker for graphs: decides events, performs nodes, and announces the transitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,8 @@ use millstream_stream::announce::News;
 use crate::bench::{Bench, Counter, key};
 use crate::wire::Served;
 
-/// Of an attempt at a node that runs from the second transition on. Every attempt is leased once, to this worker,
-/// unless a test says otherwise.
+/// An attempt at a node that runs from the second transition on. Every attempt is leased once, to this
+/// worker, unless a test does otherwise.
 pub(crate) const TOKEN: i64 = (2 << 20) + 1;
 
 pub(crate) struct Engine {
@@ -56,7 +56,7 @@ impl From<&Served> for Engine {
     }
 }
 
-/// Far from what the door draws.
+/// Far from the tokens that the ingress draws.
 fn seeded() -> Counter {
     let counter = Counter::default();
     for _ in 0..10_000 {
@@ -66,12 +66,12 @@ fn seeded() -> Counter {
 }
 
 impl Engine {
-    /// The same, with its announcements going elsewhere.
+    /// The same with announcements sent to another stream.
     pub(crate) fn announcing(self, streams: Streams) -> Self {
         Self { streams, ..self }
     }
 
-    /// Decides everything that is undecided for a graph, and announces it.
+    /// Decides every undecided event of a graph and announces it.
     pub(crate) async fn decide(&self, id: &str) {
         let wanted = Wanted { execution: key(id), known: None };
         let loaded = self.stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
@@ -149,7 +149,7 @@ impl Engine {
         self.streams.announcer.announce(&[news]).await.unwrap();
     }
 
-    /// What `asking` comes to while everything for the graph is decided as it comes.
+    /// The result of `asking`, while every event of the graph is decided as it arrives.
     pub(crate) async fn while_deciding<T>(&self, id: &str, asking: impl Future<Output = T>) -> T {
         let deciding = async {
             let mut pace = tokio::time::interval(Duration::from_millis(5));
@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// The last attempt at a node.
+    /// The latest attempt at a node.
     pub(crate) async fn attempt(&self, id: &str, node: &str) -> ActionView {
         let all = self.stores.execution_views.actions(&key(id), None, 1_000).await.unwrap();
         all.into_iter().rfind(|action| action.key.action.as_str() == node).unwrap()
@@ -196,7 +196,7 @@ impl Engine {
         self.answer(id, node, NodeStatus::Pass, "null").await;
     }
 
-    /// Writes down who performs a node, and says so.
+    /// Records and announces the executor of a node.
     pub(crate) async fn dispatch(&self, id: &str, node: &str, executor: &str) {
         let attempt = self.stores.graph_views.nodes(&key(id), &only(node), None, 1).await.unwrap();
         let dispatch = Dispatch {
@@ -212,7 +212,7 @@ impl Engine {
         self.streams.announcer.announce(&[news]).await.unwrap();
     }
 
-    /// The executor has accepted it for later.
+    /// The executor has deferred the node's result.
     pub(crate) async fn accepted(&self, id: &str, node: &str) {
         let action = self.attempt(id, node).await;
         self.settle(&action, Settling::Awaiting { until: None }).await;

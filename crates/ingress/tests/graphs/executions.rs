@@ -1,4 +1,4 @@
-//! A graph is an execution: what works for executions works for it, or says what does.
+//! A graph is an execution: execution routes work for it, or name the route that does.
 
 use millstream_core::graph::NodeStatus;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `/v1/executors`: who is there to perform nodes.
+//! `/v1/executors`: registration of executors of nodes.
 
 use serde_json::{Value, json};
 

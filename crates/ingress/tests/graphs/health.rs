@@ -1,4 +1,4 @@
-//! Health and reflection.
+//! gRPC health checks and reflection.
 
 use std::time::Duration;
 
@@ -114,5 +114,5 @@ async fn a_watch_of_health_ends_after_a_while_although_nothing_changes() {
     let watched = bench.app.clone().oneshot(watch).await.unwrap();
     let statuses = axum::body::to_bytes(watched.into_body(), usize::MAX);
     let ended = tokio::time::timeout(Duration::from_secs(3_600), statuses).await;
-    assert!(ended.expect("the watch goes on").is_ok());
+    assert!(ended.expect("the watch is still open").is_ok());
 }

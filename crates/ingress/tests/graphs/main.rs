@@ -1,4 +1,4 @@
-//! Graphs at the door, over HTTP and over gRPC, on the memory store and the embedded stream.
+//! Graphs over HTTP and gRPC, on the memory store and the embedded stream.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Nodes: all of them, one with its result, and what executors wrote.
+//! Nodes: the list, one node with its result, and the log that executors wrote.
 
 use millstream_core::graph::NodeStatus;
 use millstream_store::graph_store::NodeLog;

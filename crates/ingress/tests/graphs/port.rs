@@ -1,4 +1,4 @@
-//! One port: HTTP/1.1 and HTTP/2, and what slow or strange clients of either get.
+//! One port for HTTP/1.1 and HTTP/2, with slow and misbehaving clients of either.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn who_never_answers_a_ping_is_cut_off() {
     options.limits.stall_timeout = Duration::from_millis(100);
     let door = serve(options).await;
     let mut mute = door.connect().await;
-    // A preface and empty settings, and never a word again.
+    // A preface and empty settings, and then silence.
     mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     mute.rest().await;
 }

@@ -1,4 +1,4 @@
-//! Executors that report on their own: results and progress, under the token of their attempt.
+//! Reports of executors: results and progress, under the token of their attempt.
 
 use millstream_core::graph::{NodeStatus, Token};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::engine::{Engine, TOKEN};
 const RESULT: &str = "/v1/graphs/g-1/nodes/a/result";
 const PROGRESS: &str = "/v1/graphs/g-1/nodes/a/progress";
 
-/// Node `a` is in the hands of an executor that has accepted it for later.
+/// Node `a` is held by an executor that has deferred its result.
 async fn accepted() -> (Bench, Engine) {
     let (bench, engine) = with_chain("g-1").await;
     engine.dispatch("g-1", "a", "exec-1").await;
@@ -105,7 +105,7 @@ async fn progress_is_kept_while_the_attempt_is_performed() {
     assert_eq!(node["progress"], json!({"subtasks_done": [0]}));
     let cancelled = engine.while_deciding("g-1", bench.post("/v1/graphs/g-1/cancel", &json!({}))).await;
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
-    // Its lease is its own until it says something: it is told that nobody wants it any more.
+    // The executor holds the lease until its next report, whose answer is `cancelled`.
     assert_eq!(bench.post(PROGRESS, &told).await.json(), json!({"cancelled": true}));
 }
 
@@ -158,7 +158,7 @@ async fn reports_that_say_nothing_useful_are_refused() {
     for missing in ["/v1/graphs/g-1/nodes/x/result", "/v1/graphs/none/nodes/a/result"] {
         bench.post(missing, &body).await.problem(404, "not-found");
     }
-    // It has not begun.
+    // The node has not started.
     bench.post("/v1/graphs/g-1/nodes/b/result", &body).await.problem(409, "conflict");
 }
 
@@ -176,7 +176,7 @@ async fn a_node_that_is_an_execution_reports_by_itself() {
     Engine::from(&bench).decide("g-1").await;
     assert!(is_running(&bench.get("/v1/graphs/g-1/nodes/a").await));
     let problem = bench.post(RESULT, &json!({"token": TOKEN, "status": "PASS"})).await;
-    assert!(problem.problem(409, "conflict")["detail"].as_str().unwrap().contains("of its own"));
+    assert!(problem.problem(409, "conflict")["detail"].as_str().unwrap().contains("child execution"));
 }
 
 #[tokio::test]

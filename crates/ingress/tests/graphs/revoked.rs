@@ -1,4 +1,4 @@
-//! Every stream ends when its key is revoked, over either transport.
+//! Revocation of a key ends every stream that it opened, over HTTP and gRPC.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use crate::wire::{Served, serve};
 
 const SECRET: &str = "ms_streams";
 
-/// With an execution, a graph and a device, and the one key.
+/// With an execution, a graph and a device, and a single key.
 async fn with_everything() -> Served {
     let door = serve(open_options()).await;
     door.order("o-1").await;
@@ -42,7 +42,7 @@ async fn with_everything() -> Served {
     door
 }
 
-/// A message in its frame.
+/// A message in its gRPC frame.
 fn framed(message: &impl Message) -> Bytes {
     let bytes = message.encode_to_vec();
     let mut frame = BytesMut::new();
@@ -56,7 +56,7 @@ fn call(message: &impl Message) -> Option<Body> {
     Some(Body::from(framed(message)))
 }
 
-/// A call that stays open from this side.
+/// A call whose request stays open.
 fn open_call(message: &impl Message) -> Option<Body> {
     let sent = futures::stream::iter([Ok::<Bytes, Status>(framed(message))]);
     Some(Body::from_stream(sent.chain(futures::stream::pending())))
@@ -78,7 +78,7 @@ async fn open(
     sender.send_request(request).await.unwrap()
 }
 
-/// What came behind the body.
+/// The trailers of a response.
 async fn trailers(mut body: Incoming) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -117,7 +117,7 @@ async fn every_stream_ends_when_its_key_is_revoked() {
     let which = KeyChoice::Name("streams".to_owned());
     assert!(deps.stores.keys.revoke_key(Some(&tenant), &which, deps.clock.now()).await.unwrap());
     for (path, is_call, body) in opened {
-        // None of them has an end of its own.
+        // None of them ends by itself.
         let ended = tokio::time::timeout(Duration::from_secs(60), trailers(body)).await;
         let trailers = ended.unwrap_or_else(|_| panic!("{path} is still open"));
         let status = trailers.get("grpc-status").map(|status| status.to_str().unwrap());

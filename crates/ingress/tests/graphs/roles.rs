@@ -1,4 +1,4 @@
-//! Who may do what with graphs, over HTTP.
+//! Roles and tenant isolation for graphs over HTTP.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -73,7 +73,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     for path in ["/v1/graphs", "/v1/executors"] {
         assert_eq!(send(&bench, get(path), "ms_other").await.json()["items"], json!([]), "{path}");
     }
-    // Nor does retiring reach across.
+    // A foreign key cannot retire an executor either.
     send(&bench, post("/v1/executors/mine/retire", &json!({})), "ms_other").await;
     let left = send(&bench, get("/v1/executors"), "ms_read").await.json();
     assert_eq!(left["items"].as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! Real answers about graphs, held against the OpenAPI document.
+//! Real answers about graphs match the OpenAPI document.
 
 use millstream_core::graph::NodeStatus;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A door with TLS: both versions of HTTP, gRPC, client certificates, and certificates that change.
+//! TLS: both versions of HTTP, gRPC, client certificates, and reloading of certificates.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::bench::{deps, open_options};
 use crate::wire::Served;
 
-/// A CA, the files of a door, and the door.
+/// A CA, the certificate files of an ingress, and the ingress.
 struct TlsDoor {
     ca: TestCa,
     certificate: TestCertificate,
@@ -44,7 +44,7 @@ async fn open(client_ca: Option<&TestCa>) -> TlsDoor {
     TlsDoor { ca, certificate, door, directory }
 }
 
-/// A door that listens with TLS alone.
+/// An ingress that listens with TLS only.
 async fn serve_tls(options: IngressOptions, files: TlsFiles) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,13 +56,13 @@ async fn serve_tls(options: IngressOptions, files: TlsFiles) -> Served {
 }
 
 impl TlsDoor {
-    /// The certificate that a new connection is shown.
+    /// The certificate that a new connection gets.
     async fn shown(&self) -> Vec<u8> {
         let stream = dial(&self.ca.connector(None, &[]), self.door.address).await.unwrap();
         stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
 
-    /// What `/healthz` answers on a connection of its own; `None` when the connection is refused.
+    /// The answer of `/healthz` on a new connection; `None` when the connection is rejected.
     async fn status_for(&self, connector: &TlsConnector) -> Option<StatusCode> {
         let stream = dial(connector, self.door.address).await.ok()?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
@@ -174,7 +174,7 @@ async fn a_client_ca_that_was_replaced_refuses_the_certificates_of_the_old_one()
     let (clients, others) = (TestCa::new("clients"), TestCa::new("others"));
     let tls = open(Some(&clients)).await;
     let (old, new) = (clients.issue(&["cli"]), others.issue(&["cli"]));
-    // One connector for all connections: it would resume a session.
+    // A connector shared between connections would resume a session.
     let connector = tls.ca.connector(Some(&old), &[]);
     assert_eq!(tls.status_for(&connector).await, Some(StatusCode::OK));
     others.write(&tls.directory.path().join("clients.crt"));

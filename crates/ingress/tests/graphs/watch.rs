@@ -1,4 +1,4 @@
-//! `GET /v1/graphs/{graph_id}/watch`: what happens, as it happens, each once.
+//! `GET /v1/graphs/{graph_id}/watch`: each event once, as it happens.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn messages(text: &str) -> Vec<(String, String, Value)> {
     text.split("\n\n").filter_map(message).collect()
 }
 
-/// Lets the graph pass through everything.
+/// Decides and performs the graph until it ends.
 async fn run(engine: &Engine) {
     engine.decide("g-1").await;
     engine.dispatch("g-1", "a", "exec-1").await;
@@ -90,7 +90,7 @@ async fn who_goes_on_from_any_event_gets_exactly_the_rest() {
     run(&engine).await;
     let all = whole(&door, "").await;
     let types: Vec<&str> = all.iter().map(|(_, kind, _)| kind.as_str()).collect();
-    // c is filtered, and nothing decides but it: the graph has not passed.
+    // c is filtered, and it alone decides the graph: the graph does not pass.
     assert_eq!(types[..types.len() - 1], ALL[..ALL.len() - 1], "{types:?}");
     for (at, (id, _, _)) in all.iter().enumerate().take(all.len() - 1) {
         let rest = whole(&door, &format!("last-event-id: {id}\r\n")).await;
@@ -120,7 +120,7 @@ async fn a_lost_announcement_costs_time_and_nothing_else() {
     let (door, _) = with_chain().await;
     let mut wire = watch(&door, "").await;
     wire.until("event: workflow.created").await;
-    // Decided by somebody whose announcements reach nobody here.
+    // Decided by a worker whose announcements do not arrive here.
     Engine::from(&door).announcing(crate::bench::deps().streams).decide("g-1").await;
     wire.until("event: node.scheduled").await;
 }

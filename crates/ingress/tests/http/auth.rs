@@ -1,4 +1,4 @@
-//! Keys: who may do what, and whose things they see.
+//! API keys: authentication, roles and tenant isolation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,7 +108,7 @@ async fn tenants_do_not_see_each_other_and_may_use_the_same_names() {
     for list in ["/v1/executions", "/v1/events", "/v1/events?execution_id=o-1"] {
         assert_eq!(bench.send(keyed(get(list), "ms_b_read")).await.json()["items"], json!([]), "{list}");
     }
-    // The same execution id and the same idempotency key are free in the other tenant.
+    // The same execution id and idempotency key are free in the other tenant.
     let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
     assert_eq!(bench.send(keyed(start, "ms_b_submit")).await.status, 201);
     let other = bench.send(keyed(event(), "ms_b_submit")).await;
@@ -130,7 +130,7 @@ async fn a_key_counts_from_the_moment_it_exists() {
     let bench = Bench::open();
     assert_eq!(bench.get("/v1/workers").await.status, 200);
     bench.key("ms_first", "a", Role::Read).await;
-    // Within the second for which the ingress believes that no key exists.
+    // Within the second for which the ingress caches that no key exists.
     bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_first")).await.problem(403, "forbidden");
     assert_eq!(bench.send(keyed(get("/v1/definitions"), "ms_unknown")).await.status, 200);
 }
@@ -167,7 +167,7 @@ async fn insecure_no_auth_never_overrides_a_key_revoked_or_not() {
     assert_eq!(bench.get("/v1/workers").await.status, 200);
     bench.key("ms_a", "tenant-a", Role::Read).await;
     let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
-    // Another process over the same stores, which has never seen the ingress open.
+    // Another process over the same stores, which never saw the ingress open.
     let stores = bench.stores.clone();
     let second = Bench::with(options.clone(), move |_, streams| (stores, streams));
     second.get("/v1/workers").await.problem(401, "unauthorized");
@@ -274,7 +274,7 @@ async fn an_open_ingress_refuses_a_request_that_names_no_host() {
             assert!(answer.starts_with(&begin), "{version} with {host:?}: {answer}");
         }
     }
-    // With a key there is nothing that a web page could do in its place.
+    // With a key required, a web page cannot act in place of the client.
     door.deps
         .stores
         .keys
@@ -322,7 +322,7 @@ async fn a_tail_ends_when_its_key_is_revoked_or_expires() {
     assert_eq!((revoked.status().as_u16(), expired.status().as_u16()), (200, 200));
     let which = KeyChoice::Name("tenant-a-read".to_owned());
     assert!(bench.stores.keys.revoke_key(Some(&tenant), &which, bench.clock.now()).await.unwrap());
-    // The execution goes on: without an end of the key neither stream has one.
+    // The execution continues: both streams end only with the key.
     for response in [revoked, expired] {
         let seen = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert!(!String::from_utf8_lossy(&seen).contains("event: end"));
@@ -349,7 +349,7 @@ async fn a_long_poll_ends_when_its_key_is_revoked() {
 struct CountedKeys {
     inner: Arc<dyn KeyStore>,
     lookups: Arc<AtomicUsize>,
-    /// Whether it never says if a key exists.
+    /// Whether the store never answers if a key exists.
     silent: bool,
 }
 
@@ -406,7 +406,7 @@ impl KeyStore for CountedKeys {
     }
 }
 
-/// A door that needs keys, and how often it asked the store for some.
+/// An ingress that requires keys, with a counter of its key lookups.
 fn with_counted_lookups() -> (Bench, Arc<AtomicUsize>) {
     let lookups = Arc::new(AtomicUsize::new(0));
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
@@ -453,8 +453,8 @@ async fn probes_of_an_open_ingress_do_not_wait_for_a_silent_store() {
     });
     let asked = tokio::time::Instant::now();
     assert_eq!(bench.get("/healthz").await.status, 200);
-    assert!(asked.elapsed() < Duration::from_secs(1), "on a clock that stands still");
-    // Other calls are refused after a while: whether they need a key is not known.
+    assert!(asked.elapsed() < Duration::from_secs(1), "on a stopped clock");
+    // Other calls time out: whether they need a key is unknown.
     bench.get("/v1/workers").await.problem(503, "store-unavailable");
     let foreign = header(get("/healthz"), "host", "evil.example");
     bench.send(foreign).await.problem(403, "host-refused");

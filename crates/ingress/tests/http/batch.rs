@@ -1,4 +1,4 @@
-//! `POST /v1/events`: many at once, one verdict each, in order.
+//! `POST /v1/events` with many events: one verdict each, in order.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A door over a memory store and an embedded stream, and a small worker to decide what was accepted.
+//! An ingress over a memory store and an embedded stream, and a small worker that decides accepted events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,7 @@ impl Bench {
         Self::with(open_options(), |stores, streams| (stores, streams))
     }
 
-    /// A door with other options, on stores and streams that `change` may wrap.
+    /// An ingress with other options, on stores and streams that `change` may wrap.
     pub(crate) fn with(
         options: IngressOptions,
         change: impl FnOnce(Stores, Streams) -> (Stores, Streams),
@@ -120,7 +120,7 @@ impl Bench {
         self.send(post(path, body)).await
     }
 
-    /// Starts an order by this id.
+    /// Starts an order with this id.
     pub(crate) async fn start(&self, id: &str) -> Answer {
         let answer = self.post("/v1/executions", &json!({"definition": "order", "execution_id": id})).await;
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -138,13 +138,13 @@ impl Bench {
         assert!(self.stores.keys.create_key(&key, self.clock.now()).await.unwrap());
     }
 
-    /// Decides everything that is undecided for an execution, and announces it.
+    /// Decides every undecided event of an execution and announces it.
     pub(crate) async fn decide(&self, id: &str) {
         decide(&self.stores, &self.streams, &*self.clock, id).await;
     }
 }
 
-/// As every client does. What no client does is sent over a socket.
+/// Sends well-formed requests only. Malformed ones are sent over a socket.
 async fn name_host(mut request: Request<Body>) -> Request<Body> {
     if request.uri().authority().is_none() {
         let host = request.headers_mut().entry("host");
@@ -283,7 +283,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// A problem document of this status and kind.
+    /// Asserts a problem document with this status and kind.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
         assert_eq!(self.status, status, "{self:?}");

@@ -25,7 +25,7 @@ async fn a_changed_definition_is_the_next_version_and_the_old_one_stays() {
     assert_eq!(bench.get("/v1/definitions/order").await.json()["version"], 2);
     let old = bench.get("/v1/definitions/order/versions/1").await.json();
     assert_eq!((&old["version"], &old["definition"]["context"]["total"]), (&json!(1), &json!(10)));
-    // Back to the first: equal to an older version, not to the latest, so it is a new one.
+    // Back to the first: equal to an older version and not to the latest, so it is a new version.
     let back = bench.send(yaml("/v1/definitions", ORDER)).await;
     assert_eq!((back.status.as_u16(), &back.json()["version"]), (201, &json!(3)));
 }
@@ -94,7 +94,7 @@ async fn names_and_versions_that_do_not_exist_are_404() {
 async fn a_definition_is_compiled_off_the_runtime() {
     let bench = Bench::open();
     bench.get("/v1/definitions").await;
-    // The store of the test answers at once: what compiles nothing is answered when it is first polled.
+    // The store of the test answers immediately: a request that compiles nothing is ready at its first poll.
     assert!(futures::poll!(std::pin::pin!(bench.get("/v1/definitions"))).is_ready());
     let mut put = std::pin::pin!(bench.send(yaml("/v1/definitions", ORDER)));
     assert!(futures::poll!(&mut put).is_pending());

@@ -1,4 +1,4 @@
-//! Leaving in good order.
+//! Graceful shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Mutated byte streams of HTTP/1.1, HTTP/2 and gRPC, some with a valid key: nothing is a 5xx, and the ingress lives.
-//! `scripts/fuzz edge` does the same to a process, for as long as one likes.
+//! Mutated byte streams of HTTP/1.1, HTTP/2 and gRPC, some with a valid key: no answer is a 5xx, and the
+//! ingress stays alive. `scripts/fuzz edge` does the same against a process, for any length of time.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -58,7 +58,7 @@ async fn hostile_bytes_are_never_answered_with_5xx() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// Of a call that is answered in full.
+/// The body of a call that is answered in full.
 async fn grpc_code(bench: &Bench, path: &str, message: &[u8]) -> Option<String> {
     let request = Request::post(path).header("content-type", "application/grpc");
     let request = request.body(Body::from(message.to_vec())).unwrap();

@@ -131,7 +131,7 @@ async fn the_strict_check_refuses_what_the_state_cannot_take_when_nothing_is_und
     };
     bench.send(strict("expire")).await.problem(409, "conflict");
     assert_eq!(bench.send(strict("note")).await.status, 202);
-    // Now something is undecided: what the next state will be is not known.
+    // An event is undecided now: the next state is unknown.
     assert_eq!(bench.send(strict("expire")).await.status, 202);
     bench.decide("o-1").await;
     bench.send(strict("expire")).await.problem(409, "conflict");

@@ -1,4 +1,4 @@
-//! Starting executions and looking at them, now and in the past.
+//! Starting executions and reading them, now and at an earlier point.
 
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ async fn events_come_with_the_start_in_the_same_commit_and_in_order() {
     bench.decide("o-1").await;
     let ended = bench.get("/v1/executions/o-1").await.json();
     assert_eq!((&ended["status"], &ended["state"]), (&json!("completed"), &json!("shipped")));
-    // The repeat brings no second pair of events.
+    // The repeat adds no second pair of events.
     assert_eq!(bench.post("/v1/executions", &body).await.status, 200);
     assert_eq!(bench.get("/v1/events?execution_id=o-1").await.json()["items"].as_array().unwrap().len(), 3);
 }

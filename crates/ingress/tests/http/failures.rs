@@ -1,4 +1,4 @@
-//! What the door does when the store or the stream fails.
+//! The ingress while the store or the stream fails.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Stores and streams that fail, stall and remember, for tests of what the door does then.
+//! Stores and streams that fail, stall and record their calls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,16 +14,16 @@ use millstream_stream::StreamError;
 use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
 use tokio::sync::Semaphore;
 
-/// An event log in front of a real one.
+/// An event log that wraps a real one.
 pub(crate) struct FaultyLog {
     inner: Arc<dyn EventLog>,
-    /// Errors to give, in order, before the real log is asked.
+    /// Errors to return, in order, before the real log is called.
     pub(crate) errors: Mutex<VecDeque<StoreError>>,
-    /// Appends that hold an event of this name are refused as corrupt.
+    /// Appends with an event of this name are rejected as corrupt.
     pub(crate) poison: Option<&'static str>,
-    /// One permit per append; without one it stalls.
+    /// One permit per append; an append without a permit stalls.
     pub(crate) turns: Semaphore,
-    /// The size of each batch that came in.
+    /// The size of each batch that was appended.
     pub(crate) batches: Mutex<Vec<usize>>,
 }
 
@@ -84,7 +84,7 @@ impl EventLog for FaultyLog {
     }
 }
 
-/// Doorbells that can be broken and that remember what was rung.
+/// Doorbells that can fail, and that record the rings.
 #[derive(Default)]
 pub(crate) struct FaultyBells {
     pub(crate) broken: Mutex<bool>,
@@ -104,7 +104,7 @@ impl Doorbells for FaultyBells {
     }
 
     async fn reader(&self, _: &WorkerId, _: &[Lane]) -> millstream_stream::Result<Box<dyn BellReader>> {
-        Err(StreamError::Unavailable("nobody reads here".to_owned()))
+        Err(StreamError::Unavailable("the stream has no reader".to_owned()))
     }
 
     async fn ack(&self, _: &[EntryId]) -> millstream_stream::Result<()> {
@@ -129,7 +129,7 @@ impl Doorbells for FaultyBells {
     }
 }
 
-/// Of a store that answers questions and takes no write.
+/// Housekeeping of a store that answers reads and rejects writes.
 #[derive(Debug)]
 pub(crate) struct ReadOnlyHousekeeping;
 

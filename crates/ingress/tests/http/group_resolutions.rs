@@ -1,4 +1,4 @@
-//! One decision about many incidents.
+//! Bulk resolution of incidents.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, key, open_options, with_type};
 use crate::trouble::{PAYMENT, fail_all};
 
-/// Remembers how many were decided at a time, and may let all of it fail again at once.
+/// Records the size of each batch of decisions, and may fail all of it again.
 struct Watched {
     inner: Arc<dyn Incidents>,
     batches: Arc<Mutex<Vec<usize>>>,
@@ -66,7 +66,7 @@ async fn failed(bench: &Bench, ids: std::ops::Range<usize>, class: ErrorClass) {
 }
 
 impl Bench {
-    /// Fails what can be begun; whether that was nothing.
+    /// Fails every ready action; returns whether there was none.
     async fn lease_is_empty(&self, class: ErrorClass) -> bool {
         let before = open(self).await;
         self.fail_all(class).await;

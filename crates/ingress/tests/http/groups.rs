@@ -1,4 +1,4 @@
-//! Group commit: many requests, one append; bounded; indifferent to clients that leave.
+//! Group commit: many requests in one append; bounded; unaffected by clients that disconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,10 +51,11 @@ async fn batches(log: &FaultyLog, wanted: &[usize]) {
 async fn what_arrives_during_a_commit_is_the_next_commit() {
     let (bench, log) = stalled(|_| {}).await;
     let first = note(&bench.app);
-    // One event alone does not wait for company.
+    // A single event does not wait for more.
     batches(&log, &[1]).await;
     let rest: Vec<_> = (0..40).map(|_| note(&bench.app)).collect();
-    // Each of them has looked up its execution and stands in the queue when it yields; let all get there.
+    // Each request has looked up its execution and is in the queue when it yields; wait until all of them
+    // are.
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
@@ -117,7 +118,7 @@ async fn bytes_in_the_queue_are_bounded() {
     bench.post("/v1/executions/o-1/events", &large).await.problem(429, "busy");
     log.turns.add_permits(10);
     assert_eq!(first.await.unwrap().status, 202);
-    // What was committed has left the queue.
+    // Committed events have left the queue.
     let smaller = json!({"name": "note", "payload": "x".repeat(1_000)});
     assert_eq!(bench.post("/v1/executions/o-1/events", &smaller).await.status, 202);
 }
@@ -168,7 +169,7 @@ async fn bulk_of_one_tenant_does_not_hold_up_the_event_of_another() {
         noisy.push(send(&bench.app, of("noisy", post("/v1/events", &bulk))));
         batches(&log, sizes).await;
     }
-    // Both commits are taken by one tenant, and more of it waits.
+    // Both commits belong to one tenant, and more of its events wait.
     noisy.extend((0..3).map(|_| send(&bench.app, of("noisy", post("/v1/events", &bulk)))));
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -176,7 +177,7 @@ async fn bulk_of_one_tenant_does_not_hold_up_the_event_of_another() {
     let quiet = send(&bench.app, of("quiet", post("/v1/executions/o-1/events", &one)));
     batches(&log, &[1_000, 1_000, 1]).await;
 
-    // Six of eight places are its share.
+    // Six of eight places are the tenant's share.
     noisy.push(send(&bench.app, of("noisy", post("/v1/events", &bulk))));
     for _ in 0..200 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Bodies and addresses that mean harm.
+//! Malicious bodies and URIs.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn a_field_given_twice_is_refused_and_not_guessed() {
         .send(with_type("/v1/executions/o-1/events", "application/json", body))
         .await
         .problem(422, "invalid");
-    assert_eq!(document["problems"], json!([{"path": "name", "message": "is given twice"}]));
+    assert_eq!(document["problems"], json!([{"path": "name", "message": "is a duplicate field"}]));
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn bytes_in_flight_are_bounded_over_all_requests() {
     let refused = bench.send(of(100 * 1024)).await;
     refused.problem(429, "busy");
     assert_eq!(refused.header("retry-after"), "1");
-    // What was paid for is given back: the same amount fits again and again.
+    // The charged bytes are refunded: the same amount fits again.
     for _ in 0..10 {
         assert_eq!(bench.send(of(40 * 1024)).await.status, 202);
     }

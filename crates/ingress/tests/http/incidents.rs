@@ -1,4 +1,4 @@
-//! Incidents as they are shown: lists, groups, one with what can be edited.
+//! Incident views: lists, groups, and one incident with its editable input.
 
 use millstream_core::action::ErrorClass;
 use millstream_core::status::Role;

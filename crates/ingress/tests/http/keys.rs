@@ -19,7 +19,7 @@ use crate::wire::serve_on;
 
 const OPERATOR: &str = "ms_operator";
 
-/// With an admin in two tenants and an operator.
+/// With an admin in each of two tenants, and an operator.
 async fn managed() -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -188,7 +188,7 @@ async fn a_key_that_another_process_revoked_issues_no_key() {
     let own = bench.stores.keys.list_keys(&KeyFilter::Tenant(tenant.clone()), None, 1).await.unwrap();
     let choice = millstream_store::key_store::KeyChoice::Id(own[0].id());
     assert!(bench.stores.keys.revoke_key(Some(&tenant), &choice, bench.clock.now()).await.unwrap());
-    // This process believes the key for a few seconds more.
+    // This process caches the key for a few seconds more.
     assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
     create(&bench, "ms_a", json!({"name": "x", "role": "admin"})).await.problem(401, "unauthorized");
 }
@@ -203,7 +203,7 @@ async fn a_key_whose_overlap_ended_in_another_process_issues_no_key() {
     let successor = NewKey::of(tenant, own[0].name.clone(), Role::Admin, hash);
     let rotation = KeyRotation { predecessor: own[0].hash, expires_at: now, successor };
     assert!(bench.stores.keys.rotate_key(&rotation, now).await.unwrap());
-    // This process believes the key for a few seconds more.
+    // This process caches the key for a few seconds more.
     assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
     create(&bench, "ms_a", json!({"name": "x", "role": "admin"})).await.problem(401, "unauthorized");
 }

@@ -1,4 +1,4 @@
-//! Lists: pages, cursors, filters, and parameters that do not exist.
+//! Lists: pages, cursors, filters, and unknown parameters.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn executions_come_newest_first_in_pages_that_meet() {
     loop {
         let page = bench.get(&path).await.json();
         seen.extend(ids(&page, "execution_id"));
-        // One that starts meanwhile does not shift the pages.
+        // An execution that starts meanwhile does not shift the pages.
         bench.post("/v1/executions", &json!({"definition": "order"})).await;
         match page["next_cursor"].as_str() {
             Some(cursor) => path = format!("/v1/executions?limit=3&cursor={cursor}"),
@@ -119,7 +119,7 @@ actions: { a: { noop: null }, b: { noop: null }, c: { noop: null } }
     }
 }
 
-/// All pages of a list, as their items are shown.
+/// All pages of a list, with its items as shown.
 async fn pages(bench: &Bench, path: &str, show: impl Fn(&Value) -> String) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     let mut next = path.to_owned();

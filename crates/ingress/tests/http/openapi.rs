@@ -1,4 +1,4 @@
-//! The document says what the door does: every route, and the shape of real answers.
+//! The OpenAPI document matches the ingress: every route, and the shape of real answers.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::bench::{Bench, ORDER, get, yaml};
 use crate::schema::mismatches;
 use crate::trouble::decision;
 
-/// The contract's table.
+/// The route table of the contract.
 const ROUTES: &[(&str, &str)] = &[
     ("post", "/v1/definitions"),
     ("get", "/v1/definitions"),
@@ -215,7 +215,7 @@ fn every_link_leads_to_an_operation_with_the_parameters_of_its_path() {
     assert!(links > 10, "{links} links");
 }
 
-/// The gate and the reading of bodies answer before any handler does: each call documents what they say.
+/// The gate and the body reader answer before any handler: each call documents their problems.
 #[tokio::test]
 async fn refusals_that_no_handler_makes_are_documented_on_every_call() {
     let bench = Bench::with_order().await;
@@ -294,7 +294,7 @@ async fn real_answers_have_the_shapes_that_are_documented() {
     for (schema, answer) in answers {
         assert_eq!(mismatches(&document, schema, &answer), Vec::<String>::new(), "{answer:#}");
     }
-    // The reader can say no.
+    // The schema reader is able to reject.
     assert!(!mismatches(&document, "Health", &json!({"status": "ok", "version": 1})).is_empty());
 }
 

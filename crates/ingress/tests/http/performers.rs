@@ -1,4 +1,4 @@
-//! What is told of children, of executions that signals find, and of actions that others perform.
+//! Views of child executions, of correlations, and of actions that external workers perform.
 
 use millstream_core::expr::Budget;
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq, TenantId};

@@ -1,4 +1,4 @@
-//! The shape of errors, wherever they come from.
+//! The shape of problem documents, from every source.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::bench::{Answer, Bench, get, header, post, with_type};
 
-/// The document and what the headers say about it, without what differs between runs.
+/// The document and its headers, without the parts that differ between runs.
 fn shown(answer: &Answer) -> serde_json::Value {
     let mut document = answer.json();
     document["instance"] = json!("[request]");

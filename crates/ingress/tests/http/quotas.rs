@@ -1,4 +1,4 @@
-//! Quotas: what one tenant may use, what is refused beyond it and how, and that the others find room.
+//! Quotas: the usage of one tenant, the rejections beyond it, and the room that is left for others.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
     QuotaSettings { every_tenant: set, ..QuotaSettings::default() }
 }
 
-/// A door with the tenants `noisy` and `quiet`, each with a key.
+/// An ingress with the tenants `noisy` and `quiet`, each with a key.
 pub(crate) async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, limits, quotas, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -49,7 +49,7 @@ pub(crate) async fn order(bench: &Bench, tenant: &str, id: &str) -> Answer {
     bench.send(of(tenant, post("/v1/executions", &json!({"definition": "order", "execution_id": id})))).await
 }
 
-/// What the tenant uses of a quota, as the API shows it.
+/// The usage of a quota by the tenant, as the API shows it.
 pub(crate) async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
     let path = format!("/v1/tenants/{tenant}/usage");
     let answer = bench.send(of(tenant, get(&path))).await.json();
@@ -116,7 +116,7 @@ actions:
   run: { task: { type: run }, timeout: 1m, on_success: ran }
 "#;
 
-/// Tasks of the tenant `default` that are ready.
+/// Ready tasks of the tenant `default`.
 async fn errands(bench: &Bench, count: usize) {
     assert_eq!(bench.send(yaml("/v1/definitions", ERRAND)).await.status, 201);
     for n in 0..count {
@@ -210,7 +210,7 @@ fn path_of(task: &Value, act: &str) -> String {
     format!("/v1/tasks/{}/{act}", task["key"].as_str().unwrap().replace('/', "%2F"))
 }
 
-/// Sends what reads until the tenant is refused for this quota.
+/// Sends reads until the tenant is throttled for this quota.
 async fn until_refused(bench: &Bench, quota: &str) {
     loop {
         let answer = bench.send(of("noisy", get("/v1/definitions"))).await;
@@ -231,7 +231,7 @@ fn cancel(tenant: &str, id: &str) -> Request<Body> {
     of(tenant, post(&format!("/v1/executions/{id}/cancel"), &json!({})))
 }
 
-/// What a tenant at this quota may still do: learn of a request it sent, and cancel.
+/// What a throttled tenant may still do: repeat a request, and cancel.
 async fn repeats_and_cancels_pass(bench: &Bench, first: &Answer, quota: &str) {
     until_refused(bench, quota).await;
     let repeat = bench.send(note("o-1", "k-1")).await;
@@ -273,7 +273,7 @@ async fn a_tenant_with_its_share_in_flight_cancels_and_hears_of_what_it_sent_bef
     imports.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// An import of which nothing more arrives.
+/// An import that receives no more bytes.
 fn dripping(tenant: &str) -> Request<Body> {
     let line = Bytes::from_static(b"{\"payload\": 1}\n");
     let stream = futures::stream::iter([Ok::<_, std::io::Error>(line)]).chain(futures::stream::pending());
@@ -336,7 +336,7 @@ async fn a_tenant_has_no_more_executors_than_its_quota_and_those_go_on() {
     for n in 3..6 {
         refused(&bench.send(register("noisy", n)).await, 403, "quota-exceeded", "executors");
     }
-    assert_eq!(bench.send(register("noisy", 0)).await.status, 200, "one that is known is heard");
+    assert_eq!(bench.send(register("noisy", 0)).await.status, 200, "a registered executor may renew");
     assert_eq!(bench.send(register("quiet", 0)).await.status, 200);
     assert_eq!(used(&bench, "noisy", "executors").await, 3);
 }
@@ -379,7 +379,7 @@ async fn a_tenant_at_its_open_executions_is_refused_new_ones_and_told_of_old_one
     assert_eq!(again.json()["execution_id"], first.json()["execution_id"]);
     assert_eq!(order(&bench, "quiet", "o-1").await.status, 201);
     let event = bench.send(of("noisy", post("/v1/executions/o-1/events", &json!({"name": "note"})))).await;
-    assert_eq!(event.status, 202, "what is open goes on");
+    assert_eq!(event.status, 202, "open executions continue");
     assert_eq!(used(&bench, "noisy", "open_executions").await, 2);
 }
 

@@ -1,4 +1,4 @@
-//! What was accepted once gets its old answer, whatever the checks would say today.
+//! A repeat of an accepted request gets its original answer, whatever the checks say now.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn a_repeat_after_retention_is_told_what_is_last_known() {
     assert_eq!(again.status, 202, "{again:?}");
     let known = json!({"event_id": first["event_id"], "execution_id": "o-1", "status": "completed"});
     assert_eq!(again.json(), known);
-    // There is nothing to wait for, so nobody waits.
+    // There is no outcome to wait for, so the request does not wait.
     let hurried = bench.send(header(keyed(EVENTS, &note), "prefer", "wait=60"));
     let hurried = tokio::time::timeout(Duration::from_secs(20), hurried).await.unwrap();
     assert_eq!((hurried.status.as_u16(), hurried.json()), (202, known.clone()));
@@ -105,7 +105,7 @@ async fn a_start_by_key_is_not_started_again_after_retention() {
     bench.get("/v1/executions/o-1").await.problem(404, "not-found");
     let other = json!({"definition": "order", "execution_id": "o-2"});
     bench.send(keyed("/v1/executions", &other)).await.problem(422, "idempotency-key-reused");
-    // The id alone protects only as long as the execution is there.
+    // The id alone protects only while the execution exists.
     assert_eq!(bench.post("/v1/executions", &start).await.status, 201);
 }
 
@@ -134,5 +134,5 @@ async fn an_id_that_another_door_has_used_again_is_another_execution() {
     let start = json!({"definition": "bill", "execution_id": "o-1"});
     assert_eq!(other.post("/v1/executions", &start).await.status, 201);
     let settle = bench.post(EVENTS, &json!({"name": "settle"})).await;
-    assert_eq!(settle.status, 202, "what this door remembers of o-1 is of the one before: {settle:?}");
+    assert_eq!(settle.status, 202, "the cached o-1 is the previous execution: {settle:?}");
 }

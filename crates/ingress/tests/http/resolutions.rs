@@ -1,4 +1,4 @@
-//! Decisions about one incident.
+//! Resolution of one incident.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +135,7 @@ async fn a_skipped_action_has_the_result_and_the_execution_is_told() {
     let actions = bench.get("/v1/executions/p-1/actions").await.json();
     assert_eq!(actions["items"][0]["status"], "succeeded");
     assert_eq!(actions["items"][0]["result"], json!({"receipt": "r-1"}));
-    assert_eq!(actions["items"][1]["status"], "ready", "what needs it goes on: {actions}");
+    assert_eq!(actions["items"][1]["status"], "ready", "the dependent action is ready: {actions}");
     let events = bench.get("/v1/events?execution_id=p-1&status=pending").await.json();
     let told = &events["items"][0];
     assert_eq!((&told["name"], &told["actor"]), (&json!("charged"), &json!("action:charge")));
@@ -215,7 +215,7 @@ async fn an_incident_is_decided_once() {
     }
 }
 
-/// Somebody else decides between what a request reads and what it writes.
+/// Another request resolves the incident between the read and the write of this one.
 struct BeatenTo(Arc<dyn Incidents>);
 
 #[async_trait::async_trait]

@@ -1,7 +1,8 @@
-//! The role table: every HTTP operation and every gRPC method, with a key of every role, of the tenant that owns the
-//! data and of another one. The rows come from the tables that the layers check; there is no list of exceptions.
+//! The role table: every HTTP operation and every gRPC method, with a key of every role, of the tenant that
+//! owns the data and of another one. The rows come from the tables that the layers check; there is no list of
+//! exceptions.
 //!
-//! Here: which calls a key admits. What admitted calls see and change: `roles_http.rs` and `roles_grpc.rs`.
+//! Here: which calls a key admits. For the effects of admitted calls see `roles_http.rs` and `roles_grpc.rs`.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -17,7 +18,7 @@ use crate::bench::{Bench, get, post};
 use crate::roles_data::{OWNER, OwnedData, STRANGER, keyed, secret};
 use crate::roles_http::TableRequest;
 
-/// Status and kind of problem; a stream is not read to its end.
+/// Status and problem kind; a stream is not read to its end.
 async fn refused(bench: &Bench, request: Request<Body>) -> Option<u16> {
     let status = bench.app.clone().oneshot(request).await.unwrap().status().as_u16();
     [401, 403].contains(&status).then_some(status)
@@ -36,7 +37,7 @@ async fn every_http_operation_admits_exactly_the_roles_of_its_permission() {
         let wrong = keyed(request.unkeyed(), "ms_unknown");
         assert_eq!(refused(bench, wrong).await, expected, "{call} with an unknown key");
     }
-    // What deletes comes last, so that the others find what they ask for.
+    // Deletions come last, so that the other calls find their data.
     let (deletes, others): (Vec<_>, Vec<_>) =
         calls.iter().partition(|access| access.call.starts_with("DELETE"));
     for tenant in [OWNER, STRANGER] {
@@ -68,7 +69,8 @@ fn described() -> Vec<String> {
     methods
 }
 
-/// The `grpc-status` of a call with an empty message that is refused at once: a key is judged before a message is read.
+/// The `grpc-status` of a call with an empty message that is rejected immediately: a key is checked before a
+/// message is read.
 async fn call_code(bench: &Bench, path: &str, key: Option<&str>) -> Option<String> {
     let request = Request::post(path).header("content-type", "application/grpc").body(Body::from(vec![0; 5]));
     let request = key.into_iter().fold(request.unwrap(), keyed);

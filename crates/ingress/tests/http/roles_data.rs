@@ -1,4 +1,4 @@
-//! Data of one tenant that every call of the role table can ask for: one of each thing that has an id, and the ids.
+//! Data of one tenant for every call of the role table: one of each resource with an id, and the ids.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::bench::{Answer, Bench, get, header, open_options, post, yaml};
 use crate::engine::{Engine, TOKEN};
 
-/// The tenant that has the data, and one that has none.
+/// The tenant that owns the data, and one without data.
 pub(crate) const OWNER: &str = "default";
 pub(crate) const STRANGER: &str = "stranger";
 
-/// In every text that the owner stores.
+/// Part of every text that the owner stores.
 pub(crate) const MARK: &str = "mark-of-the-owner";
-/// Begins every name that the owner gives.
+/// Prefix of every name that the owner gives.
 pub(crate) const PREFIX: &str = "zz-";
 
 const DEFINITION: &str = r#"
@@ -54,16 +54,16 @@ pub(crate) fn put(path: &str, body: &Value) -> Request<Body> {
     request.body(Body::from(body.to_string())).unwrap()
 }
 
-/// A door with a key of every role in both tenants, and the owner's data.
+/// An ingress with a key of every role in both tenants, and the owner's data.
 pub(crate) struct OwnedData {
     pub(crate) bench: Bench,
-    /// By the segment of a path that comes before the id.
+    /// By the segment of a path that precedes the id.
     ids: BTreeMap<&'static str, String>,
-    /// Of the task that is leased.
+    /// The token of the leased task.
     pub(crate) task_token: i64,
-    /// Of the device's seat in the run.
+    /// The token of the device's seat in the run.
     pub(crate) seat_token: i64,
-    /// Of the attempt at the graph's node.
+    /// The token of the attempt at the graph's node.
     pub(crate) node_token: i64,
 }
 
@@ -87,7 +87,7 @@ impl OwnedData {
             ("devices", "zz-device"),
             ("runs", "zz-run"),
             ("queues", "zz-queue"),
-            // Keys with the role `work` are bound to her.
+            // Keys with the role `work` are bound to this person.
             ("people", "ann"),
             ("items", "zz-item"),
         ];
@@ -102,7 +102,7 @@ impl OwnedData {
         data
     }
 
-    /// One whose task is leased, one whose task waits, one with an incident; and a signal that waits.
+    /// An execution whose task is leased, one whose task waits, one with an incident; and a buffered signal.
     async fn executions(&mut self) {
         self.sent(yaml("/v1/definitions", DEFINITION)).await;
         for (id, event) in
@@ -125,12 +125,12 @@ impl OwnedData {
         self.ids.insert("incidents", text(&incident["incident_id"]));
         self.ids.insert("groups", text(&incident["fingerprint"]));
         self.ids.insert("events", text(&incident["event_id"]));
-        let signal = json!({"correlation": "zz-nobody", "name": "zz-note", "payload": {"mark": MARK}, "wait_for": "1h"});
+        let signal = json!({"correlation": "zz-absent", "name": "zz-note", "payload": {"mark": MARK}, "wait_for": "1h"});
         let signal = self.sent(post("/v1/signals", &signal)).await;
         self.ids.insert("signals", text(&signal["signal_id"]));
     }
 
-    /// A graph whose node an executor performs, with a line in its log.
+    /// A graph with a running node that has an executor and a log line.
     async fn graph(&mut self) {
         let node = json!({"id": "zz-node", "task": {"goal": MARK}});
         let later = json!({"id": "zz-later", "parents": ["zz-node"]});
@@ -146,7 +146,7 @@ impl OwnedData {
         self.sent(post("/v1/executors", &executor)).await;
     }
 
-    /// A device that is asked about a run.
+    /// A device that is offered a run.
     async fn device(&mut self) {
         self.sent(put("/v1/devices/zz-device", &json!({"capabilities": ["zz-film"]}))).await;
         let run = json!({"run_id": "zz-run", "kind": "zz-film", "input": {"mark": MARK}});
@@ -166,7 +166,7 @@ impl OwnedData {
         self.ids.insert("assignments", text(&given["assignment"]["assignment_id"]));
     }
 
-    /// What the owner's admin is answered; it has to be a success.
+    /// The answer to the owner's admin, which must be a success.
     async fn sent(&self, request: Request<Body>) -> Value {
         let asked = format!("{} {}", request.method(), request.uri());
         let answer = self.by(OWNER, Role::Admin, request).await;
@@ -184,10 +184,10 @@ impl OwnedData {
         self.ids.get(segment).unwrap_or_else(|| panic!("no data of the owner has an id after /{segment}/"))
     }
 
-    /// The same text with every id of the owner's replaced by one that nobody has.
+    /// The same text with every id of the owner replaced by an unused one.
     pub(crate) fn as_absent(&self, text: &str) -> String {
         let mut text = text.replace(PREFIX, "yy-");
-        for (path, other) in [("/tenants/default", "/tenants/nobody"), ("/people/ann", "/people/eve")] {
+        for (path, other) in [("/tenants/default", "/tenants/absent"), ("/people/ann", "/people/eve")] {
             text = text.replace(path, other);
         }
         for id in self.generated() {
@@ -197,7 +197,7 @@ impl OwnedData {
         text
     }
 
-    /// The ids of the owner's that a message has.
+    /// The ids of the owner that a message contains.
     pub(crate) fn ids_in(&self, text: &str) -> String {
         let ids = self.ids.values().map(String::as_str).filter(|id| text.contains(id));
         ids.collect::<Vec<_>>().join(" ")
@@ -207,11 +207,11 @@ impl OwnedData {
         ["events", "signals", "incidents", "groups", "assignments", "keys"].map(|segment| self.id(segment))
     }
 
-    /// What is the owner's in `text`, apart from what was `asked`: an answer may repeat that.
+    /// The owner's data in `text`, apart from what was `asked`: an answer may repeat that.
     pub(crate) fn leak<'a>(&'a self, text: &str, asked: &str) -> Option<&'a str> {
         let mut rest = text.to_owned();
         let mut words: Vec<&str> = asked.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).collect();
-        // The longest first: one may be a part of another.
+        // The longest first: one id may be a part of another.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         for word in words.into_iter().filter(|word| word.len() > 2) {
             rest = rest.replace(word, "");

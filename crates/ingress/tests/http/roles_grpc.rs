@@ -1,4 +1,5 @@
-//! Every gRPC method on data that exists: the owner's roles reach it, another tenant's roles neither see nor change it.
+//! Every gRPC method on existing data: the owner's roles reach it; another tenant's roles neither see nor
+//! change it.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -94,7 +95,7 @@ fn message_of(data: &OwnedData, call: &str) -> Vec<u8> {
     }
 }
 
-/// The first message of an answer, and its status; a stream that goes on has sent its first message.
+/// The first message of an answer, and its status; an open stream has sent its first message.
 struct CallAnswer {
     code: String,
     text: String,
@@ -137,7 +138,7 @@ fn details(headers: &HeaderMap) -> String {
     headers.get("grpc-message").map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
 }
 
-/// Whether a call makes, lists, hands out or takes off the list: one that names nothing is no error.
+/// Whether a call creates, lists, leases or deregisters: one without a match is no error.
 fn needs_nothing_to_exist(call: &str) -> bool {
     ["Create", "List", "Register", "Lease", "Retire"].iter().any(|verb| method(call).starts_with(verb))
 }
@@ -157,12 +158,12 @@ async fn every_role_of_a_grpc_method_reaches_its_own_data() {
         for role in roles {
             let data = OwnedData::furnished().await;
             let key = secret(OWNER, role);
-            // Edits are answered when they are decided.
+            // Edits are answered once they are decided.
             let engine = Engine::from(&data.bench);
             let answer = engine.while_deciding(data.id("graphs"), answered(&data, &call, &key)).await;
             let reads = ["Get", "List", "Watch", "Lease"].iter().any(|verb| method(&call).starts_with(verb));
             let shown = !reads || data.leak(&answer.text, "").is_some();
-            // An act that does not fit the state of what it names has found it.
+            // A conflict with the current state proves that the call found its data.
             if ![OK, FAILED_PRECONDITION].contains(&answer.code.as_str()) || !shown {
                 wrong.push(format!("{call} as {role}: code {} {}", answer.code, answer.text));
             }

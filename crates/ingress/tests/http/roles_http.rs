@@ -1,4 +1,4 @@
-//! Every HTTP operation on data that exists: the owner's roles reach it, another tenant's roles neither see nor
+//! Every HTTP operation on existing data: the owner's roles reach it; another tenant's roles neither see nor
 //! change it.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl TableRequest {
         Self { method: method.to_owned(), path: path.join("/"), body: body_of(data, call).to_string() }
     }
 
-    /// The same for ids that nobody has.
+    /// The same for unused ids.
     fn for_the_absent(&self, data: &OwnedData) -> Self {
         let (path, body) = (data.as_absent(&self.path), data.as_absent(&self.body));
         Self { method: self.method.clone(), path, body }
@@ -52,13 +52,13 @@ impl TableRequest {
         request.body(Body::from(self.body.clone())).unwrap()
     }
 
-    /// All that an answer may repeat.
+    /// The parts of the request that an answer may repeat.
     fn asked(&self) -> String {
         format!("{} {}", self.path.replace("%2F", "/"), self.body)
     }
 }
 
-/// What the operation needs to be understood; most need nothing.
+/// The body that the operation requires; most require none.
 fn body_of(data: &OwnedData, call: &str) -> Value {
     let (device, token) = (data.id("devices"), data.seat_token);
     match call.split_once("/v1/").map_or(call, |(_, path)| path) {
@@ -103,7 +103,7 @@ fn body_of(data: &OwnedData, call: &str) -> Value {
     }
 }
 
-/// An answer, or what an event stream begins with.
+/// An answer, or the first message of an event stream.
 struct Shown {
     status: StatusCode,
     media: String,
@@ -123,7 +123,7 @@ async fn shown(data: &OwnedData, request: Request<Body>) -> Shown {
     let mut frames = response.into_body().into_data_stream();
     let mut bytes = Vec::new();
     let stream = media.starts_with("text/event-stream");
-    // A stream does not end: its first message is enough.
+    // An event stream does not end: its first message is enough.
     while !(stream && String::from_utf8_lossy(&bytes).contains("data:")) {
         let frame = tokio::time::timeout(Duration::from_secs(60), frames.next()).await;
         let Some(frame) = frame.expect("a message within a minute") else { break };
@@ -132,7 +132,7 @@ async fn shown(data: &OwnedData, request: Request<Body>) -> Shown {
     Shown { status, media, text: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
-/// Data of the tenant, as opposed to that of the process.
+/// Data of the tenant, as opposed to data of the process.
 fn concerns_a_tenant(needs: Option<Permission>) -> bool {
     needs.is_some_and(|needs| !matches!(needs, Permission::SeeStatus | Permission::SeeFleet))
 }
@@ -172,10 +172,10 @@ async fn every_role_that_may_write_reaches_its_own_tenants_data() {
             continue;
         }
         for role in Role::ALL.iter().filter(|role| role.permits(needs.unwrap())) {
-            // Of its own: the role before this one may have ended or deleted what the call is about.
+            // Fresh data: the previous role may have ended or deleted the target of the call.
             let data = OwnedData::furnished().await;
             let answer = shown(&data, TableRequest::of(&data, &call).by(OWNER, *role)).await;
-            // An act that does not fit the state of what it names is a conflict: it was found.
+            // A conflict with the current state proves that the call found its data.
             let reached = answer.status.is_success() || answer.status == StatusCode::CONFLICT;
             if !reached {
                 wrong.push(format!("{call} as {role}: {} {}", answer.status, answer.text));
@@ -185,7 +185,7 @@ async fn every_role_that_may_write_reaches_its_own_tenants_data() {
     assert!(wrong.is_empty(), "these do not reach the tenant's data:\n{}", wrong.join("\n"));
 }
 
-/// All that the owner's admin can read, by call; times of use of keys apart.
+/// All data that the owner's admin can read, by call, without the last-use times of keys.
 pub(crate) async fn owned(data: &OwnedData) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for CallAccess { call, needs } in role_table::http_access() {
@@ -207,7 +207,7 @@ fn without_last_use(text: &str) -> String {
     document.to_string()
 }
 
-/// What a caller can tell an answer by: its status and, of a problem, all but the name of the request.
+/// The parts by which a caller can distinguish answers: the status and, of a problem, all but the request id.
 fn told_apart_by(data: &OwnedData, shown: &Shown) -> String {
     if shown.status.is_success() {
         return shown.status.to_string();
@@ -215,7 +215,7 @@ fn told_apart_by(data: &OwnedData, shown: &Shown) -> String {
     let mut problem: Value = serde_json::from_str(&shown.text).unwrap();
     problem.as_object_mut().unwrap().remove("instance");
     let named = problem.to_string().replace(r#"\"ann\""#, r#"\"eve\""#);
-    data.as_absent(&named.replace(r#"\"default\""#, r#"\"nobody\""#))
+    data.as_absent(&named.replace(r#"\"default\""#, r#"\"absent\""#))
 }
 
 #[tokio::test]
@@ -224,16 +224,17 @@ async fn no_role_of_another_tenant_sees_or_changes_data() {
     let (mut before, mut wrong) = (owned(&data).await, Vec::new());
     let mut calls = role_table::http_access();
     calls.retain(|access| concerns_a_tenant(access.needs));
-    // Reads find nothing before the stranger has made something of its own; what names an id makes it last.
+    // Reads find nothing before the stranger has created data of its own; calls that name an id create it
+    // last.
     let order = ["GET", "POST", "DELETE", "PUT"];
     calls.sort_by_key(|access| order.iter().position(|method| access.call.starts_with(method)));
     for CallAccess { call, needs } in calls {
-        // An operator belongs to no tenant: none is a stranger to it.
+        // An operator belongs to no tenant and is a stranger to none.
         for role in Role::ALL.iter().filter(|role| role.permits(needs.unwrap()) && role.has_tenant()) {
             let request = TableRequest::of(&data, &call);
             let shown = shown(&data, request.by(STRANGER, *role)).await;
             let leak = data.leak(&shown.text, &request.asked());
-            // The answer is the same as for what nobody has.
+            // The answer is the same as for an unused id.
             let absent = self::shown(&data, request.for_the_absent(&data).by(STRANGER, *role)).await;
             let exists = told_apart_by(&data, &shown) != told_apart_by(&data, &absent);
             let found = is_read(&call) && call.contains('{') && shown.status != 404;

@@ -36,7 +36,7 @@ async fn a_tenant_has_no_more_devices_than_its_quota_and_those_are_heard() {
         assert!(bench.send(device("noisy", id)).await.status.is_success());
     }
     refused(&bench.send(device("noisy", "d3")).await, 403, "quota-exceeded", "devices");
-    assert!(bench.send(device("noisy", "d1")).await.status.is_success(), "one that is known");
+    assert!(bench.send(device("noisy", "d1")).await.status.is_success(), "a known device");
     let heartbeat = of("noisy", post("/v1/devices/d1/heartbeat", &json!({})));
     assert!(bench.send(heartbeat).await.status.is_success());
     assert!(bench.send(device("quiet", "d3")).await.status.is_success());
@@ -54,7 +54,7 @@ async fn a_run_beyond_the_open_runs_is_refused_and_a_known_run_is_answered() {
         assert_eq!(run(&bench, "noisy", id).await.status, 201);
     }
     refused(&run(&bench, "noisy", "r3").await, 403, "quota-exceeded", "open_runs");
-    assert_eq!(run(&bench, "noisy", "r1").await.status, 200, "one that is there");
+    assert_eq!(run(&bench, "noisy", "r1").await.status, 200, "an existing run");
     assert_eq!(run(&bench, "quiet", "r3").await.status, 201);
     assert_eq!(used(&bench, "noisy", "open_runs").await, 2);
 }
@@ -73,7 +73,7 @@ async fn a_run_is_an_event_of_its_tenants_rate() {
         assert!(made < 100, "runs have no rate");
     };
     refused(&refusal, 429, "quota-throttled", "events_per_second");
-    assert_eq!(run(&bench, "noisy", "r0").await.status, 200, "one that is there");
+    assert_eq!(run(&bench, "noisy", "r0").await.status, 200, "an existing run");
     assert_eq!(run(&bench, "quiet", "r0").await.status, 201);
 }
 
@@ -113,7 +113,7 @@ async fn a_tenant_has_no_more_queues_and_people_than_its_quotas() {
             assert!(send("noisy", id).await.status.is_success(), "{kind}");
         }
         refused(&send("noisy", "c").await, 403, "quota-exceeded", kind);
-        assert_eq!(send("noisy", "a").await.status, 200, "{kind}: one that is known");
+        assert_eq!(send("noisy", "a").await.status, 200, "{kind}: a known one");
         assert!(send("quiet", "c").await.status.is_success(), "{kind}");
         assert_eq!(used(&bench, "noisy", kind).await, 2);
     }

@@ -1,8 +1,8 @@
-//! A reader of the few words of JSON Schema that our document uses, to hold real answers against it.
+//! A reader of the JSON Schema keywords that our document uses, to check real answers against it.
 
 use serde_json::Value;
 
-/// What is wrong with `value` according to a schema of the document; empty when it fits.
+/// The violations of a schema of the document by `value`; empty if it is valid.
 pub(crate) fn mismatches(document: &Value, name: &str, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(document, &document["components"]["schemas"][name], value, name, &mut found);

@@ -6,7 +6,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 
 use crate::bench::{Bench, header, open_options};
 
-/// Every series, without the counts.
+/// Every series, without its value.
 fn series(page: &str) -> Vec<String> {
     let lines = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let mut series: Vec<String> =
@@ -32,7 +32,7 @@ async fn refused_paths_create_no_series() {
         for service in ["grpc.health.v1.Health", "millstream.v1.WorkflowService", "no.such.Service"] {
             let short = bench.send(call(&format!("/{service}/{n}"))).await;
             assert!(short.headers.contains_key("grpc-status"), "{short:?}");
-            // Refused by its length, its host, its headers, and because the ingress is busy.
+            // Rejected by its length, its host, its headers, and because the ingress is busy.
             bench.send(call(&format!("/{service}/{n}-{long}"))).await;
             bench.send(header(call(&format!("/{service}/{n}")), "host", "evil.example")).await;
             bench.send(header(call(&format!("/{service}/{n}")), "x-long", &long.repeat(2))).await;

@@ -1,4 +1,4 @@
-//! Signals: delivered, kept, expired, refused.
+//! Signals: delivered, buffered, expired, rejected.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn a_signal_that_nobody_waits_for_is_kept_until_somebody_does() {
     let (from, until) = (kept["created_at"].as_str().unwrap(), kept["expires_at"].as_str().unwrap());
     let instant = |text| millstream_core::time::Timestamp::parse(text).unwrap().as_millis();
     let kept_for = instant(until) - instant(from);
-    assert!((86_399_000..=86_400_000).contains(&kept_for), "a day unless said: {kept_for}");
+    assert!((86_399_000..=86_400_000).contains(&kept_for), "one day by default: {kept_for}");
 
     parcel(&bench, "parcel", "x-1", "o-1").await;
     let signal = bench.get(answer.header("location")).await.json();
@@ -154,7 +154,7 @@ async fn a_name_that_the_definition_does_not_mention_is_refused_with_a_hint() {
     let problem = bench.post("/v1/signals", &body).await.problem(422, "unknown-event");
     assert!(problem["detail"].as_str().unwrap().contains("paid"), "{problem}");
     assert_eq!(problem["problems"][0]["path"], "name");
-    let body = json!({"correlation": "nobody", "name": "millstream.cancel"});
+    let body = json!({"correlation": "absent", "name": "millstream.cancel"});
     bench.post("/v1/signals", &body).await.problem(422, "unknown-event");
 }
 

@@ -1,4 +1,4 @@
-//! Clients that take their time, on purpose: each holds a connection for a bounded while and no longer.
+//! Deliberately slow clients: each holds a connection for a bounded time only.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use millstream_ingress::IngressOptions;
 use crate::bench::open_options;
 use crate::wire::serve;
 
-/// How often a slow client does something: far more often than any timeout of these tests.
+/// The pace of a slow client: far shorter than any timeout of these tests.
 const PACE: Duration = Duration::from_millis(10);
 /// Longer than every timeout of these tests, shorter than those of production.
 const BOUND: Duration = Duration::from_secs(10);
@@ -60,14 +60,14 @@ async fn a_connection_that_says_nothing_is_closed_before_and_after_a_request() {
     assert_eq!(kept.rest().await, "");
 }
 
-/// It asks for more and more and reads none of it, until its side of the connection is full and so is
-/// ours.
+/// It sends more and more requests and reads no answer, until its receive buffer and our send buffer are
+/// full.
 #[tokio::test]
 async fn a_client_that_asks_and_never_reads_is_cut_off() {
     let door = serve(impatient()).await;
     let mut wire = door.connect().await;
     let many = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(500);
-    assert!(wire.is_cut_off_while_sending(&many, BOUND).await, "it is still listened to");
+    assert!(wire.is_cut_off_while_sending(&many, BOUND).await, "the connection is still open");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What only shows on a real socket: slow clients, half requests, many connections.
+//! Behaviour that needs a real socket: slow clients, partial requests, many connections.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the starts of one request may cost, and what is asked before they are decided.
+//! Bounds on the evaluation cost of the starts of one request, and the checks that precede their decision.
 
 use millstream_core::quota::QuotaName;
 use millstream_ingress::Limits;
@@ -33,14 +33,14 @@ async fn dear_starts_of_one_array_are_left_for_another_request() {
         assert_eq!(item["problem"]["type"], "urn:millstream:problem:busy", "{item}");
     }
     let alone = bench.post("/v1/executions", &starts[29]).await;
-    assert_eq!(alone.status, 201, "what was left is no worse than what was decided: {alone:?}");
+    assert_eq!(alone.status, 201, "an undecided start is valid: {alone:?}");
 }
 
 #[tokio::test]
 async fn a_start_over_quota_is_refused_undecided() {
     let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenExecutions, 1)])).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
-    // Deciding would reject the input.
+    // A decision would reject the input.
     let start = json!({"definition": "order", "execution_id": "o-2", "input": 7});
     let answer = bench.send(of("noisy", post("/v1/executions", &start))).await;
     refused(&answer, 403, "quota-exceeded", "open_executions");

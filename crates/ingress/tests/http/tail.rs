@@ -92,7 +92,7 @@ async fn a_lost_announcement_costs_time_and_nothing_else() {
     let mut wire = tail(&door, "").await;
     wire.until("id: 1").await;
     post(&door, r#"{"name":"note"}"#).await;
-    // Decided by somebody whose announcements reach nobody here.
+    // Decided by a worker whose announcements do not arrive here.
     let elsewhere = crate::bench::deps().streams;
     crate::bench::decide(&door.deps.stores, &elsewhere, &*door.deps.clock, "o-1").await;
     wire.until("id: 2").await;

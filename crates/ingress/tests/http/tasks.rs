@@ -1,4 +1,4 @@
-//! Tasks: leased, kept, finished, explained; and what is said to those who come too late.
+//! Tasks: leased, renewed, finished, explained; and the rejection of stale tokens.
 
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,7 @@ async fn who_does_not_wait_gets_what_is_there_at_once() {
     assert_eq!(lease(&bench, &json!({"types": ["resize"], "labels": ["gpu"]})).await[0]["attempt"], 1);
     let begun = Instant::now();
     assert!(lease(&bench, &json!({"types": ["label"]})).await.is_empty());
-    assert!(begun.elapsed() < Duration::from_secs(4), "nothing is an answer as well");
+    assert!(begun.elapsed() < Duration::from_secs(4), "the empty answer comes in time");
 }
 
 #[tokio::test]
@@ -280,12 +280,12 @@ async fn why_says_what_is_missing_and_who_is_connected() {
     })
     .await;
     assert_eq!((&seen["connected"][0]["worker"], &seen["status"]), (&json!("py-9"), &json!("ready")));
-    assert_eq!(seen["connected"][0]["missing"], "has not the labels gpu", "{seen}");
-    assert!(reason(seen.clone()).contains("the one that is connected is not"), "{seen}");
+    assert_eq!(seen["connected"][0]["missing"], "lacks the labels gpu", "{seen}");
+    assert!(reason(seen.clone()).contains("the one connected worker does not match"), "{seen}");
     other.abort();
     lease(&bench, &wish()).await;
     let held = reason(bench.get(why).await.json());
-    assert!(held.contains("py-1 has it"), "{held}");
+    assert!(held.contains("py-1 holds it"), "{held}");
     bench.get("/v1/tasks/default%2Fi-1%2F2%2Fnone/why").await.problem(404, "not-found");
 }
 

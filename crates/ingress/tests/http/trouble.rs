@@ -1,4 +1,4 @@
-//! Executions whose actions have failed for good, for tests of what people do about it.
+//! Executions with permanently failed actions, for tests of operator decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, yaml};
 
-/// One action that can fail, one that needs it.
+/// One action that can fail, and one that depends on it.
 pub(crate) const PAYMENT: &str = r#"
 name: payment
 initial: open
@@ -51,7 +51,7 @@ impl Bench {
         assert!(answer.status.is_success(), "{answer:?}");
     }
 
-    /// Starts a payment that is on its way.
+    /// Starts a payment whose charge is ready.
     pub(crate) async fn pay(&self, id: &str) {
         let events = json!([{"name": "pay", "payload": {"amount": 7}}]);
         let body = json!({"definition": "payment", "execution_id": id, "events": events});
@@ -64,7 +64,7 @@ impl Bench {
         lease(&self.stores, self.clock.now()).await
     }
 
-    /// Whatever can be begun fails for good.
+    /// Every ready action fails permanently.
     pub(crate) async fn fail_all(&self, class: ErrorClass) {
         fail_all(&self.stores, self.clock.now(), class).await;
     }
@@ -83,7 +83,7 @@ async fn lease(stores: &Stores, now: Timestamp) -> Vec<LeasedAction> {
     stores.actions.lease(&worker(), &grant(Queue::engine_of(&TenantId::default_tenant())), now).await.unwrap()
 }
 
-/// Whatever can be begun fails for good.
+/// Every ready action fails permanently.
 pub(crate) async fn fail_all(stores: &Stores, now: Timestamp, class: ErrorClass) {
     let failed = |action: LeasedAction| {
         let id = IncidentId(uuid_of(&action));
@@ -101,13 +101,13 @@ pub(crate) async fn fail_all(stores: &Stores, now: Timestamp, class: ErrorClass)
         .unwrap();
 }
 
-/// Another one for each lease.
+/// A different key for each lease.
 fn uuid_of(action: &LeasedAction) -> uuid::Uuid {
     let text = format!("{}#{}", action.lease.key, action.lease.epoch);
     millstream_core::entropy::derived_event_id(&text).0
 }
 
-/// The path of a decision about an incident.
+/// The path of a resolution of an incident.
 pub(crate) fn decision(incident: &Value, word: &str) -> String {
     format!("/v1/incidents/{}/{word}", incident["incident_id"].as_str().unwrap())
 }

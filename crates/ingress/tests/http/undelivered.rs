@@ -1,4 +1,4 @@
-//! What is leased for a worker and does not reach it: it goes back at once, and no attempt is counted.
+//! Task leases that do not reach their worker: they are released immediately, without counting an attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::bench::{Bench, open_options, post, yaml};
 
-/// Two kinds of tasks; the input of `label` is rendered when it is handed out.
+/// Two types of tasks; the input of `label` is rendered when it is leased.
 const WORK: &str = "
 name: work
 initial: new
@@ -28,14 +28,14 @@ actions:
   sort: { task: { type: sort, input: 1 } }
 ";
 
-/// Actions of a store that fails in one place.
+/// The action store with a failure in one place.
 struct Troubled {
     inner: Arc<dyn ActionStore>,
-    /// Inputs are not recorded: refused, or never answered.
+    /// Recording an input fails, or never returns.
     refuses_inputs: AtomicBool,
     holds_inputs: AtomicBool,
     held: Notify,
-    /// Leases for a worker called `bad` are refused; those of others take their time then.
+    /// Leases for a worker called `bad` fail; those of others are slow then.
     refuses_bad: AtomicBool,
     leases: AtomicUsize,
 }
@@ -71,7 +71,7 @@ impl ActionStore for Troubled {
                 return Err(down());
             }
             let leased = self.inner.lease_each(takers, grant, now).await;
-            // The answer is on its way for a while.
+            // The answer is delayed.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
@@ -134,7 +134,7 @@ async fn troubled() -> (Bench, Arc<Troubled>) {
     (bench, trouble.unwrap())
 }
 
-/// The task, as its first attempt: without waiting for a lease to end, which takes minutes.
+/// The task as its first attempt, without the wait of minutes for a lease to expire.
 async fn taken_at_once(bench: &Bench, kind: &str) {
     let wish = json!({"types": [kind], "wait": 10, "worker": "next"});
     let task = bench.post("/v1/tasks/lease", &wish).await.json()["tasks"][0].clone();
@@ -188,7 +188,7 @@ async fn a_lease_that_fails_takes_no_other_along() {
     bad.abort();
 }
 
-/// A door of an older build, say, with a worker waiting at it.
+/// An ingress of an older build, for example, with a worker that waits at it.
 #[tokio::test]
 async fn a_task_that_a_door_cannot_hand_out_is_not_leased_there_over_and_over() {
     let (bench, trouble) = troubled().await;

@@ -1,4 +1,4 @@
-//! Clients that ask and do not read: what their answers hold, and for how long.
+//! Clients that send requests and read no answers: the resources that their answers hold, and for how long.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::wire::{Served, serve};
 
 type Unread = hyper::Response<Incoming>;
 
-/// A connection over which no byte of a body can be sent, and its end.
+/// A connection that cannot send any byte of a body, and its end.
 async fn without_window(door: &Served) -> (SendRequest<Body>, JoinHandle<hyper::Result<()>>) {
     let stream = TcpStream::connect(door.address).await.unwrap();
     let mut builder = Builder::new(TokioExecutor::new());
@@ -26,7 +26,7 @@ async fn without_window(door: &Served) -> (SendRequest<Body>, JoinHandle<hyper::
     (sender, tokio::spawn(connection))
 }
 
-/// The head of the answer; its body stays where it is.
+/// The head of the answer; its body stays unread.
 async fn ask(sender: &mut SendRequest<Body>, path: &str) -> Unread {
     let request = Request::get(format!("http://localhost{path}")).body(Body::empty()).unwrap();
     sender.send_request(request).await.unwrap()
@@ -55,7 +55,7 @@ async fn an_answer_that_is_not_read_keeps_its_slot() {
     let door = serve(options).await;
     door.order("o-1").await;
     let (mut sender, connection) = without_window(&door).await;
-    // Three of four are the share of a tenant, over either transport.
+    // Three of four slots are the share of a tenant, over either transport.
     let mut unread = vec![ask(&mut sender, EXECUTION).await, ask(&mut sender, EXECUTION).await];
     unread.push(call(&mut sender, LIST).await);
     assert!(unread.iter().all(|answer| answer.status() == StatusCode::OK));
@@ -126,7 +126,7 @@ async fn requests_in_progress_without_a_key_are_few() {
     };
     let known = sender.send_request(request("ms_known")).await.unwrap();
     assert_eq!(known.status(), StatusCode::NOT_FOUND, "a place is free, and the key is valid");
-    // The connection is proven now: more are in progress than before.
+    // The connection is trusted now: it may have more requests in flight.
     for _ in 0..4 {
         unread.push(ask(&mut sender, EXECUTION).await);
     }

@@ -11,11 +11,11 @@ fn pay(prefer: &str) -> axum::http::Request<axum::body::Body> {
     header(post("/v1/executions/o-1/events", &body), "prefer", prefer)
 }
 
-/// Decides the order as soon as something is pending there.
+/// Decides the order as soon as one of its events is pending.
 async fn decide_when_pending(bench: &Bench) {
     millstream_testkit::eventually(Duration::from_secs(20), || async {
         let pending = bench.get("/v1/events?execution_id=o-1&status=pending").await.json();
-        // At a crowded door the question itself may be refused.
+        // At the limit of requests in flight the read itself may be rejected.
         if pending["items"].as_array().is_none_or(Vec::is_empty) { Err(pending) } else { Ok(()) }
     })
     .await;
@@ -29,7 +29,7 @@ async fn a_wait_ends_with_200_and_the_event_as_soon_as_it_is_final() {
     let begun = Instant::now();
     let (answer, ()) = tokio::join!(bench.send(pay("wait=20")), decide_when_pending(&bench));
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "nobody was woken");
+    assert!(begun.elapsed() < Duration::from_secs(15), "the wait did not end");
     let event = answer.json();
     assert_eq!((&event["status"], &event["seq"]), (&json!("completed"), &json!(2)));
     assert_eq!(answer.header("preference-applied"), "wait=20");
@@ -51,7 +51,7 @@ async fn when_time_is_up_the_answer_is_202_with_the_status_by_then() {
     bench.start("o-1").await;
     let answer = bench.send(pay("wait=0.05")).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (202, &json!("pending")));
-    // A deferred event is not final: the wait goes on until its time is up.
+    // A deferred event is not final: the wait lasts until its timeout.
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let ship = header(post("/v1/executions/o-1/events", &json!({"name": "ship"})), "prefer", "wait=0.5");

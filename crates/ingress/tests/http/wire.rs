@@ -1,4 +1,4 @@
-//! A client that speaks plain bytes, for what no well-behaved client would send, and a real door.
+//! A client that sends raw bytes, for malformed requests, and a real listener.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::{decide, deps};
 
-/// A door with a socket.
+/// An ingress with a socket.
 pub(crate) struct Served {
     pub(crate) address: std::net::SocketAddr,
     pub(crate) deps: Deps,
@@ -35,7 +35,7 @@ impl Served {
         Wire { stream: TcpStream::connect(self.address).await.unwrap(), seen: String::new() }
     }
 
-    /// One request on a connection of its own, the whole answer as text.
+    /// One request on a new connection; returns the whole answer as text.
     pub(crate) async fn request(&self, method: &str, path: &str, extra: &str, body: &str) -> String {
         let mut wire = self.connect().await;
         wire.send(&format!(
@@ -50,7 +50,7 @@ impl Served {
         self.request("POST", path, "content-type: application/json\r\n", body).await
     }
 
-    /// Puts the order definition and starts an execution of it.
+    /// Stores the order definition and starts an execution of it.
     pub(crate) async fn order(&self, id: &str) {
         let put = self.request(
             "POST",
@@ -83,7 +83,7 @@ impl Wire {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads until `wanted` has come; returns everything up to and with it and keeps the rest.
+    /// Reads until `wanted` arrives; returns everything up to its end and keeps the rest.
     pub(crate) async fn until(&mut self, wanted: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(wanted) {
@@ -100,19 +100,19 @@ impl Wire {
         std::mem::take(&mut self.seen)
     }
 
-    /// Sends `piece` again and again at this pace until the other side has had enough; what it said.
+    /// Sends `piece` repeatedly at this pace until the other side closes; returns its answer.
     pub(crate) async fn trickle(&mut self, piece: &str, pace: Duration, bound: Duration) -> String {
         let (mut reader, mut writer) = self.stream.split();
         let sending = async {
             let mut pace = tokio::time::interval(pace);
-            // A closed connection is noticed by writing to it, but not by the first write.
+            // A closed connection is noticed by a write, but not by the first one.
             while writer.write_all(piece.as_bytes()).await.is_ok() {
                 pace.tick().await;
             }
         };
         let mut answer = Vec::new();
         let listening = async {
-            // The end may come as a reset: whatever was said before it counts.
+            // The end may come as a reset: an answer before it counts.
             let _ = reader.read_to_end(&mut answer).await;
         };
         let ended = tokio::time::timeout(bound, async {
@@ -121,11 +121,11 @@ impl Wire {
                 () = sending => {}
             }
         });
-        assert!(ended.await.is_ok(), "still listened to after {bound:?}");
+        assert!(ended.await.is_ok(), "the connection is still open after {bound:?}");
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Whether the other side ends the connection of a client that sends this for ever and never reads.
+    /// Whether the other side closes the connection of a client that sends this forever and never reads.
     pub(crate) async fn is_cut_off_while_sending(&mut self, bytes: &str, bound: Duration) -> bool {
         let sending = async { while self.stream.write_all(bytes.as_bytes()).await.is_ok() {} };
         tokio::time::timeout(bound, sending).await.is_ok()

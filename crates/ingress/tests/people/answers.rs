@@ -1,4 +1,4 @@
-//! What people hand in is judged before it counts.
+//! Submitted answers are validated before they count.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! What is wrong is said, with its place; what is not theirs, or not possible now, is refused with the state.
+//! Faults have paths; acts on foreign assignments, or impossible in the current state, are rejected with the
+//! state.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! People ask for work.
+//! People request their next assignment.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn work_may_be_begun_by_asking_for_it() {
     let ask = json!({"person": "ann", "queues": ["q"], "start": true});
     let given = bench.post("/v1/assignments/next", &ask).await.json();
     assert_eq!(given["assignment"]["status"], "in_progress");
-    // The answer was lost: it is given again.
+    // The answer was lost: the same assignment is returned again.
     let again = bench.post("/v1/assignments/next", &ask).await.json();
     assert_eq!(again["assignment"]["assignment_id"], given["assignment"]["assignment_id"]);
     assert_eq!(again["again"], true);
@@ -55,5 +55,5 @@ async fn why_there_is_nothing_is_said() {
     assert_eq!(bench.next("ann").await["idle"], "total_limit");
     bench.done(&id, "skip", json!({"person": "ann"})).await;
     let given = bench.next("ann").await;
-    assert_eq!(given["item"]["item_id"], "i-1", "what was skipped does not come back: {given}");
+    assert_eq!(given["item"]["item_id"], "i-1", "a skipped item is not assigned again: {given}");
 }

@@ -1,4 +1,4 @@
-//! Items come in as lines, as many as somebody sends.
+//! Items are imported as lines (NDJSON), without a limit on their number.
 
 use axum::body::Body;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn lines_are_imported_and_each_refusal_names_its_line() {
 async fn many_lines_are_imported_as_they_arrive_and_progress_is_told() {
     let bench = Bench::office(json!({}), 0).await;
     let chunks = (0..2_600).map(|n| {
-        // Cut where no line ends.
+        // Cut inside a line.
         let line = format!("\"payload\": {{\"n\": {n}}}}}\n{{");
         Ok::<_, std::io::Error>(if n == 0 { format!("{{{line}") } else { line })
     });

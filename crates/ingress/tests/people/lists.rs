@@ -1,4 +1,4 @@
-//! Lists are given page by page, and a person's history is one of them.
+//! Lists are paged; the history of a person is one of them.
 
 use serde_json::json;
 

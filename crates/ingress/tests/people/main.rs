@@ -1,4 +1,4 @@
-//! Work for people at the door, over HTTP, on the memory store and the embedded stream.
+//! Work for people over HTTP, on the memory store and the embedded stream.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

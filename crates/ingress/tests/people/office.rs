@@ -1,4 +1,4 @@
-//! Queues, people and items, as few words as possible.
+//! Short helpers for queues, people and items.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -12,7 +12,7 @@ pub(crate) fn request(method: &str, path: &str, body: &Value) -> Request<Body> {
 }
 
 impl Bench {
-    /// A door with a queue `q` of this configuration, and so many items `i-0`, `i-1` and so on.
+    /// An ingress with a queue `q` of this configuration and this many items `i-0`, `i-1` and so on.
     pub(crate) async fn office(config: Value, items: usize) -> Self {
         let bench = Self::open();
         bench.queue("q", config).await;
@@ -40,13 +40,13 @@ impl Bench {
         answer.json()
     }
 
-    /// Of an assignment that the person is given.
+    /// The id of the next assignment of the person.
     pub(crate) async fn given(&self, person: &str) -> String {
         let given = self.next(person).await;
         given["assignment"]["assignment_id"].as_str().unwrap_or_else(|| panic!("{given}")).to_owned()
     }
 
-    /// The same, begun.
+    /// The same, started.
     pub(crate) async fn begun(&self, person: &str) -> String {
         let id = self.given(person).await;
         self.done(&id, "start", json!({"person": person})).await;
@@ -57,14 +57,14 @@ impl Bench {
         self.post(&format!("/v1/assignments/{assignment}/{verb}"), &body).await
     }
 
-    /// The same, which has to be fine.
+    /// The same for an act that must succeed.
     pub(crate) async fn done(&self, assignment: &str, verb: &str, body: Value) -> Value {
         let answer = self.act(assignment, verb, body).await;
         assert_eq!(answer.status, 200, "{verb}: {answer:?}");
         answer.json()
     }
 
-    /// Given, begun and handed in.
+    /// Assigned, started and submitted.
     pub(crate) async fn worked(&self, person: &str, answer: Value) -> String {
         let id = self.begun(person).await;
         self.done(&id, "submit", json!({"person": person, "answer": answer})).await;

@@ -1,4 +1,4 @@
-//! Operators take work away, give it on, and have it corrected.
+//! Operators revoke and reassign work, and request corrections.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Queues and people are put, looked at and paused.
+//! Queues and people are put, read and paused.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ async fn a_queue_is_created_once_and_changed_after_that() {
     assert_eq!(queue["config"]["timeout_seconds"], 3600);
     assert_eq!(put(json!({"overlap": 2, "name": "review"})).await.status, 200);
     assert_eq!(put(json!({"overlap": 3})).await.json()["config"]["overlap"], 3);
-    // What is shown can be put.
+    // A shown queue can be put again.
     assert_eq!(put(queue["config"].clone()).await.status, 200);
     let other = put(json!({"name": "other"})).await.problem(422, "invalid");
     assert_eq!(other["problems"][0]["path"], "name");
@@ -67,7 +67,7 @@ async fn people_have_skills_and_may_be_paused() {
     assert_eq!(bench.put("/v1/people/ann", &json!({"skills": ["legal"]})).await.status, 200);
     assert_eq!(bench.post("/v1/people/ann/pause", &json!({})).await.json()["state"], "paused");
     assert_eq!(bench.next("ann").await["idle"], "person_paused");
-    // Skills are said anew, and the pause stays.
+    // Skills are set again, and the pause stays.
     let put = bench.put("/v1/people/ann", &json!({"skills": ["legal", "french"]})).await.json();
     assert_eq!(put, json!({"person": "ann", "skills": ["french", "legal"], "state": "paused"}));
     bench.post("/v1/people/ann/resume", &json!({})).await;

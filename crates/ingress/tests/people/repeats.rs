@@ -1,4 +1,4 @@
-//! An answer that was lost: the same is asked again, and answered as done.
+//! Repeats of requests whose answer was lost.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn the_same_items_again_are_a_repeat() {
         (&json!(0), &json!(1), &json!(1))
     );
     assert_eq!(report["refused"][0]["problems"][0]["path"], "item_id");
-    // Without an id the content says which item it is.
+    // Without an id the content identifies the item.
     let unnamed = json!({"payload": {"text": "x"}, "priority": 3});
     let first = bench.post("/v1/queues/q/items", &unnamed).await.json();
     let again = bench.post("/v1/queues/q/items", &unnamed).await.json();

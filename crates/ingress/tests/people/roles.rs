@@ -1,4 +1,4 @@
-//! Who may do what with people's work, and that tenants do not meet.
+//! Roles and tenant isolation for people's work.
 
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, yaml};
 
-// Any action that the engine itself would perform: what waits is made by hand.
+// Any action that the engine itself performs: the waiting one is made by hand.
 const DESK: &str = "
 name: desk
 initial: new
@@ -89,7 +89,7 @@ async fn an_item_that_is_escalated_sends_the_event_of_its_queue() {
     let config = json!({"people": ["ann"], "escalate": {"event": "late"}});
     let bench = waiting(config).await;
     let id = bench.begun("ann").await;
-    // Nobody is left who may have it.
+    // No eligible person is left.
     bench.done(&id, "skip", json!({"person": "ann"})).await;
     assert_eq!(bench.item("i-1").await["status"], "escalated");
     assert_eq!(state(&bench).await, "told");

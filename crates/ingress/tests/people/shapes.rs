@@ -1,4 +1,4 @@
-//! Real answers about people's work, held against the OpenAPI document.
+//! Real answers about people's work match the OpenAPI document.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How queues and people are doing.
+//! Statistics of queues and people.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ async fn totals_and_rates_by_queue_by_person_and_by_both() {
     let people = of("?by=person").await;
     assert_eq!(people.as_array().unwrap().len(), 2, "{people}");
     assert_eq!((&people[0]["person"], &people[0]["average_attempts"]), (&json!("ann"), &json!(1.0)));
-    // What came in is nobody's: what is left of it is not a person's either, nor that of a few days.
+    // Created items are counted for the queue, so a line of a person, or of a few days, has no `open` items.
     assert_eq!(people[0]["items"], json!({"done": 2, "failed": 0, "withdrawn": 0, "escalated": 0}));
     let ann = of("?by=both&person=ann&queue=q").await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Reading.
+//! Decodes stored graphs.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use crate::unreadable::Unreadable;
 
 const WHAT: &str = "the stored graph";
 
-/// The graph of some bytes. Bytes that are no graph are an error, never a panic.
+/// Decodes a graph. Invalid bytes are an error, never a panic.
 pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
-    // Ten thousand messages side by side would be ten times as large as their bytes.
+    // Nodes are decoded one at a time: ten thousand decoded messages would take ten times the memory of
+    // their bytes.
     let split = proto::GraphStateSplit::decode(Bytes::copy_from_slice(bytes)).map_err(corrupt)?;
     let proto::GraphStateSplit { head, nodes } = split;
     let mut reading = Reading::new(Json::Stored);
@@ -28,7 +29,7 @@ pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
     reading.faults.or(Some(parts)).map(Graph::assemble).map_err(corrupt)
 }
 
-/// What does not depend on the nodes.
+/// The data of a graph without its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub name: String,
@@ -39,7 +40,7 @@ pub struct Head {
     pub revision: u32,
 }
 
-/// The head alone, without making the nodes.
+/// Decodes the head alone, without the nodes.
 pub fn head(bytes: &[u8]) -> Result<Head, Unreadable> {
     let proto::GraphStateHead { head } = proto::GraphStateHead::decode(bytes).map_err(corrupt)?;
     let mut reading = Reading::new(Json::Stored);

@@ -1,4 +1,4 @@
-//! Writing.
+//! Encodes graphs for storage.
 
 use millstream_core::graph::{Graph, Instances, Node};
 use prost::Message as _;
@@ -8,16 +8,16 @@ use crate::proto;
 use crate::status::status_out;
 use crate::write::{self, json_or_empty};
 
-/// The number of `GraphState.nodes`.
+/// Field number of `GraphState.nodes`.
 const NODES: u32 = 2;
-/// A node of a few words; the buffer grows if they are longer.
+/// Estimated size of a small node; the buffer grows beyond it.
 const NODE_BYTES: usize = 160;
 
-/// The bytes of a graph. The same graph gives the same bytes.
+/// Encodes a graph. Deterministic.
 pub fn encode(graph: &Graph) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(NODE_BYTES * (graph.nodes.len() + 1) + graph.input.len());
     proto::GraphStateHead { head: Some(head(graph)) }.encode_raw(&mut bytes);
-    // One at a time: ten thousand messages side by side would cost more than their bytes.
+    // One node at a time: ten thousand messages would take more memory than their bytes.
     for node in graph.nodes.values() {
         message::encode(NODES, &state(node), &mut bytes);
     }

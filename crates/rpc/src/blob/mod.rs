@@ -1,6 +1,6 @@
-//! A graph as the bytes of `GraphState`, and back.
+//! The stored form of a graph: encodes and decodes `GraphState`.
 //!
-//! What can be derived from the nodes is left out of the bytes and made anew when they are read.
+//! Data derived from the nodes is not stored and is rebuilt when decoding.
 
 mod decode;
 mod encode;

@@ -1,11 +1,12 @@
-//! Connects to an executor: resolve, check, then dial only what passed.
+//! Connects to an executor: resolves the host, checks the addresses, and dials only allowed ones (SSRF
+//! protection).
 //!
-//! The address of a registered executor is data from a tenant. Its host is resolved here, each address is held against
-//! the [`NetworkPolicy`], and the connection is made to one of those that passed: the name is not resolved a second
-//! time, so that a DNS answer cannot change between check and use. Executors that the operator names in the settings
-//! are not checked.
+//! The address of a registered executor is data from a tenant. Its host is resolved here, each address is
+//! checked against the [`NetworkPolicy`], and the connection is made to one of the allowed addresses: the
+//! name is not resolved a second time, so that a DNS answer cannot change between check and use. Executors
+//! from the operator's settings are not checked.
 //!
-//! The connector gives a plain stream. TLS, where the address asks for it, is laid over it by `tls`.
+//! The connector yields a plain stream. `tls` adds TLS where the address requires it.
 
 use std::future::Future;
 use std::io;
@@ -30,17 +31,17 @@ use crate::address::literal_ip;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, BoxError>> + Send>>;
 
-/// What the network does for the connector. Tests put one in its place that leaves the machine alone.
+/// Network operations of the connector. Tests substitute a double that opens no external connections.
 #[tonic::async_trait]
 pub trait ExecutorNetwork: Send + Sync + std::fmt::Debug {
-    /// The addresses of a host's name.
+    /// Resolves a host name.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 
-    /// A connection to one of these addresses and to no other.
+    /// Connects to one of these addresses and to no other.
     async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError>;
 }
 
-/// None of the addresses of a host may be connected to.
+/// No address of the host is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not allowed: {why} (see executor_allow)")]
 struct ForbiddenHost {
@@ -51,7 +52,7 @@ struct ForbiddenHost {
 #[derive(Debug, Clone)]
 pub(super) struct ExecutorConnector {
     network: Arc<dyn ExecutorNetwork>,
-    /// `None`: every address is good.
+    /// `None`: every address is allowed.
     policy: Option<Arc<NetworkPolicy>>,
     resolve_timeout: Duration,
 }
@@ -86,7 +87,7 @@ impl ExecutorConnector {
     }
 }
 
-/// The addresses that the policy lets pass.
+/// The addresses that the policy allows.
 fn passing(
     policy: &NetworkPolicy,
     host: &str,
@@ -117,7 +118,7 @@ impl Service<Uri> for ExecutorConnector {
     }
 }
 
-/// The real one: the system's resolver, and TCP with an end to what is not acknowledged.
+/// The real network: the system's resolver, and TCP with keepalive and a bound on unacknowledged data.
 #[derive(Debug, Clone)]
 pub(super) struct SystemNetwork {
     connect_timeout: Duration,
@@ -130,7 +131,7 @@ impl SystemNetwork {
     }
 }
 
-/// Probes that go unanswered before the host is gone.
+/// Unanswered keepalive probes until the host is considered gone.
 const PROBES: u32 = 3;
 
 #[tonic::async_trait]
@@ -139,15 +140,16 @@ impl ExecutorNetwork for SystemNetwork {
         Ok(tokio::net::lookup_host((host, port)).await?.collect())
     }
 
-    /// As tonic's own connector, which tries the families side by side. The kernel alone would resend a request to a
-    /// dead host for a quarter of an hour.
+    /// Like tonic's own connector, which tries both address families in parallel. Without a TCP timeout the
+    /// kernel would resend a request to a dead host for a quarter of an hour.
     async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError> {
         let Some(port) = addresses.first().map(SocketAddr::port) else {
             return Err("there is no address to connect to".into());
         };
         let mut http = HttpConnector::new_with_resolver(PinnedResolver(addresses));
         http.set_nodelay(true);
-        // Not by the endpoint: a timeout of its making could not be told from a broken connection.
+        // Set here and not on the endpoint: the endpoint's timeout error is indistinguishable from a broken
+        // connection.
         http.set_connect_timeout(Some(self.connect_timeout));
         let step = (self.silence / (PROBES + 1)).max(Duration::from_secs(1));
         http.set_keepalive(Some(step));
@@ -155,13 +157,13 @@ impl ExecutorNetwork for SystemNetwork {
         http.set_keepalive_retries(Some(PROBES));
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         http.set_tcp_user_timeout(Some(self.silence));
-        // The name is the pinned resolver's: it stands for the addresses.
+        // A placeholder name, which the pinned resolver maps to the addresses.
         let pinned: Uri = format!("http://executor:{port}").parse()?;
         Ok(http.call(pinned).await?.into_inner())
     }
 }
 
-/// Answers with the addresses that passed.
+/// A resolver that returns the allowed addresses.
 #[derive(Debug, Clone)]
 struct PinnedResolver(Vec<SocketAddr>);
 

@@ -1,11 +1,11 @@
-//! Why a call brought no answer.
+//! Classifies failed calls to executors.
 //!
-//! gRPC has one code for several of these, and which code stands for which depends on how tonic was built. So
-//! it goes by where a status comes from: one without a source was sent by the other side, one with a source was
-//! made here, and its chain of sources says of what.
+//! gRPC has one code for several of these failures, and the mapping depends on how tonic was built. The
+//! classification therefore goes by the origin of a status: a status without a source was sent by the peer;
+//! a status with a source was created here, and its chain of sources identifies the failure.
 //!
-//! The texts say what is behind an address, and the address may be a tenant's choice: they are for the log. A tenant
-//! sees [`CallFailure::shown_to_tenant`], which has nothing in it that came over the connection.
+//! The texts describe what is behind an address, and the address may be a tenant's choice: they are for the
+//! log only. A tenant sees [`CallFailure::shown_to_tenant`], which contains no data from the connection.
 
 use std::error::Error;
 
@@ -14,29 +14,29 @@ use tonic::{Code, ConnectError, Status, TimeoutExpired};
 
 use super::target::ExecutorOrigin;
 
-/// What became of a call. Each kind is another status of the node.
+/// Why a call failed. Each kind maps to a status of the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// The request did not get there: no connection, or it was closed before the request left.
+    /// The request did not arrive: no connection, or it was closed before the request was sent.
     #[error("the executor cannot be reached: {0}")]
     Unreachable(String),
-    /// The request was sent, and the connection or the call broke before there was an answer. Whether the work
-    /// was done is unknown.
-    #[error("the executor went away: {0}")]
+    /// The request was sent, and the connection or the call broke before the answer. Whether the work was
+    /// done is unknown.
+    #[error("the executor disconnected: {0}")]
     Crashed(String),
-    /// There was no answer by the deadline.
+    /// No answer by the deadline.
     #[error("the executor did not answer in time")]
     TimedOut,
-    /// The executor answered with a status instead.
+    /// The executor answered with an error status.
     #[error("the executor refused: {code:?}: {message}")]
     Refused { code: Code, message: String },
-    /// What is there does not speak gRPC.
-    #[error("what answers there is no executor: {0}")]
+    /// The peer does not speak gRPC.
+    #[error("peer is not a Millstream executor: {0}")]
     Garbage(String),
 }
 
 impl CallFailure {
-    /// What it makes of the node.
+    /// The status of the node after this failure.
     pub fn status(&self) -> NodeStatus {
         match self {
             Self::Unreachable(_) | Self::Garbage(_) => NodeStatus::InfraError,
@@ -49,8 +49,9 @@ impl CallFailure {
         }
     }
 
-    /// What the tenant sees. No connection, a forbidden address, another protocol and another gRPC service are one and
-    /// the same; the words of a peer are shown only when the operator named it as an executor.
+    /// The message for the tenant. No connection, a forbidden address, another protocol and another gRPC
+    /// service are indistinguishable; the peer's own message is shown only for executors from the
+    /// operator's settings.
     pub fn shown_to_tenant(&self, origin: ExecutorOrigin) -> String {
         match (self, origin) {
             (Self::Unreachable(_) | Self::Garbage(_), _)
@@ -77,12 +78,12 @@ impl From<Status> for CallFailure {
     }
 }
 
-/// Something that went wrong on this side, or on the way.
+/// Classifies a failure on this side, or on the way.
 fn local(source: &(dyn Error + 'static)) -> CallFailure {
     causes(source).find_map(known).unwrap_or_else(|| CallFailure::Crashed(chain(source)))
 }
 
-/// What a cause stands for, if it is one of those that say it.
+/// The failure that a cause identifies, if it is a known one.
 fn known(cause: &(dyn Error + 'static)) -> Option<CallFailure> {
     if cause.is::<TimeoutExpired>() {
         return Some(CallFailure::TimedOut);
@@ -91,7 +92,7 @@ fn known(cause: &(dyn Error + 'static)) -> Option<CallFailure> {
         return Some(CallFailure::Unreachable(chain(cause)));
     }
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-        // It was still in the queue when the connection was closed.
+        // The connection closed while the request was still queued.
         return error.is_canceled().then(|| CallFailure::Unreachable(chain(cause)));
     }
     cause.downcast_ref::<h2::Error>().map(http2)
@@ -100,7 +101,7 @@ fn known(cause: &(dyn Error + 'static)) -> Option<CallFailure> {
 fn http2(error: &h2::Error) -> CallFailure {
     let unprocessed = match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => true,
-        // The other side shuts down and does not take new calls.
+        // The peer shuts down and accepts no new calls.
         Some(h2::Reason::NO_ERROR) => error.is_go_away(),
         Some(_) | None => false,
     };
@@ -108,14 +109,14 @@ fn http2(error: &h2::Error) -> CallFailure {
     if error.is_remote() && unprocessed {
         CallFailure::Unreachable(text)
     } else if error.is_library() {
-        // What came does not follow the protocol.
+        // The received bytes violate the protocol.
         CallFailure::Garbage(text)
     } else {
         CallFailure::Crashed(text)
     }
 }
 
-/// An error with its causes, each once.
+/// An error with its causes, without repetitions.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
     for text in causes(error).map(ToString::to_string) {

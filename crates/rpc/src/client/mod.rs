@@ -1,8 +1,8 @@
 //! Calling executors.
 //!
-//! Reading order: `target` (which executor), `connector` (which of its addresses may be dialled), `tls` (over it), `options` (how
-//! connections are kept), `pool` (one per executor, and the call), `failure` (what became of a call that brought no
-//! answer, and what of it a tenant sees).
+//! Reading order: `target` (which executor), `connector` (which of its addresses are allowed), `tls` (on
+//! top of it), `options` (connection settings), `pool` (one connection per executor, and the call),
+//! `failure` (classification of failed calls, and the message for the tenant).
 
 mod connector;
 mod failure;

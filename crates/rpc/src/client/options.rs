@@ -1,9 +1,9 @@
-//! How connections to executors are made, and how it is noticed that nobody is there any more.
+//! Connection options of executors, and the detection of dead peers.
 //!
-//! A host that is gone is noticed by TCP: the kernel asks when it is quiet and gives up when nothing is
-//! acknowledged. Pings of HTTP/2 would notice a process that hangs as well, but servers of other languages
-//! hang up on who pings more often than every five minutes unless they are told otherwise (`too_many_pings`): a
-//! call of a minute would fail. They are for executors that are known to allow them.
+//! TCP detects a dead host: the kernel probes a quiet connection and gives up when nothing is acknowledged.
+//! HTTP/2 pings would also detect a hanging process, but servers in other languages close connections that
+//! ping more often than every five minutes unless configured otherwise (`too_many_pings`): a call of a
+//! minute would fail. Pings are for executors that are known to allow them.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -14,33 +14,32 @@ use tonic::transport::{Channel, Endpoint, Error};
 
 use super::tls::SecuredConnector;
 
-/// How executors are called.
+/// Options of calls to executors.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long connecting may take.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// A host that acknowledges nothing for about that long is gone, and its calls are crashes.
+    /// A host that acknowledges nothing for about this long is gone, and its calls fail as crashes.
     pub silence: Duration,
     /// Only for executors that allow it.
     pub ping: Option<Ping>,
-    /// Connections that are kept. Beyond, the one that was used least recently is closed when its calls are
-    /// over.
+    /// Cached connections. Beyond this number, the least recently used one is closed after its calls.
     pub connections: NonZeroUsize,
-    /// Where registered executors may be. Those from the settings may be anywhere.
+    /// Networks in which registered executors may be. Executors from the settings may be anywhere.
     pub policy: NetworkPolicy,
-    /// CAs that executors with TLS are verified with, beside those of the system.
+    /// CAs that verify executors with TLS, in addition to those of the system.
     pub private_roots: Vec<CertificateDer<'static>>,
 }
 
-/// HTTP/2 pings while a call is under way.
+/// HTTP/2 pings while a call is in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct Ping {
     pub every: Duration,
-    /// Without an answer for that long the connection is given up.
+    /// Without an answer for this long the connection is closed.
     pub timeout: Duration,
 }
 
-/// Plenty for one process, and some hundred bytes each.
+/// Enough for one process, at some hundred bytes each.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
 impl Default for Options {
@@ -56,7 +55,7 @@ impl Default for Options {
     }
 }
 
-/// A channel that connects when it is used.
+/// A channel that connects on first use.
 pub(super) fn channel(
     address: &str,
     options: &Options,

@@ -1,4 +1,4 @@
-//! One connection per executor, and the call.
+//! Connection pool: one connection per executor, and the call.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +20,16 @@ use crate::proto::node_service_client::NodeServiceClient;
 use crate::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use crate::write::REQUEST_BYTES;
 
-/// What an answer may have: a result of a megabyte, edits and logs.
+/// Upper bound of an answer: a result of a megabyte, edits and logs.
 const RESPONSE_BYTES: usize = 4 * 1024 * 1024;
-/// A request may be larger than most accept, by its input: then the executor has to say so.
+/// A request may exceed the default limit of most servers because of its input; the executor then rejects
+/// it.
 const SLACK: usize = 4 * 1024 * 1024;
-/// The deadline is kept here. The one that the executor's side keeps comes later, so that the two do not race.
+/// The deadline is enforced here. The `grpc-timeout` of the executor is later, so that the two do not race.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Executors, by address. Clones share the connections. An address that is both in the settings and registered has two
-/// connections: only one of them is checked.
+/// Clients of executors, by address. Clones share the connections. An address that is both in the settings
+/// and registered has two connections: only one of them is checked.
 #[derive(Clone)]
 pub struct Executors {
     options: Options,
@@ -44,7 +45,7 @@ impl Executors {
         Self::on_network(options, network)
     }
 
-    /// The same on another network than the system's.
+    /// Uses another network than the system's.
     pub fn on_network(options: Options, network: Arc<dyn ExecutorNetwork>) -> Self {
         let clients = Arc::new(Mutex::new(LruCache::new(options.connections)));
         let policy = Arc::new(options.policy.clone());
@@ -52,8 +53,7 @@ impl Executors {
         Self { options, policy, network, trust, clients }
     }
 
-    /// Performs an attempt at that executor. Dropping the future calls it off: the executor sees that the call is
-    /// cancelled.
+    /// Performs an attempt at the executor. Dropping the future cancels the call, which the executor sees.
     pub async fn execute(
         &self,
         executor: &ExecutorTarget,
@@ -73,7 +73,7 @@ impl Executors {
         }
     }
 
-    /// Closes the connection to an executor that has retired, when its calls are over.
+    /// Closes the connection to a retired executor after its calls.
     pub fn forget(&self, executor: &ExecutorTarget) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).pop(executor);
     }

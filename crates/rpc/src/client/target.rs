@@ -1,6 +1,6 @@
-//! Which executor a call goes to, and who vouches for its address.
+//! The target of a call: an executor, and the origin of its address.
 
-/// An executor as the worker knows it.
+/// An executor as the worker addresses it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ExecutorTarget {
     /// `http://host:port`.
@@ -8,7 +8,7 @@ pub struct ExecutorTarget {
     pub origin: ExecutorOrigin,
 }
 
-/// Where an executor's address comes from.
+/// Origin of an executor's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExecutorOrigin {
     /// The operator's settings: trusted.

@@ -1,7 +1,7 @@
-//! TLS to executors whose address begins with `https://`, over the connector that has checked where they are.
+//! TLS to executors whose address begins with `https://`, on top of the connector that checks addresses.
 //!
-//! The server's certificate is verified for the host of the address by the CAs of the system and by private ones, as
-//! for HTTP actions. No client certificate is presented.
+//! The server's certificate is verified for the host of the address by the CAs of the system and by private
+//! ones, as for HTTP actions. No client certificate is presented.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Connecting =
     Pin<Box<dyn Future<Output = Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>> + Send>>;
 
-/// Which servers are trusted. The CAs of the system are read for the first executor with TLS.
+/// Trusted CAs. Those of the system are read on the first call with TLS.
 #[derive(Debug)]
 pub(super) struct ExecutorTrust {
     private_roots: Vec<CertificateDer<'static>>,
@@ -54,12 +54,12 @@ fn client_config(private_roots: &[CertificateDer<'static>]) -> Result<ClientConf
     Ok(config)
 }
 
-/// A connection with TLS where the address asks for it.
+/// A connection with TLS where the address requires it.
 #[derive(Debug, Clone)]
 pub(super) struct SecuredConnector {
     plain: ExecutorConnector,
     trust: Arc<ExecutorTrust>,
-    /// For everything together: names, TCP and TLS.
+    /// Timeout of resolving, TCP and TLS together.
     timeout: Duration,
 }
 

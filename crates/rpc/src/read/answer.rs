@@ -1,4 +1,4 @@
-//! What executors answer, which may be anything.
+//! Validates the answers of executors, which are untrusted.
 
 use millstream_core::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
 use millstream_core::graph::{Answer, NodeEdit, NodeId, NodeStatus};
@@ -12,10 +12,10 @@ use crate::path::Path;
 use crate::proto;
 use crate::status::status_in;
 
-/// How much of an executor's account of what went wrong is kept.
+/// Characters of an executor's error message that are kept.
 pub const MAX_ERROR_CHARS: usize = 4096;
 
-/// What was asked, to compare with what was answered.
+/// The request that an answer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     pub workflow: &'a ExecutionId,
@@ -24,16 +24,16 @@ pub struct Asked<'a> {
     pub executor: &'a str,
 }
 
-/// An answer that can be used.
+/// A valid answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    /// The outcome comes by `UpdateNode`.
+    /// Accepted; the outcome comes by `UpdateNode`.
     Later { logs: String },
-    /// `known` is left empty: whoever looks into the store fills it.
+    /// `known` is empty: the caller fills it from the store.
     Now { answer: Box<Answer>, logs: String },
 }
 
-/// An answer that cannot be used: the node is `TASK_ERROR`, and this is why.
+/// An invalid answer: the node is `TASK_ERROR`, with this reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the executor's answer cannot be used: {0}")]
 pub struct Garbage(pub String);
@@ -44,11 +44,11 @@ impl From<Problems> for Garbage {
     }
 }
 
-/// The answer to `ExecuteNode`.
+/// Reads the answer to `ExecuteNode`.
 pub fn response(given: proto::ExecuteNodeResponse, asked: Asked<'_>) -> Result<Heard, Garbage> {
     let (workflow, node) = (given.workflow_id.as_str(), given.node_id.as_str());
     if (workflow, node) != (asked.workflow.as_str(), asked.node.as_str()) {
-        return Err(Garbage(format!("it is about the node {node:?} of the workflow {workflow:?}")));
+        return Err(Garbage(format!("it has the ids of node {node:?} of the workflow {workflow:?}")));
     }
     if given.accepted {
         return later(given);
@@ -63,12 +63,12 @@ fn later(given: proto::ExecuteNodeResponse) -> Result<Heard, Garbage> {
     if unspecified && given.results_json.is_empty() && given.error.is_empty() && given.edits.is_empty() {
         Ok(Heard::Later { logs: given.logs })
     } else {
-        Err(Garbage("it is accepted for later and has an outcome at the same time".into()))
+        Err(Garbage("it is both accepted for later and has an outcome".into()))
     }
 }
 
-/// The result in an `UpdateNode`: the answer, and what was written to the log. Whether the attempt is the
-/// current one is for the store to say.
+/// Reads the result in an `UpdateNode`: the answer, and its log. The store checks whether the attempt is
+/// the current one.
 pub fn result(given: proto::NodeResult, asked: Asked<'_>) -> Result<(Answer, String), Problems> {
     let proto::NodeResult { of: _, status, results_json, error, edits, logs } = given;
     Ok((answer(Outcome { status, results_json, error, edits }, asked)?, logs))
@@ -100,7 +100,7 @@ fn answer(given: Outcome, asked: Asked<'_>) -> Result<Answer, Problems> {
     reading.faults.or(answer)
 }
 
-/// Only what can become of work that was done: whether a node is skipped is not the executor's to say.
+/// Accepts only outcomes of work: an executor cannot report a node as skipped.
 fn outcome_status(number: i32, at: &Path<'_>, reading: &mut Reading) -> Option<NodeStatus> {
     match status_in(number) {
         Some(status) if status == NodeStatus::Pass || status.is_failure() => Some(status),

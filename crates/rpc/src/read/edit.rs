@@ -1,4 +1,4 @@
-//! Edits, from operators and from executors.
+//! Reads edits, from operators and from executors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::path::Path;
 use crate::proto;
 use crate::proto::node_edit::Kind;
 
-/// A list of edits, with paths that begin with `edits`.
+/// A list of edits; paths begin with `edits`.
 pub fn edits(given: Vec<proto::NodeEdit>) -> Result<Vec<NodeEdit>, Problems> {
     let mut reading = Reading::new(Json::Checked);
     let edits = edits_at(given, &Path::ROOT.field("edits"), &mut reading);

@@ -1,4 +1,4 @@
-//! An executor that makes itself known.
+//! Reads the registration of an executor.
 
 use millstream_core::id::TenantId;
 use millstream_core::network_policy::NetworkPolicy;
@@ -10,11 +10,11 @@ use crate::address;
 use crate::path::Path;
 use crate::proto;
 
-/// Roles, or labels, of one executor.
+/// Upper bound of the roles, or labels, of one executor.
 const MANY: usize = 64;
 const LONGEST_ROLE: usize = 256;
 
-/// Paths begin with `executor`, which is where the request has it.
+/// Paths begin with `executor`, the field of the request.
 pub fn executor(
     given: proto::Executor,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! A whole workflow, and a graph inside of a node.
+//! Reads a whole workflow, and a graph inside of a node.
 
 use millstream_core::graph::{GraphSpec, NodeSpec};
 use millstream_core::problem::Problems;
@@ -9,7 +9,7 @@ use super::text::{Json, Reading};
 use crate::path::Path;
 use crate::proto;
 
-/// A workflow as somebody wants it. Output-only fields and the id are passed over.
+/// Reads a workflow to create. Output-only fields and the id are ignored.
 pub fn workflow(given: proto::Workflow) -> Result<GraphSpec, Problems> {
     let mut reading = Reading::new(Json::Checked);
     let metadata = given.metadata.unwrap_or_default();

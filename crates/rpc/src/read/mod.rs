@@ -1,7 +1,7 @@
-//! Messages to what the core knows, with everything that is wrong with them in one go.
+//! Decodes messages into values of the core, and reports all their problems at once.
 //!
-//! Only what the words themselves say is checked here: ids, lengths of time, JSON, enums. Whether the graph
-//! makes sense is decided by the core, which reports with the same paths.
+//! Only single fields are checked here: ids, durations, JSON, enums. The core checks whether the graph is
+//! consistent, and reports with the same paths.
 
 mod answer;
 mod edit;

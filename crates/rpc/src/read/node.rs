@@ -1,4 +1,4 @@
-//! A node.
+//! Reads a node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::text::{Json, Reading};
 use crate::path::Path;
 use crate::proto;
 
-/// A node as somebody wants it. Output-only fields are passed over.
+/// Reads a node to create. Output-only fields are ignored.
 pub fn node(given: proto::Node) -> Result<NodeSpec, Problems> {
     let mut reading = Reading::new(Json::Checked);
     let spec = node_at(given, &Path::ROOT, &mut reading);
     reading.faults.or(spec)
 }
 
-/// `None`: there is a fault. A node may have faults all the same.
+/// `None` means that there is a problem. A node that is returned may have problems as well.
 pub(crate) fn node_at(given: proto::Node, at: &Path<'_>, reading: &mut Reading) -> Option<NodeSpec> {
     let id = reading.name(&given.id, &at.field("id"));
     let parents = parents(given.parents, &at.field("parents"), reading);

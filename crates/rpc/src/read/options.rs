@@ -1,4 +1,4 @@
-//! Options of workflows and of nodes.
+//! Reads the options of workflows and of nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn retry(given: proto::RetryOptions, at: &Path<'_>, reading: &mut Reading) -> No
     }
 }
 
-/// `None`: nothing was said. Only `UNSPECIFIED`: after none, which an empty list cannot say.
+/// `None`: not given. Only `UNSPECIFIED`: no retries, which an empty list cannot express.
 fn statuses(given: &[i32], at: &Path<'_>, reading: &mut Reading) -> Option<BTreeSet<NodeStatus>> {
     match given {
         [] => return None,

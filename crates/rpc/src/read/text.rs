@@ -1,4 +1,4 @@
-//! Ids and JSON out of text fields.
+//! Reads ids and JSON from string fields.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,17 +8,16 @@ use millstream_core::raw::RawJson;
 
 use crate::path::{Faults, Path};
 
-/// How strictly JSON is taken.
+/// How strictly JSON is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Json {
-    /// From outside: of bounded depth.
+    /// Untrusted: of bounded depth.
     Checked,
-    /// From our own store, where it was let in once: what is deeper than we would accept today must still be
-    /// readable.
+    /// From our own store, which checked it before: values beyond today's depth limit must remain readable.
     Stored,
 }
 
-/// Reading one message.
+/// State of reading one message.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) faults: Faults,
@@ -48,7 +47,7 @@ impl Reading {
         texts.iter().enumerate().filter_map(|(index, text)| self.name(text, &at.at(index))).collect()
     }
 
-    /// The empty text is no value.
+    /// The empty string is no value.
     pub(crate) fn json(&mut self, text: &str, at: &Path<'_>) -> Option<RawJson> {
         if text.is_empty() {
             return None;
@@ -66,7 +65,7 @@ impl Reading {
         }
     }
 
-    /// For fields where no value is null.
+    /// For fields whose empty string means null.
     pub(crate) fn json_or_null(&mut self, text: &str, at: &Path<'_>) -> RawJson {
         self.json(text, at).unwrap_or_else(RawJson::null)
     }

@@ -1,4 +1,4 @@
-//! What happened to a workflow, for those who watch.
+//! Encodes events of a workflow for watchers.
 
 use millstream_core::graph::{Notice, Updated};
 use millstream_core::id::{ExecutionId, Seq};
@@ -13,10 +13,10 @@ use crate::proto::workflow_event::What;
 use crate::status::status_out;
 use crate::unreadable::Unreadable;
 
-/// Where and when something happened.
+/// Position and time of an event.
 #[derive(Debug, Clone)]
 pub struct Occasion<'a> {
-    /// Where a watcher goes on; the server's to make.
+    /// Resume position of a watcher, which the server assigns.
     pub position: String,
     pub workflow: &'a ExecutionId,
     pub at: Timestamp,
@@ -27,12 +27,12 @@ pub fn notice_event(occasion: Occasion<'_>, seq: Seq, notice: &Notice) -> proto:
     event(occasion, seq.0, what(notice))
 }
 
-/// One dispatch, which is not on the log.
+/// One dispatch, which has no transition on the log.
 pub fn dispatch_event(occasion: Occasion<'_>, dispatched: proto::NodeDispatched) -> proto::WorkflowEvent {
     event(occasion, 0, What::NodeDispatched(dispatched))
 }
 
-/// One of [`Fed::Dispatched`](millstream_store::feed::Fed).
+/// One element of [`Fed::Dispatched`](millstream_store::feed::Fed).
 #[derive(Debug, Deserialize)]
 struct Dispatched {
     node: String,
@@ -42,7 +42,7 @@ struct Dispatched {
     reason: String,
 }
 
-/// The dispatches of an entry of the feed, in its order.
+/// The dispatches of a feed entry, in its order.
 pub fn dispatches(stored: &RawJson) -> Result<Vec<proto::NodeDispatched>, Unreadable> {
     let dispatched: Vec<Dispatched> =
         stored.decode().map_err(|error| Unreadable::new("the stored dispatches", error))?;

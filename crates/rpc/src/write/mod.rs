@@ -1,4 +1,4 @@
-//! What the core and the store know, as messages.
+//! Encodes values of the core and the store as messages.
 
 mod event;
 mod request;

@@ -1,4 +1,4 @@
-//! The request for one attempt at a node.
+//! Encodes the request for one attempt at a node.
 
 use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
 use millstream_core::id::ExecutionId;
@@ -14,11 +14,11 @@ use crate::proto;
 use crate::status::status_out;
 use crate::unreadable::Unreadable;
 
-/// What every implementation of gRPC accepts unless it is told otherwise. A request that is larger only because
-/// of the results in it is not sent as it is: see [`execute_request`].
+/// The default message limit of gRPC implementations. Results beyond it are sent by reference: see
+/// [`execute_request`].
 pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 
-/// An attempt, apart from what the store knows about its node.
+/// An attempt, without the stored data of its node.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub workflow: ExecutionId,
@@ -27,13 +27,13 @@ pub struct Attempt {
     pub token: Token,
     /// The key of the dispatch's action.
     pub idempotency_key: String,
-    /// The workflow's.
+    /// The workflow's input.
     pub input: RawJson,
     pub deadline: Timestamp,
 }
 
-/// The whole request within [`REQUEST_BYTES`]: results that do not fit are given by reference, the last parents'
-/// first.
+/// The whole request within [`REQUEST_BYTES`]: results that do not fit are replaced by references, those of
+/// the last parents first.
 pub fn execute_request(
     attempt: &Attempt,
     context: &DispatchContext,
@@ -109,7 +109,7 @@ fn trim(request: &mut proto::ExecuteNodeRequest, workflow: &ExecutionId) {
         if node.encoded_len() < before {
             over = over.saturating_sub(before - node.encoded_len());
         } else if let Some(task) = &mut node.assigned_task {
-            // The reference is longer than what it refers to.
+            // The reference would be longer than the result.
             (task.results_json, task.results_ref) = (result, None);
         }
     }

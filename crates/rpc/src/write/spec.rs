@@ -1,4 +1,4 @@
-//! What users write: the way back of [`read`](crate::read). Output-only fields stay empty.
+//! Encodes user-written specs, the inverse of [`read`](crate::read). Output-only fields stay empty.
 
 use millstream_core::graph::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeOptions, NodeRetry, NodeSpec, OnFailure,
@@ -49,7 +49,7 @@ pub fn edit(edit: &NodeEdit) -> proto::NodeEdit {
     proto::NodeEdit { kind: kind.into(), node, node_id }
 }
 
-/// `None` where nothing was said.
+/// `None` if all options have their defaults.
 pub fn workflow_options(options: &GraphOptions) -> Option<proto::WorkflowOptions> {
     let GraphOptions { timeout, max_parallel, node } = options;
     let given = proto::WorkflowOptions {
@@ -116,7 +116,7 @@ fn execution(execution: &SubExecution) -> proto::SubExecution {
     }
 }
 
-/// Where no value is null.
+/// For fields whose empty string means null.
 pub(crate) fn json_or_empty(json: &RawJson) -> String {
     if json.as_str() == "null" { String::new() } else { json.as_str().to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Workflows and nodes as the store tells of them.
+//! Encodes workflows and nodes from the store's views.
 
 use millstream_core::graph::{NodeSpec, NodeStatus};
 use millstream_core::id::ExecutionId;
@@ -16,16 +16,16 @@ use crate::proto;
 use crate::status::{status_out, workflow_status_out};
 use crate::unreadable::Unreadable;
 
-/// What becomes of a node's result.
+/// How the result of a node is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Results {
-    /// It is in the message, whatever its size.
+    /// The whole result, whatever its size.
     Whole,
-    /// Its size alone is.
+    /// Its size alone.
     Sizes,
 }
 
-/// A node with its state. Edits and finished subtasks are not in the view: they stay empty.
+/// A node with its state. Edits and finished subtasks are not part of the view: they stay empty.
 pub fn node_view(
     view: &NodeView,
     workflow: &ExecutionId,
@@ -65,7 +65,7 @@ pub(crate) fn result_ref(workflow: &ExecutionId, node: &str, bytes: usize) -> pr
     }
 }
 
-/// What [`GraphRows::metadata`](millstream_store::graph_store::GraphRows) holds.
+/// The content of [`GraphRows::metadata`](millstream_store::graph_store::GraphRows).
 #[derive(Debug, Default, Deserialize)]
 struct Metadata {
     name: String,
@@ -75,7 +75,7 @@ struct Metadata {
     creator: Option<String>,
 }
 
-/// A workflow with those of its nodes that are wanted.
+/// A workflow with the given nodes.
 pub fn workflow_view(
     graph: &GraphView,
     execution: &ExecutionView,

@@ -1,5 +1,5 @@
-//! Which addresses an executor's name may lead to. The network is a double: every connection that the client asks for
-//! is written down, and goes to an executor on loopback whatever its address.
+//! Allowed addresses of executors. The network is a double: it records every dialled address, and connects
+//! to an executor on loopback in any case.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -20,7 +20,7 @@ use crate::executor::{Running, in_time, request, serve};
 
 #[derive(Debug)]
 struct FakeNetwork {
-    /// One DNS answer after the other; the last one stays.
+    /// Consecutive DNS answers; the last one repeats.
     answers: Mutex<VecDeque<Vec<SocketAddr>>>,
     dialled: Mutex<Vec<Vec<SocketAddr>>>,
     executor: SocketAddr,

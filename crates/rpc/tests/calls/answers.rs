@@ -1,4 +1,4 @@
-//! Executors that answer.
+//! Answers of executors.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Calls that take too long, or are not wanted any more.
+//! Calls that time out or are cancelled.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::executor::{Running, call, in_time, raw, request, serve, trusted};
 const SOON: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says when a call began, and when it was called off.
+/// Reports when a call began, and when it was cancelled.
 struct Watched {
     executor: Running,
     began: mpsc::Receiver<Option<String>>,
@@ -69,10 +69,10 @@ async fn a_call_that_is_dropped_is_called_off() {
         }
     });
     let given = timeout(PATIENCE, watched.began.recv()).await.unwrap().unwrap();
-    // The executor knows how long it has, and a little longer.
+    // The executor gets the remaining time, plus the grace period.
     assert!(given.is_some(), "no grpc-timeout");
     stop.send(()).unwrap();
-    // The connection stays: it is the call that ends.
+    // The connection stays open; only the call ends.
     let _executors = calling.await.unwrap();
     timeout(PATIENCE, watched.ended.recv()).await.unwrap().unwrap();
 }

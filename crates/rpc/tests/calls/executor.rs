@@ -1,4 +1,4 @@
-//! Executors for tests: a real server with a function inside, and sockets that do as they are told.
+//! Test executors: a real server with a function inside, and scripted sockets.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ impl NodeService for Executor {
     }
 }
 
-/// A server that is there until it is dropped.
+/// A server that runs until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
@@ -49,7 +49,7 @@ impl Drop for Running {
     }
 }
 
-/// An executor that answers as `behave` does.
+/// An executor that answers with `behave`.
 pub(crate) async fn serve<F, R>(behave: F) -> Running
 where
     F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
@@ -81,7 +81,7 @@ where
     NodeServiceServer::new(Executor(behave))
 }
 
-/// A socket that does `act` with every connection.
+/// A socket that runs `act` for every connection.
 pub(crate) async fn raw<F, R>(act: F) -> Running
 where
     F: Fn(TcpStream) -> R + Send + Sync + 'static,
@@ -101,7 +101,7 @@ pub(crate) async fn listen() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.unwrap()
 }
 
-/// An address at which nobody listens, and that nobody else gets meanwhile.
+/// A bound address without a listener, reserved for this test.
 pub(crate) fn reserved() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -118,7 +118,7 @@ pub(crate) fn in_time() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-/// An executor of the operator's: its address is not checked.
+/// An executor from the operator's settings: its address is not checked.
 pub(crate) fn trusted(url: &str) -> ExecutorTarget {
     ExecutorTarget::configured(url)
 }

@@ -1,4 +1,4 @@
-//! What is behind an address may be nobody, or anything.
+//! Failed calls: no peer, or one that is no executor.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn an_address_that_is_none_is_unreachable() {
 async fn a_connection_that_is_closed_at_once_is_no_answer() {
     let door = raw(|stream| async move { drop(stream) }).await;
     for _ in 0..20 {
-        // Whether the request had left is a race; neither is blamed on the task.
+        // Whether the request was sent before is a race; neither result blames the task.
         let failure = call(&door.url()).await.unwrap_err();
         assert!(matches!(failure, CallFailure::Unreachable(_) | CallFailure::Crashed(_)), "{failure}");
     }

@@ -1,4 +1,4 @@
-//! Servers that speak HTTP/2 and end calls in every way it knows.
+//! HTTP/2 servers that end calls in every way of the protocol.
 
 use h2::Reason;
 use h2::server::{Connection, SendResponse, handshake};
@@ -13,7 +13,7 @@ use tonic::codegen::http::{HeaderMap, Response};
 
 use crate::executor::{Running, call, in_time, listen, raw, request, service, trusted};
 
-/// Does `act` with the first request of every connection, and keeps the connection as long as it lasts.
+/// Runs `act` on the first request of every connection, and keeps the connection open.
 async fn first_request(act: fn(&mut Connection<TcpStream, Bytes>, SendResponse<Bytes>)) -> Running {
     raw(move |stream| async move {
         let Ok(mut connection) = handshake(stream).await else { return };
@@ -43,7 +43,7 @@ async fn a_stream_that_is_reset_is_a_crash() {
         |connection: &mut Connection<TcpStream, Bytes>, _| {
             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM)
         },
-        // It had taken the call.
+        // The peer had accepted the call.
         |connection: &mut Connection<TcpStream, Bytes>, _| connection.abrupt_shutdown(Reason::NO_ERROR),
     ] {
         let failure = ended_by(act).await;
@@ -113,7 +113,7 @@ async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new
     });
     begun.recv().await.unwrap();
     stop.send(()).unwrap();
-    // The listener goes away in its own time, the refusal of the connection with it.
+    // The listener closes asynchronously; wait until connections are refused.
     while tokio::net::TcpStream::connect(url.trim_start_matches("http://")).await.is_ok() {
         tokio::task::yield_now().await;
     }

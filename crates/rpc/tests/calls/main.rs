@@ -1,4 +1,4 @@
-//! Calls to executors that answer, and to whatever else may be behind an address.
+//! Calls to executors, and to other peers behind an address.
 #![allow(
     clippy::expect_used,
     clippy::panic,

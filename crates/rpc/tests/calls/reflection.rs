@@ -1,4 +1,4 @@
-//! The description of the services that clients can ask for.
+//! The service descriptors for reflection.
 
 use millstream_rpc::proto::FILE_DESCRIPTOR_SET;
 use prost::Message as _;

@@ -1,4 +1,4 @@
-//! Executors with TLS: verified by the name of their address, and trusted by a private CA.
+//! Executors with TLS: verified by the host of their address, and trusted by a private CA.
 
 use std::time::Duration;
 

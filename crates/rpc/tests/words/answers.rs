@@ -1,4 +1,4 @@
-//! What executors may answer, and what is made of it.
+//! Validation of executors' answers.
 
 use millstream_core::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
 use millstream_core::graph::{NodeEdit, NodeId, NodeStatus};
@@ -60,7 +60,7 @@ fn only_what_can_become_of_work_is_a_status() {
 #[test]
 fn an_answer_about_another_node_is_not_used() {
     let said = garbage(ExecuteNodeResponse { node_id: "other".into(), ..passed() });
-    assert_eq!(said, "it is about the node \"other\" of the workflow \"w\"");
+    assert_eq!(said, "it has the ids of node \"other\" of the workflow \"w\"");
     garbage(ExecuteNodeResponse { workflow_id: String::new(), ..passed() });
     garbage(ExecuteNodeResponse::default());
 }

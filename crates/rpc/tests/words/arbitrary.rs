@@ -1,4 +1,4 @@
-//! Graphs by chance.
+//! Random graphs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "\\PC{1,12}", Just("a\0\n\"é".to_owned())]
 }
 
-/// JSON whose spelling matters.
+/// JSON whose spelling must be preserved.
 pub(crate) fn json() -> impl Strategy<Value = RawJson> {
     let texts = [
         "null",
@@ -89,7 +89,7 @@ fn sub_execution() -> impl Strategy<Value = SubExecution> {
     })
 }
 
-/// Whatever can be written, sense or not. Parents are numbers below `parents_of`.
+/// Any spec that can be written, valid or not. Parents are numbers below `parents_of`.
 fn spec_within(
     id: NodeId,
     parents_of: usize,
@@ -156,7 +156,7 @@ fn node(number: usize) -> impl Strategy<Value = NodeParts> {
     })
 }
 
-/// Its derived parts are made by the core, whose business they are.
+/// A graph whose derived parts are built by the core.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
     let nodes = (0usize..8).prop_flat_map(|count| (0..count).map(node).collect::<Vec<_>>());
     let head = (text(), text(), option::of(text()), json(), options(), any::<u32>());

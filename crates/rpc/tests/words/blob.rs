@@ -57,7 +57,7 @@ fn bytes_without_a_head_are_no_graph() {
 fn says_where_stored_nodes_are_wrong() {
     let mut graph = wide(3);
     let mut bytes = encode(&graph);
-    // A second node of which nothing is known.
+    // A second node without any field.
     bytes.extend([0x12, 0x00]);
     let error = decode(&bytes).unwrap_err();
     assert!(error.why.contains("nodes[3].node: is missing"), "{error}");
@@ -74,7 +74,7 @@ fn values_deeper_than_we_would_accept_today_can_still_be_read() {
     assert_eq!(decode(&encode(&graph)), Ok(graph));
 }
 
-/// Prints what it costs; in a release build it is held to it.
+/// Prints the cost; a release build asserts its bound.
 #[test]
 fn ten_thousand_nodes_are_written_in_milliseconds() {
     let graph = wide(10_000);
@@ -95,7 +95,7 @@ fn ten_thousand_nodes_are_written_in_milliseconds() {
     }
 }
 
-/// Layers of a hundred, each node after two of the layer before.
+/// Layers of a hundred nodes, each with two parents in the previous layer.
 fn wide(count: usize) -> Graph {
     let parents = |number: usize| match number.checked_sub(100) {
         Some(above) => BTreeSet::from([above, above / 100 * 100]),

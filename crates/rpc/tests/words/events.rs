@@ -1,4 +1,4 @@
-//! What watchers are told.
+//! Events of watch streams.
 
 use std::sync::Arc;
 

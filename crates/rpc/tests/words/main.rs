@@ -1,4 +1,4 @@
-//! The words themselves: what is written is read back, and what is wrong is found.
+//! Conversion of messages: round trips, and detection of problems.
 #![allow(
     clippy::expect_used,
     clippy::panic,

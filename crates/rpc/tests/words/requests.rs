@@ -1,4 +1,4 @@
-//! What executors are sent.
+//! Requests to executors.
 
 use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
 use millstream_core::id::ExecutionId;

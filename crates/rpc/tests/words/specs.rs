@@ -1,4 +1,4 @@
-//! What users write, there and back, and what is said about mistakes.
+//! Round trips of user-written specs, and their problems.
 
 use millstream_core::problem::Problems;
 use millstream_rpc::{proto, read, write};
@@ -17,7 +17,7 @@ proptest! {
     #[test]
     fn workflows_come_back_as_they_were(spec in arbitrary::graph_spec()) {
         let proto::Graph { name, description, input_json, options, nodes } = write::graph(&spec);
-        let metadata = Some(proto::WorkflowMetadata { name, description, creator: "somebody else".into() });
+        let metadata = Some(proto::WorkflowMetadata { name, description, creator: "another creator".into() });
         let workflow = proto::Workflow { metadata, input_json, options, nodes, ..Default::default() };
         prop_assert_eq!(read::workflow(workflow), Ok(spec));
     }

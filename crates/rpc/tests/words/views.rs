@@ -1,4 +1,4 @@
-//! Workflows, nodes and executors as the API shows them.
+//! Workflows, nodes and executors as the API returns them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

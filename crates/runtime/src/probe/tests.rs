@@ -1,4 +1,4 @@
-//! Who sees the metrics of a worker, also while the store hangs, and what a scraper costs.
+//! Access to the metrics of a worker, also while the store hangs, and the cost of a scraper.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ use crate::entropy::SystemEntropy;
 const LOOPBACK: &str = "127.0.0.1:9100";
 const BEYOND: &str = "10.1.2.3:9100";
 
-/// Keys that count their queries, and may hang.
+/// A key store that counts its queries and can hang.
 struct ProbedKeys {
     keys: Arc<dyn KeyStore>,
     queries: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What an attempt knows, and what it can say while it runs.
+//! Context of an attempt: its identity, deadline, cancellation, heartbeats and progress.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::error::ActionError;
 
-/// Progress is stored with the action; what is longer belongs elsewhere.
+/// Progress is stored with the action; larger data belongs elsewhere.
 const LONGEST_PROGRESS: usize = 16 * 1024;
 
-/// One attempt at an action, as the action sees it. Cheap to clone.
+/// Context of one attempt at an action. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActionContext {
     key: String,
@@ -28,7 +28,7 @@ pub struct ActionContext {
     signs: Signs,
 }
 
-/// Where signs of life go: to the engine, and to a test that wants to see each of them.
+/// Receivers of heartbeats: the engine, and a test that records each of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Signs {
     pub(crate) pulse: Pulse,
@@ -55,19 +55,19 @@ impl ActionContext {
         (context, call.input)
     }
 
-    /// The action's idempotency key: the same on every attempt, on every worker, for ever. Send it along with whatever
-    /// must not happen twice.
+    /// The action's idempotency key: the same for every attempt, on every worker, permanently. Send it along
+    /// with any side effect that must not happen twice.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     pub fn attempt(&self) -> i32 {
         self.attempt
     }
 
-    /// The fencing token: grows with every attempt. Another side that remembers the highest it has seen can refuse what
-    /// comes late from an attempt that was given up.
+    /// The fencing token: grows with every attempt. A downstream service that remembers the highest token can
+    /// refuse a late request of an attempt that was given up.
     pub fn token(&self) -> i64 {
         self.token
     }
@@ -76,39 +76,39 @@ impl ActionContext {
         self.action.execution.execution.as_str()
     }
 
-    /// When this attempt's time is up. It is dropped then, at whatever `await` it is.
+    /// Deadline of this attempt. The attempt is dropped then, at any `await`.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// How much time is left.
+    /// Time left until the deadline.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether the execution was cancelled: nobody waits for the result any more.
+    /// Whether the execution was cancelled: the result is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.signs.pulse.cancelled().is_cancelled()
     }
 
-    /// Resolves when the execution is cancelled. An action that does not listen runs on to its end.
+    /// Resolves when the execution is cancelled. An action that ignores it runs on to its end.
     pub async fn cancelled(&self) {
         self.signs.pulse.cancelled().cancelled().await;
     }
 
-    /// Says that the attempt is alive. Needed only where the definition has a `heartbeat` for the action.
+    /// Sends a heartbeat. Needed only where the definition has a `heartbeat` for the action.
     pub fn heartbeat(&self) {
         self.sign(None);
     }
 
-    /// Says that the attempt is alive, and how far it is. The next attempt, if there is one, finds the newest progress
-    /// in [`last_progress`](Self::last_progress).
+    /// Sends a heartbeat with the current progress. The next attempt, if there is one, finds the newest
+    /// progress in [`last_progress`](Self::last_progress).
     ///
-    /// It is kept on the way and not at once: an attempt that dies may have been further than what is found. At most
-    /// 16 KiB of JSON.
+    /// Progress is stored with a delay: an attempt that dies may have been further than its stored progress.
+    /// At most 16 KiB of JSON.
     pub fn progress(&self, value: impl Serialize) -> Result<(), ActionError> {
         let refused =
-            |why: String| ActionError::fail(format!("the progress cannot be kept: {why}")).class("progress");
+            |why: String| ActionError::fail(format!("cannot store progress: {why}")).class("progress");
         let value = serde_json::to_value(value).map_err(|error| refused(error.to_string()))?;
         let told = RawJson::of(&value);
         if told.len() > LONGEST_PROGRESS {
@@ -118,12 +118,12 @@ impl ActionContext {
         Ok(())
     }
 
-    /// What an attempt before this one told last. Progress that does not fit the type (another version of the action
-    /// told it) is an error that pauses: starting over may or may not be what you want.
+    /// The last progress of the previous attempt. Progress that does not fit the type (another version of the
+    /// action wrote it) is an error that pauses the execution, because starting over may be wrong.
     pub fn last_progress<T: DeserializeOwned>(&self) -> Result<Option<T>, ActionError> {
         let Some(progress) = &self.last_progress else { return Ok(None) };
         serde_json::from_str(progress.as_str()).map(Some).map_err(|error| {
-            ActionError::pause(format!("the last progress cannot be read: {error}")).class("progress")
+            ActionError::pause(format!("cannot read the last progress: {error}")).class("progress")
         })
     }
 
@@ -131,7 +131,7 @@ impl ActionContext {
         let (told, progress) = progress.unzip();
         self.signs.pulse.beat(told);
         if let Some(seen) = &self.signs.seen {
-            // Nobody may be looking any more.
+            // The receiver may be gone.
             let _ = seen.send(progress);
         }
     }

@@ -1,7 +1,7 @@
-//! From a typed function to JSON in and an attempt out.
+//! Type erasure: wraps a typed function as JSON in and an attempt out.
 //!
-//! Input that does not fit the type will not fit it next time either, and neither will output that JSON cannot hold:
-//! both are failures for good, with the place where it went wrong.
+//! Input that does not fit the type will not fit it next time either, and neither will output that JSON
+//! cannot represent: both are permanent failures, with the place of the error.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::outcome;
 /// An action of any types.
 pub(crate) type ActionFn = Arc<dyn Fn(ActionContext, RawJson) -> BoxFuture<'static, Attempt> + Send + Sync>;
 
-/// Forgets the types.
+/// Erases the types.
 pub(crate) fn erase<F, I, O, Fut>(action: F) -> ActionFn
 where
     F: Fn(ActionContext, I) -> Fut + Send + Sync + 'static,
@@ -28,7 +28,7 @@ where
     Fut: Future<Output = Result<O, ActionError>> + Send + 'static,
 {
     Arc::new(move |context, input| {
-        // The future is made before the first await, so that what is captured need not be shared.
+        // The future is created before the first await, so that captured values need not be shared.
         let performing = read_input::<I>(&input).map(|input| action(context, input));
         Box::pin(async move {
             let result = match performing {

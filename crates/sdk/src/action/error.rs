@@ -1,13 +1,13 @@
-//! How an action fails: the author says what shall follow.
+//! Errors of actions: the author chooses the consequence.
 //!
-//! There is no blanket conversion from other errors, and that is on purpose. A lost connection wants another attempt,
-//! a declined card does not, and an answer that nobody expected wants a person. The engine cannot tell them apart, and
-//! `?` on anything would decide by accident. [`Decide`] makes the decision one word long instead.
+//! There is deliberately no blanket conversion from other errors. A lost connection needs another attempt, a
+//! declined card does not, and an unexpected answer needs an operator. The engine cannot distinguish them,
+//! and `?` on any error would decide by accident. [`Decide`] makes the decision in one word instead.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why an attempt failed, and what shall follow.
+/// Why an attempt failed, and the consequence.
 ///
 /// ```
 /// use millstream_sdk::ActionError;
@@ -22,18 +22,18 @@ pub struct ActionError {
     message: String,
 }
 
-/// What shall follow a failed attempt.
+/// Consequence of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Another attempt, as the action's `retry` allows; not sooner than asked.
+    /// Another attempt, as the action's `retry` allows; not sooner than requested.
     Retry { after: Option<Duration> },
-    /// No further attempt: `on_failure` is told; without one the execution is paused.
+    /// No further attempt: the event of `on_failure` is sent; without one the execution is paused.
     Fail,
-    /// No further attempt, and nobody is told: a person decides.
+    /// No further attempt and no event: an operator decides.
     Pause,
 }
 
-/// The class of errors that were given none.
+/// The default class.
 const CLASS: &str = "failed";
 
 impl ActionError {
@@ -52,7 +52,7 @@ impl ActionError {
         Self::new(Decision::Fail, message)
     }
 
-    /// A person must look at it before anything else happens.
+    /// An operator must decide before anything else happens.
     pub fn pause(message: impl fmt::Display) -> Self {
         Self::new(Decision::Pause, message)
     }
@@ -61,8 +61,8 @@ impl ActionError {
         Self { decision, class: CLASS.to_owned(), message: message.to_string() }
     }
 
-    /// A word for programs, which the event of `on_failure` carries as `error.class`. It is a name as in definitions:
-    /// lower-case letters, digits, `_`, `.` and `-`. Anything else in it becomes `_`.
+    /// Error class for programs, which the event of `on_failure` carries as `error.class`. It is a name as in
+    /// definitions: lower-case letters, digits, `_`, `.` and `-`. Other characters become `_`.
     #[must_use]
     pub fn class(mut self, class: impl AsRef<str>) -> Self {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
@@ -84,12 +84,12 @@ impl ActionError {
         self
     }
 
-    /// What shall follow.
+    /// The consequence.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// The word for programs; `failed` unless said.
+    /// The error class; `failed` by default.
     pub fn class_name(&self) -> &str {
         &self.class
     }
@@ -107,7 +107,7 @@ impl fmt::Display for ActionError {
 
 impl std::error::Error for ActionError {}
 
-/// Decides what an error of somebody else means for the action.
+/// Chooses the consequence of a foreign error for the action.
 ///
 /// ```
 /// use millstream_sdk::{ActionError, Decide};
@@ -124,7 +124,7 @@ pub trait Decide<T> {
     fn or_retry_after(self, wait: Duration) -> Result<T, ActionError>;
     /// No further attempt can succeed.
     fn or_fail(self) -> Result<T, ActionError>;
-    /// A person must look at it.
+    /// An operator must decide.
     fn or_pause(self) -> Result<T, ActionError>;
 }
 

@@ -1,8 +1,8 @@
-//! Actions in Rust: what one is given, how it fails, and how the engine calls it.
+//! Actions in Rust: their input, their errors, and their call by the engine.
 //!
-//! Reading order: [`context`] (what an attempt knows and can say), [`error`] (what the author decides), [`outcome`]
-//! (that decision in the engine's words), [`erased`] (from a typed function to JSON in and out), [`registry`] (all
-//! actions of a worker by name).
+//! Reading order: [`context`] (context of an attempt), [`error`] (the author's decision), [`outcome`] (that
+//! decision as the engine's outcome), [`erased`] (from a typed function to JSON in and out), [`registry`]
+//! (all actions of a worker by name).
 
 mod context;
 mod erased;

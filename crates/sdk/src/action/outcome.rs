@@ -1,4 +1,4 @@
-//! An action's end in the engine's words.
+//! Maps the end of an action to the engine's outcome.
 
 use millstream_core::action::{ActionError as Told, Attempt, ErrorClass};
 use millstream_core::id::Name;
@@ -19,9 +19,9 @@ pub(crate) fn attempt(result: Result<RawJson, ActionError>) -> Attempt {
 }
 
 fn told(error: &ActionError) -> Told {
-    // Not shortened here: of a secret that is cut in two the engine would not know the first half.
+    // Not shortened here: the engine could not recognise the first half of a secret that was cut in two.
     let message = error.message().to_owned();
-    // A word that no class can have is no word.
+    // An invalid class name falls back to `failed`.
     let class = Name::parse(error.class_name()).map_or(ErrorClass::Failed, ErrorClass::named);
     Told { class, message, status: None }
 }

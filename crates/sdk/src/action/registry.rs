@@ -14,7 +14,7 @@ use super::erased::ActionFn;
 pub(crate) struct Registry(BTreeMap<Name, ActionFn>);
 
 impl Registry {
-    /// Fails when the name is no name, or is taken.
+    /// Fails when the name is invalid or taken.
     pub(crate) fn add(&mut self, name: &str, action: ActionFn) -> Result<(), String> {
         let parsed = Name::parse(name).map_err(|error| format!("the action name {name:?} {error}"))?;
         match self.0.insert(parsed, action) {
@@ -41,7 +41,7 @@ impl PerformCalls for Registry {
     }
 }
 
-/// The engine asks for our names before it hands anything over: another worker may know this one.
+/// The engine reads our names before it hands an action over: another worker may have this one.
 fn unknown(name: &Name) -> Attempt {
     let message = format!("this worker has no action {name:?}");
     Attempt::Transient {

@@ -1,7 +1,7 @@
-//! What the server tells: plain structs, in the words of the API.
+//! Responses of the server: plain structs, with the names of the API.
 //!
-//! A server may be newer than its client: fields that are not known here are ignored, and a status that is not
-//! known reads as `Unknown`.
+//! A server may be newer than its client: unknown fields are ignored, and an unknown status reads as
+//! `Unknown`.
 
 use millstream_core::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ macro_rules! statuses {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)+
-            /// A word that this client does not know yet.
+            /// A status unknown to this client.
             #[serde(other)]
             Unknown,
         }
@@ -38,10 +38,10 @@ macro_rules! statuses {
 pub(super) use statuses;
 
 statuses! {
-    /// Where an execution stands.
+    /// Status of an execution.
     ExecutionStatus in "snake_case" {
         Active = "active",
-        /// Something failed that nothing handles: a person decides.
+        /// A failure that no handler covers: an operator decides.
         Paused = "paused",
         Completed = "completed",
         Failed = "failed",
@@ -50,67 +50,67 @@ statuses! {
 }
 
 impl ExecutionStatus {
-    /// Nothing more will happen to it.
+    /// Final: the status will not change again.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
 statuses! {
-    /// Where an event stands.
+    /// Status of an event.
     EventStatus in "snake_case" {
-        /// Its turn has not come.
+        /// Not decided yet.
         Pending = "pending",
-        /// Kept for a later state.
+        /// Deferred to a later state.
         Deferred = "deferred",
-        /// Its transition is committed, some of its actions are not settled.
+        /// Its transition is committed; some of its actions are not settled.
         Processing = "processing",
         /// Its transition is committed and every action is settled.
         Completed = "completed",
         /// It caused no transition; [`Event::error`] says why.
         Rejected = "rejected",
-        /// An action failed for good and nothing handles that.
+        /// An action failed permanently and no handler covers that.
         Failed = "failed",
-        /// Put aside because it could not be decided.
+        /// Quarantined because it could not be decided.
         Dead = "dead",
     }
 }
 
 impl EventStatus {
-    /// Nothing more will happen to it unless a person intervenes.
+    /// Final unless an operator intervenes.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Rejected | Self::Failed | Self::Dead)
     }
 }
 
 statuses! {
-    /// Where an action stands.
+    /// Status of an action.
     ActionStatus in "snake_case" {
         /// An action that it needs is not settled.
         Waiting = "waiting",
         Ready = "ready",
-        /// A worker is at it.
+        /// A worker performs it.
         Leased = "leased",
-        /// Begun; somebody else will tell its outcome (a child execution).
+        /// Begun; another party will report its outcome (a child execution).
         Awaiting = "awaiting",
-        /// Undoes another action; nothing has called for that.
+        /// Compensation for another action; not triggered so far.
         Standby = "standby",
         Succeeded = "succeeded",
         Failed = "failed",
-        /// Something that it needs failed.
+        /// A required action failed.
         Skipped = "skipped",
         Cancelled = "cancelled",
     }
 }
 
 statuses! {
-    /// Where a signal stands.
+    /// Status of a signal.
     SignalStatus in "snake_case" {
-        /// Kept for an execution that does not exist yet.
+        /// Buffered for an execution that does not exist yet.
         Buffered = "buffered",
-        /// It is an event of an execution.
+        /// Delivered as an event of an execution.
         Delivered = "delivered",
-        /// Nobody came for it in time.
+        /// No execution accepted it in time.
         Expired = "expired",
     }
 }
@@ -128,13 +128,13 @@ pub struct Execution {
     pub seq: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Why it ended, where no final state says it; or why it is paused.
+    /// Why it ended, where the final state does not say so; or why it is paused.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Of a child: the action that started it.
+    /// For a child: the action that started it.
     #[serde(default)]
     pub parent: Option<Parent>,
-    /// By which signals find it.
+    /// The keys by which signals find it.
     #[serde(default)]
     pub correlation: Option<String>,
 }
@@ -149,13 +149,13 @@ pub struct Parent {
 }
 
 impl Execution {
-    /// The context as a type of yours.
+    /// The context, deserialised.
     pub fn context_as<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(&self.context)
     }
 }
 
-/// An event that is durable.
+/// A durable event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Accepted {
@@ -164,7 +164,7 @@ pub struct Accepted {
     pub status: EventStatus,
 }
 
-/// An event, and what became of it.
+/// An event with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
@@ -185,7 +185,7 @@ pub struct Event {
     pub completed_at: Option<Timestamp>,
 }
 
-/// One step of an execution's history.
+/// One transition of an execution's history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Transition {
@@ -200,7 +200,7 @@ pub struct Transition {
     pub at: Timestamp,
 }
 
-/// An action of a transition, and where it stands.
+/// An action of a transition, with its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ActionView {
@@ -221,24 +221,24 @@ pub struct ActionView {
     pub error: Option<Value>,
     pub created_at: Timestamp,
     pub settled_at: Option<Timestamp>,
-    /// How often somebody gave it another input; the key ends in `~` and this number then.
+    /// How often an operator gave it another input; the key then ends in `~` and this number.
     #[serde(default)]
     pub revision: i32,
-    /// What its attempts told last.
+    /// The last progress of its attempts.
     #[serde(default)]
     pub progress: Option<Value>,
-    /// Of a `call`: the function.
+    /// For a `call`: the function.
     #[serde(default)]
     pub function: Option<String>,
-    /// Of a `task`: its type.
+    /// For a `task`: its type.
     #[serde(default, rename = "type")]
     pub task_type: Option<String>,
-    /// Of a `task`: what a worker must have to take it.
+    /// For a `task`: labels that a worker must have to lease it.
     #[serde(default)]
     pub labels: Vec<String>,
 }
 
-/// A timer that is armed.
+/// An armed timer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Timer {
@@ -266,11 +266,11 @@ pub struct DefinitionVersion {
 pub struct Definition {
     #[serde(flatten)]
     pub version: DefinitionVersion,
-    /// The source as the server keeps it, with defaults spelled out.
+    /// The source as stored by the server, with defaults spelled out.
     pub definition: Value,
 }
 
-/// A worker that was heard of lately.
+/// A worker with a recent heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerView {
@@ -282,7 +282,7 @@ pub struct WorkerView {
     pub version: String,
 }
 
-/// The process answers.
+/// Liveness of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Health {
@@ -290,7 +290,7 @@ pub struct Health {
     pub version: String,
 }
 
-/// The process can do its job.
+/// Readiness of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Readiness {
@@ -313,7 +313,8 @@ mod tests {
         assert!(!accepted.status.is_final());
     }
 
-    /// The words are written down twice on purpose: here a new one is no break for who matches on them.
+    /// The statuses are listed twice on purpose: a new one in the engine is no breaking change for users that
+    /// match on these.
     #[test]
     fn every_word_of_the_engine_is_known_here() {
         use millstream_core::status;

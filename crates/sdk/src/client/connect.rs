@@ -1,4 +1,4 @@
-//! The client: which server, with which key, how patient.
+//! The client and its builder: server address, API key, TLS, timeouts, retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::error::ClientError;
 use super::retry::Retry;
 
-/// Long enough for a commit under load; what waits for an outcome waits longer by as much as it says.
+/// Long enough for a commit under load; a call that waits for an outcome adds its own wait.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server, and how to talk to it. Cheap to clone; clones share connections.
+/// A server, and the connection settings. Cheap to clone; clones share connections.
 ///
-/// Calls are repeated on connection errors, 429 and 503, with growing pauses, where repeating is safe: every event
-/// that is sent carries an idempotency key and every start an id, made once and kept over the repeats.
+/// Calls are retried with back-off on connection errors, 429 and 503, where a repetition is safe: every event
+/// carries an idempotency key and every start an id, created once and kept over the retries.
 #[derive(Clone)]
 pub struct Client {
     pub(super) inner: Arc<Inner>,
@@ -22,14 +22,14 @@ pub struct Client {
 
 pub(super) struct Inner {
     pub(super) http: reqwest::Client,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub(super) base: String,
     pub(super) key: Option<String>,
     pub(super) timeout: Duration,
     pub(super) retry: Retry,
 }
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[derive(Clone)]
 pub struct ClientBuilder {
     url: String,
@@ -46,7 +46,7 @@ impl Client {
         Self::builder(url).build()
     }
 
-    /// For a client with a key, or with another idea of patience. Proxies that the environment names are not used.
+    /// Builder of a client with a key, or with other timeouts. Proxies from the environment are ignored.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder {
             url: url.into(),
@@ -67,28 +67,28 @@ impl ClientBuilder {
         self
     }
 
-    /// How long one attempt at a call may take, beside what it waits for on purpose. 30 s unless said.
+    /// Time limit of one attempt at a call, in addition to an intended wait. 30 s by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How often and how patiently calls are repeated. Eight attempts within some ten seconds unless said.
+    /// Retry policy of calls. Eight attempts within about ten seconds by default.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// CAs, as PEM, that are trusted beside the public ones.
+    /// CAs, as PEM, that are trusted in addition to the public ones.
     #[must_use]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca = Some(pem.into());
         self
     }
 
-    /// A certificate and its key, both as PEM, for a server that asks for one.
+    /// A client certificate and its key, both as PEM, for a server that requires one.
     #[must_use]
     pub fn client_certificate(mut self, certificate: &[u8], key: &[u8]) -> Self {
         self.identity = Some([certificate, b"\n", key].concat());
@@ -106,7 +106,7 @@ impl ClientBuilder {
                 )));
             }
         }
-        // The process may have chosen a provider of its own: then that one stays.
+        // The process may already have installed a provider, which then remains.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder();
         if let Some(pem) = ca {
@@ -134,7 +134,7 @@ fn unusable(what: &str, error: &reqwest::Error) -> ClientError {
     ClientError::Unsendable(format!("the {what} cannot be used: {error}"))
 }
 
-/// Without the key: what is printed ends up in logs.
+/// Without the key: debug output ends up in logs.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("url", &self.inner.base).finish_non_exhaustive()

@@ -10,15 +10,15 @@ use super::listing::List;
 use super::transport::{Ask, Repeat, segment};
 
 impl Client {
-    /// Stores a definition written in YAML as the next version of its name. One that equals the latest version is
-    /// that version.
+    /// Stores a definition in YAML as the next version of its name. A definition equal to the latest version
+    /// creates no new one.
     pub async fn apply_yaml(&self, source: impl Into<String>) -> Result<DefinitionVersion, ClientError> {
-        // The same again equals the latest version: a repeat stores nothing.
+        // Idempotent: a repetition equals the latest version and stores nothing.
         let ask = Ask::post("/v1/definitions", Repeat::Always);
         self.ask(&ask.body("application/yaml", source.into())).await?.json()
     }
 
-    /// The same for a definition that is JSON, or anything that serialises to one.
+    /// The same for a definition in JSON, or any value that serialises to one.
     pub async fn apply_json(&self, source: &impl Serialize) -> Result<DefinitionVersion, ClientError> {
         let ask = Ask::post("/v1/definitions", Repeat::Always).json(json::body(source)?);
         self.ask(&ask).await?.json()

@@ -1,4 +1,4 @@
-//! Devices: they make themselves known, say that they are there, and are looked at.
+//! Devices: registration, heartbeats, and queries.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::listing::List;
 use super::run_acts::{RunAssignment, RunProgress};
 use super::transport::{Ask, Repeat, segment};
 
-/// A device as it describes itself.
+/// A device, as it registers itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NewDevice {
     #[serde(skip)]
@@ -29,36 +29,36 @@ pub struct NewDevice {
     coordinator: bool,
 }
 
-/// A device as it is known.
+/// A registered device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeviceView {
     pub device_id: String,
     #[serde(default)]
     pub capabilities: BTreeSet<String>,
-    /// How many seats it takes at once; any number if it has not said.
+    /// How many seats it takes at once; unlimited if absent.
     #[serde(default)]
     pub capacity: Option<u32>,
     #[serde(default)]
     pub load: f64,
     #[serde(default)]
     pub battery: Option<u8>,
-    /// Somebody has taken it out of the choice.
+    /// An operator has paused it: it gets no new runs.
     #[serde(default)]
     pub paused: bool,
-    /// Seats that it has or is asked about.
+    /// Seats that are assigned or offered to it.
     #[serde(default)]
     pub open: u32,
     pub seen_at: Timestamp,
 }
 
-/// How a device is. What is left out stays as it is known.
+/// State of a device. Omitted fields keep their last value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Vitals {
     /// 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
-    /// How good the connection is, 0 to 1.
+    /// Quality of the connection, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<f64>,
     /// In percent.
@@ -68,25 +68,25 @@ pub struct Vitals {
     pub on_battery: Option<bool>,
 }
 
-/// What a device hears of a run that it takes for its own.
+/// The server's answer to a heartbeat for one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunHeard {
     pub run_id: String,
     pub seat: u16,
     pub token: i64,
-    /// Whether the device has it, or is asked about it.
+    /// Whether the run is assigned or offered to the device.
     pub yours: bool,
-    /// It shall let go of it.
+    /// The device must release it.
     pub release: bool,
     pub paused: bool,
-    /// Until when it has to be heard of again.
+    /// Deadline of the next heartbeat.
     #[serde(default)]
     pub until: Option<Timestamp>,
 }
 
 impl NewDevice {
-    /// Able to do nothing in particular, for any number of runs at once.
+    /// Without capabilities, for any number of runs at once.
     pub fn of(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -101,7 +101,7 @@ impl NewDevice {
         }
     }
 
-    /// One more thing that it can do: it gets runs of whose `requires` it has all.
+    /// Adds a capability: the device gets runs whose `requires` it covers completely.
     #[must_use]
     pub fn can(mut self, capability: impl Into<String>) -> Self {
         self.capabilities.insert(capability.into());
@@ -115,7 +115,7 @@ impl NewDevice {
         self
     }
 
-    /// How able it is beside others, for the election: the highest comes first.
+    /// Rank in the election of the coordinator: the highest comes first.
     #[must_use]
     pub fn capability(mut self, capability: u32) -> Self {
         self.capability = capability;
@@ -129,21 +129,21 @@ impl NewDevice {
         self
     }
 
-    /// How good its connection is, 0 to 1. 1 unless said.
+    /// Quality of its connection, 0 to 1. 1 by default.
     #[must_use]
     pub fn quality(mut self, quality: f64) -> Self {
         self.quality = quality;
         self
     }
 
-    /// It runs on a battery that has so many percent left.
+    /// It runs on battery, with this charge left.
     #[must_use]
     pub fn on_battery(mut self, percent: u8) -> Self {
         (self.battery, self.on_battery) = (Some(percent), true);
         self
     }
 
-    /// It may be the elected coordinator.
+    /// It may be elected coordinator.
     #[must_use]
     pub fn coordinator(mut self) -> Self {
         self.coordinator = true;
@@ -168,7 +168,7 @@ struct RunBeat<'a> {
 }
 
 impl Client {
-    /// Makes a device known, or says anew what it is. The last word counts.
+    /// Registers a device, or replaces its registration. The last call counts.
     pub async fn register_device(&self, device: &NewDevice) -> Result<DeviceView, ClientError> {
         let ask = Ask::put(path(&device.id, "")).json(json::body(device)?);
         self.ask(&ask).await?.json()
@@ -183,23 +183,23 @@ impl Client {
         List::new(self, Ask::get("/v1/devices"))
     }
 
-    /// Takes a device out of the choice; it keeps what it has.
+    /// Pauses a device: it gets no new runs and keeps those that it has.
     pub async fn pause_device(&self, id: &str) -> Result<DeviceView, ClientError> {
         self.ask(&Ask::post(path(id, "/pause"), Repeat::Always).json(b"{}".to_vec())).await?.json()
     }
 
-    /// Takes a device back into the choice.
+    /// Resumes a paused device.
     pub async fn resume_device(&self, id: &str) -> Result<DeviceView, ClientError> {
         self.ask(&Ask::post(path(id, "/resume"), Repeat::Always).json(b"{}".to_vec())).await?.json()
     }
 
-    /// Forgets a device; what it has goes to others.
+    /// Removes a device; its runs are reassigned.
     pub async fn remove_device(&self, id: &str) -> Result<(), ClientError> {
         self.ask(&Ask::delete(path(id, ""))).await.map(|_| ())
     }
 
-    /// Says that a device is there, how it is, and what it works on, with how far that is. Answers for each run, in the
-    /// order given, whether it still has it.
+    /// Sends a heartbeat with the device's state, its runs and their progress. Returns for each run, in the
+    /// given order, whether the device still has it.
     pub async fn heartbeat_device(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! How a call fails: refused by the server with a problem document, or not answered at all.
+//! Errors of calls: refused by the server with a problem document, or without an answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server answered and refused. What it says is in the [`Problem`].
+    /// The server refused the call. The [`Problem`] says why.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// No answer: refused connection, reset, timeout. What was sent may or may not have arrived; calls that can be
-    /// repeated safely have been repeated as often as the client's policy says.
+    /// No answer: refused connection, reset, timeout. The request may or may not have arrived; calls that are
+    /// safe to repeat have been retried up to the limit of the client's policy.
     #[error("no answer from {url}: {}", innermost(.source))]
     Unreachable { url: String, source: reqwest::Error },
-    /// A connection on which more was expected was closed, or went silent.
+    /// An open connection was closed, or was silent for too long.
     #[error("the connection to {url} was lost")]
     Closed { url: String },
-    /// An answer that is not what the API promises.
-    #[error("the answer of {url} cannot be read: {reason}")]
+    /// An answer that violates the API.
+    #[error("invalid answer from {url}: {reason}")]
     Unreadable { url: String, reason: String },
-    /// What was to be sent cannot be: a value that JSON cannot hold, an address that is none.
+    /// The request cannot be sent: a value that JSON cannot represent, an invalid address.
     #[error("cannot be sent: {0}")]
     Unsendable(String),
-    /// What was waited for did not come in time.
-    #[error("not within {0:?}")]
+    /// The awaited result did not come in time.
+    #[error("timed out after {0:?}")]
     TimedOut(Duration),
 }
 
@@ -36,18 +36,18 @@ impl ClientError {
         if let Self::Refused(problem) = self { Some(problem) } else { None }
     }
 
-    /// Whether the server said that there is no such thing.
+    /// Whether the server answered 404.
     pub fn is_not_found(&self) -> bool {
         self.problem().is_some_and(|problem| problem.status == 404)
     }
 
-    /// Whether the server said that this does not apply now.
+    /// Whether the request conflicts with the current state (409).
     pub fn is_conflict(&self) -> bool {
         self.problem().is_some_and(|problem| problem.status == 409)
     }
 }
 
-/// The innermost cause says what happened; what is around it says only that something did.
+/// The innermost cause is the specific one; the errors around it add nothing.
 fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
@@ -60,7 +60,7 @@ fn innermost(error: &reqwest::Error) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
-    /// `urn:millstream:problem:` and a word: see [`Problem::word`].
+    /// `urn:millstream:problem:` and a slug: see [`Problem::word`].
     #[serde(rename = "type", default)]
     pub kind: String,
     #[serde(default)]
@@ -68,18 +68,18 @@ pub struct Problem {
     pub status: u16,
     #[serde(default)]
     pub detail: String,
-    /// Names the request in the server's log.
+    /// Id of the request in the server's log.
     #[serde(default)]
     pub instance: Option<String>,
-    /// Everything that is wrong with the request, each with its place.
+    /// All faults of the request, each with its place.
     #[serde(default)]
     pub problems: Vec<Fault>,
-    /// What the server asked for.
+    /// The requested delay before a retry.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
 }
 
-/// One thing that is wrong with a request.
+/// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fault {
@@ -93,7 +93,8 @@ impl Problem {
         self.kind.rsplit(':').next().unwrap_or_default()
     }
 
-    /// What can be told about an answer whose body may not be a problem document: a proxy speaks, or nobody.
+    /// A best-effort problem for an answer whose body may not be a problem document, for example from a
+    /// proxy.
     pub(crate) fn of(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Self>(body) {
             Ok(problem) => Self { status, retry_after, ..problem },

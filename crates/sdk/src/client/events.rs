@@ -1,4 +1,4 @@
-//! Events that were sent: looked at, listed, tried again.
+//! Events: queries, lists, retries.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,8 @@ use super::json;
 use super::listing::{List, Listing};
 use super::transport::{Ask, Repeat, segment};
 
-/// A list of events in the order of their acceptance. Say which ones, then [`stream`](Events::stream) it or await all of them.
+/// A list of events in the order of their acceptance. Set filters, then [`stream`](Events::stream) it or
+/// await all of them.
 #[derive(Debug)]
 pub struct Events(List<Event>);
 
@@ -22,25 +23,25 @@ struct Reason<'a> {
     reason: Option<&'a str>,
 }
 
-/// The body of a request that may give a reason.
+/// The body of a request with an optional reason.
 pub(crate) fn reason(reason: Option<&str>) -> Result<Vec<u8>, ClientError> {
     json::body(&Reason { reason })
 }
 
 impl Client {
-    /// One event and what became of it.
+    /// One event with its outcome.
     pub async fn event(&self, event_id: &str) -> Result<Event, ClientError> {
         self.ask(&Ask::get(format!("/v1/events/{}", segment(event_id)))).await?.json()
     }
 
-    /// Events in the order of their acceptance, of all executions unless said.
+    /// Events in the order of their acceptance, of all executions by default.
     pub fn events(&self) -> Events {
         Events(List::new(self, Ask::get("/v1/events")))
     }
 
-    /// Tries a dead event, or the failed actions of a failed one, again. The reason is recorded.
+    /// Retries a dead event, or the failed actions of a failed event. The reason is recorded.
     ///
-    /// Not repeated when the answer is lost: the repeat would be refused because the first one did it.
+    /// Not repeated when the answer is lost: the server would refuse the repetition.
     pub async fn retry_event(&self, event_id: &str, why: Option<&str>) -> Result<Accepted, ClientError> {
         let path = format!("/v1/events/{}/retry", segment(event_id));
         self.ask(&Ask::post(path, Repeat::IfNothingHappened).json(reason(why)?)).await?.json()
@@ -48,7 +49,7 @@ impl Client {
 }
 
 impl Events {
-    /// Only of this execution.
+    /// Only events of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
         Self(self.0.query("execution_id", id))
@@ -59,7 +60,7 @@ impl Events {
         Self(self.0.query("status", status))
     }
 
-    /// How many are asked for at a time.
+    /// Number of events per page.
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))

@@ -1,4 +1,4 @@
-//! Executions: looked at, listed, waited for.
+//! Executions: queries, lists, waiting for the end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,27 +13,28 @@ use super::listing::{List, Listing};
 use super::transport::{Ask, segment};
 use millstream_core::time::Timestamp;
 
-/// A list of executions, newest first. Say which ones, then [`stream`](Executions::stream) it or await all of them.
+/// A list of executions, newest first. Set filters, then [`stream`](Executions::stream) it or await all of
+/// them.
 #[derive(Debug)]
 pub struct Executions(List<Execution>);
 
 impl Client {
-    /// An execution as it is.
+    /// The current state of an execution.
     pub async fn execution(&self, id: &str) -> Result<Execution, ClientError> {
         self.ask(&Ask::get(path(id, ""))).await?.json()
     }
 
-    /// An execution as it was after its transition number `seq`.
+    /// An execution as of its transition number `seq`.
     pub async fn execution_at_seq(&self, id: &str, seq: i64) -> Result<Execution, ClientError> {
         self.ask(&Ask::get(path(id, "")).query("at_seq", seq)).await?.json()
     }
 
-    /// An execution as it was at a time.
+    /// An execution as of a time.
     pub async fn execution_at(&self, id: &str, at: Timestamp) -> Result<Execution, ClientError> {
         self.ask(&Ask::get(path(id, "")).query("at", at)).await?.json()
     }
 
-    /// Executions, newest first: of all definitions, in any state, unless said.
+    /// Executions, newest first: of all definitions, in any state by default.
     pub fn executions(&self) -> Executions {
         Executions(List::new(self, Ask::get("/v1/executions")))
     }
@@ -48,12 +49,12 @@ impl Client {
         List::new(self, Ask::get(path(id, "/actions")))
     }
 
-    /// The timers that are armed, the next one first.
+    /// The armed timers, the next one first.
     pub fn timers(&self, id: &str) -> List<Timer> {
         List::new(self, Ask::get(path(id, "/timers")))
     }
 
-    /// The execution once it has ended, or [`ClientError::TimedOut`]. One that is paused has not ended.
+    /// The execution once it has ended, or [`ClientError::TimedOut`]. A paused execution has not ended.
     pub async fn wait_until_ended(&self, id: &str, timeout: Duration) -> Result<Execution, ClientError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -91,7 +92,7 @@ impl Executions {
         Self(self.0.query("status", status))
     }
 
-    /// How many are asked for at a time.
+    /// Number of executions per page.
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))
@@ -111,7 +112,7 @@ impl IntoFuture for Executions {
     }
 }
 
-/// The path of an execution, or of something of it.
+/// The path of an execution, or of a part of it.
 pub(crate) fn path(id: &str, rest: &str) -> String {
     format!("/v1/executions/{}{rest}", segment(id))
 }

@@ -1,4 +1,4 @@
-//! Executors: who is there to perform nodes.
+//! Executors, which perform graph nodes: registration and lists.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::json;
 use super::listing::List;
 use super::transport::{Ask, Repeat, segment};
 
-/// An executor that makes itself known. It speaks gRPC (`NodeService`) at its address.
+/// An executor, as it registers itself. It serves gRPC (`NodeService`) at its address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewExecutor {
     name: String,
@@ -25,7 +25,7 @@ pub struct NewExecutor {
     load: u32,
 }
 
-/// An executor that was heard of lately.
+/// An executor with a recent heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ExecutorView {
@@ -36,25 +36,26 @@ pub struct ExecutorView {
     pub roles: Vec<String>,
     #[serde(default)]
     pub labels: Vec<String>,
-    /// How many nodes it performs at once.
+    /// Number of nodes that it performs at once.
     pub capacity: u32,
-    /// How many it performs now, as it says itself.
+    /// Number of nodes that it performs now, as last reported.
     #[serde(default)]
     pub load: u32,
     #[serde(default)]
     pub seen_at: Option<Timestamp>,
 }
 
-/// The answer to an executor that made itself known.
+/// The answer to the registration of an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Registered {
-    /// Say it again after that long. Who is not heard of for three times as long gets no nodes.
+    /// Period of the heartbeat (the same call again). An executor without one for three periods gets no
+    /// nodes.
     #[serde(with = "length")]
     pub beat_every: Duration,
 }
 
-/// As the API writes it: `5s`.
+/// As in the API: `5s`.
 mod length {
     use std::time::Duration;
 
@@ -83,28 +84,28 @@ impl NewExecutor {
         }
     }
 
-    /// One more role that it can have. Without any it takes nodes of all roles.
+    /// Adds a role. Without any it takes nodes of all roles.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.roles.insert(role.into());
         self
     }
 
-    /// One more thing that it has: it gets nodes whose labels it has all of.
+    /// Adds a label: the executor gets nodes whose labels it covers completely.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.labels.insert(label.into());
         self
     }
 
-    /// How many nodes it performs at once.
+    /// Number of nodes that it performs at once.
     #[must_use]
     pub fn capacity(mut self, nodes: u32) -> Self {
         self.capacity = nodes;
         self
     }
 
-    /// How many it performs now.
+    /// Number of nodes that it performs now.
     #[must_use]
     pub fn load(mut self, nodes: u32) -> Self {
         self.load = nodes;
@@ -113,18 +114,18 @@ impl NewExecutor {
 }
 
 impl Client {
-    /// Makes an executor known, or says that it is still there: the same call, again and again. The last word counts.
+    /// Registers an executor, and is also its heartbeat: call it periodically. The last call counts.
     pub async fn register_executor(&self, executor: &NewExecutor) -> Result<Registered, ClientError> {
         let ask = Ask::post("/v1/executors", Repeat::Always).json(json::body(executor)?);
         self.ask(&ask).await?.json()
     }
 
-    /// The executors that were heard of lately, by name.
+    /// Executors with a recent heartbeat, by name.
     pub fn executors(&self) -> List<ExecutorView> {
         List::new(self, Ask::get("/v1/executors"))
     }
 
-    /// Takes an executor off the list: it gets no further nodes, and finishes those that it has.
+    /// Deregisters an executor: it gets no further nodes, and finishes those that it has.
     pub async fn retire_executor(&self, name: &str) -> Result<(), ClientError> {
         let path = format!("/v1/executors/{}/retire", segment(name));
         self.ask(&Ask::post(path, Repeat::Always).json(b"{}".to_vec())).await.map(|_| ())

@@ -1,7 +1,8 @@
-//! One stream of server-sent events over as many connections as it takes.
+//! One stream of server-sent events over any number of connections.
 //!
-//! Each connection goes on after the last message that was taken (`Last-Event-ID`), so that none is missed and none
-//! comes twice. A connection that dies is made again with growing pauses; one that lived for a while starts them anew.
+//! Each connection resumes after the last received message (`Last-Event-ID`), so that none is missed or
+//! repeated. A lost connection is reopened with back-off; a connection that lived for a while resets the
+//! back-off.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,19 +18,19 @@ use super::error::ClientError;
 use super::sse::{Message, Parser};
 use super::transport::{Ask, Repeat, pause, unit_random};
 
-/// The server says something every few seconds, if only that it is there.
+/// The server sends at least a keep-alive every few seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A connection that lived for so long was a good one.
+/// A connection that lived for this long was a good one.
 const GOOD: Duration = Duration::from_secs(2);
 
 pub(crate) struct Following {
     client: Client,
     path: String,
-    /// The id of the last message that was taken.
+    /// The id of the last received message.
     after: Option<String>,
     waiting: VecDeque<Message>,
     connection: Option<Connection>,
-    /// Connections lost, or not made, since the last good one.
+    /// Connections lost or refused since the last good one.
     lost: u32,
 }
 
@@ -39,21 +40,21 @@ struct Connection {
     made: Instant,
 }
 
-/// What came of an attempt to connect.
+/// Result of an attempt to connect.
 enum Reached {
     Connected(Connection),
-    /// 204: it has ended and everything was seen.
+    /// 204: the stream has ended and all messages were received.
     Ended,
 }
 
 impl Following {
-    /// Nothing is asked before the first message is wanted.
+    /// Lazy: connects when the first message is requested.
     pub(crate) fn new(client: &Client, path: String, after: Option<String>) -> Self {
         let client = client.clone();
         Self { client, path, after, waiting: VecDeque::new(), connection: None, lost: 0 }
     }
 
-    /// The next message, or `None` when what is followed has ended.
+    /// The next message, or `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>, ClientError> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -85,7 +86,7 @@ impl Following {
         }
     }
 
-    /// What a message says; `what` it should be is for the complaint.
+    /// Decodes a message; `what` names the expected content in the error.
     pub(crate) fn read<T: DeserializeOwned>(&self, message: &Message, what: &str) -> Result<T, ClientError> {
         serde_json::from_str(&message.data).map_err(|error| ClientError::Unreadable {
             url: self.client.inner.base.clone(),

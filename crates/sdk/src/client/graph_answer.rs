@@ -1,6 +1,6 @@
-//! What the server tells of graphs: plain structs, in the words of the API.
+//! Responses about graphs: plain structs, with the names of the API.
 //!
-//! As everywhere, what a newer server says beyond them is ignored, and a status that is not known is `Unknown`.
+//! Unknown fields of a newer server are ignored, and an unknown status is `Unknown`.
 
 use std::collections::BTreeMap;
 
@@ -13,58 +13,58 @@ use serde_json::Value;
 use super::answer::statuses;
 
 statuses! {
-    /// Where a graph stands.
+    /// Status of a graph.
     GraphStatus in "SCREAMING_SNAKE_CASE" {
         Running = "RUNNING",
         /// Every deciding node is `PASS` or `FILTERED`, and at least one is `PASS`.
         Passed = "PASSED",
         Failed = "FAILED",
         Cancelled = "CANCELLED",
-        /// Something waits for a person.
+        /// Waits for a decision of an operator.
         Paused = "PAUSED",
     }
 }
 
 impl GraphStatus {
-    /// Nothing more will happen to it.
+    /// Final: the status will not change again.
     pub const fn is_ended(self) -> bool {
         matches!(self, Self::Passed | Self::Failed | Self::Cancelled)
     }
 }
 
 statuses! {
-    /// Where a node stands.
+    /// Status of a node.
     NodeStatus in "SCREAMING_SNAKE_CASE" {
-        /// It waits for its parents, or for room.
+        /// Waits for its parents, or for capacity.
         Pending = "PENDING",
-        /// An attempt is under way, or another one is waited for.
+        /// An attempt is under way, or a retry is pending.
         Running = "RUNNING",
         Pass = "PASS",
-        /// The task was done and the answer is no.
+        /// The task was done, with a negative result.
         Fail = "FAIL",
         /// The task could not be done.
         TaskError = "TASK_ERROR",
-        /// The executor could not be reached.
+        /// The executor was unreachable.
         InfraError = "INFRA_ERROR",
         /// No answer within the node's timeout.
         Timeout = "TIMEOUT",
-        /// The executor died over it.
+        /// The executor died while performing it.
         Crash = "CRASH",
-        /// A node before it has failed.
+        /// An earlier node has failed.
         Skipped = "SKIPPED",
-        /// Every way to it is closed by a condition.
+        /// All paths to it are closed by conditions.
         Filtered = "FILTERED",
     }
 }
 
 impl NodeStatus {
-    /// Nothing more will happen to it.
+    /// Final: the status will not change again.
     pub const fn is_ended(self) -> bool {
         !matches!(self, Self::Pending | Self::Running | Self::Unknown)
     }
 }
 
-/// A graph and how far it is, without its nodes.
+/// A graph with its progress, without its nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Graph {
@@ -72,13 +72,14 @@ pub struct Graph {
     pub name: String,
     #[serde(default)]
     pub description: String,
-    /// The name of the key that created it.
+    /// The name of the API key that created it.
     #[serde(default)]
     pub creator: Option<String>,
     pub status: GraphStatus,
-    /// Of its shape: 1 at creation, one more for every patch and for every fan-out whose list became known.
+    /// Revision of its shape: 1 at creation, incremented by every patch and every fan-out whose list became
+    /// known.
     pub revision: u32,
-    /// How many nodes are in which status.
+    /// Number of nodes by status.
     #[serde(default)]
     pub nodes: BTreeMap<NodeStatus, u32>,
     #[serde(default)]
@@ -90,46 +91,47 @@ pub struct Graph {
     pub reason: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// None until it has ended.
+    /// Absent until it has ended.
     #[serde(default)]
     pub ended_at: Option<Timestamp>,
 }
 
-/// A node and what became of it.
+/// A node with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphNode {
     /// Its id.
     pub node: String,
     pub status: NodeStatus,
-    /// The attempt that runs or ran last; 0 before the first.
+    /// The current or last attempt; 0 before the first.
     #[serde(default)]
     pub attempt: u32,
-    /// Why it stands where it stands: which parents let it run, which condition closed the way, what went wrong.
+    /// The reason for its status: the parents that released it, the condition that closed the path, or the
+    /// error.
     #[serde(default)]
     pub why: Option<String>,
-    /// The node as it was written: see [`GraphNode::spec`].
+    /// The node as submitted: see [`GraphNode::spec`].
     #[serde(default)]
     pub spec: Value,
     #[serde(default)]
     pub children: Vec<String>,
-    /// Of an instance of a fan-out: of which node, and its item.
+    /// For an instance of a fan-out: the fan-out's node, and its item.
     #[serde(default)]
     pub instance_of: Option<String>,
     #[serde(default)]
     pub item: Option<Value>,
-    /// How large its result is, where there is one.
+    /// Size of its result, if there is one.
     #[serde(default)]
     pub result_bytes: Option<u64>,
-    /// Not in lists: [`Client::node`](super::Client::node) has it.
+    /// Only for single nodes, not in lists: see [`Client::node`](super::Client::node).
     #[serde(default)]
     pub result: Option<Value>,
-    /// Not in lists either: what the attempt under way told last.
+    /// Not in lists either: the last progress of the current attempt.
     #[serde(default)]
     pub progress: Option<Value>,
     #[serde(default)]
     pub error: Option<String>,
-    /// Who performs or performed it last, and why that one.
+    /// The executor that performs or last performed it, and the reason for the choice.
     #[serde(default)]
     pub executor: Option<String>,
     #[serde(default)]
@@ -143,24 +145,24 @@ pub struct GraphNode {
 }
 
 impl GraphNode {
-    /// The node as it was written, typed.
+    /// The node as submitted, typed.
     pub fn spec(&self) -> Result<NodeSpec, serde_json::Error> {
         NodeSpec::deserialize(&self.spec)
     }
 
-    /// The result as a type of yours; of a node without one that of null.
+    /// The result, deserialised; for a node without one, from null.
     pub fn result_as<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(self.result.as_ref().unwrap_or(&Value::Null))
     }
 }
 
-/// Something that an executor wrote while it performed a node.
+/// A log entry of an executor about a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeLog {
     pub attempt: u32,
     pub text: String,
-    /// The attempt wrote more than is kept; this is its last entry.
+    /// The attempt's log exceeded its limit; this is the last stored entry.
     #[serde(default)]
     pub truncated: bool,
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! Editing a graph that runs: all edits at once, or none.
+//! Edits of a running graph: all of a patch, or none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,11 +19,11 @@ use crate::graph::{NewNode, name};
 
 /// How long the server waits for the decision.
 const SERVER_WAITS: Duration = Duration::from_secs(10);
-/// How long a patch that is accepted is waited for; it is decided all the same.
+/// How long the client waits for an accepted patch; it is decided in any case.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BREATH: Duration = Duration::from_millis(200);
 
-/// A patch that is sent when it is awaited.
+/// A patch; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Editing {
@@ -34,11 +34,11 @@ pub struct Editing {
     key: Option<String>,
 }
 
-/// A patch that is applied.
+/// An applied patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Edited {
-    /// After it.
+    /// The revision after the patch.
     pub revision: u32,
 }
 
@@ -49,10 +49,12 @@ struct Body<'a> {
 }
 
 impl Client {
-    /// Changes the shape of a graph that runs; sent when awaited. The edits are applied as a whole or not at all.
+    /// Changes the shape of a running graph; sent when awaited. The edits are applied as a whole or not at
+    /// all.
     ///
-    /// `expected_revision` is the one that the edits were made for ([`Graph::revision`](super::Graph::revision)). If
-    /// the graph has another one by now, nothing is changed and the answer is a conflict (409): look again.
+    /// Optimistic concurrency: `expected_revision` is the revision for which the edits were made
+    /// ([`Graph::revision`](super::Graph::revision)). If the graph has another revision, nothing is changed
+    /// and the answer is a conflict (409): read the graph again and retry.
     pub fn edit_graph(&self, graph: &str, expected_revision: u32) -> Editing {
         Editing {
             client: self.clone(),
@@ -65,29 +67,29 @@ impl Client {
 }
 
 impl Editing {
-    /// One more node, after any that are there, also ones that have ended.
+    /// Inserts a node, after any existing nodes, including ended ones.
     pub fn insert(self, node: impl Into<NewNode>) -> Self {
         let edit = node.into().build().map(|node| NodeEdit::Insert(Arc::new(node)));
         self.push(edit)
     }
 
-    /// A node anew, as a whole. Only while it is `PENDING`.
+    /// Replaces a node as a whole. Only while it is `PENDING`.
     pub fn update(self, node: impl Into<NewNode>) -> Self {
         let edit = node.into().build().map(|node| NodeEdit::Update(Arc::new(node)));
         self.push(edit)
     }
 
-    /// Without that node. Only while it is `PENDING` and nothing that stays comes after it.
+    /// Deletes a node. Only while it is `PENDING` and no remaining node depends on it.
     pub fn delete(self, node: impl AsRef<str>) -> Self {
         self.push(name(node.as_ref()).map(NodeEdit::Delete))
     }
 
-    /// Edits that were made elsewhere.
+    /// Adds edits made elsewhere.
     pub fn edits(self, edits: impl IntoIterator<Item = NodeEdit>) -> Self {
         edits.into_iter().fold(self, |editing, edit| editing.push(Ok(edit)))
     }
 
-    /// An idempotency key of your own. Without one, each call has its own.
+    /// A caller-supplied idempotency key. By default each call creates its own.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -116,7 +118,8 @@ impl IntoFuture for Editing {
             let ask = Ask::post(path(&self.graph, "/edits"), Repeat::Always).json(self.body()?);
             let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
             let ask = ask.header("idempotency-key", key).waiting(SERVER_WAITS);
-            // 202: accepted, and not decided while the server waited. A repeat by key waits again.
+            // 202: accepted, but not decided while the server waited. A repetition with the same key waits
+            // again.
             let deadline = Instant::now() + PATIENCE;
             loop {
                 let answer = self.client.ask(&ask).await?;

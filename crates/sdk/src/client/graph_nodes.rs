@@ -1,4 +1,4 @@
-//! Nodes of a graph: looked at, listed, and reported on by executors that answer later.
+//! Graph nodes: queries, lists, and asynchronous results from executors.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use super::json::{self, Json};
 use super::listing::{List, Listing};
 use super::transport::{Ask, Repeat, segment};
 
-/// The nodes of a graph in the order of their ids, without results. Say which ones, then [`stream`](Nodes::stream)
-/// it or await all of them.
+/// The nodes of a graph in the order of their ids, without results. Set filters, then
+/// [`stream`](Nodes::stream) it or await all of them.
 #[derive(Debug)]
 pub struct Nodes(List<GraphNode>);
 
-/// What became of an attempt at a node, from an executor that took it on and reports later.
+/// Result of a node attempt, from an executor that accepted it and reports later.
 #[derive(Debug, Clone)]
 pub struct NodeResult {
     token: i64,
@@ -31,7 +31,7 @@ pub struct NodeResult {
     logs: Option<String>,
 }
 
-/// How far an attempt at a node is.
+/// Progress of a node attempt.
 #[derive(Debug, Clone)]
 pub struct NodeProgress {
     token: i64,
@@ -39,11 +39,11 @@ pub struct NodeProgress {
     logs: Option<String>,
 }
 
-/// The answer to progress.
+/// The server's answer to progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeHeld {
-    /// Nobody wants the result any more: the executor may stop.
+    /// The result is no longer needed: the executor may stop.
     #[serde(default)]
     pub cancelled: bool,
 }
@@ -72,7 +72,7 @@ struct Body<'a> {
 }
 
 impl Client {
-    /// The nodes of a graph, in any status unless said.
+    /// The nodes of a graph, in any status by default.
     pub fn nodes(&self, graph: &str) -> Nodes {
         Nodes(List::new(self, Ask::get(graphs::path(graph, "/nodes"))))
     }
@@ -82,28 +82,28 @@ impl Client {
         self.ask(&Ask::get(path(graph, node, ""))).await?.json()
     }
 
-    /// What executors wrote while they performed a node, of all attempts, in order.
+    /// The log entries of executors about a node, of all attempts, in order.
     pub fn node_logs(&self, graph: &str, node: &str) -> List<NodeLog> {
         List::new(self, Ask::get(path(graph, node, "/logs")))
     }
 
-    /// Tells the outcome of an attempt that was taken on earlier. 409 when it is not the current one any more.
+    /// Reports the result of an attempt that was accepted earlier. 409 if it is no longer the current one.
     ///
-    /// The node is as it is known right after: the outcome may still be on its way into the graph.
+    /// Returns the node's state right after the call: the result may not have reached the graph yet.
     pub async fn node_result(
         &self,
         graph: &str,
         node: &str,
         result: &NodeResult,
     ) -> Result<GraphNode, ClientError> {
-        // The token names the attempt: the same result again is recognised.
+        // The token identifies the attempt: the server recognises a repeated result.
         let ask = Ask::post(path(graph, node, "/result"), Repeat::Always).json(json::body(&result.body()?)?);
         self.ask(&ask).await?.json()
     }
 
-    /// Tells how far an attempt is, which keeps it from being taken for dead. It does not extend the node's timeout.
+    /// Reports progress, which is also the heartbeat of the attempt. It does not extend the node's timeout.
     ///
-    /// Not repeated when the answer is lost: its text would be in the node's log twice.
+    /// Not repeated when the answer is lost: the text would be in the node's log twice.
     pub async fn node_progress(
         &self,
         graph: &str,
@@ -116,23 +116,23 @@ impl Client {
 }
 
 impl NodeResult {
-    /// Done, and the answer is yes. `token` came with the attempt.
+    /// Done, with a positive result. `token` came with the attempt.
     pub fn pass(token: i64, result: impl Serialize) -> Self {
         let result = Some(Json::of(&result));
         Self { token, status: Ended::Pass, result, error: None, edits: Vec::new(), logs: None }
     }
 
-    /// Done, and the answer is no.
+    /// Done, with a negative result.
     pub fn fail(token: i64, error: impl Into<String>) -> Self {
         Self::ended(token, Ended::Fail, error)
     }
 
-    /// It could not be done.
+    /// The task could not be done.
     pub fn task_error(token: i64, error: impl Into<String>) -> Self {
         Self::ended(token, Ended::TaskError, error)
     }
 
-    /// It could not be done for want of something around the task: by default it is tried again.
+    /// The task could not be done because of its environment: retried by default.
     pub fn infra_error(token: i64, error: impl Into<String>) -> Self {
         Self::ended(token, Ended::InfraError, error)
     }
@@ -141,14 +141,14 @@ impl NodeResult {
         Self { token, status, result: None, error: Some(error.into()), edits: Vec::new(), logs: None }
     }
 
-    /// Edits that are applied together with a result that passed. Edits that cannot be make the node `TASK_ERROR`.
+    /// Edits to apply together with a passed result. Invalid edits make the node a `TASK_ERROR`.
     #[must_use]
     pub fn edits(mut self, edits: impl IntoIterator<Item = NodeEdit>) -> Self {
         self.edits.extend(edits);
         self
     }
 
-    /// What the executor wrote; 64 KiB are kept per attempt.
+    /// Log text of the executor; 64 KiB are stored per attempt.
     #[must_use]
     pub fn logs(mut self, text: impl Into<String>) -> Self {
         self.logs = Some(text.into());
@@ -168,19 +168,19 @@ impl NodeResult {
 }
 
 impl NodeProgress {
-    /// A sign of life. `token` came with the attempt.
+    /// A heartbeat. `token` came with the attempt.
     pub fn of(token: i64) -> Self {
         Self { token, progress: None, logs: None }
     }
 
-    /// How far it is, in words of the executor's own; at most 16 KiB. Without, what was told last stays.
+    /// Free-form progress of at most 16 KiB. If omitted, the last progress remains.
     #[must_use]
     pub fn progress(mut self, progress: impl Serialize) -> Self {
         self.progress = Some(Json::of(&progress));
         self
     }
 
-    /// Added to the node's log; 64 KiB are kept per attempt.
+    /// Appended to the node's log; 64 KiB are stored per attempt.
     #[must_use]
     pub fn logs(mut self, text: impl Into<String>) -> Self {
         self.logs = Some(text.into());
@@ -199,7 +199,7 @@ impl Nodes {
         Self(self.0.query("status", status))
     }
 
-    /// How many are asked for at a time.
+    /// Number of nodes per page.
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))

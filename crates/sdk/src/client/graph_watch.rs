@@ -1,4 +1,4 @@
-//! Watching a graph: what happens to it, as it happens.
+//! Watches a graph: a stream of its events.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,36 +16,36 @@ use super::follow::Following;
 use super::graph_answer::NodeStatus;
 use super::graphs::path;
 
-/// What happens to a graph, in order, until it has ended, over as many connections as it takes. Ends after the first
+/// The events of a graph, in order, until its end, over any number of connections. Ends after the first
 /// error.
 pub struct Watch {
     events: BoxStream<'static, Result<GraphEvent, ClientError>>,
 }
 
-/// Something that happened to a graph.
+/// An event of a graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphEvent {
-    /// Where to go on after it: see [`Client::watch_graph_after`].
+    /// Position for resuming after it: see [`Client::watch_graph_after`].
     #[serde(default)]
     pub position: String,
     #[serde(default)]
     pub at: Option<Timestamp>,
-    /// The place in the graph's log, where it is on the log.
+    /// Position in the graph's log, if it is in the log.
     #[serde(default)]
     pub seq: Option<i64>,
     #[serde(flatten)]
     pub what: GraphNotice,
 }
 
-/// What happened.
+/// Kinds of graph events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 #[non_exhaustive]
 pub enum GraphNotice {
     #[serde(rename = "workflow.created")]
     Created { name: String, nodes: u32 },
-    /// Edits were applied. Nodes that were inserted are whole, as they were written; of those that were updated both.
+    /// Edits were applied. Contains inserted nodes as submitted, and updated nodes before and after.
     #[serde(rename = "workflow.edited")]
     Edited {
         revision: u32,
@@ -56,19 +56,19 @@ pub enum GraphNotice {
         #[serde(default)]
         deleted: Vec<String>,
     },
-    /// The list of a fan-out is known.
+    /// The list of a fan-out became known.
     #[serde(rename = "node.expanded")]
     Expanded { node: String, instances: u32, revision: u32 },
-    /// Its parents let it run: its first attempt waits for an executor.
+    /// Its parents released it: its first attempt waits for an executor.
     #[serde(rename = "node.scheduled")]
     Scheduled { node: String, attempt: u32, why: Option<String> },
     /// An executor was chosen for an attempt.
     #[serde(rename = "node.dispatched")]
     Dispatched { node: String, attempt: u32, executor: String, reason: Option<String> },
-    /// An attempt has failed and there is another one.
+    /// An attempt has failed and is retried.
     #[serde(rename = "node.retried")]
     Retried { node: String, attempt: u32, why: Option<String> },
-    /// Nothing more will happen to the node, whether it ran or not.
+    /// The node has reached a final status, whether it ran or not.
     #[serde(rename = "node.completed")]
     NodeCompleted { node: String, status: NodeStatus, attempt: u32, why: Option<String> },
     /// The graph has passed.
@@ -78,7 +78,7 @@ pub enum GraphNotice {
     Failed { reason: Option<String> },
     #[serde(rename = "workflow.cancelled")]
     Cancelled { reason: Option<String> },
-    /// Something that this client does not know yet.
+    /// An event unknown to this client.
     #[serde(other)]
     Unknown,
 }
@@ -96,7 +96,7 @@ impl Client {
         self.watch(id, None)
     }
 
-    /// Watches a graph from after a [position](GraphEvent::position).
+    /// Watches a graph, resuming after a [position](GraphEvent::position).
     pub fn watch_graph_after(&self, id: &str, position: impl Into<String>) -> Watch {
         self.watch(id, Some(position.into()))
     }
@@ -107,7 +107,7 @@ impl Client {
     }
 }
 
-/// `None` once the graph has ended: nothing comes after that.
+/// `None` after the end of the graph.
 async fn next(following: Option<Following>) -> Result<Option<(GraphEvent, Option<Following>)>, ClientError> {
     let Some(mut following) = following else { return Ok(None) };
     let Some(message) = following.next().await? else { return Ok(None) };
@@ -118,7 +118,7 @@ async fn next(following: Option<Following>) -> Result<Option<(GraphEvent, Option
 }
 
 impl Watch {
-    /// The next event; for those who do not want to import a trait.
+    /// The next event, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<GraphEvent, ClientError>> {
         self.events.next().await
     }

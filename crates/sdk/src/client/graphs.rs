@@ -1,4 +1,4 @@
-//! Graphs: created, looked at, listed, waited for, cancelled.
+//! Graphs: create, query, list, wait, cancel.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::listing::{List, Listing};
 use super::transport::{Ask, Repeat, segment};
 use crate::graph::NewGraph;
 
-/// A creation that is sent when it is awaited.
+/// A creation; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Creating {
@@ -28,7 +28,7 @@ pub struct Creating {
     key: Option<String>,
 }
 
-/// A list of graphs, newest first. Say which ones, then [`stream`](Graphs::stream) it or await all of them.
+/// A list of graphs, newest first. Set filters, then [`stream`](Graphs::stream) it or await all of them.
 #[derive(Debug)]
 pub struct Graphs(List<Graph>);
 
@@ -41,31 +41,32 @@ struct Body<'a> {
 }
 
 impl Client {
-    /// Creates a graph, of a [`GraphSpec`] or a [`NewGraph`], and lets its first nodes run; sent when awaited.
+    /// Creates a graph, from a [`GraphSpec`] or a [`NewGraph`], and starts its first nodes; sent when
+    /// awaited.
     ///
-    /// The answer does not tell whether the graph is new: after a lost answer nobody could.
+    /// The answer does not say whether the graph is new: a retry after a lost answer could not tell.
     pub fn create_graph(&self, graph: impl Into<NewGraph>) -> Creating {
         Creating { client: self.clone(), graph: graph.into(), id: None, key: None }
     }
 
-    /// A graph as it is, without its nodes.
+    /// The current state of a graph, without its nodes.
     pub async fn get_graph(&self, id: &str) -> Result<Graph, ClientError> {
         self.ask(&Ask::get(path(id, ""))).await?.json()
     }
 
-    /// Graphs, newest first, in any status unless said.
+    /// Graphs, newest first, in any status by default.
     pub fn list_graphs(&self) -> Graphs {
         Graphs(List::new(self, Ask::get("/v1/graphs")))
     }
 
-    /// Ends a graph: what runs is called off, what waits is not begun. The reason is kept. One that has ended stays
-    /// as it is. Under load the answer may come before the end does.
+    /// Cancels a graph: running nodes are cancelled, waiting nodes do not start. The reason is recorded. An
+    /// ended graph is unchanged. Under load the answer may precede the end.
     pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<Graph, ClientError> {
-        // A second one finds the graph ended, or is rejected when its turn comes.
+        // A repetition finds the graph ended, or is rejected when it is decided.
         self.ask(&Ask::post(path(id, "/cancel"), Repeat::Always).json(reason(why)?)).await?.json()
     }
 
-    /// The graph once it has ended, or [`ClientError::TimedOut`]. One that is paused has not ended.
+    /// The graph once it has ended, or [`ClientError::TimedOut`]. A paused graph has not ended.
     pub async fn wait_for_graph(&self, id: &str, timeout: Duration) -> Result<Graph, ClientError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -88,13 +89,14 @@ impl Client {
 }
 
 impl Creating {
-    /// An id of your own. The same graph under the same id again is the same graph; another one is refused (409).
+    /// A caller-supplied id. The same graph with the same id is created once; another graph with that id is
+    /// refused (409).
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// An idempotency key of your own: without an [`id`](Creating::id), the id is made from it.
+    /// A caller-supplied idempotency key: without an [`id`](Creating::id), the id is derived from it.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
@@ -107,7 +109,7 @@ impl IntoFuture for Creating {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            // By one of the two the server knows a repeat.
+            // The id or the key identifies a repetition.
             let id = match (self.id, &self.key) {
                 (None, None) => Some(Uuid::now_v7().to_string()),
                 (id, _) => id,
@@ -128,7 +130,7 @@ impl Graphs {
         Self(self.0.query("status", status))
     }
 
-    /// How many are asked for at a time.
+    /// Number of graphs per page.
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))
@@ -148,7 +150,7 @@ impl IntoFuture for Graphs {
     }
 }
 
-/// The path of a graph, or of something of it.
+/// The path of a graph, or of a part of it.
 pub(crate) fn path(id: &str, rest: &str) -> String {
     format!("/v1/graphs/{}{rest}", segment(id))
 }

@@ -1,4 +1,4 @@
-//! Who is up.
+//! Health: workers, liveness and readiness.
 
 use super::answer::{Health, Readiness, WorkerView};
 use super::connect::Client;
@@ -7,18 +7,18 @@ use super::listing::List;
 use super::transport::Ask;
 
 impl Client {
-    /// Workers that were heard of lately.
+    /// Workers with a recent heartbeat.
     pub fn workers(&self) -> List<WorkerView> {
         List::new(self, Ask::get("/v1/workers"))
     }
 
-    /// Whether the process answers.
+    /// Liveness: the process answers.
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.ask(&Ask::get("/healthz")).await?.json()
     }
 
-    /// Whether the process can do its job: its store answers and no shutdown has begun. Asked once, because "not yet"
-    /// is an answer here.
+    /// Readiness: the store answers and no shutdown has begun. Without retries, because "not ready" is a
+    /// valid answer here.
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         self.ask_once(&Ask::get("/readyz")).await?.json()
     }

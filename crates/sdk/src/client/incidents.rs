@@ -1,4 +1,4 @@
-//! Incidents: failures that wait for a person, looked at and decided.
+//! Incidents: failures that need an operator's decision.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::json::{self, Json};
 use super::listing::{List, Listing};
 use super::transport::{Ask, Repeat, segment};
 
-/// A failure that a person has to decide about. While an execution has one it is paused.
+/// A failure that an operator has to resolve. An execution with an open incident is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Incident {
@@ -25,17 +25,17 @@ pub struct Incident {
     pub definition: String,
     pub version: i32,
     pub event_id: String,
-    /// None: the event itself could not be decided.
+    /// Absent if the event itself could not be decided.
     pub action: Option<String>,
     /// The transition of the action.
     pub seq: Option<i64>,
-    /// The kind of error: a word of the engine (`network`, `timeout`, `status`, …) or of your own code.
+    /// The error class: one of the engine (`network`, `timeout`, `status`, …) or of your own code.
     pub class: String,
-    /// The same for the same trouble: definition, action and class.
+    /// Groups incidents of the same cause: definition, action and class.
     pub fingerprint: String,
     pub reason: String,
     pub opened_at: Timestamp,
-    /// None while it is open.
+    /// Absent while it is open.
     pub resolved: Option<Resolved>,
 }
 
@@ -45,7 +45,7 @@ impl Incident {
     }
 }
 
-/// What was decided about an incident, by whom and why.
+/// The decision about an incident, its author and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Resolved {
@@ -56,25 +56,26 @@ pub struct Resolved {
     pub at: Timestamp,
 }
 
-/// An incident with where its action stands now. All of the latter is `None` for an event that could not be decided.
+/// An incident with the current state of its action. That part is `None` for an event that could not be
+/// decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IncidentDetail {
     #[serde(flatten)]
     pub incident: Incident,
-    /// What its attempts carry as their idempotency key.
+    /// The idempotency key of its attempts.
     pub key: Option<String>,
-    /// How often somebody gave it another input.
+    /// How often an operator gave it another input.
     pub revision: Option<i32>,
     pub action_status: Option<ActionStatus>,
     pub attempts: Option<i32>,
-    /// The input, secrets left out: edit it and give it to [`Client::retry_incident_with_input`].
+    /// The input without secrets: edit it and pass it to [`Client::retry_incident_with_input`].
     pub input: Option<Value>,
     pub error: Option<Value>,
     pub progress: Option<Value>,
 }
 
-/// Open incidents of the same trouble.
+/// Open incidents of the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IncidentGroup {
@@ -85,33 +86,34 @@ pub struct IncidentGroup {
     pub count: u64,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// The newest of them.
+    /// The newest incident of the group.
     pub sample: Incident,
 }
 
-/// A decision that is recorded.
+/// A recorded decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IncidentResolved {
     pub incident_id: String,
     pub execution_id: String,
     pub resolution: String,
-    /// Of a retry: what the next attempts carry as their idempotency key.
+    /// For a retry: the idempotency key of the next attempts.
     #[serde(default)]
     pub key: Option<String>,
 }
 
-/// What a decision about a group did.
+/// Effect of a decision about a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GroupResolved {
-    /// So many were decided by this call.
+    /// Number of incidents resolved by this call.
     pub resolved: u64,
-    /// So many are open now, those that failed again meanwhile included.
+    /// Number of incidents open now, including those that failed again meanwhile.
     pub remaining: u64,
 }
 
-/// A list of incidents, newest first. Say which ones, then [`stream`](Incidents::stream) it or await all of them.
+/// A list of incidents, newest first. Set filters, then [`stream`](Incidents::stream) it or await all of
+/// them.
 #[derive(Debug)]
 pub struct Incidents(List<Incident>);
 
@@ -130,25 +132,25 @@ struct Skipped<'a> {
     reason: Option<&'a str>,
 }
 
-/// Decisions need a key with the role `admin`. They are not repeated when an answer is lost: a repeat would be refused
-/// because the first one did it. Reasons are recorded with who decided.
+/// Decisions need a key with the role `admin`. They are not repeated when an answer is lost, because the
+/// server would refuse the repetition. Reasons are recorded with the author of the decision.
 impl Client {
-    /// Incidents, newest first: open and resolved, of all executions, unless said.
+    /// Incidents, newest first: open and resolved, of all executions by default.
     pub fn incidents(&self) -> Incidents {
         Incidents(List::new(self, Ask::get("/v1/incidents")))
     }
 
-    /// Open incidents by what they have in common, the largest groups first; at most 500.
+    /// Open incidents grouped by cause, the largest groups first; at most 500.
     pub async fn incident_groups(&self) -> Result<Vec<IncidentGroup>, ClientError> {
         List::new(self, Ask::get("/v1/incidents/groups")).page_size(500).all().await
     }
 
-    /// One incident, with the input that can be edited.
+    /// One incident, with its editable input.
     pub async fn incident(&self, incident_id: &str) -> Result<IncidentDetail, ClientError> {
         self.ask(&Ask::get(format!("/v1/incidents/{}", segment(incident_id)))).await?.json()
     }
 
-    /// Tries it again, under the same key.
+    /// Retries the action under the same key.
     pub async fn retry_incident(
         &self,
         incident_id: &str,
@@ -157,8 +159,8 @@ impl Client {
         self.decide(incident_id, "retry", reason(why)?).await
     }
 
-    /// Tries it again with another input, which is another piece of work under another key. The whole input is given,
-    /// as [`IncidentDetail::input`] has it; its kind cannot be changed.
+    /// Retries the action with another input, which is a new unit of work under a new key. Pass the whole
+    /// input, as in [`IncidentDetail::input`]; its kind cannot be changed.
     pub async fn retry_incident_with_input(
         &self,
         incident_id: &str,
@@ -170,7 +172,7 @@ impl Client {
         self.decide(incident_id, "retry", body).await
     }
 
-    /// Goes on as if the action had succeeded with this result.
+    /// Continues as if the action had succeeded with this result.
     pub async fn skip_incident(
         &self,
         incident_id: &str,
@@ -182,7 +184,7 @@ impl Client {
         self.decide(incident_id, "skip", body).await
     }
 
-    /// Goes on without an event that could not be decided: it is rejected.
+    /// Continues without an event that could not be decided: it is rejected.
     pub async fn skip_dead_event(
         &self,
         incident_id: &str,
@@ -210,7 +212,7 @@ impl Client {
         self.decide(incident_id, "cancel", reason(why)?).await
     }
 
-    /// Tries everything of a group again, at most 10,000 in one call.
+    /// Retries all incidents of a group, at most 10,000 per call.
     pub async fn retry_incident_group(
         &self,
         fingerprint: &str,
@@ -254,25 +256,25 @@ impl Client {
 }
 
 impl Incidents {
-    /// Only those that nobody has decided.
+    /// Only open incidents.
     #[must_use]
     pub fn open(self) -> Self {
         Self(self.0.query("status", "open"))
     }
 
-    /// Only those that are decided.
+    /// Only resolved incidents.
     #[must_use]
     pub fn resolved(self) -> Self {
         Self(self.0.query("status", "resolved"))
     }
 
-    /// Only of one group.
+    /// Only incidents of one group.
     #[must_use]
     pub fn fingerprint(self, fingerprint: &str) -> Self {
         Self(self.0.query("fingerprint", fingerprint))
     }
 
-    /// Only of this execution.
+    /// Only incidents of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
         Self(self.0.query("execution_id", id))
@@ -283,7 +285,7 @@ impl Incidents {
         Self(self.0.query("definition", name))
     }
 
-    /// How many are asked for at a time.
+    /// Number of incidents per page.
     #[must_use]
     pub fn page_size(self, items: usize) -> Self {
         Self(self.0.page_size(items))

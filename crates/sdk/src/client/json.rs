@@ -1,13 +1,13 @@
-//! Values on their way out: turned into JSON where they are given, complained about where they are sent.
+//! Outgoing values: serialised where they are given, with errors reported when they are sent.
 //!
-//! A builder whose every step could fail would be tiresome; a value that JSON cannot hold is rare.
+//! A fallible builder step would be inconvenient, and a value that JSON cannot represent is rare.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::error::ClientError;
 
-/// A value as JSON text, or why there is none.
+/// A value as JSON text, or the error.
 #[derive(Debug, Clone)]
 pub(crate) struct Json(Result<Box<RawValue>, String>);
 

@@ -1,4 +1,4 @@
-//! Lists: page by page, as a stream.
+//! Lists: read page by page, as a stream.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use super::connect::Client;
 use super::error::ClientError;
 use super::transport::Ask;
 
-/// A list of the server, not read yet.
+/// A list on the server, not read yet.
 #[derive(Debug)]
 pub struct List<T> {
     client: Client,
@@ -22,7 +22,7 @@ pub struct List<T> {
     items: std::marker::PhantomData<fn() -> T>,
 }
 
-/// The items of a list; the next page is read when it is needed.
+/// The items of a list; reads the next page on demand.
 pub struct Listing<T> {
     items: BoxStream<'static, Result<T, ClientError>>,
 }
@@ -42,7 +42,7 @@ impl<T: DeserializeOwned + Send + 'static> List<T> {
         Self { ask: self.ask.query(name, value), ..self }
     }
 
-    /// How many items are asked for at a time; the server has its own idea unless said.
+    /// Number of items per page; the server has a default.
     #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
         self.page_size = Some(items);
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned + Send + 'static> List<T> {
     }
 }
 
-/// Awaited as it is, a list is all of its items.
+/// Awaiting a list collects all of its items.
 impl<T: DeserializeOwned + Send + 'static> IntoFuture for List<T> {
     type Output = Result<Vec<T>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
@@ -106,7 +106,7 @@ impl Pages {
 }
 
 impl<T> Listing<T> {
-    /// The next item; for those who do not want to import a trait.
+    /// The next item, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
         self.items.next().await
     }

@@ -1,4 +1,4 @@
-//! Many events at once: one JSON document per line, a verdict for each.
+//! Batches of events: one JSON document per line, with a result for each.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,11 +10,11 @@ use super::error::{ClientError, Problem};
 use super::json::{self, Json};
 use super::transport::{Ask, Repeat};
 
-/// What the server takes in one request, with some room.
+/// The server's limits per request, with a margin.
 const MOST_ITEMS: usize = 1_000;
 const MOST_BYTES: usize = 7 * 1024 * 1024;
 
-/// An event to be sent together with others.
+/// An event to be sent in a batch.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     execution: String,
@@ -65,7 +65,7 @@ impl NewEvent {
         self
     }
 
-    /// An idempotency key of your own. Without one, each call makes its own.
+    /// A caller-supplied idempotency key. By default each call creates its own.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -84,10 +84,10 @@ impl NewEvent {
 }
 
 impl Client {
-    /// Sends many events, for any executions, up to a thousand per request, and gives a verdict on each, in order.
-    /// Those that were accepted are durable.
+    /// Sends many events, for any executions, up to a thousand per request, and returns a result for each, in
+    /// order. Accepted events are durable.
     ///
-    /// An error means that some may have been accepted: give them keys of your own to be able to repeat the call.
+    /// After an error some may have been accepted: supply your own keys to make the call repeatable.
     pub async fn send_many(
         &self,
         events: impl IntoIterator<Item = NewEvent>,
@@ -102,7 +102,7 @@ impl Client {
     }
 }
 
-/// The events as requests that the server takes.
+/// Splits the events into requests within the server's limits.
 fn bodies(events: impl IntoIterator<Item = NewEvent>) -> Result<Vec<Vec<u8>>, ClientError> {
     let (mut bodies, mut items) = (Vec::<Vec<u8>>::new(), 0);
     for event in events {

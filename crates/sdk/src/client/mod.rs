@@ -1,9 +1,10 @@
 //! The HTTP API, typed.
 //!
-//! [`Client`] is where every call begins; those with several wishes are builders that are awaited. What comes back are
-//! plain structs in the words of the API.
+//! [`Client`] is the entry point of every call; calls with several options are builders that are awaited. The
+//! responses are plain structs with the names of the API.
 
-// Reading order: connect (the client), transport (one request with its repeats), then one file per part of the API.
+// Reading order: connect (the client), transport (one request with its retries), then one file per part of
+// the API.
 mod answer;
 mod connect;
 mod definitions;

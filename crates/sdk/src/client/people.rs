@@ -1,4 +1,4 @@
-//! Work for people: the next item, and what a person does with it.
+//! Work for people: the next item, and the actions of a person on it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,19 +14,19 @@ use super::json::{self, Json};
 use super::transport::{Ask, Repeat, segment};
 
 statuses! {
-    /// Where an assignment stands.
+    /// Status of an assignment.
     AssignmentStatus in "snake_case" {
-        /// Given, and not begun.
+        /// Assigned, not started.
         Pending = "pending",
         InProgress = "in_progress",
-        /// For good: a correction is another assignment.
+        /// Final: a correction is another assignment.
         Completed = "completed",
         Expired = "expired",
         Skipped = "skipped",
     }
 }
 
-/// An item that a person has, or had.
+/// A person's current or past assignment of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Assignment {
@@ -35,10 +35,10 @@ pub struct Assignment {
     pub person: String,
     pub queue: String,
     pub status: AssignmentStatus,
-    /// To be started before it while it is pending, to be handed in before it then.
+    /// Deadline: of the start while it is pending, of the answer after that.
     #[serde(default)]
     pub deadline: Option<Timestamp>,
-    /// How often the person was given this item, this time included.
+    /// How often the person was assigned this item, including this time.
     #[serde(default)]
     pub attempt: u32,
     #[serde(default)]
@@ -51,7 +51,7 @@ pub struct Assignment {
     pub created_at: Timestamp,
 }
 
-/// Something to do.
+/// An item of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Work {
@@ -59,15 +59,15 @@ pub struct Work {
     /// The item as the server shows it.
     #[serde(default)]
     pub item: Value,
-    /// What it is about.
+    /// Its content.
     #[serde(default)]
     pub payload: Value,
-    /// The person had it already when asking.
+    /// The person already had it at the time of the request.
     #[serde(default)]
     pub again: bool,
 }
 
-/// The next thing for a person to do. Say from where, then await it: none when there is nothing for them now.
+/// Request for a person's next item. Set the queues, then await it: `None` when no item is available.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is asked before it is awaited"]
 pub struct NextWork {
@@ -78,17 +78,18 @@ pub struct NextWork {
 }
 
 impl Client {
-    /// What a person is to do next. What they have already comes first, so that asking twice gives nothing away.
+    /// Requests a person's next item. A current assignment comes first, so that a repeated request assigns
+    /// nothing new.
     pub fn next_work(&self, person: impl Into<String>) -> NextWork {
         NextWork { client: self.clone(), person: person.into(), queues: Vec::new(), start: false }
     }
 
-    /// The person begins: from now on the queue's time limit counts.
+    /// Starts the assignment: from now on the queue's time limit counts.
     pub async fn start_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
         self.on_assignment(id, "start", &json!({ "person": person }), Repeat::Always).await
     }
 
-    /// Hands in an answer. One that the queue does not take is refused with 422 and every problem with its place; the
+    /// Submits an answer. The server refuses an invalid one with 422 and every problem with its place; the
     /// assignment stays in progress.
     pub async fn submit_answer(
         &self,
@@ -106,7 +107,7 @@ impl Client {
         self.on_assignment(id, "submit", &body, Repeat::IfNothingHappened).await
     }
 
-    /// Leaves an item to others; some queues want to know why.
+    /// Releases an item to other people; some queues require a reason.
     pub async fn skip_assignment(
         &self,
         id: &str,
@@ -120,7 +121,7 @@ impl Client {
         self.on_assignment(id, "skip", &body, Repeat::IfNothingHappened).await
     }
 
-    /// Says that the person is still at it: the answer has the new deadline.
+    /// Sends a heartbeat of the assignment: the answer has the new deadline.
     pub async fn heartbeat_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
         self.on_assignment(id, "heartbeat", &json!({ "person": person }), Repeat::Always).await
     }
@@ -142,13 +143,13 @@ impl Client {
 }
 
 impl NextWork {
-    /// One more queue to look in. Without any: all that are for the person.
+    /// Adds a queue to look in. By default: all queues of the person.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queues.push(queue.into());
         self
     }
 
-    /// Begin with it at once.
+    /// Starts the assignment at once.
     pub fn started(mut self) -> Self {
         self.start = true;
         self

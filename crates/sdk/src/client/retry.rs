@@ -1,33 +1,33 @@
-//! How often and how patiently calls are repeated.
+//! Retry policy of the client.
 
 use std::time::Duration;
 
-/// How often and how patiently calls are repeated: pauses that double, each of random length up to its bound.
+/// Retry policy: exponential back-off with full jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts in all, the first included.
+    /// Maximum number of attempts, including the first.
     pub attempts: u32,
     /// The longest pause before the second attempt; doubles with each one.
     pub backoff: Duration,
-    /// No pause is longer than this, unless the server asks for more (up to ten times as much).
+    /// Upper bound on a pause, unless the server asks for more (up to ten times as much).
     pub max: Duration,
 }
 
 impl Default for Retry {
-    /// Together some ten seconds: a door that restarts is back by then.
+    /// About ten seconds in total: a restarting server is back by then.
     fn default() -> Self {
         Self { attempts: 8, backoff: Duration::from_millis(100), max: Duration::from_secs(3) }
     }
 }
 
 impl Retry {
-    /// Every call is made once.
+    /// Without retries.
     pub fn never() -> Self {
         Self { attempts: 1, ..Self::default() }
     }
 
-    /// The pause after `attempt` failed, or `None` when that was the last one. `unit` is in `0.0..1.0`; `asked` is
-    /// what the server wants, which only ever lengthens it.
+    /// The pause after `attempt` failed, or `None` when that was the last one. `unit`, in `0.0..1.0`, is the
+    /// jitter; `asked` is the server's `Retry-After`, which can only lengthen the pause.
     pub(crate) fn pause(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;

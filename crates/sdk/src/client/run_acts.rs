@@ -1,4 +1,4 @@
-//! What a device is asked to do, and what it does about it.
+//! The assignments of a device, and its acts on them.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use super::json::{self, Json};
 use super::runs::{self, RunStatus};
 use super::transport::{Ask, Repeat};
 
-/// All that a device has or is asked about, the most important first.
+/// All assignments and offers of a device, the most important first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunAssignments {
     pub items: Vec<RunAssignment>,
-    /// Changes when the list does: wait for that with it.
+    /// Version of the list: pass it to wait for the next version.
     pub mark: String,
 }
 
-/// A seat of a run that a device has or is asked about.
+/// A run's seat that is assigned or offered to a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunAssignment {
     pub run_id: String,
     #[serde(default)]
     pub seat: u16,
-    /// Names this assignment in everything that is said about it; void once the seat has passed on.
+    /// Identifies this assignment in every call about it; invalid once the seat has been reassigned.
     pub token: i64,
     pub status: RunStatus,
     pub kind: String,
@@ -39,16 +39,16 @@ pub struct RunAssignment {
     #[serde(default)]
     pub paused: bool,
     pub assigned_at: Timestamp,
-    /// How often it shall be heard of, once it is accepted.
+    /// Required heartbeat period, once it is accepted.
     pub heartbeat_ms: u64,
     #[serde(default)]
     pub input: Value,
-    /// How far whoever had it before has come.
+    /// Progress of the previous device.
     #[serde(default)]
     pub progress: Option<RunProgress>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunProgress {
     pub step: u64,
@@ -57,30 +57,30 @@ pub struct RunProgress {
     pub note: Option<String>,
 }
 
-/// What a device does with an assignment.
+/// Act of a device on an assignment.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RunAct {
     Accept,
-    /// Another device is asked.
+    /// Declines: the run is offered to another device.
     Decline(String),
     Start,
     Progress(RunProgress),
     Complete(Value),
     Fail {
         message: String,
-        /// A word for programs.
+        /// Error class for programs.
         class: Option<String>,
-        /// Whether another device may be asked. If not, the run has failed.
+        /// Whether the run may be offered to another device. If not, the run has failed.
         retryable: bool,
     },
-    /// Give it back; its progress is kept.
+    /// Releases it; its progress is kept.
     Release(String),
-    /// Stop working on it and give it back.
+    /// Stops the work and releases it.
     Abort(String),
 }
 
-/// Where the seat stands after an act.
+/// State of the seat after an act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunActed {
@@ -110,8 +110,8 @@ struct Word<'a> {
 }
 
 impl Client {
-    /// What a device has or is asked about. Waits, at most a minute, while that is the list with the mark `seen`;
-    /// without one, while there is nothing.
+    /// The assignments and offers of a device. Long poll of at most a minute: waits while the list still has
+    /// the mark `seen`, or, without one, while it is empty.
     pub async fn run_assignments(
         &self,
         device: &str,
@@ -126,8 +126,7 @@ impl Client {
         self.ask(&ask.waiting(wait)).await?.json()
     }
 
-    /// What a device does with an assignment. Doing again what was done is fine; 409 `not-yours` when the seat has
-    /// passed on.
+    /// Acts on an assignment. Idempotent; 409 `not-yours` when the seat has been reassigned.
     pub async fn act_on_run(
         &self,
         device: &str,

@@ -1,4 +1,4 @@
-//! Runs: created, looked at, and decided about by people.
+//! Device runs: create, query, and decide as an operator.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,16 +17,16 @@ use super::run_acts::RunProgress;
 use super::transport::{Ask, Repeat, segment};
 
 statuses! {
-    /// Where a run, or a seat of it, stands.
+    /// Status of a run, or of one of its seats.
     RunStatus in "snake_case" {
         Created = "created",
-        /// A device is asked.
+        /// Offered to a device.
         Assigned = "assigned",
-        /// A device has accepted.
+        /// Accepted by a device.
         Claimed = "claimed",
         /// A device works on it.
         Processing = "processing",
-        /// Another device is looked for.
+        /// The server is looking for another device.
         Reassigning = "reassigning",
         Completed = "completed",
         Failed = "failed",
@@ -56,7 +56,7 @@ pub struct NewRun {
     created_by: Option<String>,
 }
 
-/// A run as it stands.
+/// The current state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Run {
@@ -82,7 +82,7 @@ pub struct Run {
 pub struct Seat {
     pub seat: u16,
     pub status: RunStatus,
-    /// Who has it, or had it when it ended.
+    /// The current device, or the last one after the end.
     #[serde(default)]
     pub device: Option<String>,
     #[serde(default)]
@@ -91,7 +91,7 @@ pub struct Seat {
     pub progress: Option<RunProgress>,
     #[serde(default)]
     pub output: Value,
-    /// Who had it before, in order. Not in lists.
+    /// Earlier assignments, in order. Not in lists.
     #[serde(default)]
     pub previous: Vec<Previous>,
 }
@@ -110,12 +110,12 @@ pub struct Previous {
     pub why: Option<String>,
 }
 
-/// A list of runs, newest first. Say which ones, then [`stream`](Runs::stream) it or await all of them.
+/// A list of runs, newest first. Set filters, then [`stream`](Runs::stream) it or await all of them.
 #[derive(Debug)]
 pub struct Runs(List<Run>);
 
 impl NewRun {
-    /// For any device, with an id made by chance: the same value creates the same run, however often it is sent.
+    /// For any device, with a random id: the same value creates the same run, however often it is sent.
     pub fn of(kind: impl Into<String>) -> Self {
         Self {
             run_id: uuid::Uuid::now_v7().to_string(),
@@ -130,7 +130,7 @@ impl NewRun {
         }
     }
 
-    /// An id of your own: creating it twice with the same content creates it once.
+    /// A caller-supplied id: creating it twice with the same content creates it once.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.run_id = id.into();
@@ -143,42 +143,42 @@ impl NewRun {
         self
     }
 
-    /// One more thing that the device must be able to do.
+    /// Adds a capability that the device must have.
     #[must_use]
     pub fn requires(mut self, capability: impl Into<String>) -> Self {
         self.requires.insert(capability.into());
         self
     }
 
-    /// One more thing that the device had better be able to do.
+    /// Adds a capability that the device should have.
     #[must_use]
     pub fn prefers(mut self, capability: impl Into<String>) -> Self {
         self.prefer.insert(capability.into());
         self
     }
 
-    /// The highest comes first. 0 unless said.
+    /// The highest comes first. 0 by default.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// It may take a device from work of lower priority.
+    /// It may preempt work of lower priority.
     #[must_use]
     pub fn preempting(mut self) -> Self {
         self.preempt = true;
         self
     }
 
-    /// So many devices do it, each for itself.
+    /// Number of devices, each of which performs the run independently.
     #[must_use]
     pub fn devices(mut self, seats: u16) -> Self {
         self.devices = seats;
         self
     }
 
-    /// The device that creates it, and gets it if it is able.
+    /// The device that creates it; preferred if it is able.
     #[must_use]
     pub fn created_by(mut self, device: impl Into<String>) -> Self {
         self.created_by = Some(device.into());
@@ -187,7 +187,7 @@ impl NewRun {
 }
 
 impl Client {
-    /// Creates a run and gives it to the devices that suit it best.
+    /// Creates a run and offers it to the most suitable devices.
     pub async fn create_run(&self, run: &NewRun) -> Result<Run, ClientError> {
         self.ask(&Ask::post("/v1/runs", Repeat::Always).json(json::body(run)?)).await?.json()
     }
@@ -196,37 +196,37 @@ impl Client {
         self.ask(&Ask::get(path(id, ""))).await?.json()
     }
 
-    /// Runs, newest first: of all kinds, in any state, unless said.
+    /// Runs, newest first: of all kinds, in any state by default.
     pub fn runs(&self) -> Runs {
         Runs(List::new(self, Ask::get("/v1/runs")))
     }
 
-    /// Why a run is where it is: the scores of the last choices, as the server says it.
+    /// Explains the state of a run: the scores of the last choices, as reported by the server.
     pub async fn why_run(&self, id: &str) -> Result<Value, ClientError> {
         self.ask(&Ask::get(path(id, "/why"))).await?.json()
     }
 
-    /// Asks nobody new; whoever has it keeps it and is told.
+    /// Pauses a run: no new offers; the current device keeps it and is notified.
     pub async fn pause_run(&self, id: &str) -> Result<Run, ClientError> {
         self.decide_run(id, "pause", &json!({})).await
     }
 
-    /// Lets a paused run go on.
+    /// Resumes a paused run.
     pub async fn resume_run(&self, id: &str) -> Result<Run, ClientError> {
         self.decide_run(id, "resume", &json!({})).await
     }
 
-    /// Begins a failed run again; everybody may be asked.
+    /// Restarts a failed run; every device may be chosen.
     pub async fn retry_run(&self, id: &str) -> Result<Run, ClientError> {
         self.decide_run(id, "retry", &json!({})).await
     }
 
-    /// Ends a run as failed; its devices are told.
+    /// Ends a run as failed; its devices are notified.
     pub async fn cancel_run(&self, id: &str, reason: &str) -> Result<Run, ClientError> {
         self.decide_run(id, "cancel", &json!({ "reason": reason })).await
     }
 
-    /// Gives a seat that nobody has to a device.
+    /// Assigns a free seat to a device.
     pub async fn assign_run(&self, id: &str, seat: u16, device: &str) -> Result<Run, ClientError> {
         self.decide_run(id, "assign", &json!({ "device": device, "seat": seat })).await
     }
@@ -248,7 +248,7 @@ impl Runs {
         Self(self.0.query("kind", kind))
     }
 
-    /// Of this execution alone.
+    /// Only runs of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
         Self(self.0.query("execution_id", id))

@@ -1,4 +1,4 @@
-//! Sending one event, or cancelling, and waiting for what comes of it.
+//! Sends one event, or a cancellation, and waits for its outcome.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ use super::executions::path;
 use super::json::{self, Json};
 use super::transport::{Ask, Repeat};
 
-/// What the server grants at a time; a longer wait is several.
+/// The server's limit per wait; a longer wait is several requests.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Before asking again, when the server answered early without an outcome.
+/// Delay before the next request, when the server answered early without an outcome.
 const BREATH: Duration = Duration::from_millis(200);
 
-/// An event that is sent when it is awaited.
+/// An event; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending {
@@ -34,7 +34,7 @@ pub struct Sending {
     delivery: Delivery,
 }
 
-/// A cancellation that is sent when it is awaited.
+/// A cancellation; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Cancelling {
@@ -44,14 +44,14 @@ pub struct Cancelling {
     delivery: Delivery,
 }
 
-/// What became of an event as far as was waited for.
+/// Outcome of an event, as far as it was awaited.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sent {
     pub event_id: String,
     pub execution_id: String,
     pub status: EventStatus,
-    /// The whole event, if what was waited for is the case.
+    /// The whole event, if the awaited condition holds.
     pub event: Option<Event>,
 }
 
@@ -61,7 +61,7 @@ enum Check {
     State,
 }
 
-/// How something durable is sent: under a key, and with a wait or without.
+/// Delivery of a durable request: its key, and its wait.
 #[derive(Debug)]
 struct Delivery {
     key: Option<String>,
@@ -71,7 +71,7 @@ struct Delivery {
 
 #[derive(Debug, Clone, Copy)]
 enum Wait {
-    /// As the definition's mode says.
+    /// As in the definition's mode.
     Unsaid,
     Never,
     For(Duration),
@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// Cancels an execution; sent when awaited. Actions that are running are told.
+    /// Cancels an execution; sent when awaited. Running actions are notified.
     pub fn cancel(&self, execution: impl Into<String>) -> Cancelling {
         Cancelling {
             client: self.clone(),
@@ -114,15 +114,15 @@ impl Sending {
         self
     }
 
-    /// An idempotency key of your own: the same event under the same key again is the same event, also from another
-    /// process. Without one, each call has its own.
+    /// A caller-supplied idempotency key: the same event with the same key is accepted once, also from
+    /// another process. By default each call creates its own.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.delivery.key = Some(key.into());
         self
     }
 
-    /// Wait until nothing more will happen to the event: it is completed, rejected, failed or dead. When the time is
-    /// up [`Sent::event`] is `None`; the event is on its way all the same.
+    /// Waits until the event is final: completed, rejected, failed or dead. After a timeout [`Sent::event`]
+    /// is `None`; the event is processed in any case.
     pub fn wait(mut self, longest: Duration) -> Self {
         self.delivery.wait = Wait::For(longest);
         self
@@ -134,13 +134,14 @@ impl Sending {
         self
     }
 
-    /// Do not wait even where the definition has `mode: sync`.
+    /// Does not wait even where the definition has `mode: sync`.
     pub fn without_waiting(mut self) -> Self {
         self.delivery.wait = Wait::Never;
         self
     }
 
-    /// Refuse it (409) if the current state neither handles nor defers it. A courtesy and not a lock.
+    /// Refuses the event (409) if the current state neither handles nor defers it. A best-effort check, not a
+    /// lock.
     pub fn check_state(mut self) -> Self {
         self.check = Check::State;
         self
@@ -148,13 +149,13 @@ impl Sending {
 }
 
 impl Cancelling {
-    /// Kept in the execution's history.
+    /// Recorded in the execution's history.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// Wait until it is decided.
+    /// Waits until it is decided.
     pub fn wait(mut self, longest: Duration) -> Self {
         self.delivery.wait = Wait::For(longest);
         self
@@ -204,7 +205,7 @@ impl Delivery {
             Wait::Never => return read(client, ask.header("prefer", "respond-async")).await,
             Wait::For(patience) => patience,
         };
-        // A repeat by key waits again: so a wait may be longer than the server grants at a time.
+        // A repetition with the same key waits again, so a wait may exceed the server's limit.
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

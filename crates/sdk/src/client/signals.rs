@@ -1,4 +1,4 @@
-//! Signals: events for whichever execution has a correlation.
+//! Signals: events addressed by correlation instead of by execution id.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use super::error::ClientError;
 use super::json::{self, Json};
 use super::transport::{Ask, Repeat, segment};
 
-/// A signal that is sent when it is awaited.
+/// A signal; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Signalling {
@@ -30,19 +30,19 @@ pub struct Signalling {
     key: Option<String>,
 }
 
-/// A signal that is durable.
+/// A durable signal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SignalAccepted {
-    /// Also the id of the event that it is once it is delivered.
+    /// Also the id of its event after delivery.
     pub signal_id: String,
     pub status: SignalStatus,
-    /// Who got it, once it is delivered.
+    /// The receiving execution, after delivery.
     #[serde(default)]
     pub execution_id: Option<String>,
 }
 
-/// A signal, and what became of it.
+/// A signal with its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Signal {
@@ -52,14 +52,14 @@ pub struct Signal {
     pub payload: Value,
     pub actor: Option<String>,
     pub created_at: Timestamp,
-    /// Until it is delivered: what it waits for.
+    /// Before delivery: the awaited correlation.
     #[serde(default)]
     pub correlation: Option<String>,
     #[serde(default)]
     pub definition: Option<String>,
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
-    /// Once it is delivered: the event that it is.
+    /// After delivery: its event.
     #[serde(default)]
     pub event_id: Option<String>,
     #[serde(default)]
@@ -81,8 +81,8 @@ struct Body<'a> {
 }
 
 impl Client {
-    /// Sends an event to the one execution that has this correlation; sent when awaited. If there is none yet, it is
-    /// kept for one that comes; if there are several, it is refused.
+    /// Sends an event to the one execution with this correlation; sent when awaited. Without such an
+    /// execution it is buffered; with several it is refused.
     pub fn signal(&self, correlation: impl Into<String>, name: impl Into<String>) -> Signalling {
         Signalling {
             client: self.clone(),
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// What became of a signal.
+    /// A signal with its outcome.
     pub async fn signal_status(&self, signal_id: &str) -> Result<Signal, ClientError> {
         self.ask(&Ask::get(format!("/v1/signals/{}", segment(signal_id)))).await?.json()
     }
@@ -113,14 +113,15 @@ impl Signalling {
         self
     }
 
-    /// How long it is kept for an execution that does not exist yet. 24 hours unless said, at most 30 days.
+    /// How long it is buffered for an execution that does not exist yet. 24 hours by default, at most 30
+    /// days.
     pub fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
     }
 
-    /// An idempotency key of your own: the same signal under the same key again is the same signal, also from another
-    /// process. Without one, each call has its own.
+    /// A caller-supplied idempotency key: the same signal with the same key is accepted once, also from
+    /// another process. By default each call creates its own.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self

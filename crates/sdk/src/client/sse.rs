@@ -1,24 +1,24 @@
-//! Server-sent events out of bytes as they arrive.
+//! Parser of server-sent events (SSE) from arriving bytes.
 
-/// One message.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Message {
     pub(crate) event: String,
-    /// Where to go on after it; empty if it has none.
+    /// Position for resuming after it; empty if it has none.
     pub(crate) id: String,
     pub(crate) data: String,
 }
 
-/// Collects bytes until a message is complete.
+/// Collects bytes until an event is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    /// The line that is not complete yet.
+    /// The incomplete line.
     line: Vec<u8>,
     message: Message,
 }
 
 impl Parser {
-    /// The messages that these bytes complete.
+    /// The events completed by these bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
         let mut complete = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {

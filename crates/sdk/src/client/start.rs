@@ -1,4 +1,4 @@
-//! Starting executions: one, many, each with its first events.
+//! Starts executions: single ones or batches, each with its first events.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use super::many::Verdict;
 use super::send::prefer;
 use super::transport::{Ask, Repeat};
 
-/// Starts in one request; the server takes no more.
+/// The server's limit of starts per request.
 const MOST: usize = 1_000;
 
-/// An execution to be started.
+/// An execution to start.
 #[derive(Debug, Clone)]
 pub struct NewExecution {
     definition: String,
@@ -29,7 +29,7 @@ pub struct NewExecution {
     events: Vec<(String, Option<Json>)>,
 }
 
-/// A start that is sent when it is awaited.
+/// A start; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Starting {
@@ -63,19 +63,20 @@ struct Verdicts {
 }
 
 impl NewExecution {
-    /// Of the latest version of this definition, under an id of chance, without input, unless said.
+    /// Of the latest version of this definition, with a random id and without input by default.
     pub fn of(definition: impl Into<String>) -> Self {
         Self { definition: definition.into(), version: None, id: None, input: None, events: Vec::new() }
     }
 
-    /// An id of your own. The same start under the same id again is the same execution; another one is refused (409).
+    /// A caller-supplied id. The same start with the same id is one execution; another start with that id is
+    /// refused (409).
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// A version other than the latest.
+    /// Uses this version instead of the latest.
     #[must_use]
     pub fn version(mut self, version: i32) -> Self {
         self.version = Some(version);
@@ -89,7 +90,7 @@ impl NewExecution {
         self
     }
 
-    /// An event that is appended in the same commit.
+    /// Adds an event that is appended in the same commit.
     #[must_use]
     pub fn event(mut self, name: impl Into<String>) -> Self {
         self.events.push((name.into(), None));
@@ -125,16 +126,16 @@ impl From<&str> for NewExecution {
 }
 
 impl Client {
-    /// Starts an execution, of a definition's name or of a [`NewExecution`]; sent when awaited.
+    /// Starts an execution, from a definition's name or a [`NewExecution`]; sent when awaited.
     ///
-    /// The answer does not tell whether the execution is new: after a lost answer nobody could.
+    /// The answer does not say whether the execution is new: a retry after a lost answer could not tell.
     pub fn start(&self, new: impl Into<NewExecution>) -> Starting {
         Starting { client: self.clone(), new: new.into(), wait: None }
     }
 
-    /// Starts many executions, a thousand per request, and gives a verdict on each, in order.
+    /// Starts many executions, a thousand per request, and returns a result for each, in order.
     ///
-    /// An error means that some may have been started: give them ids of your own to be able to repeat the call.
+    /// After an error some may have been started: supply your own ids to make the call repeatable.
     pub async fn start_many(
         &self,
         starts: impl IntoIterator<Item = NewExecution>,
@@ -177,7 +178,7 @@ impl Starting {
         Self { new: self.new.event_with(name, payload), ..self }
     }
 
-    /// Wait until the events that come with it are settled, at most a minute.
+    /// Waits until its first events are settled, at most a minute.
     pub fn wait(self, longest: Duration) -> Self {
         Self { wait: Some(longest), ..self }
     }

@@ -1,4 +1,4 @@
-//! Following an execution: its transitions as they happen.
+//! Follows an execution: a stream of its transitions.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use super::error::ClientError;
 use super::executions::path;
 use super::follow::Following;
 
-/// The transitions of an execution as they happen, until it has ended, over as many connections as it takes: none is
-/// missed and none comes twice. Ends after the first error.
+/// The transitions of an execution as they are committed, until its end, over any number of connections: none
+/// is missed or repeated. Ends after the first error.
 pub struct Tail {
     transitions: BoxStream<'static, Result<Transition, ClientError>>,
 }
@@ -25,7 +25,7 @@ impl Client {
         self.tail_after(id, 0)
     }
 
-    /// Follows an execution from after its transition number `seq`.
+    /// Follows an execution, resuming after its transition number `seq`.
     pub fn tail_after(&self, id: &str, seq: i64) -> Tail {
         let after = (seq > 0).then(|| seq.to_string());
         let following = Following::new(self, path(id, "/tail"), after);
@@ -40,7 +40,7 @@ async fn next(mut following: Following) -> Result<Option<(Transition, Following)
 }
 
 impl Tail {
-    /// The next transition; for those who do not want to import a trait.
+    /// The next transition, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<Transition, ClientError>> {
         self.transitions.next().await
     }

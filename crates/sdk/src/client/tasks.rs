@@ -1,4 +1,4 @@
-//! Tasks, for a worker that is not linked to the engine: lease them, keep them, finish them.
+//! Tasks for external workers, which are not linked to the engine: lease, heartbeat, complete, fail.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::error::ClientError;
 use super::json::{self, Json};
 use super::transport::{Ask, Repeat, segment};
 
-/// What a worker can do.
+/// Request for tasks: the worker's types and labels.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TaskWish {
     types: Vec<String>,
@@ -23,13 +23,13 @@ pub struct TaskWish {
     worker: Option<String>,
 }
 
-/// A task that is this worker's until its lease ends.
+/// A task leased by this worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Task {
-    /// The same on every attempt at the same input.
+    /// The same for every attempt with the same input.
     pub key: String,
-    /// Goes with every word about the task; void once the lease has passed on.
+    /// Fencing token, part of every call about the task; invalid once the lease has passed on.
     pub token: i64,
     #[serde(rename = "type")]
     pub kind: String,
@@ -37,35 +37,35 @@ pub struct Task {
     pub execution_id: String,
     pub action: String,
     pub attempt: i32,
-    /// When the attempt has to be over.
+    /// Deadline of the attempt.
     pub deadline: Timestamp,
-    /// Until when it is this worker's, without a sign of life.
+    /// End of the lease without a heartbeat.
     pub lease_until: Timestamp,
-    /// How often it wants a sign of life, if it does.
+    /// Required heartbeat period, if any.
     pub heartbeat_ms: Option<u64>,
     pub input: Value,
-    /// What the attempt before this one told last.
+    /// The last progress of the previous attempt.
     pub progress: Value,
 }
 
-/// The answer to a sign of life.
+/// The server's answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskHeld {
     pub lease_until: Timestamp,
-    /// Nobody wants the outcome any more: the worker may stop.
+    /// The outcome is no longer needed: the worker may stop.
     pub cancelled: bool,
 }
 
-/// What a failed attempt should lead to.
+/// Consequence of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThenDo {
     /// Another attempt, as the definition's `retry` allows.
     Retry,
-    /// Nothing: it failed for good.
+    /// Permanent failure.
     Fail,
-    /// A person decides.
+    /// An operator decides.
     Pause,
 }
 
@@ -95,25 +95,25 @@ impl TaskWish {
         Self { types, labels: Vec::new(), max: 1, wait: 0, worker: None }
     }
 
-    /// The labels that the worker has; tasks that ask for others are not given to it.
+    /// Labels of the worker; tasks that require other labels are not leased to it.
     pub fn labels<T: Into<String>>(mut self, labels: impl IntoIterator<Item = T>) -> Self {
         self.labels = labels.into_iter().map(Into::into).collect();
         self
     }
 
-    /// So many at once, at most 256.
+    /// Maximum number of tasks, at most 256.
     pub fn max(mut self, tasks: usize) -> Self {
         self.max = tasks;
         self
     }
 
-    /// How long the server waits for a task, at most a minute.
+    /// Long poll: how long the server waits for a task, at most a minute.
     pub fn wait(mut self, longest: Duration) -> Self {
         self.wait = longest.as_secs().min(60);
         self
     }
 
-    /// What the worker is called, for people who look.
+    /// Display name of the worker.
     pub fn worker(mut self, name: impl Into<String>) -> Self {
         self.worker = Some(name.into());
         self
@@ -121,7 +121,7 @@ impl TaskWish {
 }
 
 impl Client {
-    /// Takes tasks; none when nothing came in time. A lease whose answer is lost runs out by itself.
+    /// Leases tasks; an empty list after a timeout. A lease whose answer is lost runs out by itself.
     pub async fn lease_tasks(&self, wish: &TaskWish) -> Result<Vec<Task>, ClientError> {
         #[derive(Deserialize)]
         struct Tasks {
@@ -133,7 +133,7 @@ impl Client {
         Ok(self.ask(&ask).await?.json::<Tasks>()?.tasks)
     }
 
-    /// Says that a task is being worked on; `progress` is kept for the next attempt.
+    /// Sends a heartbeat for a task; `progress` is stored for the next attempt.
     pub async fn heartbeat_task(
         &self,
         task: &Task,
@@ -145,20 +145,21 @@ impl Client {
         self.tell(task, "heartbeat", &word, Repeat::Always).await?.json()
     }
 
-    /// Finishes a task. 409 when the lease has passed on.
+    /// Completes a task. 409 when the lease has passed on.
     pub async fn complete_task(&self, task: &Task, result: impl Serialize) -> Result<(), ClientError> {
         let result = Json::of(&result);
         let word = Word { result: Some(result.get()?), ..Word::of(task) };
         self.tell(task, "complete", &word, Repeat::IfNothingHappened).await.map(|_| ())
     }
 
-    /// Gives up an attempt.
+    /// Fails an attempt.
     pub async fn fail_task(&self, task: &Task, message: &str, then: ThenDo) -> Result<(), ClientError> {
         let word = Word { message: Some(message), then: Some(then), ..Word::of(task) };
         self.tell(task, "fail", &word, Repeat::IfNothingHappened).await.map(|_| ())
     }
 
-    /// Why nobody performs an action, and who is connected, as the server says it.
+    /// Explains why an action is not being performed, and which workers are connected, as reported by the
+    /// server.
     pub async fn why(&self, key: &str) -> Result<Value, ClientError> {
         self.ask(&Ask::get(format!("/v1/tasks/{}/why", segment(key)))).await?.json()
     }

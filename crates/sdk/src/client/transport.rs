@@ -1,8 +1,8 @@
-//! One request with its repeats.
+//! One request with its retries.
 //!
-//! A repeat is the same bytes with the same headers. Whether one is allowed depends on what may have happened: after
-//! 429, or when no connection came about, nothing did. After anything else the server may have done what it was
-//! asked, and only requests that it recognises are sent again.
+//! A retry sends the same bytes with the same headers. It is allowed depending on what may have happened:
+//! after 429, or without a connection, the server did nothing. After any other failure the server may have
+//! processed the request, and only idempotent requests are sent again.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::connect::Client;
 use super::error::{ClientError, Problem};
 use super::retry::Retry;
 
-/// Whether the server recognises a request that it has seen.
+/// Whether a request is idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// It only reads, or carries a key or an id.
     Always,
-    /// It would be done twice.
+    /// A repetition would be processed twice.
     IfNothingHappened,
 }
 
-/// A request that can be sent more than once.
+/// A repeatable request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     method: Method,
@@ -36,7 +36,7 @@ pub(crate) struct Ask {
     wait: Duration,
 }
 
-/// A good answer.
+/// A successful answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -61,7 +61,7 @@ impl Ask {
         Self { method: Method::POST, repeat, ..Self::get(path) }
     }
 
-    /// The last word counts, so that saying it again changes nothing.
+    /// Idempotent: the last call counts.
     pub(crate) fn put(path: impl Into<String>) -> Self {
         Self { method: Method::PUT, ..Self::get(path) }
     }
@@ -89,7 +89,7 @@ impl Ask {
         self.body("application/json", body)
     }
 
-    /// How long the server is asked to take its time.
+    /// Wait requested from the server, added to the timeout.
     pub(crate) fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -104,7 +104,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Sends until it is answered for good or the attempts are used up.
+    /// Sends until there is a final answer or the attempts are used up.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, ClientError> {
         let mut attempt = 1;
         loop {
@@ -130,7 +130,7 @@ impl Client {
         Ok(Answer { status, url, body })
     }
 
-    /// One attempt up to the head of a good answer. Without a `timeout` its body may come for ever.
+    /// One attempt, up to the head of a successful answer. Without a `timeout` its body may be endless.
     pub(crate) async fn request(
         &self,
         ask: &Ask,
@@ -164,7 +164,7 @@ impl Client {
     }
 }
 
-/// How long to wait before the next attempt, if there may be one.
+/// The pause before the next attempt, if one is allowed.
 pub(crate) fn pause(
     retry: &Retry,
     attempt: u32,
@@ -191,7 +191,7 @@ pub(crate) fn pause(
     }
 }
 
-/// In `0.0..1.0`.
+/// A random number in `0.0..1.0`.
 pub(crate) fn unit_random() -> f64 {
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
     #[expect(clippy::cast_possible_truncation, reason = "32 random bits are enough for jitter")]
@@ -199,13 +199,13 @@ pub(crate) fn unit_random() -> f64 {
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// `Retry-After` in seconds, which is all that the server sends.
+/// `Retry-After` in seconds, the only form that the server sends.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// A part of a path that may hold anything.
+/// Escapes one segment of a path.
 pub(crate) fn segment(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }

@@ -1,4 +1,4 @@
-//! What is said of a device before it begins to work.
+//! Builder of a device.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::error::RunError;
 use super::{performing, serving};
 use crate::client::{Client, ClientError, NewDevice, RunAssignment, Vitals};
 
-/// Does runs: registers, waits for them, keeps them alive, and hands each to your function.
+/// A device that performs runs: it registers, waits for runs, sends heartbeats, and passes each run to your
+/// function.
 ///
 /// ```no_run
 /// use millstream_sdk::client::NewDevice;
@@ -59,7 +60,8 @@ impl Device {
         }
     }
 
-    /// Whether it takes a run that it is asked about; the error is the reason why not, and another device is asked.
+    /// Decides whether it accepts an offered run; the error is the reason for declining, and another device
+    /// is asked.
     pub fn willing(
         mut self,
         willing: impl Fn(&RunAssignment) -> Result<(), String> + Send + Sync + 'static,
@@ -68,27 +70,26 @@ impl Device {
         self
     }
 
-    /// How the device is, asked at every heartbeat.
+    /// State of the device, read at every heartbeat.
     pub fn vitals(mut self, vitals: impl Fn() -> Vitals + Send + Sync + 'static) -> Self {
         self.vitals = Arc::new(vitals);
         self
     }
 
-    /// How often it is heard of while it has nothing to do: 15 s unless said. What it works on may want more.
+    /// Heartbeat period while idle: 15 s by default. A run may require a shorter one.
     pub fn beat_every(mut self, every: Duration) -> Self {
         self.beat_every = every;
         self
     }
 
-    /// How long it may take to finish what it has when it is told to stop: 30 s unless said. What is left then is given
-    /// back.
+    /// Time limit for finishing the current runs at a shutdown: 30 s by default. The rest is released.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Works for ever, or until the server refuses the device (its key, or somebody has removed it). A server that
-    /// cannot be reached is tried again and again.
+    /// Works until the server refuses the device (invalid key, or the device was removed). An unreachable
+    /// server is retried without limit.
     pub async fn serve<F, I, O, Fut>(self, perform: F) -> Result<(), ClientError>
     where
         F: Fn(RunContext, I) -> Fut + Send + Sync + 'static,
@@ -99,8 +100,8 @@ impl Device {
         self.serve_until(std::future::pending(), perform).await
     }
 
-    /// The same until `shutdown` resolves. Then it asks for nothing more, finishes what it has, and gives back what it
-    /// cannot finish in time.
+    /// The same until `shutdown` resolves. Then it accepts no more runs, finishes the current ones, and
+    /// releases those that it cannot finish in time.
     pub async fn serve_until<F, I, O, Fut>(
         self,
         shutdown: impl Future<Output = ()>,

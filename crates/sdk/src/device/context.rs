@@ -1,11 +1,11 @@
-//! What a run knows, and what can be said while it is worked on.
+//! Context of a run: its identity, progress, loss and pause.
 
 use std::sync::Arc;
 
 use super::held::Held;
 use crate::client::RunProgress;
 
-/// One run, as the function sees it that does it. Cheap to clone.
+/// Context of one run, for the function that performs it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RunContext(pub(super) Arc<Held>);
 
@@ -18,49 +18,51 @@ impl RunContext {
         &self.0.of.kind
     }
 
-    /// Which seat of it, counted from 0.
+    /// Index of its seat, from 0.
     pub fn seat(&self) -> u16 {
         self.0.of.seat
     }
 
-    /// The fencing token: grows with every assignment of the run. Another side that remembers the highest it has seen
-    /// can refuse what comes late from a device that has lost the run.
+    /// The fencing token: grows with every assignment of the run. A downstream service that remembers the
+    /// highest token can refuse a late request of a device that has lost the run.
     pub fn token(&self) -> i64 {
         self.0.of.token
     }
 
-    /// How far whoever had it before has come.
+    /// Progress of the previous device.
     pub fn last_progress(&self) -> Option<&RunProgress> {
         self.0.of.progress.as_ref()
     }
 
-    /// Says how far it is, with the next heartbeat, which comes soon. Whoever has it next goes on from there.
+    /// Reports progress, with the next heartbeat, which follows soon. The next device continues from there.
     pub fn progress(&self, step: u64, total: u64) {
         self.0.tell(RunProgress { step, total, note: None });
     }
 
-    /// The same in words, at most 4 KiB of them.
+    /// The same with a note of at most 4 KiB.
     pub fn progress_with(&self, step: u64, total: u64, note: impl Into<String>) {
         self.0.tell(RunProgress { step, total, note: Some(note.into()) });
     }
 
-    /// Whether the run is not this device's any more: it was cancelled, taken for something more important, or the
-    /// server has not heard of the device for too long. What is done from now on nobody wants.
+    /// Whether this device has lost the run: it was cancelled, preempted by more important work, or the
+    /// device's heartbeat was missing for too long. Further work is wasted.
     pub fn is_lost(&self) -> bool {
         self.0.claim().lost
     }
 
-    /// Resolves when the run is lost. A function that does not listen runs on to its end, and its outcome is dropped.
+    /// Resolves when the run is lost. A function that ignores it runs on to its end, and its outcome is
+    /// dropped.
     pub async fn lost(&self) {
         self.0.until(|claim| claim.lost).await;
     }
 
-    /// Whether somebody has paused the run. It stays this device's: stop if you can, and go on when it is resumed.
+    /// Whether an operator has paused the run. It stays with this device: stop if possible, and continue when
+    /// it is resumed.
     pub fn is_paused(&self) -> bool {
         self.0.claim().paused
     }
 
-    /// Resolves when the run is not paused, or lost.
+    /// Resolves when the run is not paused, or is lost.
     pub async fn unpaused(&self) {
         self.0.until(|claim| claim.lost || !claim.paused).await;
     }

@@ -1,7 +1,7 @@
-//! How a run ends that is not done: only its function knows what shall follow.
+//! Errors of runs: only the function knows the consequence.
 
-/// Why a run was not done, and what shall follow. There is no conversion from other errors, so that `?` does not decide
-/// by accident.
+/// Why a run was not done, and the consequence. There is no conversion from other errors, so that `?` does
+/// not decide by accident.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct RunError {
@@ -22,22 +22,22 @@ impl RunError {
         Self { message: message.into(), class: None, then }
     }
 
-    /// Nobody can do it: the run has failed.
+    /// Permanent failure: the run has failed.
     pub fn fail(message: impl Into<String>) -> Self {
         Self::new(message, Then::Fail)
     }
 
-    /// This device cannot: another one is asked.
+    /// This device cannot perform it: another one is asked.
     pub fn ask_another(message: impl Into<String>) -> Self {
         Self::new(message, Then::AskAnother)
     }
 
-    /// Nothing went wrong, it is given back; whoever has it next goes on from its progress.
+    /// Released without an error; the next device continues from its progress.
     pub fn release(reason: impl Into<String>) -> Self {
         Self::new(reason, Then::Release)
     }
 
-    /// A word for programs, of small letters, digits, `_`, `.` and `-`.
+    /// Error class for programs: lower-case letters, digits, `_`, `.` and `-`.
     #[must_use]
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.class = Some(class.into());

@@ -1,4 +1,4 @@
-//! A run that the device has: shared by whoever does it and the loop that keeps it alive.
+//! A run held by the device: shared by the task that performs it and the loop that sends its heartbeats.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::{RunAssignment, RunProgress};
 
-/// What the server says of it.
+/// The server's view of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) lost: bool,
@@ -17,9 +17,9 @@ pub(super) struct Claim {
 pub(super) struct Held {
     pub(super) of: RunAssignment,
     claim: watch::Sender<Claim>,
-    /// The newest, until it was told.
+    /// The newest progress, until it is reported.
     progress: Mutex<Option<RunProgress>>,
-    /// Rings when there is something to tell.
+    /// Wakes the loop when there is progress to report.
     news: Arc<Notify>,
 }
 
@@ -33,7 +33,7 @@ impl Held {
         *self.claim.borrow()
     }
 
-    /// A loss is for good.
+    /// A loss is final.
     pub(super) fn hear(&self, heard: Claim) {
         self.claim.send_if_modified(|claim| {
             let next = Claim { lost: claim.lost || heard.lost, paused: heard.paused };
@@ -60,7 +60,7 @@ impl Held {
         self.slot().take()
     }
 
-    /// It could not be told: unless there is newer by now, it waits for the next time.
+    /// The report failed: the progress waits for the next one, unless newer progress exists by now.
     pub(super) fn put_back(&self, progress: Option<RunProgress>) {
         let mut slot = self.slot();
         if slot.is_none() {

@@ -1,6 +1,6 @@
-//! A device: registers, waits for runs, keeps them alive, and hands each to your function.
+//! A device: registers, waits for runs, sends heartbeats, and passes each run to your function.
 
-// Reading order: builder (what is said of a device), serving (its loop), performing (one run), then what they share.
+// Reading order: builder, serving (the loop of a device), performing (one run), then what they share.
 mod builder;
 mod context;
 mod error;

@@ -1,4 +1,4 @@
-//! One run from being asked to its end.
+//! Performs one run, from its acceptance to its end.
 
 use std::any::Any;
 use std::future::Future;
@@ -16,7 +16,7 @@ use super::error::{RunError, Then};
 use super::held::{Claim, Held};
 use crate::client::{Client, ClientError, RunAct, RunStatus};
 
-/// The function without its types.
+/// The type-erased function.
 pub(super) type Perform =
     Arc<dyn Fn(RunContext) -> BoxFuture<'static, Result<Value, RunError>> + Send + Sync>;
 
@@ -42,11 +42,11 @@ where
     })
 }
 
-/// Accepts it, does it, and says what became of it. Whatever is refused on the way was given to somebody else.
+/// Accepts the run, performs it, and reports the outcome. A refused call means that the seat was reassigned.
 pub(super) async fn perform(client: &Client, device: &str, held: Arc<Held>, perform: Perform) {
     let done = attempt(client, device, &held, perform).await;
     if done.is_err() {
-        // Not the device's any more, or nobody was reached for a long time: then it is not for much longer.
+        // The run is lost, or the server was unreachable for a long time, in which case it will be lost soon.
         held.hear(Claim { lost: true, paused: false });
     }
 }
@@ -69,7 +69,7 @@ async fn attempt(
     if held.claim().lost {
         return Ok(());
     }
-    // What was told last goes before the outcome, so that it is not lost with it.
+    // Reports the last progress before the outcome, so that it is not lost with it.
     if let Some(progress) = held.take_progress() {
         client.act_on_run(device, &held.of, &RunAct::Progress(progress)).await?;
     }

@@ -1,9 +1,9 @@
-//! The loop of a device: looks what it is asked to do, begins it, and is heard of in time.
+//! The loop of a device: reads its assignments, begins them, and sends heartbeats in time.
 //!
 //! ```text
 //! list (long poll) ─→ new ones: willing? ─→ a task each: accept, start, your function, its outcome
-//!                  └→ what is not in it any more is lost: its task is told
-//! heartbeat: every so often, and soon after progress ─→ what is not ours any more is lost
+//!                  └→ a run missing from the list is lost: its task is notified
+//! heartbeat: periodically, and soon after progress ─→ a run reported as not ours is lost
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +22,19 @@ use crate::client::{ClientError, RunAct, RunAssignment, RunAssignments, RunStatu
 
 /// How long the server lets a device wait for another list.
 const WAIT: Duration = Duration::from_secs(30);
-/// How long to wait before a server is tried again that could not be reached however often a call was repeated.
+/// Pause before the next try, after the retries of a call are used up.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Progress is told that soon, and not more often.
+/// Delay of a progress report, and minimum time between two.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Names an assignment.
+/// Identifies an assignment.
 type Id = (String, u16, i64);
 
 struct Serving {
     device: Device,
     perform: Perform,
     held: BTreeMap<Id, Arc<Held>>,
-    /// What was done with, as long as a list may still have it.
+    /// Finished assignments, for as long as a list may still contain them.
     over: BTreeSet<Id>,
     tasks: JoinSet<Id>,
     news: Arc<Notify>,
@@ -66,7 +66,7 @@ pub(super) async fn serve(
 }
 
 impl Serving {
-    /// Until `shutdown`.
+    /// Runs until `shutdown`.
     async fn work(&mut self, shutdown: impl Future<Output = ()>) -> Result<(), ClientError> {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut listing = std::pin::pin!(self.list(None));
@@ -89,14 +89,14 @@ impl Serving {
         }
     }
 
-    /// The next list; none when nobody could be reached.
+    /// The next list; `None` when the server is unreachable.
     fn list(
         &self,
         seen: Option<String>,
     ) -> impl Future<Output = Result<Option<RunAssignments>, ClientError>> + use<> {
         let (client, id) = (self.device.client.clone(), self.device.device.id.clone());
         async move {
-            // A list that is empty at first is news too: it has a mark to wait with.
+            // An empty first list counts too: it has a mark to wait with.
             let wait = if seen.is_some() { WAIT } else { Duration::ZERO };
             match client.run_assignments(&id, seen.as_deref(), wait).await {
                 Ok(list) => Ok(Some(list)),
@@ -125,7 +125,7 @@ impl Serving {
         }
     }
 
-    /// What this device had when its process died is in the list too, and is taken up again.
+    /// Assignments from before a crash of this process are in the list too, and are resumed.
     fn begin(&mut self, id: Id, of: RunAssignment) {
         let (client, device) = (self.device.client.clone(), self.device.device.id.clone());
         let held = Arc::new(Held::new(of, Arc::clone(&self.news)));
@@ -139,11 +139,11 @@ impl Serving {
                 });
             }
             Err(reason) => {
-                // What the device has created itself is claimed for it without being asked.
+                // Runs created by the device itself are claimed for it without an offer.
                 let is_asked = held.of.status == RunStatus::Assigned;
                 let refusal = if is_asked { RunAct::Decline(reason) } else { RunAct::Release(reason) };
                 self.tasks.spawn(async move {
-                    // If it is not heard, the assignment runs out by itself.
+                    // If the refusal is lost, the assignment runs out by itself.
                     let _ = client.act_on_run(&device, &held.of, &refusal).await;
                     id
                 });
@@ -206,7 +206,8 @@ impl Serving {
         }
     }
 
-    /// Keeps what is in hand alive until it is done, and gives back what is not done in time.
+    /// Sends heartbeats for the current runs until they are done, and releases those that are not done in
+    /// time.
     async fn finish(&mut self) -> Result<(), ClientError> {
         let grace = tokio::time::sleep(self.device.grace);
         let mut grace = std::pin::pin!(grace);
@@ -219,7 +220,7 @@ impl Serving {
         self.tasks.shutdown().await;
         for held in self.held.values().filter(|held| !held.claim().lost) {
             let reason = RunAct::Release("the device is shutting down".to_owned());
-            // Refused or not heard: it goes to somebody else by itself.
+            // Refused or lost: the run is reassigned anyway.
             let _ = self.device.client.act_on_run(&self.device.device.id, &held.of, &reason).await;
         }
         Ok(())
@@ -230,7 +231,7 @@ fn id(of: &RunAssignment) -> Id {
     (of.run_id.clone(), of.seat, of.token)
 }
 
-/// Whether the same call may go well later.
+/// Whether the error is transient.
 fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Closed { .. } | ClientError::TimedOut(_) => true,

@@ -1,6 +1,7 @@
-//! Graphs as they are written: the types of the language, and two that make them by hand.
+//! Graphs as submitted: the types of the language, and two builders.
 //!
-//! [`GraphSpec`] is what the server takes, and [`read`] makes one of YAML or JSON. In Rust a graph is easier built:
+//! [`GraphSpec`] is the form that the server accepts, and [`read`] parses it from YAML or JSON. In Rust a
+//! graph is easier to build:
 //!
 //! ```
 //! # use serde_json::json;

@@ -1,4 +1,4 @@
-//! A graph built step by step.
+//! Builder of a graph.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::new_node::NewNode;
 use crate::client::ClientError;
 
-/// A graph to be created. What is wrong with it is said when it is built or sent.
+/// A graph to create. Errors are reported when it is built or sent.
 #[derive(Debug, Clone)]
 pub struct NewGraph(Result<GraphSpec, String>);
 
 impl NewGraph {
-    /// Without nodes, which is not a graph yet.
+    /// Without nodes, which is not a valid graph yet.
     pub fn named(name: impl Into<String>) -> Self {
         Self(Ok(GraphSpec {
             name: name.into(),
@@ -30,7 +30,7 @@ impl NewGraph {
         self.with(|graph| graph.description = text.into())
     }
 
-    /// What conditions see as `input` and executors get with every node: an object.
+    /// The object that conditions see as `input` and executors get with every node.
     #[must_use]
     pub fn input(self, input: impl Serialize) -> Self {
         match json(&input) {
@@ -39,19 +39,19 @@ impl NewGraph {
         }
     }
 
-    /// The graph fails when it has not ended by then.
+    /// The graph fails if it has not ended by then.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|graph| graph.options.timeout = Some(timeout))
     }
 
-    /// How many nodes may run at once; 1,000 unless said.
+    /// Maximum number of concurrent nodes; 1,000 by default.
     #[must_use]
     pub fn max_parallel(self, nodes: u32) -> Self {
         self.with(|graph| graph.options.max_parallel = Some(nodes))
     }
 
-    /// For nodes that say nothing themselves.
+    /// Defaults for nodes without options of their own.
     #[must_use]
     pub fn node_options(self, options: NodeOptions) -> Self {
         self.with(|graph| graph.options.node = options)
@@ -65,7 +65,7 @@ impl NewGraph {
         }
     }
 
-    /// The graph, or the first thing that cannot be said. It is not [validated](super::validate): the server does that.
+    /// The graph, or the first error. It is not [validated](super::validate): the server does that.
     pub fn build(self) -> Result<GraphSpec, ClientError> {
         self.0.map_err(ClientError::Unsendable)
     }
@@ -88,7 +88,7 @@ impl From<GraphSpec> for NewGraph {
     }
 }
 
-/// A value of the user's as JSON.
+/// A value of the user as JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<RawJson, String> {
     let text = serde_json::to_string(value).map_err(|error| error.to_string())?;
     RawJson::parse(&text).map_err(|error| error.to_string())

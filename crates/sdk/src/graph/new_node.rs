@@ -1,4 +1,4 @@
-//! A node built step by step.
+//! Builder of a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::new_graph::{NewGraph, json};
 
-/// A node of a graph to be created, or of an edit. What is wrong with it is said when it is built or sent.
+/// A node of a graph to create, or of an edit. Errors are reported when it is built or sent.
 #[derive(Debug, Clone)]
 pub struct NewNode(Result<NodeSpec, String>);
 
 impl NewNode {
-    /// Without parents: it runs at once, by any executor.
+    /// Without parents: it runs at once, on any executor.
     pub fn of(id: impl AsRef<str>) -> Self {
         Self(name(id.as_ref()).map(|id| NodeSpec {
             id,
@@ -31,7 +31,7 @@ impl NewNode {
         }))
     }
 
-    /// It comes after that node.
+    /// Adds a parent.
     #[must_use]
     pub fn after(self, parent: impl AsRef<str>) -> Self {
         self.try_with(|node| {
@@ -40,7 +40,7 @@ impl NewNode {
         })
     }
 
-    /// It comes after that node if this is true of `input` and `results`.
+    /// Adds a parent with a condition over `input` and `results`.
     #[must_use]
     pub fn after_if(self, parent: impl AsRef<str>, condition: impl Into<String>) -> Self {
         self.try_with(|node| {
@@ -49,13 +49,13 @@ impl NewNode {
         })
     }
 
-    /// What is to be done.
+    /// The goal of its task.
     #[must_use]
     pub fn goal(self, goal: impl Into<String>) -> Self {
         self.with(|node| node.task.goal = goal.into())
     }
 
-    /// The result of a parent that the task is handed under a name of its own.
+    /// Passes the result of a parent to the task under this name.
     #[must_use]
     pub fn dependency(self, as_name: impl Into<String>, parent: impl AsRef<str>) -> Self {
         self.try_with(|node| {
@@ -64,7 +64,7 @@ impl NewNode {
         })
     }
 
-    /// One more line of the checklist within the node.
+    /// Adds an entry to the node's checklist.
     #[must_use]
     pub fn subtask(self, text: impl Into<String>) -> Self {
         self.with(|node| node.task.subtasks.push(text.into()))
@@ -76,7 +76,7 @@ impl NewNode {
         self.with(|node| node.agent.role = role.into())
     }
 
-    /// Only executors that have this label.
+    /// Only executors with this label.
     #[must_use]
     pub fn label(self, label: impl AsRef<str>) -> Self {
         self.try_with(|node| {
@@ -85,7 +85,7 @@ impl NewNode {
         })
     }
 
-    /// For the executor: the engine makes nothing of it.
+    /// Passed to the executor: the engine does not interpret it.
     #[must_use]
     pub fn agent(self, kind: impl Into<String>, model: impl Into<String>) -> Self {
         self.with(|node| {
@@ -94,7 +94,7 @@ impl NewNode {
         })
     }
 
-    /// Of one attempt; five minutes unless said.
+    /// Time limit of one attempt; five minutes by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|node| node.options.timeout = Some(timeout))
@@ -105,25 +105,25 @@ impl NewNode {
         self.with(|node| node.options.retry = Some(retry))
     }
 
-    /// It runs also when a node before it has failed.
+    /// Runs also when an earlier node has failed.
     #[must_use]
     pub fn continue_on_failure(self) -> Self {
         self.with(|node| node.on_failure = OnFailure::Continue)
     }
 
-    /// The success of the graph is the success of this node.
+    /// The graph succeeds if this node succeeds.
     #[must_use]
     pub fn is_final(self) -> Self {
         self.with(|node| node.is_final = true)
     }
 
-    /// It is performed once for each item of the list that this expression gives.
+    /// Fan-out: performed once for each item of the list that this expression returns.
     #[must_use]
     pub fn fan_out(self, over: impl Into<String>) -> Self {
         self.with(|node| node.fan_out = Some(FanOut { over: over.into() }))
     }
 
-    /// Instead of an executor: a graph of its own.
+    /// Runs a child graph instead of an executor.
     #[must_use]
     pub fn graph(self, graph: impl Into<NewGraph>) -> Self {
         self.try_with(|node| {
@@ -132,7 +132,7 @@ impl NewNode {
         })
     }
 
-    /// Instead of an executor: an execution of the newest version of a definition.
+    /// Starts an execution of the newest version of a definition instead of an executor.
     #[must_use]
     pub fn execution(self, definition: impl AsRef<str>, input: impl Serialize) -> Self {
         self.try_with(|node| {

@@ -1,4 +1,4 @@
-//! Every call of the API, once, as it goes well.
+//! Every call of the API, once, in its successful case.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn definitions_are_stored_once_and_read_back() {
     assert_eq!((latest.version.version, &latest.definition["context"]), (2, &json!({ "count": 1 })));
     let first = client.definition_version("counter", 1).await.unwrap();
     assert_eq!(first.definition["context"], json!({ "count": 0 }));
-    // The same as JSON is the same definition.
+    // The same definition as JSON creates no new version.
     assert_eq!(client.apply_json(&latest.definition).await.unwrap().version, 2);
     client.apply_yaml(APPROVAL).await.unwrap();
     let names: Vec<String> =
@@ -35,7 +35,7 @@ async fn an_execution_goes_from_its_start_to_its_end() {
 
     let sent = client.send("c-1", "add").payload(json!({ "by": 2 })).wait(SOON).await.unwrap();
     assert_eq!(sent.status, EventStatus::Completed);
-    let event = sent.event.expect("it was waited for");
+    let event = sent.event.expect("the event, because the call waited for it");
     assert_eq!((event.seq, event.to_state.as_deref()), (Some(2), Some("counting")));
     assert_eq!(client.event(&event.event_id).await.unwrap(), event);
 
@@ -63,7 +63,7 @@ async fn a_start_carries_its_first_events() {
     let started =
         client.start("counter").event_with("add", json!({ "by": 7 })).event("stop").wait(SOON).await.unwrap();
     assert_eq!((started.status, &started.context["count"]), (ExecutionStatus::Completed, &json!(7)));
-    uuid::Uuid::parse_str(&started.execution_id).expect("an id of chance");
+    uuid::Uuid::parse_str(&started.execution_id).expect("a random id");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Incidents and signals: to a real engine and back, and what is asked of the server word for word.
+//! Incidents and signals: round trips to a real engine, and the exact requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::stub::Stub;
 use crate::world::{SOON, World, persistent};
 
-/// Fails for good at once: the port is closed and there is one attempt.
+/// Fails permanently at once: the port is closed and there is one attempt.
 const DOOMED: &str = r#"
 name: doomed
 initial: open
@@ -50,7 +50,7 @@ async fn an_incident_is_found_looked_at_and_decided() {
     assert_eq!(decided.incident.resolved.unwrap().reason.as_deref(), Some("moved"));
     let error = client.retry_incident(&first.incident_id, None).await.unwrap_err();
     assert_eq!(error.problem().map(|problem| problem.status), Some(409));
-    // It fails again, and is another incident.
+    // It fails again, which opens another incident.
     eventually(SOON, || async {
         let again = client.incidents().open().execution("d-1").await.unwrap();
         if again.len() == 1 { Ok(()) } else { Err(again) }

@@ -1,4 +1,4 @@
-//! A device of one's own, at a real engine: runs come, are kept, and are lost.
+//! A user's own device at a real engine: runs are received, performed, and lost.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn able(id: &str) -> NewDevice {
     NewDevice::of(id).can("count").capacity(2)
 }
 
-/// The run once it is like this.
+/// The run, once the condition holds.
 async fn run_when(client: &Client, id: &str, is_so: impl Fn(&Run) -> bool) -> Run {
     eventually(SOON, || async {
         let run = client.run(id).await.map_err(|error| error.to_string())?;
@@ -64,7 +64,7 @@ async fn a_run_is_taken_told_about_and_done() {
     let done = run_in(client, "r-1", RunStatus::Completed).await;
     assert_eq!((&done.seats[0].output, done.seats[0].device.as_deref()), (&json!(5), Some("one")));
     assert_eq!(done.seats[0].progress.as_ref().unwrap().note.as_deref(), Some("counted"));
-    // What does not fit the function fails for good, and says where.
+    // Input that does not fit the function fails permanently, with its place.
     client.create_run(&NewRun::of("count").id("r-2").requires("count").input(json!("x"))).await.unwrap();
     run_in(client, "r-2", RunStatus::Failed).await;
     served.stop().await;
@@ -113,7 +113,7 @@ async fn who_is_not_willing_declines_with_its_reason() {
     });
     eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
     let run = |id: &str| NewRun::of("count").id(id).requires("count").input(json!(3));
-    // What it has created itself it has without being asked.
+    // Runs created by the device itself are claimed without an offer.
     for (id, run, ended) in [("r-1", run("r-1"), "declined"), ("r-2", run("r-2").created_by("a"), "released")]
     {
         client.create_run(&run).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_function_hears_that_its_run_is_lost() {
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
     run_when(client, "r-1", |run| run.seats[0].progress.as_ref().is_some_and(|told| told.step == 1)).await;
     client.cancel_run("r-1", "enough").await.unwrap();
-    let heard = tokio::time::timeout(SOON, lost.recv()).await.expect("it is told");
+    let heard = tokio::time::timeout(SOON, lost.recv()).await.expect("the function is notified");
     assert_eq!(heard, Some(true));
     served.stop().await;
     assert_eq!(client.run("r-1").await.unwrap().status, RunStatus::Failed);

@@ -1,4 +1,4 @@
-//! A worker of one's own as one of a fleet, on PostgreSQL and Redis.
+//! A user's own worker as a member of a fleet, on PostgreSQL and Redis.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn it_does_the_work_of_a_fleet_and_leaves_when_told() {
         .await
         .unwrap();
     assert!(worker.address().is_none());
-    assert!(worker.client().is_err(), "a worker of a fleet has no door");
+    assert!(worker.client().is_err(), "a worker of a fleet has no listener");
 
     client.apply_yaml(COUNTER).await.unwrap();
     client.start("counter").id("f-1").await.unwrap();
@@ -49,7 +49,7 @@ async fn it_does_the_work_of_a_fleet_and_leaves_when_told() {
     assert_eq!(sent.status, EventStatus::Completed);
     assert_eq!(client.execution("f-1").await.unwrap().context["count"], 3);
     worker.stop().await.unwrap();
-    assert!(client.workers().await.unwrap().is_empty(), "it said goodbye");
+    assert!(client.workers().await.unwrap().is_empty(), "it deregistered");
     closing.cancel();
     serving.await.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! A tail sees every transition once, over as many connections as it takes.
+//! A tail sees every transition once, over any number of connections.
 
 use millstream_sdk::client::{NewEvent, Tail};
 use millstream_testkit::Proxy;
@@ -21,7 +21,7 @@ async fn a_tail_ends_with_its_execution() {
     client.send("t-1", "stop").await.unwrap();
     assert_eq!(next(&mut tail).await, Some(3));
     assert_eq!(next(&mut tail).await, None);
-    // What has ended and was seen has nothing to tell.
+    // After the end there is nothing left to read.
     assert_eq!(next(&mut client.tail_after("t-1", 3)).await, None);
     assert_eq!(next(&mut client.tail_after("t-1", 2)).await, Some(3));
 }
@@ -53,7 +53,7 @@ async fn a_tail_that_loses_its_connection_misses_nothing_and_repeats_nothing() {
 #[tokio::test]
 async fn a_tail_of_nothing_is_refused() {
     let World { client, .. } = &World::new().await;
-    let mut tail = client.tail("nobody");
+    let mut tail = client.tail("missing");
     assert!(tail.next().await.unwrap().unwrap_err().is_not_found());
     assert!(tail.next().await.is_none());
 }

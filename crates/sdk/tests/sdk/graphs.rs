@@ -1,4 +1,4 @@
-//! Graphs over a stub: what is asked, and what is made of the answers.
+//! Graphs over a stub: the requests, and the interpretation of the answers.
 
 use std::time::Duration;
 

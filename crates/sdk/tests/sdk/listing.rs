@@ -56,7 +56,7 @@ async fn events_and_history_are_lists_too() {
 #[tokio::test]
 async fn a_list_that_is_refused_ends_with_the_error() {
     let World { client, .. } = &World::new().await;
-    let mut history = client.history("nobody").stream();
+    let mut history = client.history("missing").stream();
     assert!(history.next().await.unwrap().unwrap_err().is_not_found());
     assert!(history.next().await.is_none());
 }

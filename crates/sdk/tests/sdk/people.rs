@@ -1,4 +1,4 @@
-//! Work for people over a stub: what is asked, and what is made of the answers.
+//! Work for people over a stub: the requests, and the interpretation of the answers.
 
 use millstream_sdk::client::AssignmentStatus;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the server refuses is told with its document; what cannot be sent is told before.
+//! Refused calls return the server's problem document; invalid requests fail before they are sent.
 
 use millstream_sdk::client::Retry;
 use millstream_sdk::{Client, ClientError};
@@ -16,13 +16,13 @@ async fn a_definition_that_cannot_work_is_refused_with_every_problem() {
     assert_eq!((problem.status, problem.word()), (422, "invalid"));
     let paths: Vec<_> = problem.problems.iter().map(|fault| fault.path.as_str()).collect();
     assert!(paths.contains(&"states.a.on.go.to") && paths.contains(&"states.c.on.go.to"), "{paths:?}");
-    assert!(problem.instance.is_some(), "the request has a name");
+    assert!(problem.instance.is_some(), "the request has an id");
 }
 
 #[tokio::test]
 async fn kinds_of_refusal_are_told_apart() {
     let World { client, .. } = &World::new().await;
-    assert!(client.execution("nobody/at all").await.unwrap_err().is_not_found());
+    assert!(client.execution("missing/at all").await.unwrap_err().is_not_found());
     assert!(client.definition("nothing").await.unwrap_err().is_not_found());
     client.start("counter").id("r-1").input(json!({ "count": 1 })).await.unwrap();
     let other = client.start("counter").id("r-1").input(json!({ "count": 2 })).await.unwrap_err();

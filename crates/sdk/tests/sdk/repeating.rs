@@ -1,4 +1,4 @@
-//! Calls are repeated where that is safe, as the same request.
+//! Calls are retried where that is safe, as the same request.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn an_event_whose_answer_is_lost_is_sent_again_and_applied_once() {
     world.client.start("counter").id("once").await.unwrap();
     for seq in 2..=6 {
         let resets = proxy.done().reset;
-        // Slow enough that the answer is still on its way when the event is known to be applied.
+        // Slow enough that the answer is still in flight when the event is known to be applied.
         proxy.set(Weather::Slow(Duration::from_millis(100)));
         let cut = async {
             eventually(SOON, || async {

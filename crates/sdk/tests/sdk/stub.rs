@@ -1,4 +1,4 @@
-//! A door that answers as it is told and writes down what it was asked.
+//! A stub server with scripted answers, which records its requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use tokio::net::TcpListener;
 
-/// One request as it arrived.
+/// One received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,

@@ -1,4 +1,4 @@
-//! Tasks by the client: leased from a real engine, kept, finished, refused.
+//! Tasks through the client: leased from a real engine, kept, completed, refused.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_task_is_taken_kept_given_up_taken_again_and_finished() {
     let again = client.lease_tasks(&wish).await.unwrap().remove(0);
     assert_eq!((again.attempt, again.progress.clone()), (2, json!({"at": "the shop"})));
     let why = client.why(&again.key).await.unwrap();
-    assert!(why["reason"].as_str().unwrap().contains("sdk has it"), "{why}");
+    assert!(why["reason"].as_str().unwrap().contains("sdk holds it"), "{why}");
     client.complete_task(&again, json!({"litres": 2})).await.unwrap();
     let late = client.complete_task(&first, json!(null)).await.unwrap_err();
     assert!(late.to_string().contains("409") || late.to_string().contains("already"), "{late}");

@@ -1,4 +1,4 @@
-//! A worker of one's own: started, stopped, and refused when it cannot work.
+//! A user's own worker: started, stopped, and refused with invalid settings.
 
 use millstream_sdk::{ActionContext, ActionError, CancellationToken, Worker};
 
@@ -54,7 +54,7 @@ async fn a_worker_runs_until_it_is_told_to_stop() {
 async fn a_fleet_without_redis_is_explained() {
     let worker = Worker::builder()
         .configure(|config| {
-            config.database_url = "postgres://nobody@127.0.0.1:1/none".to_owned();
+            config.database_url = "postgres://user@127.0.0.1:1/none".to_owned();
             config.redis_url = String::new();
         })
         .start();

@@ -6,7 +6,7 @@ use millstream_sdk::client::Retry;
 use millstream_sdk::{Client, Running, Worker};
 use tempfile::TempDir;
 
-/// Adds up; stops when told to.
+/// Adds up; stops on request.
 pub(crate) const COUNTER: &str = include_str!("../../../../examples/counter.yaml");
 pub(crate) const APPROVAL: &str = include_str!("../../../../examples/approval.yaml");
 
@@ -35,7 +35,7 @@ impl World {
     }
 }
 
-/// A client that repeats quickly and often.
+/// A client that retries quickly and often.
 pub(crate) fn persistent(address: std::net::SocketAddr) -> Client {
     Client::builder(format!("http://{address}"))
         .retry(Retry { attempts: 200, backoff: Duration::from_millis(1), max: Duration::from_millis(20) })

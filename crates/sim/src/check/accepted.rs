@@ -1,4 +1,4 @@
-//! C1 and C8: what was acknowledged is there and has ended; what was not is there at most once.
+//! C1 and C8: every acknowledged post exists and has ended; every other post exists at most once.
 
 use std::collections::BTreeMap;
 
@@ -37,14 +37,14 @@ fn verdict(history: &History, post: &Post) -> Option<Violation> {
     }
 }
 
-/// Whether an event may stand where it stands for good.
+/// Whether the event may keep its present status.
 fn may_stay(execution: &Execution, event: &Event) -> bool {
     let paused = execution.status == ExecutionStatus::Paused;
     match event.status {
-        // Whoever commits it dies.
+        // A worker that commits it dies.
         EventStatus::Completed | EventStatus::Processing if event.name == POISON => false,
         EventStatus::Completed | EventStatus::Rejected | EventStatus::Failed => true,
-        // Whose workers died time after time, for whatever reason; its execution waits for a person.
+        // Its workers died repeatedly, for whatever reason; its execution waits for a person.
         EventStatus::Dead => event.attempts >= POISON_CAP && execution.status != ExecutionStatus::Active,
         EventStatus::Pending => paused,
         EventStatus::Deferred if execution.status == ExecutionStatus::Active => {

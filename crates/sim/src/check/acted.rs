@@ -66,7 +66,7 @@ fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violat
         .collect();
     let expected: Vec<&str> = told.iter().map(String::as_str).collect();
     if events != expected {
-        accuse(format!("{key} is {status} and was told by {events:?} instead of {expected:?}"));
+        accuse(format!("{key} is {status} and has the outcome events {events:?} instead of {expected:?}"));
     }
     wrong
 }

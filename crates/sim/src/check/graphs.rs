@@ -1,4 +1,4 @@
-//! C10: a graph ends, no node begins before its parents have ended, and what passed has passed once.
+//! C10: a graph ends, no node begins before its parents have ended, and a passed node has passed once.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn graph(execution: &Execution) -> Vec<Violation> {
     if execution.status == ExecutionStatus::Active {
         accuse("everything is quiet, and it has not ended".to_owned());
     }
-    // What each node came to on the log, and when.
+    // Outcomes of each node on the log, with their seqs.
     let mut outcomes: BTreeMap<&str, Vec<(i64, NodeStatus)>> = BTreeMap::new();
     for event in &execution.events {
         if let (Some((node, status)), Some(seq)) = (&event.outcome, event.seq) {

@@ -1,10 +1,10 @@
-//! All checks of a history, and C7: nothing is left to do.
+//! All checks of a history, and C7: no unfinished work.
 
 use super::violation::{Check, Violation};
 use super::{accepted, acted, graphs, ordered, related, timed, waited};
 use crate::history::{History, Left};
 
-/// Everything that is wrong with it.
+/// All violations of a history.
 pub fn check(history: &History) -> Vec<Violation> {
     let mut wrong = accepted::acknowledged(history);
     wrong.extend(history.executions.iter().flat_map(ordered::exactly_once));

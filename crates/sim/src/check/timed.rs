@@ -1,4 +1,4 @@
-//! C6: timers fire once, not early, for the entry that armed them, and all of them.
+//! C6: timers fire once, not early, for the state entry that armed them, and none is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,8 @@ pub(super) fn timers(execution: &Execution) -> Vec<Violation> {
     for (send, _) in balance.iter().filter(|(_, rest)| **rest < 0) {
         accuse(format!("more {send} were fired than armed"));
     }
-    // Whoever still is where a timer was armed has heard of it: everything was quiet for longer than that.
+    // The execution is still in the state that armed the timer, and the quiet period was longer than the
+    // timer.
     if execution.status == ExecutionStatus::Active
         && let Some(entry) = entry.filter(|entry| !entry.ended)
     {

@@ -1,10 +1,10 @@
-//! A broken promise.
+//! A violated guarantee.
 
 use std::fmt;
 
 use millstream_core::id::TenantId;
 
-/// The promises.
+/// The guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// Every acknowledged event ends in one final status.
@@ -21,15 +21,16 @@ pub enum Check {
     C6,
     /// Nothing is left undecided, leased, locked or pending.
     C7,
-    /// Nothing is there twice, and nothing that was refused.
+    /// Nothing exists twice, and no refused post exists.
     C8,
     /// One child per action that starts one, whose end is its outcome; none is left behind.
     C9,
-    /// A graph ends, no node begins before its parents have ended, and what passed has passed once.
+    /// A graph ends, no node begins before its parents have ended, and a passed node has passed once.
     C10,
-    /// An event is decided within a bounded time after the last fault, whatever another tenant has waiting.
+    /// An event is decided within a bounded time after the last fault, whatever the backlog of another
+    /// tenant.
     C11,
-    /// Only who holds a lock releases or extends it.
+    /// Only the holder of a lock releases or extends it.
     Lock,
     /// Only the newest lease renews, records, settles and releases.
     Lease,
@@ -58,7 +59,7 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub check: Check,
-    /// The execution concerned; empty where it is none in particular.
+    /// The execution concerned; empty if there is no specific one.
     pub execution: String,
     pub what: String,
 }
@@ -68,7 +69,7 @@ impl Violation {
         Self { check, execution: execution.to_owned(), what: what.into() }
     }
 
-    /// Says whose it is, where that is not the tenant that every run has.
+    /// Adds the tenant, unless it is the one that every run has.
     #[must_use]
     pub(crate) fn of_tenant(self, tenant: &str) -> Self {
         let quiet = tenant.is_empty() || tenant == TenantId::default_tenant().as_str();

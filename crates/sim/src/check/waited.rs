@@ -1,4 +1,4 @@
-//! C11: what is accepted is decided soon, whatever the other tenants have waiting.
+//! C11: an accepted event is decided soon, whatever the backlog of other tenants.
 
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
@@ -7,8 +7,9 @@ use crate::history::{Event, Execution, History};
 
 /// The age at which the overdue sweep rings again for an event; see `process.rs`.
 pub(crate) const OVERDUE_MILLIS: i64 = 1_500;
-/// How much longer an event may wait once the faults are over: a sweeper that dies holds its turn for so long. In
-/// production the age is 10 s, and both together are less than twice that; here the age is shorter and the turn is not.
+/// Additional wait of an event once the faults are over: a sweeper that dies keeps its duty lease for this
+/// long. In production the age is 10 s, and both together are less than twice that; here the age is shorter
+/// and the duty lease is not.
 const TURN_MILLIS: i64 = 15_000;
 
 /// Events of executions that wait for a person are left out: only the person knows how long that takes.
@@ -26,8 +27,8 @@ pub(super) fn decided_in_time(history: &History) -> Vec<Violation> {
     history.executions.iter().filter(|execution| waits(execution)).flat_map(late).collect()
 }
 
-/// From its acceptance, or from the end of the faults, until it was decided. One that was deferred waited for its
-/// state; one that was never decided is left to C1 and C7.
+/// From acceptance, or from the end of the faults, until the decision. A deferred event waits for its state,
+/// and an undecided one is left to C1 and C7.
 fn wait(event: &Event, calm_at: i64) -> Option<i64> {
     let deferred = event.name == crate::workload::DEFERRED;
     let decided_at = event.decided_at.filter(|_| !deferred)?;

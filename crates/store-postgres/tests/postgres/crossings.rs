@@ -1,5 +1,5 @@
-//! Signals, starts, decisions of people and settlements that cross each other: nothing is lost, nothing
-//! happens twice, and nobody waits in a circle.
+//! Concurrent signals, starts, decisions of people and settlements: nothing is lost, nothing happens twice,
+//! and there is no deadlock.
 
 use futures::stream::{self, StreamExt};
 use millstream_core::action::ErrorClass;
@@ -134,7 +134,7 @@ fn failed(action: &LeasedAction) -> Settlement {
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }
 
-/// Decisions about all incidents in one direction, in the other, and settlements of what they reopened.
+/// Decisions about all incidents in one order, in the reverse order, and settlements of the reopened actions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decisions_in_crossed_order_happen_once_each() {
     let fixture = Fixture::fresh().await;

@@ -1,7 +1,7 @@
-//! Work per node grows neither with the graph nor with the number of actions of a transition, and whoever meets
-//! on a graph takes locks in one order.
+//! Work per node grows neither with the graph nor with the number of actions of a transition, and all writers
+//! of a graph take locks in one order.
 //!
-//! Answers are checked by the conformance suite; here it is counted what was read and written for them.
+//! The conformance suite checks the answers; these tests count the rows that are read and written for them.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn dispatch(key: &ExecutionKey, n: usize) -> Dispatch {
     Dispatch { execution: key.clone(), node: name(n), attempt: 1, executor, reason }
 }
 
-/// Nobody looks at the tables but the store: no worker of the database reads them on its own account.
+/// Turns autovacuum off, so that only the store reads the tables.
 async fn undisturbed(fixture: &Fixture) {
     for table in
         ["actions", "events", "graph_nodes", "graph_feed", "outbox", "graphs", "transitions", "mailbox"]
@@ -94,7 +94,7 @@ async fn execute(fixture: &Fixture, sql: &str) {
     connection.close().await.unwrap();
 }
 
-/// How many index entries and rows `work` reads on a store of its own, whose plans know nothing.
+/// How many index entries and rows `work` reads on a store of its own, whose plans have no statistics.
 async fn reads<F: Future<Output = ()>>(fixture: &Fixture, work: impl FnOnce(Arc<PostgresStore>) -> F) -> i64 {
     let before = rows_read(fixture).await;
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
@@ -103,7 +103,7 @@ async fn reads<F: Future<Output = ()>>(fixture: &Fixture, work: impl FnOnce(Arc<
     rows_read(fixture).await - before
 }
 
-/// An event with so many independent actions, all of them leased.
+/// An event with `count` independent actions, all of them leased.
 async fn crowd(fixture: &Fixture, id: &str, count: usize) -> Vec<LeasedAction> {
     let keys = fixture.start(1, id).await;
     let now = fixture.store.ping().await.unwrap();
@@ -148,7 +148,7 @@ async fn settling_an_independent_action_reads_no_other_of_its_transition() {
     for settlements in [few, many] {
         read.push(
             reads(&fixture, |store| async move {
-                // Of those that come twice only the one that is awaited is still held.
+                // Of the duplicates only the awaited one is still held.
                 for (batch, held) in [(&settlements[..5], 5), (&settlements[..], 6)] {
                     let settled = store.settle(&worker(), batch, &grant(0), now).await.unwrap();
                     let fresh = settled.verdicts.iter().filter(|one| **one != SettleVerdict::Stale).count();
@@ -202,13 +202,13 @@ async fn the_feed_is_read_by_execution_and_by_what_is_not_spread() {
     })
     .await;
     assert!(read < 10, "one execution's entries cost {read}");
-    // What was spread leaves the index when the table is next cleaned up.
+    // Spread entries leave the index when the table is next vacuumed.
     execute(&fixture, "VACUUM graph_feed").await;
     let read = reads(&fixture, |store| async move {
         assert_eq!(store.spread(&[], 10, now).await.unwrap(), 2);
     })
     .await;
-    assert!(read < 30, "what is not spread cost {read}");
+    assert!(read < 30, "unspread entries cost {read}");
 }
 
 #[tokio::test]
@@ -232,10 +232,11 @@ async fn what_is_due_is_found_however_much_is_put_off() {
         assert_eq!(store.due(&sink, limit, now).await.unwrap().len(), 3);
     })
     .await;
-    assert!(read < 30, "what is due cost {read}");
+    assert!(read < 30, "due entries cost {read}");
 }
 
-/// Whoever waits for a row that somebody else is changing finds it changed, and moves it on all the same.
+/// A transaction that waits for a row which another one is changing sees the change, and still applies its
+/// own.
 #[tokio::test]
 async fn a_parcel_is_handed_over_while_something_new_is_noted() {
     let fixture = Fixture::fresh().await;
@@ -259,7 +260,7 @@ async fn a_parcel_is_handed_over_while_something_new_is_noted() {
             "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'";
         let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
         let waiting: i64 = sqlx::query_scalar(WAITING).fetch_one(&mut connection).await.unwrap();
-        if waiting > 0 { Ok(()) } else { Err("nobody waits") }
+        if waiting > 0 { Ok(()) } else { Err("no session waits") }
     })
     .await;
     sqlx::query("COMMIT").execute(&mut noting).await.unwrap();
@@ -278,7 +279,7 @@ async fn changes_of_nodes_concern_no_index() {
     let now = fixture.store.ping().await.unwrap();
     let batch: Vec<_> = (0..200).map(|n| dispatch(&key, n)).collect();
     assert!(fixture.store.dispatch(&batch, 0, now).await.unwrap().iter().all(Option::is_some));
-    // Versions that nobody sees any more make room; it is not the test's business when that is.
+    // Dead row versions free their space now, and not at a moment that autovacuum chooses.
     execute(&fixture, "VACUUM graph_nodes").await;
     let ended = |n| NodeWrite { spec: None, result: Some(raw("1")), ..node(n, &[], NodeStatus::Pass) };
     let commit = change(&fixture, &key, (0..200).map(ended).collect()).await;

@@ -1,7 +1,7 @@
-//! Locks are taken in one order: thousands of batches that cross each other, and not one deadlock.
+//! Lock order: thousands of batches with crossed keys, and not one deadlock.
 //!
-//! Deadlocks are retried inside the store, so it is not enough that none surfaces: PostgreSQL's own
-//! count of them must stay at zero.
+//! Deadlocks are retried inside the store, so it is not enough that none surfaces: PostgreSQL's own count of
+//! them must stay at zero.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What only PostgreSQL can get wrong: the order of locks, plans, and rows and servers that refuse.
+//! Tests of PostgreSQL's own risks: lock order, plans, and rows and servers that refuse.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their fixtures")]
 
 mod crossings;
 mod graphs;

@@ -1,4 +1,5 @@
-//! Handing out reads what it hands out, and not the line; work on an item reads that item, whatever the statistics say.
+//! Assignment selection reads what it hands out, and not the whole queue; work on an item reads only that
+//! item, whatever the statistics say.
 
 use std::task::Poll;
 
@@ -26,7 +27,7 @@ fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
-/// Each item asks for two of twelve skills; each person has three.
+/// Each item requires two of twelve skills; each person has three.
 #[tokio::test]
 async fn the_next_opening_is_found_without_reading_the_line() {
     let fixture = Fixture::fresh().await;
@@ -118,7 +119,7 @@ async fn work_on_an_item_reads_that_item_and_nothing_else() {
     assert!(read < 20 * 100, "20 items were worked on and {read} rows read, of 4,000");
 }
 
-/// Whether it had to wait so often and once more, and was dropped then.
+/// Polls the future through `waits` wake-ups, then drops it; returns whether it was still pending.
 async fn is_given_up<F: Future>(future: F, waits: usize) -> bool {
     let (mut future, mut left) = (std::pin::pin!(future), waits);
     std::future::poll_fn(|context| match future.as_mut().poll(context) {
@@ -132,7 +133,8 @@ async fn is_given_up<F: Future>(future: F, waits: usize) -> bool {
     .await
 }
 
-/// Somebody goes away while they are served: at whatever moment that is, nothing stays open, and nobody is given two.
+/// A caller is dropped while it is served: at every possible moment, no transaction stays open, and no person
+/// gets two assignments.
 #[tokio::test]
 async fn a_call_that_is_given_up_leaves_nothing_half_done() {
     const OPEN: &str = "

@@ -1,7 +1,7 @@
 //! Work per event grows neither with history nor with the backlog of others, whatever the statistics say.
 //!
-//! Statistics are always from before the last burst; here there are none at all. A plan that goes through
-//! the wrong index gives the right answer and is found out only by counting what it read.
+//! Statistics are always from before the last burst; here there are none at all. A plan that uses the wrong
+//! index gives the right answer and is detected only by counting the rows that it read.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
     assert!(read < everything / 10, "20 visits read {read} index entries, all mailboxes hold {everything}");
 }
 
-/// A mailbox is empty most of the time, and that is when it is analysed and when connections make their
-/// plans. They keep them while it fills up.
+/// A mailbox is usually empty when it is analysed and when connections make their plans. They keep these
+/// plans while it fills up.
 #[tokio::test]
 async fn plans_made_for_empty_tables_hold_for_full_ones() {
     let fixture = Fixture::fresh().await;
@@ -72,7 +72,7 @@ async fn plans_made_for_empty_tables_hold_for_full_ones() {
     execute(&fixture, "ANALYZE").await;
     let first = fixture.start(1, "first").await;
     execute(&fixture, "ANALYZE").await;
-    // More often than the server waits before it settles for a plan.
+    // More often than the server runs a custom plan before it settles for a generic one.
     for _ in 0..8 {
         store.append(&[Append::Event(event(&first[0], "go"))], now).await.unwrap();
         assert_eq!(visit(&store, &first[0], now).await, Visited::Lost);
@@ -96,7 +96,7 @@ async fn plans_made_for_empty_tables_hold_for_full_ones() {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Visited {
-    /// The commit expects another seq than there is.
+    /// The commit expects another seq than the stored one.
     Lost,
     Done,
 }

@@ -1,4 +1,4 @@
-//! Queues cost what is taken out of them, not what stands in them; and nobody is starved.
+//! Leasing cost depends on the leased actions, not on the queue length; and no queue is starved.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn open_queues_and_leases_read_little_of_long_queues() {
     assert!(store.overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());
     store.close().await;
     let read = rows_read(&fixture).await - before;
-    assert!(read < 300, "a few looks into four queues of {EACH} read {read} index entries");
+    assert!(read < 300, "a few leases from four queues of {EACH} read {read} index entries");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A row that cannot be read harms its own execution only, and a database that is away says so quickly.
+//! An undecodable row makes only its own execution corrupt, and an unreachable database is reported quickly.
 
 use std::time::{Duration, Instant};
 

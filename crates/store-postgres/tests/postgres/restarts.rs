@@ -1,4 +1,4 @@
-//! A server that was restarted costs one call, and a store closes whoever is on the way.
+//! A server restart costs one call, and closing a store ends calls in progress.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Retention and acceptance at the same moment: what was accepted is not removed.
+//! Concurrent retention and acceptance: accepted events are not removed.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
         let now = store.ping().await.unwrap();
         let keys = fixture.ended(EXECUTIONS, &format!("r{round}"), now).await;
         let purge = store.purge_executions(Outlived::before(now.plus(Duration::from_secs(60))), EXECUTIONS);
-        // The last ones first: the purge has chosen them at its beginning and locks them at its end.
+        // In reverse: the purge has chosen the last ones at its beginning and locks them at its end.
         let append = stream::iter(keys.iter().rev())
             .map(|key| async move {
                 let sent = event(key, "late");
@@ -49,6 +49,6 @@ async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
             }
         }
     }
-    assert!(purged > 0 && kept > 0, "the two never met: {purged} purged, {kept} kept");
+    assert!(purged > 0 && kept > 0, "purge and acceptance never overlapped: {purged} purged, {kept} kept");
     fixture.assert_no_deadlock().await;
 }

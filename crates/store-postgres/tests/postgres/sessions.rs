@@ -1,4 +1,4 @@
-//! The sessions that the store makes, and servers that it must not work on.
+//! Sessions of the store, and servers that it must refuse.
 
 use millstream_store::StoreError;
 use millstream_store::housekeeping::Housekeeping;
@@ -17,7 +17,8 @@ async fn alter(url: &str, setting: &str) {
     sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
 }
 
-/// What the store's own sessions have. Each line of `pg_stat_activity` would show the database's default only.
+/// The value in the store's own sessions. A query on `pg_stat_activity` would show the database's default
+/// only.
 async fn synchronous_commit_at_ping(url: &str) -> String {
     const WATCH: &str = "
 CREATE TABLE seen (setting TEXT);
@@ -74,8 +75,8 @@ async fn a_pooler_that_swaps_sessions_or_drops_settings_is_refused_at_the_start_
     for (options, word) in [
         (StartupOptions::Forwarded, "transaction mode"),
         (StartupOptions::Dropped, "transaction mode"),
-        (StartupOptions::DroppedInSessionMode, "a pooler is between that drops them"),
-        (StartupOptions::Refused, "a pooler is between that drops them"),
+        (StartupOptions::DroppedInSessionMode, "a pooler in between drops them"),
+        (StartupOptions::Refused, "a pooler in between drops them"),
     ] {
         let (_pooler, url) = Pooler::in_front_of(&fixture.database.url, options).await;
         let settings =

@@ -1,4 +1,4 @@
-//! A store on a fresh database, and the smallest values that it takes.
+//! A store on a fresh database, and minimal valid values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,7 +219,8 @@ impl Fixture {
         keys
     }
 
-    /// Commits whose events stand where the store has them, as a worker that loaded them would know.
+    /// Fills in the stored mailbox positions of the commits' events, as a worker that loaded them would know
+    /// them.
     pub(crate) async fn placed(&self, mut batch: Vec<Commit>) -> Vec<Commit> {
         let id = |commit: &Commit| (commit.execution.tenant.clone(), commit.decided[0].event_id);
         let ids: Vec<_> = batch.iter().map(id).collect();
@@ -235,8 +236,8 @@ pub(crate) async fn rows_read(fixture: &Fixture) -> i64 {
     rows_read_beside(fixture, 0).await
 }
 
-/// Sessions report what they read when they end, which the server does a while after the client has closed
-/// them: asked when no more than `open` are left.
+/// Rows read in total. Sessions report their counts when they end, which the server does a while after the
+/// client has closed them: read when no more than `open` are left.
 pub(crate) async fn rows_read_beside(fixture: &Fixture, open: i64) -> i64 {
     const READ: &str = "
 SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
@@ -254,8 +255,8 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
     .await
 }
 
-/// The updates of a table and how many of them stayed within their page, once there are `expected`. A connection reports
-/// its counts when its process ends, which may be after it was closed here.
+/// The updates of a table and how many of them stayed within their page, once there are `expected`. A
+/// connection reports its counts when its process ends, which may be after it was closed here.
 pub(crate) async fn counted_updates(url: &str, table: &str, expected: i64) -> (i64, i64) {
     const UPDATES: &str = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1";
     eventually(Duration::from_secs(60), || async {

@@ -1,4 +1,4 @@
-//! A database that an older build has worked with: its rows are kept, and work goes on where it was.
+//! A database written by an older build: its rows are kept, and work continues.
 
 use crate::support::{self, Fixture, event, grant, key, raw, worker};
 use millstream_core::id::{Epoch, EventId, Seq};
@@ -22,7 +22,8 @@ use uuid::Uuid;
 const SPINE: &str = include_str!("../../../../migrations/postgres/0001_spine.sql");
 const THEN: i64 = 1_700_000_000_000;
 
-/// An execution as 0001 has it, at seq 2 with three actions: one settled, one ready, one that waits for both.
+/// An execution in the schema of 0001, at seq 2 with three actions: one settled, one ready, one that waits
+/// for both.
 async fn old_rows(connection: &mut PgConnection, acted: EventId, waiting: EventId) {
     let key = key("old");
     let at = Timestamp::from_millis(THEN);

@@ -1,4 +1,4 @@
-//! One bad row spoils its own execution and nothing else.
+//! A corrupt row makes its own execution corrupt and nothing else.
 
 use std::time::Duration;
 

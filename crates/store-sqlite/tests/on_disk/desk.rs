@@ -1,4 +1,4 @@
-//! A file to work on, and the shortest way to have something in it.
+//! A store on a temporary file, and short helpers to fill it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Desk {
         Self { store, directory: self.directory }
     }
 
-    /// A connection beside the store, as a person with a shell has it.
+    /// A second connection to the file, like a person's shell.
     pub(crate) fn shell(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.path()).unwrap()
     }
@@ -111,7 +111,7 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
     Append::Start(Box::new(new_execution(key, input, phase, None)))
 }
 
-/// An execution that signals find by this correlation.
+/// An execution with this correlation.
 pub(crate) fn correlated(key: &ExecutionKey, correlation: &str) -> Append {
     Append::Start(Box::new(new_execution(key, "{}", Phase::Active, Some(correlation.to_owned()))))
 }
@@ -171,7 +171,7 @@ pub(crate) async fn load(store: &SqliteStore, keys: &[ExecutionKey]) -> Vec<Load
     store.load(&wanted, MailboxLimits::default()).await.unwrap()
 }
 
-/// Apply the only event in the mailbox, with one action that is ready.
+/// Apply the only event in the mailbox, with one ready action.
 pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) -> Committed {
     let loaded = load(store, std::slice::from_ref(key)).await.remove(0);
     let Loaded::Found(loaded) = loaded else { panic!("{loaded:?}") };

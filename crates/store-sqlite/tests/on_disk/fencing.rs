@@ -1,5 +1,5 @@
-//! Every act under a lease that has passed on leaves the row exactly as it is. A `false` alone does not
-//! show that: a statement without the epoch could write and still report the truth.
+//! Every call under a lost lease leaves the row unchanged. A `false` alone does not show that: a statement
+//! without the epoch could write and still report the truth.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
 
     let later = NOW.plus(TTL).plus(Duration::from_millis(1));
     let taken = desk.store.lease_each(&[worker()], &grant(10), later).await.unwrap();
-    assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
+    assert_eq!(taken.len(), 1, "the case is void unless another lease was granted");
     desk.shell().execute("UPDATE actions SET input = NULL", ()).unwrap();
     let before = format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap());
 

@@ -1,4 +1,4 @@
-//! The bytes that came in are the bytes that come out.
+//! Stored bytes are returned unchanged.
 
 use millstream_core::id::Seq;
 use millstream_core::status::{EventStatus, Phase};
@@ -10,7 +10,7 @@ use millstream_store::views::{EventViews, ExecutionViews};
 
 use crate::desk::{Desk, NOW, append, apply, event, execution, grant, load, raw, start, worker};
 
-/// What a database that understands JSON would spell in its own way.
+/// JSON spellings that a JSON-aware database would normalise.
 const SPELLINGS: [&str; 12] = [
     r#"{"b":1.50,  "a":"\u0000"}"#,
     r#"{"a":1,"a":2}"#,

@@ -1,4 +1,4 @@
-//! Graphs in a file: what is told of them survives, and their statements go through their indexes.
+//! Graphs in a file: their feed survives, and their statements use their indexes.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ async fn a_position_is_never_given_twice_even_when_its_entry_is_gone() {
     assert!(desk.store.feed(&key, 0, 10).await.unwrap()[0].position > first);
 }
 
-/// The rows of one execution are found by its key, whatever else there is.
+/// The rows of one execution are found by its key, however large the tables are.
 #[tokio::test]
 async fn statements_about_one_graph_go_through_an_index() {
     let desk = Desk::fresh().await;

@@ -1,5 +1,5 @@
-//! What only a file can show: that it survives, who may hold it, and what is written in it. The
-//! contract itself is the business of the conformance suite.
+//! Tests of the file: it survives, one process holds it, and its contents. The conformance suite tests the
+//! contract itself.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code beside the test functions")]
 

@@ -1,5 +1,4 @@
-//! A file of the first build goes on with this one: nothing in it is lost, and what was under way is
-//! finished.
+//! A file of the first build is migrated: no row is lost, and running work is finished.
 
 use millstream_core::id::{EventId, Seq};
 use millstream_core::placement::Queue;
@@ -17,7 +16,7 @@ use crate::desk::{self, NOW, execution, grant, load, name, raw, worker};
 
 const SPINE: &str = include_str!("../../../../migrations/sqlite/0001_spine.sql");
 
-/// An execution that was paid: `charge` is ready, `receipt` waits for it, `log` is done, and `ship` has been
+/// An execution in `paid`: `charge` is ready, `receipt` waits for it, `log` is done, and `ship` has been
 /// accepted. All at [`NOW`].
 const ROWS: &str = r#"
     INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
@@ -136,7 +135,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
     assert_eq!(event().await.status, EventStatus::Completed);
 }
 
-/// Half a migration would be worse than none.
+/// A migration is all or nothing.
 #[tokio::test]
 async fn a_migration_that_fails_leaves_the_file_as_it_was() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is accepted is in the file, however the process ends.
+//! Accepted events are in the file, however the process ends.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -34,7 +34,7 @@ async fn a_closed_store_opens_again_with_everything_in_it() {
     assert_eq!(append(&desk.store, &[Append::Event(event(&key, "{}"))]).await, [3]);
 }
 
-/// The file and its WAL as they lie there while the store is open: what a kill leaves behind.
+/// The file and its WAL copied while the store is open: the state after a kill.
 #[tokio::test]
 async fn a_killed_process_leaves_everything_it_accepted() {
     let desk = Desk::fresh().await;
@@ -131,7 +131,7 @@ async fn a_new_file_and_a_backup_of_it_are_their_owner_s_alone() {
     }
 }
 
-/// A ping that only reads would call a full disk ready.
+/// A ping that only reads would report a full disk as ready.
 #[tokio::test]
 async fn a_ping_is_a_commit() {
     let desk = Desk::fresh().await;

@@ -40,7 +40,7 @@ async fn callers_at_once_queue_and_never_find_the_file_busy() {
     assert_eq!(desk.store.backlog().await.unwrap().undecided, 16 * 20);
 }
 
-/// A dropped call has happened or it has not; the connection is clean either way.
+/// A dropped call has either happened or not; the connection is clean in both cases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_dropped_halfway_leaves_no_transaction_behind() {
     let desk = Desk::fresh().await;
@@ -61,7 +61,7 @@ async fn a_call_that_is_dropped_halfway_leaves_no_transaction_behind() {
     assert!(views.windows(2).all(|pair| pair[0].accept_no < pair[1].accept_no));
 }
 
-/// A shell that forgot its transaction: an answer comes in time, and work goes on after it.
+/// A shell leaves its transaction open: an answer comes in time, and work continues after it.
 #[tokio::test]
 async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
     let desk = Desk::fresh().await;
@@ -78,7 +78,7 @@ async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
     append(&store, &[start(&key, "{}", Phase::Active)]).await;
 }
 
-/// Nobody waits for ever in the writer's queue.
+/// Waiting in the writer's queue is limited.
 #[tokio::test]
 async fn a_queue_that_does_not_move_is_unavailable() {
     let desk = Desk::fresh().await;
@@ -94,7 +94,7 @@ async fn a_queue_that_does_not_move_is_unavailable() {
         async {
             let first = store.ping();
             tokio::pin!(first);
-            // Long enough that the second one gives up, short enough for the file's own patience.
+            // Long enough that the second one times out, short enough for the file's busy timeout.
             let waited = tokio::time::timeout(Duration::from_millis(500), &mut first).await;
             assert!(waited.is_err(), "the file is held: {waited:?}");
             held.rollback().unwrap();
@@ -109,7 +109,7 @@ async fn a_queue_that_does_not_move_is_unavailable() {
     first.unwrap();
 }
 
-/// Those who queue while the file is held go together; one of them cannot be written.
+/// Calls that queue while the file is locked share one transaction; one of them cannot be written.
 #[tokio::test]
 async fn a_call_that_fails_does_not_spoil_those_that_share_its_transaction() {
     let desk = Desk::fresh().await;

@@ -137,7 +137,7 @@ pub async fn a_start_is_seq_one_and_completed(bench: Bench) {
 
 pub async fn an_execution_dates_from_its_first_transition(bench: Bench) {
     let key = execution("one");
-    // The time at which it was decided; the append comes later, by as much as the queue is long.
+    // The time of the decision; the append comes later, by the time spent in the queue.
     let at = bench.now().await.minus(super::fixture::HOUR);
     let new = new_execution(&bench, &key, at);
     let start = new.start.event_id;

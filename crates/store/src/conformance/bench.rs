@@ -1,4 +1,4 @@
-//! What a case stands on: a fresh store, its time, and ids.
+//! Environment of a case: a fresh store, its time, and ids.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Bench {
         Self { stores, ids: Arc::default(), _kept: Arc::new(()) }
     }
 
-    /// Keep something (a temporary directory, a database to drop) until the case is over.
+    /// Keep a value (a temporary directory, a database to drop) until the case is over.
     #[must_use]
     pub fn keeping(self, guard: impl Any + Send + Sync) -> Self {
         Self { _kept: Arc::new(guard), ..self }
@@ -59,8 +59,8 @@ impl std::fmt::Debug for Bench {
     }
 }
 
-/// Ids that are distinct within a case; nothing in the suite needs them to be random. They count
-/// *down*, so that whoever orders events by id is found out.
+/// Ids that are distinct within a case; nothing in the suite needs them to be random. They count *down*, so
+/// that a backend which orders events by id fails.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 

@@ -264,7 +264,7 @@ pub async fn a_commit_that_decides_what_was_buried_writes_nothing(bench: Bench) 
     let key = execution("one");
     let state = bench.start(&key).await;
     let last = bench.post(&key, "close").await;
-    // Ended, because a burial in an active execution pauses it, which is a fence of its own.
+    // Ended, because a burial in an active execution pauses it, which would be a second fence.
     let end = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
     let state = bench.commit_done(end).await;
     let (dead, late) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);

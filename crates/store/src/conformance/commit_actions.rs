@@ -111,7 +111,7 @@ pub async fn a_cancellation_cancels_what_nobody_holds(bench: Bench) {
     assert_eq!(statuses, [ActionStatus::Leased, cancelled, cancelled, cancelled]);
     assert!(bench.action(&key, "idle").await.settled_at.is_some());
     let record = bench.event(&key, idle_event).await;
-    assert_eq!(record.status, EventStatus::Completed, "nothing more will be done for it");
+    assert_eq!(record.status, EventStatus::Completed, "no further effect follows");
     assert!(record.completed_at.is_some());
     assert_eq!(bench.event(&key, working).await.status, EventStatus::Processing);
     assert!(

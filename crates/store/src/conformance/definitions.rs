@@ -1,4 +1,4 @@
-//! Definitions: versions without gaps, immutable, one tenant's own.
+//! Definitions: versions without gaps, immutable, isolated by tenant.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Devices and runs as cases tell them, decided by the real lifecycle.
+//! Devices and runs for cases, decided by the real lifecycle.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ pub(super) fn completes(by: &str, token: i64) -> Input {
     act(by, token, Doing::Complete { output: raw(r#"{"frames":24}"#) })
 }
 
-/// What is decided, if it is.
+/// The change, if the input is accepted.
 pub(super) fn decide(run: Run, input: &Input, now: Timestamp) -> Result<Option<Change>, Refusal> {
     Ok(match step(run, input, Some("tester"), now)? {
         Stepped::Changed(change) => Some(*change),
@@ -98,7 +98,7 @@ pub(super) fn write(seen: &StoredRun, change: Change) -> RunWrite {
 }
 
 impl Bench {
-    /// A run to which this has happened.
+    /// A run after these inputs.
     pub(super) async fn run_after(&self, key: &RunKey, spec: RunSpec, inputs: &[Input]) -> StoredRun {
         self.run_at(key, spec, inputs, self.now().await).await
     }
@@ -128,7 +128,7 @@ impl Bench {
         committed.verdicts
     }
 
-    /// Load, decide, write: `None` where it is refused.
+    /// Load, decide, write: `None` where the input is refused.
     pub(super) async fn try_run(&self, key: &RunKey, input: &Input, now: Timestamp) -> Option<RunVerdict> {
         let seen = self.run(key).await;
         let change = decide(seen.run.clone(), input, now).ok()??;

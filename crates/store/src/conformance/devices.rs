@@ -1,4 +1,4 @@
-//! Devices: who takes work.
+//! Devices: registration, heartbeats, pauses.
 
 use millstream_core::claim::{Candidate, Device, Doing};
 use millstream_core::status::PauseState;
@@ -29,7 +29,7 @@ pub async fn a_device_is_known_by_its_last_word(bench: Bench) {
     let beats = [(tenant("acme"), first), (tenant("acme"), changed.clone())];
     store.beat_devices(&beats, now).await.unwrap();
     let known = store.devices(&[device_of("acme", "d1")]).await.unwrap().remove(0).unwrap();
-    assert_eq!(known.device, Device { seen_at: now, ..changed }, "the last word of a batch too");
+    assert_eq!(known.device, Device { seen_at: now, ..changed }, "the last report of a batch counts too");
     store.beat_devices(&[], now).await.unwrap();
 }
 
@@ -38,9 +38,9 @@ pub async fn a_pause_is_a_persons_word_and_outlives_beats(bench: Bench) {
     let store = &bench.stores.devices;
     let claims_to_be = Device { paused: true, ..new_device("d1") };
     store.beat_devices(&[(tenant("acme"), claims_to_be)], now).await.unwrap();
-    let keys = [device_of("acme", "d1"), device_of("acme", "nobody")];
+    let keys = [device_of("acme", "d1"), device_of("acme", "missing")];
     let paused = async || store.devices(&keys).await.unwrap()[0].as_ref().unwrap().device.paused;
-    assert!(!paused().await, "it is not the device that says so");
+    assert!(!paused().await, "a heartbeat does not change the pause");
     assert_eq!(store.pause_devices(&keys, PauseState::Paused).await.unwrap(), [true, false]);
     store.beat_devices(&[(tenant("acme"), new_device("d1"))], now).await.unwrap();
     assert!(paused().await);

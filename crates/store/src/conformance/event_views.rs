@@ -1,4 +1,4 @@
-//! Reading events: single ones, lists, the backlog.
+//! Views of events: single ones, lists, the backlog.
 
 use millstream_core::id::EventId;
 use millstream_core::status::EventStatus;

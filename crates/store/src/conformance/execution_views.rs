@@ -1,4 +1,4 @@
-//! Reading executions: lists, history, other people's tenants.
+//! Views of executions: lists, history, isolation of tenants.
 
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
 use millstream_core::log::Origin;
@@ -160,7 +160,7 @@ pub async fn another_tenant_sees_nothing_of_an_execution(bench: Bench) {
 pub async fn actions_and_timers_are_listed_in_pages(bench: Bench) {
     let key = execution("one");
     let now = bench.now().await;
-    // In the order of their times, which is not that of their places.
+    // In the order of their times, which differs from that of their positions.
     let timers = [(0, 3), (1, 1), (2, 1), (3, 2)]
         .map(|(ordinal, hours)| timer(Seq::FIRST, ordinal, now.plus(HOUR * hours), &format!("t{ordinal}")));
     let mut state = bench.start_as(armed_execution(&bench, &key, timers.to_vec(), now)).await;

@@ -1,4 +1,4 @@
-//! Executors: who can perform nodes.
+//! Executors that perform nodes.
 
 use super::Bench;
 use super::fixture::{HOUR, name, tenant};
@@ -25,7 +25,7 @@ pub async fn an_executor_is_known_by_its_last_word(bench: Bench) {
     let quiet = Executor { load: 0, roles: Default::default(), labels: Default::default(), ..first.clone() };
     let moved = Executor { address: "http://elsewhere:2".to_owned(), capacity: u32::MAX, ..quiet.clone() };
     store.beat_executors(&[quiet, moved.clone()], now).await.unwrap();
-    assert_eq!(store.executors(now).await.unwrap(), [(moved, now)], "the last word of a batch too");
+    assert_eq!(store.executors(now).await.unwrap(), [(moved, now)], "the last report of a batch counts too");
 }
 
 pub async fn executors_come_by_tenant_and_name_if_they_were_heard_of(bench: Bench) {
@@ -53,14 +53,14 @@ pub async fn executors_of_one_tenant_are_read_alone(bench: Bench) {
     };
     assert_eq!(found(now).await, ["acme/e1", "acme/e2"]);
     assert_eq!(found(now.minus(HOUR)).await, ["acme/e0", "acme/e1", "acme/e2"]);
-    assert_eq!(store.executors_of(&tenant("nobody"), now).await.unwrap(), []);
+    assert_eq!(store.executors_of(&tenant("missing"), now).await.unwrap(), []);
 }
 
 pub async fn an_executor_that_retires_is_off_the_list(bench: Bench) {
     let now = bench.now().await;
     let store = &bench.stores.executors;
     store.beat_executors(&[executor("acme", "e1"), executor("b", "e1")], now).await.unwrap();
-    store.retire_executors(&[(tenant("acme"), name("e1")), (tenant("b"), name("nobody"))]).await.unwrap();
+    store.retire_executors(&[(tenant("acme"), name("e1")), (tenant("b"), name("missing"))]).await.unwrap();
     let left = store.executors(now).await.unwrap();
     assert_eq!(left, [(executor("b", "e1"), now)]);
 }

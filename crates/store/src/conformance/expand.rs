@@ -1,4 +1,4 @@
-//! How the list of cases becomes tests.
+//! Expands the list of cases into tests.
 
 /// One module per topic, one test per case.
 #[doc(hidden)]

@@ -1,5 +1,4 @@
-//! Words and values that cases are told in: names, executions, events, and the shortest way to have
-//! them in the store.
+//! Fixtures of cases: names, executions, events, and short ways to store them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +25,9 @@ use crate::execution_store::{Known, LeaseGrant, Loaded, LoadedExecution, Mailbox
 use crate::intervention::{Burial, Pausing};
 use crate::views::{ActionView, EventView, ExecutionView};
 
-/// A lease that does not run out during a case.
+/// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_secs(600);
-/// A lease that runs out while a case waits for it.
+/// A lease that expires while a case waits for it.
 pub(super) const SHORT: Duration = Duration::from_millis(40);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 

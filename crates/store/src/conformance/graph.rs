@@ -1,4 +1,4 @@
-//! Graphs as cases tell them: their nodes, and the shortest way to have them in the store.
+//! Graphs for cases: their nodes, and short ways to store them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::graph_store::{Dispatch, DispatchContext, GraphRows, GraphView, NodeFi
 
 pub(super) const METADATA: &str = r#"{"name":"g","description":"","creator":null}"#;
 
-/// A node that is new, `PENDING`, with the goal `do ID`.
+/// A new node, `PENDING`, with the goal `do ID`.
 pub(super) fn node(id: &str, parents: &[&str], children: &[&str]) -> NodeWrite {
     let parents = RawJson::of(&parents);
     let spec = format!(r#"{{"id":"{id}","parents":{parents},"task":{{"goal":"do {id}"}}}}"#);
@@ -27,7 +27,7 @@ pub(super) fn node(id: &str, parents: &[&str], children: &[&str]) -> NodeWrite {
     }
 }
 
-/// A node that is there in another status.
+/// An existing node in another status.
 pub(super) fn change(id: &str, status: NodeStatus, attempt: u32) -> NodeWrite {
     NodeWrite {
         node: name(id),
@@ -102,7 +102,7 @@ impl Bench {
         self.commit_done(visit.without_snapshot()).await
     }
 
-    /// Start a graph and have changes of a second transition written.
+    /// Start a graph and write changes in a second transition.
     pub(super) async fn graph_with(
         &self,
         key: &ExecutionKey,

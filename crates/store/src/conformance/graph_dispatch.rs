@@ -1,4 +1,4 @@
-//! Dispatches: who is about to perform a node, and what the request is made of.
+//! Dispatches: the executor of a node, and the contents of the request.
 
 use millstream_core::graph::NodeStatus;
 use millstream_core::raw::RawJson;
@@ -46,7 +46,7 @@ pub async fn only_an_attempt_that_is_under_way_is_dispatched(bench: Bench) {
     let state = bench.graph_with(&key, nodes, changes).await;
     let deletion = crate::graph_store::GraphRows { deleted: vec![name("gone")], ..rows(vec![]) };
     bench.change_graph(&key, &state, deletion).await;
-    let nobody = execution("nobody");
+    let missing = execution("missing");
     let batch = [
         dispatch(&key, "gone", 1),
         dispatch(&key, "old", 1),
@@ -74,7 +74,7 @@ pub async fn a_second_dispatch_of_an_attempt_takes_the_place_of_the_first(bench:
     assert!(bench.dispatch(&twice, 0).await.iter().all(Option::is_some));
 }
 
-/// What came along of upstream, and how long the rest is.
+/// The upstream results that fit, and the sizes of the others.
 fn fitting(upstream: &[Upstream]) -> Vec<(&str, bool, usize)> {
     upstream.iter().map(|one| (one.node.as_str(), one.result.is_some(), one.result_bytes)).collect()
 }
@@ -116,7 +116,7 @@ pub async fn instances_follow_their_fan_out_by_number(bench: Bench) {
     let expected: Vec<String> = (0..12).map(|n| format!("f.{n}")).collect();
     assert_eq!(order[0], "f");
     assert_eq!(order[1..13], expected.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(order[13..], ["a"], "nobody's instance by that name is none");
+    assert_eq!(order[13..], ["a"], "an instance without a fan-out is none");
     assert!(upstream[1..13].iter().all(|one| one.instance_of == Some(name("f"))));
     assert_eq!(upstream[11].result, Some(raw("10")));
     assert_eq!(upstream[0].instance_of, None);
@@ -150,12 +150,12 @@ pub async fn a_batch_over_many_executions_is_answered_in_its_order(bench: Bench)
         bench.graph_with(key, nodes, vec![ended, running("b")]).await;
     }
     let mut batch: Vec<_> = keys.iter().map(|key| dispatch(key, "b", 1)).collect();
-    batch.insert(3, dispatch(&execution("nobody"), "b", 1));
+    batch.insert(3, dispatch(&execution("missing"), "b", 1));
     let contexts = bench.dispatch(&batch, 100).await;
     for (dispatch, context) in batch.iter().zip(&contexts) {
         let result = context.as_ref().and_then(|context| context.upstream[0].result.clone());
         let expected = RawJson::of(&dispatch.execution.execution);
-        assert_eq!(result, (dispatch.execution != execution("nobody")).then_some(expected));
+        assert_eq!(result, (dispatch.execution != execution("missing")).then_some(expected));
     }
 }
 

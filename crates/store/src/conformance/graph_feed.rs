@@ -1,4 +1,4 @@
-//! The feed: what happened to graphs, in order, told once.
+//! The feed: what happened to graphs, in order, exactly once.
 
 use std::collections::BTreeSet;
 
@@ -42,11 +42,12 @@ pub async fn a_batch_of_dispatches_is_one_entry_per_execution(bench: Bench) {
     assert_eq!(told(&bench.feed(&other).await)[2], format!("[{}]", entry("a")));
 }
 
-/// Whoever follows by the position that it saw last misses nothing, however commits and dispatches meet.
+/// A follower that continues after its last position misses no entry, however commits and dispatches
+/// interleave.
 pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(bench: Bench) {
     const ROUNDS: usize = 40;
     let key = execution("g");
-    // Each works on a node of its own: it is not the nodes that they wait for.
+    // Each works on a node of its own: they do not wait for node rows.
     let nodes = ["a", "b", "c"].map(|id| node(id, &[], &[])).to_vec();
     let state = bench.graph_with(&key, nodes, vec![running("a"), running("b"), running("c")]).await;
     let committing = {

@@ -1,4 +1,4 @@
-//! What executors write while they perform.
+//! Logs of executors.
 
 use super::Bench;
 use super::fixture::{execution, name};
@@ -71,14 +71,14 @@ pub async fn texts_of_what_is_gone_are_dropped(bench: Bench) {
     let state = bench.start_graph(&key, vec![node("a", &[], &[]), node("b", &[], &[])]).await;
     bench.start(&execution("machine")).await;
     let batch = [
-        log(&execution("nobody"), "a", 1, "?"),
+        log(&execution("missing"), "a", 1, "?"),
         log(&execution("machine"), "a", 1, "?"),
-        log(&key, "nobody", 1, "?"),
+        log(&key, "missing", 1, "?"),
         log(&key, "a", 1, "a\0b"),
     ];
     bench.keep(&batch).await;
     assert_eq!(texts(&bench.logs(&key, "a").await), [(1, "a\u{fffd}b")], "the rest of the batch is kept");
-    assert!(bench.logs(&key, "nobody").await.is_empty());
+    assert!(bench.logs(&key, "missing").await.is_empty());
     assert!(bench.logs(&execution("machine"), "a").await.is_empty());
     bench.change_graph(&key, &state, GraphRows { deleted: vec![name("b")], ..rows(vec![]) }).await;
     bench.keep(&[log(&key, "b", 1, "late")]).await;

@@ -1,4 +1,4 @@
-//! Reading the nodes of graphs: filters, pages, counts.
+//! Views of the nodes of graphs: filters, pages, counts.
 
 use millstream_core::graph::NodeStatus;
 use millstream_core::status::Phase;
@@ -43,7 +43,7 @@ pub async fn nodes_are_found_by_status_and_by_id(bench: Bench) {
     assert_eq!(find(&[run], &[], None, 9).await, ["a", "d"]);
     assert_eq!(find(&[run, pass], &[], None, 2).await, ["a", "b"]);
     assert_eq!(find(&[run, pass], &[], Some("b"), 2).await, ["d"]);
-    assert_eq!(find(&[], &["d", "nobody", "b", "b"], None, 9).await, ["b", "d"], "each once, in order");
+    assert_eq!(find(&[], &["d", "missing", "b", "b"], None, 9).await, ["b", "d"], "each once, in order");
     assert_eq!(find(&[run], &["d", "b"], None, 9).await, ["d"]);
     assert_eq!(find(&[], &["a", "b", "d"], Some("a"), 1).await, ["b"]);
     assert_eq!(find(&[NodeStatus::Crash], &[], None, 9).await, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Graphs beside the log: what starts and commits write of them, and what a load brings.
+//! Graphs beside the log: rows written by starts and commits, and their loads.
 
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::Seq;
@@ -96,7 +96,7 @@ pub async fn a_commit_writes_what_it_says_of_nodes_and_keeps_the_rest(bench: Ben
     assert_eq!((a.result, a.ended_at, a.error.is_some()), (Some(raw(result)), Some(now), true));
     assert_eq!(a.spec.as_str(), node("a", &[], &[]).spec.unwrap().as_str());
     let b = bench.node(&key, "b").await;
-    assert_eq!((b.status, b.seq), (NodeStatus::Pending, Seq::FIRST), "nobody spoke of it");
+    assert_eq!((b.status, b.seq), (NodeStatus::Pending, Seq::FIRST), "unchanged by this commit");
 }
 
 pub async fn a_commit_that_loses_writes_nothing_of_the_graph(bench: Bench) {
@@ -141,7 +141,7 @@ pub async fn edits_insert_update_and_delete_nodes(bench: Bench) {
     assert_eq!(b.spec.as_str(), node("b", &["a", "c"], &[]).spec.unwrap().as_str());
     assert_eq!((b.seq, b.children), (Seq(3), vec![name("d")]));
     assert_eq!((c.status, c.result, c.why), (NodeStatus::Pending, None, None), "another node by the same id");
-    let edits = GraphRows { revision: 3, deleted: vec![name("d"), name("nobody")], ..rows(vec![]) };
+    let edits = GraphRows { revision: 3, deleted: vec![name("d"), name("missing")], ..rows(vec![]) };
     bench.change_graph(&key, &state, edits).await;
     assert_eq!(ids(&bench.nodes(&key).await), ["a", "b", "c"]);
 }
@@ -180,7 +180,7 @@ pub async fn the_blob_comes_with_the_snapshot(bench: Bench) {
 }
 
 pub async fn an_execution_that_is_no_graph_has_none(bench: Bench) {
-    let (machine, nobody) = (execution("machine"), execution("nobody"));
+    let (machine, missing) = (execution("machine"), execution("missing"));
     bench.start(&machine).await;
     let graph = execution("g");
     bench.start_graph(&graph, vec![node("a", &[], &[])]).await;

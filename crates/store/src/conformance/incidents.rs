@@ -33,7 +33,7 @@ async fn lease(bench: &Bench) -> Vec<LeasedAction> {
     bench.stores.actions.lease(&worker("w2"), &grant(10), bench.now().await).await.unwrap()
 }
 
-/// An execution whose action `a` failed, with `b` behind it.
+/// An execution with a failed action `a`, on which `b` depends.
 async fn stuck(bench: &Bench, id: &str) -> IncidentView {
     let key = execution(id);
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
@@ -53,7 +53,7 @@ pub async fn a_failure_opens_an_incident_and_pauses(bench: Bench) {
     assert_eq!(got.unwrap(), [Some(view), None]);
 }
 
-/// What a target wrote must not keep its failure from being recorded; a zero may become another mark.
+/// The text of a target must not keep its failure from being recorded; a zero may become another mark.
 pub async fn a_reason_may_hold_any_character(bench: Bench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
@@ -275,7 +275,7 @@ pub async fn what_fails_in_the_commit_that_ends_opens_none(bench: Bench) {
     assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Completed, None));
 }
 
-/// The failure is on record, and the event can be tried again by its id.
+/// The failure is on record, and the event can be retried by its id.
 pub async fn what_fails_after_the_end_opens_none(bench: Bench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
@@ -293,7 +293,7 @@ pub async fn what_fails_after_the_end_opens_none(bench: Bench) {
     assert_eq!(lease(&bench).await.len(), 1);
 }
 
-/// A parent waits for it.
+/// A parent waits for the outcome.
 pub async fn what_the_engine_owes_at_an_end_and_cannot_do_opens_one(bench: Bench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("millstream.return")], grant(1)).await;
@@ -302,7 +302,7 @@ pub async fn what_the_engine_owes_at_an_end_and_cannot_do_opens_one(bench: Bench
     bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
     settle(&bench, vec![fail(&done.leased[0], "no such definition")], grant(0)).await;
     let view = open(&bench).await.remove(0);
-    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed, "it holds up nothing");
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed, "it pauses nothing");
     resolve(&bench, view.id, Resolving::Retry).await;
     assert_eq!(lease(&bench).await.len(), 1);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
@@ -328,7 +328,7 @@ pub async fn an_execution_that_cannot_be_read_is_an_incident_of_the_event_that_w
     assert_eq!(bench.mailbox(&key).await.len(), 2, "nothing was decided, nothing is twice");
 }
 
-/// Whoever ends it may find that not even that can be decided: it must not be forgotten.
+/// Ending it may fail as well: that failure must not be lost.
 pub async fn an_execution_that_cannot_be_ended_either_is_an_incident_again(bench: Bench) {
     let key = execution("one");
     bench.start(&key).await;

@@ -1,4 +1,4 @@
-//! Actions that have nothing to do with the others of their transition: each is settled by itself.
+//! Independent actions, without relations in their transition: each is settled by itself.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ pub async fn thousands_of_independent_actions_are_settled_in_batches(bench: Benc
             .map(|at| {
                 let event = event(&bench, &key, "told");
                 told.insert(event.event_id);
-                // One in ten fails, and tells that.
+                // One in ten fails, with an error.
                 match at % 10 {
                     0 => fail_and_tell(&done.leased[*at], event),
                     _ => succeed_and_tell(&done, *at, event),
@@ -113,7 +113,7 @@ pub async fn an_independent_action_between_two_attempts_leaves_the_others_as_the
     let leased = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert_eq!(leased.iter().map(|one| (one.lease.epoch, one.attempt)).collect::<Vec<_>>(), [(Epoch(2), 2)]);
     let stale = settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
-    assert_eq!(stale.verdicts, [SettleVerdict::Stale], "the lease has passed on");
+    assert_eq!(stale.verdicts, [SettleVerdict::Stale], "the lease is lost");
     let rest = vec![succeed(&leased[0], "1"), succeed(&done.leased[2], "1"), succeed(&done.leased[4], "1")];
     assert_eq!(settle(&bench, rest, grant(0)).await.verdicts, [COMPLETED; 3]);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing, "one is postponed");

@@ -1,4 +1,4 @@
-//! Stuck work: buried, paused, tried again, and on record.
+//! Interventions: bury, pause, retry, and their records.
 
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
@@ -19,7 +19,7 @@ async fn retry(bench: &Bench, owner: &str, event: EventId) -> Retried {
     bench.stores.interventions.retry(&tenant(owner), event, &by, bench.now().await).await.unwrap()
 }
 
-/// What was decided: kind, actor and reason.
+/// Recorded decisions: kind, actor and reason.
 async fn decisions(bench: &Bench, key: &ExecutionKey) -> Vec<String> {
     let recorded = bench.stores.interventions.decisions(key).await.unwrap();
     let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "-".to_owned());
@@ -140,7 +140,7 @@ pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 
     let a = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap().remove(0);
-    assert_eq!((a.attempt, a.lease.epoch.0), (1, 2), "attempts begin anew, the epoch does not");
+    assert_eq!((a.attempt, a.lease.epoch.0), (1, 2), "attempts restart, the epoch does not");
     let b = settle(&bench, vec![succeed(&a, "1")], grant(5)).await.leased.remove(0);
     let d = settle(&bench, vec![succeed(&b, "1")], grant(5)).await.leased.remove(0);
     settle(&bench, vec![succeed(&d, "1")], grant(5)).await;

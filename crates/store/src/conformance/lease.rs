@@ -1,4 +1,4 @@
-//! Leases: who may act on an action, and who may not any more.
+//! Leases: fencing, expiry, renewal.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ async fn lease(bench: &Bench, by: &str, grant: LeaseGrant) -> Vec<LeasedAction> 
     bench.stores.actions.lease(&worker(by), &grant, now).await.unwrap()
 }
 
-/// Whether leases of `w1` are still held, each.
+/// For each lease of `w1`, whether it is still held.
 async fn renew(bench: &Bench, leases: &[Lease], grant: LeaseGrant) -> Vec<bool> {
     let beats: Vec<Beat> = leases.iter().cloned().map(Beat::from).collect();
     let now = bench.now().await;
@@ -120,7 +120,7 @@ pub async fn no_action_goes_to_two_callers(bench: Bench) {
                 seen.insert(leased.lease.key);
             }
         }
-        // Callers may pass over rows that another one is about to take; the rest is for the next call.
+        // Callers may skip rows that another one is leasing; the next call returns the rest.
         let rest = lease(&bench, "rest", grant(100)).await;
         total += rest.len();
         seen.extend(rest.into_iter().map(|leased| leased.lease.key));

@@ -121,7 +121,7 @@ pub async fn an_id_that_is_used_again_is_another_execution(bench: Bench) {
     let found = bench.load(&key, known).await;
     assert_eq!(found.seq, old.seq, "the case is void: the seq alone tells them apart");
     assert!(found.position > old.position);
-    assert_eq!(found.state, Some((state, Vec::new())), "what the caller knows is of another execution");
+    assert_eq!(found.state, Some((state, Vec::new())), "the cached state is of another execution");
 }
 
 pub async fn a_skipped_snapshot_is_made_up_by_transitions(bench: Bench) {

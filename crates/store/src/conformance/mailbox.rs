@@ -1,4 +1,4 @@
-//! What is left to decide: paging for doorbells, and which doorbells are worth keeping.
+//! Undecided executions: paging for doorbells, and which doorbells to keep.
 
 use std::time::Duration;
 

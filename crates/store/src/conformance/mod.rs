@@ -1,16 +1,15 @@
-//! The suite that every store must pass: one sentence per case, listed once, run by all backends.
+//! The conformance suite that every store must pass: one sentence per case, listed once, run by all backends.
 //!
-//! A backend's `tests/conformance.rs` says `millstream_store::conformance_tests!(fresh_bench().await);`
-//! where the expression yields a [`Bench`] on a fresh and empty store; it is evaluated once per case.
-//! Each case becomes a test of its own. A backend that cannot be reached panics in that expression:
-//! a missing backend is a failure, never a skip.
+//! A backend's `tests/conformance.rs` says `millstream_store::conformance_tests!(fresh_bench().await);` where
+//! the expression yields a [`Bench`] on a fresh and empty store; it is evaluated once per case. Each case
+//! becomes a test of its own. A backend that cannot be reached panics in that expression: a missing backend
+//! is a failure, never a skip.
 //!
-//! Time: PostgreSQL judges leases and due times by its own clock and the others by the `now` handed
-//! in, so cases take `now` from the store ([`Bench::now`]), write due times that have passed or are
-//! far away, and wait for short leases to run out ([`Bench::passed`]).
+//! Time: PostgreSQL judges leases and due times by its own clock and the others by the `now` parameter, so
+//! cases take `now` from the store ([`Bench::now`]), write due times that have passed or are far away, and
+//! wait for short leases to expire ([`Bench::passed`]).
 //!
-//! Refuses: looking behind the traits. What a case cannot see through them is not part of the
-//! contract.
+//! Refuses: tests behind the traits. Behaviour that is invisible through them is not part of the contract.
 
 #![expect(
     clippy::cloned_ref_to_slice_refs,

@@ -1,4 +1,4 @@
-//! Telling the outside of runs and items: written with what happened, spread once, due in order, per sink.
+//! Notices about runs and items: written with their change, spread once, due in order, per sink.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,14 +36,14 @@ fn words(notices: &[DueNotice]) -> Vec<String> {
     notices.iter().map(word).collect()
 }
 
-/// A seat that a device has tried, and could not do.
+/// A seat that a device began and failed.
 fn fails() -> [Input; 4] {
     let failure = Failure { kind: FailureKind::Error, message: "\0 it is dark".to_owned(), class: None };
     let fail = Doing::Fail { failure, retryable: false };
     [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start), act("d1", 1, fail)]
 }
 
-/// Fails as soon as nobody is found.
+/// Fails as soon as no device is found.
 fn lonely() -> RunSpec {
     let mut spec = spec();
     spec.settings.backoff.rounds = 0;
@@ -89,7 +89,7 @@ pub async fn an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit(ben
     let change = bench.item_decide(&stale, &skip(&given.assignment), bench.now().await).await.unwrap();
     bench.item_act(&stale.key, &skip(&given.assignment)).await;
     bench.commit_item(ItemCommit::of(&stale, change, None)).await;
-    assert_eq!(spread(&bench, &["one"]).await, 1, "what conflicts is not told");
+    assert_eq!(spread(&bench, &["one"]).await, 1, "a conflict writes no notice");
     let plain = named("q", "due: 1h");
     bench.stores.queues.put_queue(&acme(), &plain, bench.now().await).await.unwrap();
     let late = bench.loaded(&item("b")).await.work.item.due_at.unwrap().plus(HOUR);
@@ -102,7 +102,7 @@ pub async fn an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit(ben
 
 pub async fn a_notice_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
     failed(&bench, &run_key("before")).await;
-    assert_eq!(spread(&bench, &[]).await, 1, "nobody wants to hear of it");
+    assert_eq!(spread(&bench, &[]).await, 1, "no sink is configured");
     for run in ["a", "b"] {
         failed(&bench, &run_key(run)).await;
     }
@@ -163,7 +163,7 @@ pub async fn a_notice_that_is_put_off_holds_up_nobody_else(bench: Bench) {
 pub async fn notices_that_sinks_have_not_heard_are_counted(bench: Bench) {
     let notices = &bench.stores.notices;
     failed(&bench, &run_key("a")).await;
-    assert!(notices.notice_backlogs().await.unwrap().is_empty(), "nobody is to hear it yet");
+    assert!(notices.notice_backlogs().await.unwrap().is_empty(), "not spread yet");
     failed(&bench, &run_key("b")).await;
     spread(&bench, &["y", "x"]).await;
     let first = due(&bench, "x").await;

@@ -1,4 +1,4 @@
-//! Telling the outside: spread once, due in order, handed over or put off, per sink.
+//! The outbox: spread once, due in order, handed over or put off, per sink.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn spread(bench: &Bench, sinks: &[&str]) -> usize {
     bench.stores.outbox.spread(&sinks, 99, bench.now().await).await.unwrap()
 }
 
-/// The first so many entries of a parcel.
+/// The first `entries` of a parcel.
 fn taken(parcel: &Parcel, entries: usize) -> HandedOver {
     let last = &parcel.entries[entries - 1];
     HandedOver {
@@ -42,7 +42,7 @@ fn executions(parcels: &[Parcel]) -> Vec<&ExecutionKey> {
     parcels.iter().map(|parcel| &parcel.execution).collect()
 }
 
-/// A graph whose feed has so many entries.
+/// A graph whose feed has this many entries.
 async fn graph(bench: &Bench, key: &ExecutionKey, entries: usize) {
     let mut state = bench.start_graph(key, vec![node("a", &[], &[])]).await;
     for _ in 1..entries {
@@ -55,7 +55,7 @@ pub async fn an_entry_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
     let (first, second) = (execution("first"), execution_of("other", "second"));
     bench.start(&execution("machine")).await;
     graph(&bench, &first, 1).await;
-    assert_eq!(spread(&bench, &[]).await, 1, "nobody wants to hear of it");
+    assert_eq!(spread(&bench, &[]).await, 1, "no sink is configured");
     graph(&bench, &second, 2).await;
     let now = bench.now().await;
     assert_eq!(bench.stores.outbox.spread(&[name("one"), name("two")], 1, now).await.unwrap(), 1);
@@ -132,7 +132,7 @@ pub async fn a_parcel_that_somebody_else_handed_over_changes_nothing(bench: Benc
     hand_over(&bench, "one", &[taken(&seen_by_both[0], 2)]).await;
     hand_over(&bench, "one", &[taken(&seen_by_both[0], 1)]).await;
     hand_over(&bench, "one", &[taken(&seen_by_both[0], 3)]).await;
-    assert_eq!(told(&due(&bench, "one").await[0].entries), ["3-3"], "one who is late takes nothing back");
+    assert_eq!(told(&due(&bench, "one").await[0].entries), ["3-3"], "a late hand-over reverts nothing");
     let rest = due(&bench, "one").await;
     hand_over(&bench, "one", &[taken(&rest[0], 1)]).await;
     hand_over(&bench, "one", &[taken(&rest[0], 1)]).await;
@@ -151,7 +151,7 @@ pub async fn a_part_of_an_entry_is_remembered(bench: Bench) {
     hand_over(&bench, "one", &[part.clone()]).await;
     hand_over(&bench, "one", &[HandedOver { to: Heard { part: 2, ..some }, ..part }]).await;
     let parcel = due(&bench, "one").await.remove(0);
-    assert_eq!((parcel.heard, parcel.entries.len()), (some, 2), "who is late takes nothing back");
+    assert_eq!((parcel.heard, parcel.entries.len()), (some, 2), "a late hand-over reverts nothing");
     hand_over(&bench, "one", &[taken(&parcel, 1)]).await;
     let parcel = due(&bench, "one").await.remove(0);
     assert_eq!((parcel.heard.part, told(&parcel.entries)), (0, vec!["2-2".to_owned()]));
@@ -176,7 +176,7 @@ pub async fn what_sinks_have_not_heard_is_counted(bench: Bench) {
     assert_eq!(found[0].oldest, oldest);
 }
 
-/// Whoever purges may come between a look at the feed and the note that is made of it.
+/// A purge may happen between a read of the feed and the note about it.
 pub async fn entries_that_are_gone_leave_an_empty_parcel_at_most(bench: Bench) {
     let key = execution("g");
     graph(&bench, &key, 1).await;
@@ -185,7 +185,7 @@ pub async fn entries_that_are_gone_leave_an_empty_parcel_at_most(bench: Bench) {
     let all = HandedOver { to: Heard { position: parcel.upto, part: 0 }, ..taken(&parcel, 1) };
     hand_over(&bench, "one", &[all]).await;
     assert!(due(&bench, "one").await.is_empty());
-    let nobody = HandedOver { execution: execution("nobody"), ..taken(&parcel, 1) };
+    let missing = HandedOver { execution: execution("missing"), ..taken(&parcel, 1) };
     hand_over(&bench, "one", &[nobody]).await;
 }
 

@@ -1,4 +1,4 @@
-//! Words that cases about people's work are told in.
+//! Fixtures of cases about people's work.
 
 use millstream_core::assignment::next::Profile;
 use millstream_core::assignment::{
@@ -35,7 +35,7 @@ pub(super) fn new_item(id: &str) -> NewItem {
     NewItem::plain(item_id(id), raw(&format!(r#"{{"of": "{id}"}}"#)))
 }
 
-/// A queue named `q` with what is said besides.
+/// A queue named `q` with these further settings.
 pub(super) fn config(rest: &str) -> QueueConfig {
     named("q", rest)
 }
@@ -82,11 +82,11 @@ impl Bench {
         self.stores.assignments.next(&[caller], self.now().await).await.unwrap().remove(0)
     }
 
-    /// What the person is given; they are given something.
+    /// Takes an assignment for the person, which must exist.
     pub(super) async fn take(&self, who: &str) -> GivenWork {
         match self.ask(self.caller(who)).await {
             Given::Assigned(given) => *given,
-            Given::Nothing(idle) => panic!("{who} is given nothing: {idle:?}"),
+            Given::Nothing(idle) => panic!("{who} gets no assignment: {idle:?}"),
         }
     }
 
@@ -98,7 +98,7 @@ impl Bench {
         self.stores.items.load_items(&[ItemRef::Item(key.clone())]).await.unwrap().remove(0).unwrap()
     }
 
-    /// What the input makes of an item as it is loaded, at `now`.
+    /// The change that the input makes to the loaded item, at `now`.
     pub(super) async fn item_decide(
         &self,
         loaded: &LoadedItem,
@@ -127,7 +127,7 @@ impl Bench {
         at: Option<Timestamp>,
         settlement: Option<Settlement>,
     ) -> (Change, ItemCommitted) {
-        // Others work on the same item: whoever loses loads again.
+        // Concurrent commits on the same item: the loser loads again.
         for _ in 0..1_000 {
             let loaded = self.loaded(key).await;
             let now = match at {
@@ -156,7 +156,7 @@ impl Bench {
         self.item_act(&key, &Input::Submit { assignment, person, answer: raw(answer) }).await
     }
 
-    /// Taken, started and handed in.
+    /// Taken, started and submitted.
     pub(super) async fn work(&self, who: &str) -> Assignment {
         let given = self.take(who).await.assignment;
         self.start_work(&given).await;
@@ -165,7 +165,7 @@ impl Bench {
     }
 }
 
-/// What the input makes of an item in an active queue.
+/// The change that the input makes to an item in an active queue.
 pub(super) fn decide_in(
     queue: &QueueConfig,
     loaded: &LoadedItem,

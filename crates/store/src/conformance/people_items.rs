@@ -1,4 +1,4 @@
-//! Items are imported, changed by versions, and settled for those who wait.
+//! Items are imported, changed by versions, and settled for waiting actions.
 
 use millstream_core::assignment::logbook::Outline;
 use millstream_core::assignment::{Input, ItemStatus, What};
@@ -68,7 +68,7 @@ pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
     let fresh = bench.loaded(&item("i-1")).await;
     let good = ItemCommit::of(&fresh, bench.item_decide(&fresh, &late, now).await.unwrap(), None);
     let mut gone = stale.clone();
-    gone.key = item("nobody");
+    gone.key = item("missing");
     let mut resting = good.clone();
     resting.expected += 1;
     let batch = [stale, good.clone(), gone, good, resting];
@@ -111,7 +111,7 @@ pub async fn the_log_of_an_item_says_what_its_rows_say(bench: Bench) {
     let work = bench.loaded(&key).await.work;
     assert_eq!(Outline::replay(&key.item, &log), Some(Outline::of(&work)));
     assert_eq!(views.item_log(&key, 3, 2).await.unwrap(), log[3..5]);
-    assert_eq!(views.item_log(&item("nobody"), 0, 2).await.unwrap(), []);
+    assert_eq!(views.item_log(&item("missing"), 0, 2).await.unwrap(), []);
 }
 
 pub async fn the_end_of_an_item_is_told_in_the_same_commit(bench: Bench) {
@@ -133,7 +133,7 @@ pub async fn the_end_of_an_item_is_told_in_the_same_commit(bench: Bench) {
     let outcome = Settling::Succeeded { result: payload.clone(), emit: Some(Box::new(emit)) };
     let settlement = Settlement { outcome, ..succeed(leased, "1") };
 
-    // One that loses settles nothing.
+    // A refused commit settles nothing.
     let mut stale = ItemCommit::of(&loaded, change.clone(), Some(settlement.clone()));
     stale.expected += 1;
     assert!(matches!(bench.commit_item(stale).await, ItemCommitted::Conflict { .. }));

@@ -1,4 +1,4 @@
-//! Who is given what, in which order, and who is not.
+//! Assignment selection: which person gets which item, in which order, and exclusions.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub async fn an_item_goes_to_as_many_different_people_as_it_needs(bench: Bench) 
     assert_eq!(
         idle(bench.ask(bench.caller("cem")).await),
         Idle::NothingOpen,
-        "what they skipped does not return"
+        "a skipped item does not return"
     );
     assert_eq!(bench.taken("dee").await, "i-1");
 }
@@ -87,7 +87,7 @@ pub async fn nobody_is_given_what_they_lack_the_skills_for(bench: Bench) {
     bench
         .import(vec![with("both", &["latin", "greek"]), with("latin", &["latin"]), with("plain", &[])])
         .await;
-    assert_eq!(idle(bench.ask(bench.caller("zoe")).await), Idle::Skills, "whom nobody knows");
+    assert_eq!(idle(bench.ask(bench.caller("zoe")).await), Idle::Skills, "a person without a profile");
     bench.skilled("ann", &["english", "greek"]).await;
     bench.skilled("bob", &["english", "latin", "greek", "music"]).await;
     bench.skilled("cem", &["english", "latin"]).await;
@@ -108,7 +108,7 @@ pub async fn what_suits_is_found_behind_everything_that_does_not(bench: Bench) {
         new.own.skills = [name(skill)].into();
         new
     };
-    // More than any store looks at in one go.
+    // More than any store reads in one search.
     bench.import((0..700).map(|n| with(format!("latin-{n}"), "latin")).collect()).await;
     bench.import((0..700).map(|n| with(format!("greek-{n}"), "greek")).collect()).await;
     bench.import(vec![with("rare".to_owned(), "music")]).await;
@@ -116,7 +116,7 @@ pub async fn what_suits_is_found_behind_everything_that_does_not(bench: Bench) {
     assert_eq!(bench.taken("sue").await, "rare");
     bench.skilled("ann", &["greek"]).await;
     assert_eq!(bench.taken("ann").await, "greek-0");
-    // Somebody who has had all of the first ones.
+    // A person who has had all of the first ones.
     bench.skilled("bob", &["greek"]).await;
     for n in 0..320 {
         let given = bench.take("bob").await;
@@ -151,7 +151,7 @@ pub async fn who_or_what_is_paused_gets_nothing_new(bench: Bench) {
     let now = bench.now().await;
     bench.stores.queues.set_queue_state(&acme(), &name("q"), QueueState::Paused, now).await.unwrap();
     assert_eq!(idle(bench.ask(bench.caller("bob")).await), Idle::QueuePaused);
-    assert_eq!(bench.take("ann").await.assignment, ann.assignment, "what is theirs is theirs");
+    assert_eq!(bench.take("ann").await.assignment, ann.assignment, "a pending assignment is returned again");
     bench.start_work(&ann.assignment).await;
     bench.hand_in(&ann.assignment, "1").await;
     bench.stores.queues.set_queue_state(&acme(), &name("q"), QueueState::Active, now).await.unwrap();

@@ -1,4 +1,4 @@
-//! Queues and people are kept as they were put.
+//! Queues and people are stored as put.
 
 use millstream_core::assignment::QueueState;
 use millstream_core::assignment::next::Profile;

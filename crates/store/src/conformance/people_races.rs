@@ -1,4 +1,4 @@
-//! At the same instant: no item twice, no person beyond their limits, and of two ends exactly one.
+//! Races: no item twice, no person beyond a limit, and of two ends exactly one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::item_store::{ItemCommit, ItemCommitted, ItemRef};
 const ROUNDS: usize = 2_500;
 const CALLERS: usize = 64;
 
-/// Everybody takes and completes until there is nothing left.
+/// All people take and complete items until none is left.
 async fn all_at_once(bench: &Bench, items: usize, overlap: usize) {
     bench.queue(&format!("overlap: {overlap}, timeout_seconds: 86400, pre_assignment_timeout: null")).await;
     bench.import_many(items).await;
@@ -78,7 +78,7 @@ pub async fn one_person_who_asks_many_times_at_once_is_given_one_thing(bench: Be
     }
 }
 
-/// Two inputs to the same assignment at the same instant, as often as [`ROUNDS`]: one of them is written.
+/// Two concurrent inputs to the same assignment, [`ROUNDS`] times: one of them is written.
 async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Input; 2]) {
     let queue = bench
         .queue(
@@ -131,7 +131,7 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
         after = Some(last.id);
         completed += page.len();
     }
-    assert_eq!(completed, firsts, "what was answered is what is there");
+    assert_eq!(completed, firsts, "one completion per winning answer");
 }
 
 /// As many assignments as there are items, all begun.
@@ -179,7 +179,7 @@ pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
                 let who = format!("p{n}-{round}");
                 let Given::Assigned(given) = bench.ask(bench.caller(&who)).await else { continue };
                 let key = item(given.item.id.as_str());
-                // Whoever is first; the others load again.
+                // The loser of a race loads again.
                 loop {
                     let loaded = bench.loaded(&key).await;
                     let start = Input::Start { assignment: given.assignment.id, person: person(&who) };

@@ -1,4 +1,4 @@
-//! Looking at people's work: filters, pages, sums.
+//! Views of people's work: filters, pages, totals.
 
 use std::collections::BTreeMap;
 

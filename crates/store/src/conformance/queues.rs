@@ -1,4 +1,4 @@
-//! Who may take an action, for how long, and until when.
+//! Queues of actions: who may lease, for how long, and until when.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub async fn one_call_leases_for_many_workers(bench: Bench) {
     let takers = [worker("w1"), worker("w2"), worker("w3")];
     let mut taken = Vec::new();
     let now = bench.now().await;
-    assert!(bench.stores.actions.lease_each(&[], &all, now).await.unwrap().is_empty(), "for nobody");
+    assert!(bench.stores.actions.lease_each(&[], &all, now).await.unwrap().is_empty(), "without takers");
     for (takers, grant) in [(&takers[..], &few), (&takers[2..], &all)] {
         let leased = bench.stores.actions.lease_each(takers, grant, bench.now().await).await.unwrap();
         for action in leased {
@@ -206,7 +206,7 @@ pub async fn all_attempts_together_have_a_deadline(bench: Bench) {
     let now = bench.now().await;
     let found = bench.stores.tasks.overdue(&worker("w1"), &grant(5), now).await.unwrap();
     assert_eq!(names(&found), ["a"]);
-    assert_eq!(found[0].attempt, 1, "to give it up is no attempt");
+    assert_eq!(found[0].attempt, 1, "giving up is no attempt");
 }
 
 pub async fn a_dependent_s_schedule_begins_when_it_is_free(bench: Bench) {
@@ -307,7 +307,7 @@ pub async fn progress_of_what_awaits_is_kept_under_its_token_and_extends_nothing
     assert_eq!(beat(&bench, draft, Some("9")).await, Pulse::Lost);
     assert_eq!(bench.action(&key, "draft").await.progress, Some(raw("7")));
     bench.stores.actions.release(&[given_up.lease], bench.now().await).await.unwrap();
-    assert_eq!(lease(&bench, &grant(5)).await.remove(0).begun, Begun::Awaited, "whoever leases it");
+    assert_eq!(lease(&bench, &grant(5)).await.remove(0).begun, Begun::Awaited, "for every taker");
 }
 
 pub async fn actions_are_found_by_their_keys(bench: Bench) {

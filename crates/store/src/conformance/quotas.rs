@@ -84,7 +84,7 @@ pub async fn open_executions_are_counted_by_tenant_up_to_the_limit(bench: Bench)
     assert_eq!(used(&bench, "acme", open, 1).await, 2, "no more than one beyond the limit");
     assert_eq!(used(&bench, "acme", open, u64::MAX).await, 3);
     assert_eq!(used(&bench, "rival", open, 10).await, 1);
-    assert_eq!(used(&bench, "nobody", open, 10).await, 0);
+    assert_eq!(used(&bench, "missing", open, 10).await, 0);
 }
 
 pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {

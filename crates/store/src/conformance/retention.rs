@@ -1,4 +1,4 @@
-//! Retention: what may go, what must stay.
+//! Retention: what is removed, what must stay.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ async fn end_at(bench: &Bench, key: &ExecutionKey, state: &State, at: Timestamp)
 
 async fn end_as(bench: &Bench, key: &ExecutionKey, state: &State, phase: Phase, at: Timestamp) -> State {
     let last = bench.post(key, "close").await;
-    // The transition's time is what counts as the last update, so it must not be held up by `state`.
+    // The transition's time counts as the last update, so `state` must carry the same time.
     let state = State { at, ..state.clone() };
     let commit = Visit::to(key, &state, at).end(last, "closed", phase).commit();
     let worker = super::fixture::worker("w1");

@@ -1,4 +1,4 @@
-//! Signs of life of devices: cheap, and never taken back.
+//! Heartbeats of devices: cheap, and never reverted.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub async fn a_beat_moves_the_time_and_makes_no_version(bench: Bench) {
     assert_eq!(bench.stores.runs.due_runs(now, 9).await.unwrap(), []);
     beats(&bench, &twice, now.minus(HOUR)).await;
     assert_eq!(bench.run(&key).await.run.seats[0].heard_at(), Some(now), "it does not go back");
-    // One that has not begun has to begin in time, however often it is heard of.
+    // A claim that has not begun must begin in time, whatever its heartbeats.
     let (claimed, from) = (run_key("claimed"), now.minus(Duration::from_secs(295)));
     bench.run_at(&claimed, spec(), &working()[..2], from).await;
     let pulse = beats(&bench, &[beat(&claimed, "d1", 1)], now).await.remove(0);
@@ -79,7 +79,7 @@ pub async fn progress_comes_with_a_beat_while_it_is_worked_on(bench: Bench) {
     let seen = bench.run(&key).await;
     let begun = decide(seen.run.clone(), &working()[2], now).unwrap().unwrap();
     bench.commit_units(&[write(&seen, begun).into()]).await;
-    // At the very moment of the last commit, too.
+    // Also at the same time as the last commit.
     assert!(matches!(beats(&bench, &[told(1)], now).await[..], [SeatPulse::Held { .. }]));
     assert_eq!(bench.run(&key).await.run.seats[0].progress, Some(progress(1)));
     beats(&bench, &[beat(&key, "d1", 1)], now.plus(SILENCE)).await;
@@ -125,7 +125,7 @@ pub async fn a_silence_that_was_broken_does_not_count(bench: Bench) {
     assert_eq!((current.version, current.run.status()), (1, Status::Processing));
     assert_eq!(current.run.seats[0].heard_at(), Some(now));
     assert!(decide(current.run, &timeout, now).is_err(), "and now it is not due any more");
-    // Nobody is heard of: it counts.
+    // No heartbeat arrives: the silence counts.
     let later = now.plus(HOUR);
     let verdict = bench.try_run(&key, &timeout, later).await;
     assert_eq!(verdict, Some(RunVerdict::Done { settled: Vec::new() }));

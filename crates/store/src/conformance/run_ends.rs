@@ -1,4 +1,4 @@
-//! What the end of a run does beside it: the action that waits, and retention.
+//! Effects of a run's end: the waiting action, and retention.
 
 use millstream_core::claim::{Doing, Input, RunSpec, Status, WaitingAction};
 use millstream_core::id::RunKey;
@@ -25,7 +25,7 @@ fn waits(action: &LeasedAction) -> RunSpec {
     RunSpec { waiting: Some(waiting), ..spec() }
 }
 
-/// An action that a run of this key is being made for.
+/// An action that waits for a run with this key.
 async fn awaited(bench: &Bench, key: &RunKey) -> LeasedAction {
     let actions = [ready("a"), waiting("b", &["a"])];
     let (_, _, done) = bench.acting(&execution("e1"), &actions, grant(1)).await;

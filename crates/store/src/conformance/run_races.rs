@@ -1,4 +1,4 @@
-//! Two devices, or a device and the monitor, at the same instant: exactly one wins, and the log says who.
+//! Races of two devices, or of a device and the deadline monitor: exactly one wins, and the log names it.
 
 use millstream_core::claim::{Doing, Input, Status, Token, create, replay, summary};
 use millstream_core::id::RunKey;
@@ -12,12 +12,12 @@ use super::fixture::HOUR;
 use super::work_races::at_once;
 use crate::run_store::{RunVerdict, RunWrite, SeatBeat, SeatPulse, StoredRun, Unit};
 
-/// Of each of three races; with two backends that answer for themselves more than ten thousand in all.
+/// Rounds of each of three races; more than ten thousand in all with two backends.
 const ROUNDS: usize = 1_700;
-/// Runs that are made in one commit.
+/// Runs created in one commit.
 const BATCH: usize = 100;
 
-/// Runs to which this has happened, `BATCH` at a time.
+/// Runs after these inputs, `BATCH` at a time.
 async fn prepared(bench: &Bench, batch: usize, inputs: &[Input], at: Timestamp) -> Vec<StoredRun> {
     let keys: Vec<RunKey> = (0..BATCH).map(|number| run_key(&format!("r{batch}-{number}"))).collect();
     let change = decided(create(spec(), None, at), inputs, at);
@@ -27,8 +27,8 @@ async fn prepared(bench: &Bench, batch: usize, inputs: &[Input], at: Timestamp) 
     runs.into_iter().map(|run| run.expect("it was written")).collect()
 }
 
-/// Both decide on what they have seen, and write at once; who is refused looks again and decides again. Which of
-/// them has had its way.
+/// Both decide on the loaded state, and write concurrently; the loser loads and decides again. Returns which
+/// of them succeeded.
 async fn race(
     bench: &Bench,
     seen: &StoredRun,

@@ -1,4 +1,4 @@
-//! Looking at runs.
+//! Views of runs.
 
 use millstream_core::claim::{Doing, Input, RunSpec, Status, Token, WaitingAction};
 use millstream_core::id::{ActionKey, Epoch, Seq};

@@ -1,4 +1,4 @@
-//! Runs: rows with a version, and units of them.
+//! Runs: versioned rows, and units of them.
 
 use std::collections::BTreeSet;
 
@@ -154,7 +154,7 @@ pub async fn due_runs_come_once_and_the_longest_due_first(bench: Bench) {
     let working = [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)];
     bench.run_at(&run_of("other", "silent"), spec(), &working, long_ago).await;
     bench.run_at(&run_key("waiting"), spec(), &[], now.minus(HOUR / 4)).await;
-    // Nothing of these.
+    // None of these is due.
     bench.run_at(&run_key("fresh"), spec(), &working, now).await;
     bench.run_at(&run_key("by-hand"), RunSpec { assign: Assign::Manual, ..spec() }, &[], long_ago).await;
     bench.run_at(&run_key("paused"), spec(), &[Input::Pause], long_ago).await;
@@ -164,7 +164,7 @@ pub async fn due_runs_come_once_and_the_longest_due_first(bench: Bench) {
     assert_eq!(due, [run_of("other", "silent"), run_key("pair"), run_key("waiting")]);
     assert_eq!(bench.stores.runs.due_runs(now, 1).await.unwrap(), [run_of("other", "silent")]);
     let later = bench.stores.runs.due_runs(now.plus(HOUR), 99).await.unwrap();
-    assert_eq!(later.len(), 4, "the time of another has come");
+    assert_eq!(later.len(), 4, "another one is due");
     let silent = bench.run(&run_of("other", "silent")).await;
     assert!(matches!(silent.run.seats[0].state, SeatState::Processing { .. }));
 }

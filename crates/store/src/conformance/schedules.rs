@@ -1,4 +1,4 @@
-//! Deadlines of a schedule: when they count, when they do not, and when they begin anew.
+//! Deadlines of a schedule: when they apply, when they do not, and when they restart.
 
 use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
@@ -31,7 +31,7 @@ async fn overdue(bench: &Bench) -> Vec<LeasedAction> {
     bench.stores.tasks.overdue(&worker("w1"), &grant(5), bench.now().await).await.unwrap()
 }
 
-/// An action under these terms, and a lease on it.
+/// An action under this policy, and a lease on it.
 async fn begun(bench: &Bench, terms: Terms) -> LeasedAction {
     bench.acting(&execution("one"), &[ready("a").on(terms), ready("b")], grant(0)).await;
     lease(bench).await.remove(0)
@@ -192,7 +192,7 @@ pub async fn a_lease_of_an_external_worker_that_ended_is_looked_at(bench: Bench)
     assert_eq!(
         (lost.attempt, lost.lease.epoch.0),
         (1, held.lease.epoch.0 + 1),
-        "to look at it is no attempt"
+        "the deadline sweep is no attempt"
     );
     let late = settle(&bench, vec![succeed(&held, "1")], grant(0)).await;
     assert_eq!(late.verdicts, [crate::action_store::SettleVerdict::Stale]);

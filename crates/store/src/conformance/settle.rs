@@ -158,13 +158,13 @@ pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
     assert_eq!((a.status, a.next_attempt_at), (ActionStatus::Cancelled, None));
     assert!(a.error.is_some() && a.settled_at.is_some());
     let second = settle(&bench, vec![retry(&done.leased[1], now)], grant(5)).await;
-    assert_eq!(second.verdicts, [COMPLETED], "nothing more will be done for it");
+    assert_eq!(second.verdicts, [COMPLETED], "no further effect follows");
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
     let due = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert!(due.is_empty());
 }
 
-/// A person's `fail` ends what was asked for as a cancellation does; an end in a failed state does not.
+/// A person's `fail` ends declared actions as a cancellation does; an end in a failed state does not.
 pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(bench: Bench) {
     for (id, ends_with, becomes) in [
         ("by-request", "millstream.fail", ActionStatus::Cancelled),
@@ -188,7 +188,7 @@ pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(ben
     }
 }
 
-/// Nobody waits for a child any more, and no undoing begins.
+/// No child is awaited any more, and no undo begins.
 pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), ready("c"), ready("d"), standby("undo-a", "a")];
@@ -204,7 +204,7 @@ pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench)
     let now = bench.now().await;
     let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
     bench.commit_done(visit).await;
-    assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Cancelled, "nobody waits for it");
+    assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Cancelled, "no event waits for it");
     assert_eq!(settle(&bench, vec![succeed(b, "2")], grant(0)).await.verdicts, [SettleVerdict::Stale]);
     let settled = settle(&bench, vec![compensate(c), awaiting(d)], grant(5)).await;
     assert!(settled.leased.is_empty() && settled.unleased == 0, "{settled:?}");
@@ -216,7 +216,7 @@ pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench)
     assert!(due.is_empty());
 }
 
-/// Its parent must hear that it was cancelled.
+/// Its parent must receive the cancellation.
 pub async fn what_the_engine_owes_is_tried_again_after_a_cancellation(bench: Bench) {
     let key = execution("one");
     let owed = "millstream.return";
@@ -268,7 +268,7 @@ pub async fn an_unhandled_failure_fails_the_event_and_pauses_the_execution(bench
     let verdict = bench.commit_one(Visit::to(&key, &state, bench.now().await).apply(next, "x")).await;
     assert!(matches!(verdict, crate::execution_store::Committed::Conflict));
     let other = settle(&bench, vec![succeed(&done.leased[1], "1")], grant(0)).await;
-    assert_eq!(other.verdicts, [FAILED], "what settles later does not heal it");
+    assert_eq!(other.verdicts, [FAILED], "later settlements do not repair it");
 }
 
 pub async fn a_failure_skips_dependents_of_dependents(bench: Bench) {

@@ -1,4 +1,4 @@
-//! Settling at the same instant: nobody may see the other unsettled, nobody may deadlock.
+//! Settlement races: neither of two may see the other unsettled, and there is no deadlock.
 
 use millstream_core::status::{ActionStatus, EventStatus};
 

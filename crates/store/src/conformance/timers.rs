@@ -119,7 +119,7 @@ pub async fn every_timer_fires_once_whoever_asks(bench: Bench) {
     for task in tasks {
         fired.extend(task.await.unwrap());
     }
-    // Callers may pass over rows that another one is about to take; the rest is for the next call.
+    // Callers may skip rows that another one is firing; the next call returns the rest.
     fired.extend(fire(&bench, &ids(&bench, 100)).await);
     let mut counted = BTreeMap::new();
     for key in fired {

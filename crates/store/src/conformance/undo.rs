@@ -1,4 +1,4 @@
-//! Compensation: what has succeeded is undone in reverse order, then the failure is told.
+//! Compensation: completed actions are undone in reverse order, then the failure is reported.
 
 use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
@@ -45,7 +45,7 @@ pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(be
     let [closing] = &last.leased[..] else { panic!("{:?}", last.leased) };
     assert_eq!(closing.lease.key.action, name("ship"));
     assert_eq!(closing.closing, Some(raw(r#"{"class":"status"}"#)));
-    assert_eq!(closing.attempt, 1, "to tell is no attempt");
+    assert_eq!(closing.attempt, 1, "reporting is no attempt");
     let told = event(&bench, &key, "refused");
     let over = settle(&bench, vec![fail_and_tell(closing, told.clone())], grant(0)).await;
     assert_eq!(over.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
@@ -53,10 +53,10 @@ pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(be
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
     let ship = bench.action(&key, "ship").await;
     assert_eq!((ship.status, ship.attempts), (ActionStatus::Failed, 1));
-    assert_eq!(ship.needs, [name("charge")], "what it needed, not what it waited for in the end");
+    assert_eq!(ship.needs, [name("charge")], "its dependencies, not the undo actions");
 }
 
-/// By whoever leases, by whoever settles, and given back by whoever goes.
+/// By leasing, by settling, and given back on a drain.
 pub async fn to_tell_a_failure_is_no_attempt(bench: Bench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
@@ -71,7 +71,7 @@ pub async fn to_tell_a_failure_is_no_attempt(bench: Bench) {
     assert_eq!(bench.action(&key, "a").await.attempts, 1);
 }
 
-/// `c` had not begun when `b` failed. Whatever is retried afterwards, it is not wanted any more.
+/// `c` had not begun when `b` failed. Later retries do not need it any more.
 pub async fn what_was_skipped_for_an_undoing_stays_skipped(bench: Bench) {
     for by_event in [true, false] {
         let key = execution(if by_event { "by-event" } else { "by-incident" });

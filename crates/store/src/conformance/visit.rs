@@ -1,4 +1,4 @@
-//! A worker's visit to an execution, as a case tells it: what was decided, in order.
+//! Builder for a worker's visit to an execution: its decisions, in order.
 
 use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
 use millstream_core::log::{ArmedTimer, Decision, Entry, FORMAT, State, Transition};
@@ -44,7 +44,7 @@ impl Visit {
         Self { commit, now }
     }
 
-    /// Apply an event that calls for nothing: it is completed at once.
+    /// Apply an event without actions: it is completed at once.
     pub(super) fn apply(self, event: EventId, to: &str) -> Self {
         self.transition(event, to, Phase::Active, EventStatus::Completed)
     }
@@ -54,7 +54,7 @@ impl Visit {
         self.transition(event, to, phase, EventStatus::Completed)
     }
 
-    /// Apply an event that calls for actions: it is processing while any is open.
+    /// Apply an event with actions: it is processing while any is open.
     pub(super) fn act(mut self, event: EventId, to: &str, actions: &[Planned]) -> Self {
         let open = actions.iter().any(|planned| !planned.status.is_settled());
         let status = if open { EventStatus::Processing } else { EventStatus::Completed };
@@ -105,7 +105,7 @@ impl Visit {
         self
     }
 
-    /// Say of the event applied last that it failed.
+    /// Mark the event applied last as failed.
     pub(super) fn failing(mut self, reason: &str) -> Self {
         if let Some(Decided { verdict: EventVerdict::Applied { status, error, .. }, .. }) =
             self.commit.decided.last_mut()
@@ -116,7 +116,7 @@ impl Visit {
         self
     }
 
-    /// Open an incident for each action that failed and that nothing handles.
+    /// Open an incident for each failed and unhandled action.
     pub(super) fn with_incidents(mut self, reason: &str) -> Self {
         let is_lost = |action: &&mut NewAction| {
             action.status == ActionStatus::Failed && action.handling == Handling::Unhandled
@@ -139,7 +139,7 @@ impl Visit {
         self
     }
 
-    /// The place in the mailbox is looked up when the visit is committed.
+    /// The position in the mailbox is looked up when the visit is committed.
     fn decide(&mut self, event_id: EventId, verdict: EventVerdict) {
         self.commit.decided.push(Decided { event_id, accept_no: AcceptNo(0), verdict });
     }
@@ -177,7 +177,7 @@ impl Visit {
         self
     }
 
-    /// Say of the last transition that it gave the execution this correlation.
+    /// Let the last transition set this correlation.
     pub(super) fn correlating(mut self, correlation: &str) -> Self {
         if let Some(last) = self.commit.transitions.last_mut() {
             last.decision.correlation = Some(correlation.to_owned());
@@ -202,7 +202,7 @@ impl Visit {
     }
 }
 
-/// An action as a transition calls for it.
+/// An action of a transition.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     name: Name,
@@ -219,7 +219,7 @@ pub(super) fn ready(action: &str) -> Planned {
     Planned { status: ActionStatus::Ready, ..waiting(action, &[]) }
 }
 
-/// An action with its input rendered whose needs were settled inline.
+/// An action with its input rendered whose dependencies were settled inline.
 pub(super) fn ready_after(action: &str, needs: &[&str]) -> Planned {
     Planned { status: ActionStatus::Ready, ..waiting(action, needs) }
 }
@@ -247,23 +247,23 @@ pub(super) fn broken(action: &str) -> Planned {
     Planned { status: ActionStatus::Failed, ..waiting(action, &[]) }
 }
 
-/// The same where an emitted event handles it.
+/// The same where an emitted event handles the failure.
 pub(super) fn broken_and_told(action: &str) -> Planned {
     Planned { handling: Handling::Handled, ..broken(action) }
 }
 
-/// An undo action that nothing has called for.
+/// An undo action that has not been started.
 pub(super) fn standby(action: &str, undone: &str) -> Planned {
     Planned { status: ActionStatus::Standby, undoes: Some(name(undone)), ..waiting(action, &[undone]) }
 }
 
 impl Planned {
-    /// On terms of its own.
+    /// With a lease policy of its own.
     pub(super) fn on(self, terms: Terms) -> Self {
         Self { terms, ..self }
     }
 
-    /// With nothing to do with the others of its transition.
+    /// Without relations to the others of its transition.
     pub(super) fn independent(self) -> Self {
         Self { company: Company::Independent, ..self }
     }
@@ -327,7 +327,8 @@ impl Bench {
         verdicts
     }
 
-    /// Commits whose events stand where the store has them, as a worker that loaded them would know.
+    /// Fills in the stored mailbox positions of the commits' events, as a worker that loaded them would know
+    /// them.
     pub(super) async fn placed(&self, mut batch: Vec<Commit>) -> Vec<Commit> {
         for commit in &mut batch {
             let id = |decided: &Decided| (commit.execution.tenant.clone(), decided.event_id);

@@ -1,5 +1,5 @@
-//! Two at the same instant, each with a right of its own: in whatever order they come, what is left is what
-//! one after the other would leave.
+//! Two concurrent writes, each with a valid lease or version of its own: in either order, the result equals
+//! one after the other.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::intervention::{Decision, Retried};
 
 const ROUNDS: usize = 40;
 
-/// Both, as nearly at once as two tasks can be.
+/// Both, as concurrently as two tasks can be.
 pub(super) async fn at_once<A, B>(
     first: impl Future<Output = A> + Send + 'static,
     second: impl Future<Output = B> + Send + 'static,
@@ -111,7 +111,7 @@ pub async fn two_failures_are_two_incidents_and_one_pause(bench: Bench) {
         assert_eq!(reasons, ["no 0".to_owned(), "no 1".to_owned()].into(), "round {round}");
         let (view, event) = (bench.execution(&key).await, bench.event(&key, id).await);
         assert_eq!(view.status, ExecutionStatus::Paused, "round {round}");
-        assert_eq!(view.paused_reason, event.error, "who was first says why: round {round}");
+        assert_eq!(view.paused_reason, event.error, "the first pause sets the reason: round {round}");
     }
 }
 
@@ -207,7 +207,7 @@ pub async fn a_lease_and_the_search_for_the_overdue_take_each_action_once(bench:
         for task in tasks {
             leased.extend(task.await.unwrap());
         }
-        // Callers may pass over rows that another one is about to take.
+        // Callers may skip rows that another one is leasing.
         for n in 0..6 {
             leased.extend(take(n).await);
         }

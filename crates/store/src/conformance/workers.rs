@@ -1,4 +1,4 @@
-//! Workers, and duties that are one worker's turn at a time.
+//! Workers, and leases on duties.
 
 use std::time::Duration;
 
@@ -45,16 +45,16 @@ pub async fn a_worker_that_left_is_gone(bench: Bench) {
     let store = &bench.stores.workers;
     store.beat(&beat("w1", 1), bench.now().await).await.unwrap();
     store.leave(&worker("w1")).await.unwrap();
-    store.leave(&worker("nobody")).await.unwrap();
+    store.leave(&worker("missing")).await.unwrap();
     assert!(store.workers(Timestamp::EPOCH).await.unwrap().is_empty());
 }
 
 pub async fn a_duty_is_one_workers_turn(bench: Bench) {
     assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH));
     assert_eq!(take(&bench, "w2", LONG).await, None);
-    assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH), "one's own turn is extended");
+    assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH), "one's own lease is extended");
     let other = bench.stores.workers.take_duty("trim", &worker("w2"), LONG, bench.now().await).await.unwrap();
-    assert_eq!(other, Some(Timestamp::EPOCH), "another duty is another turn");
+    assert_eq!(other, Some(Timestamp::EPOCH), "each duty has its own lease");
 }
 
 pub async fn a_finished_duty_is_free_and_tells_when_it_was_done(bench: Bench) {
@@ -72,7 +72,7 @@ pub async fn a_turn_that_ran_out_passes_on(bench: Bench) {
     assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH));
     let late = Timestamp::from_millis(99);
     bench.stores.workers.finish_duty("sweep", &worker("w1"), late).await.unwrap();
-    assert_eq!(take(&bench, "w3", LONG).await, None, "the late one gives back nothing");
+    assert_eq!(take(&bench, "w3", LONG).await, None, "a late finish releases nothing");
     assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH), "and records nothing");
 }
 

@@ -77,7 +77,7 @@ impl ActionStore for Memory {
     ) -> Result<Settled> {
         let view = if planted::is(Bug::SettleWithoutLock) {
             let view = View::before(&self.tables(), batch);
-            // As long as a statement takes: another settlement can come in between.
+            // As long as a statement takes: another settlement can interleave.
             tokio::time::sleep(Duration::from_millis(20)).await;
             view
         } else {

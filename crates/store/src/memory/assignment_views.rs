@@ -1,4 +1,4 @@
-//! Looking at people's work, in memory.
+//! Views of assignments and items, in memory.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Handing out, in memory: caller by caller, over everything that is open.
+//! Handing out assignments, in memory: caller by caller, over all openings.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn give(people: &mut PeopleTables, key: &ItemKey, caller: &Caller, now: Timestam
     Some(GivenWork { assignment, item: work.item, payload: work.payload, again: false })
 }
 
-/// What the caller has been given and not begun: the oldest.
+/// The caller's oldest assignment that has not begun.
 fn pending(people: &PeopleTables, caller: &Caller) -> Option<Given> {
     let theirs = people.open.get(&(caller.tenant.clone(), caller.person.clone()))?;
     let rows = theirs.iter().filter_map(|(id, key)| {
@@ -107,7 +107,7 @@ fn loads(people: &PeopleTables, caller: &Caller) -> BTreeMap<Name, Load> {
     loads
 }
 
-/// The first opening of each queue that suits.
+/// The first suitable opening of each queue.
 fn candidates(people: &PeopleTables, caller: &Caller, asking: &Asking) -> Vec<(ItemKey, Candidate)> {
     let first = |queue: &Name| {
         let config = &people.queues.get(&(caller.tenant.clone(), queue.clone()))?.config;

@@ -40,7 +40,7 @@ fn commit_one(
     if !holds && !planted::is(Bug::NoFence) {
         return Committed::Conflict;
     }
-    // Before anything else: it concerns what earlier commits left open.
+    // Before anything else: it concerns actions that earlier commits left open.
     match item.open_actions {
         OpenActions::Keep => {}
         OpenActions::Cancel => cancel_open_actions(row, now),
@@ -83,7 +83,7 @@ fn commit_one(
     Committed::Done { leased, unleased, emitted }
 }
 
-/// A pause lets only a cancellation through, and once the execution has ended holds up nothing.
+/// A pause blocks everything but a cancellation, and nothing once the execution has ended.
 fn held_up(row: &Execution, item: &Commit) -> bool {
     let cancels = match item.open_actions {
         OpenActions::Keep => false,
@@ -92,7 +92,7 @@ fn held_up(row: &Execution, item: &Commit) -> bool {
     row.paused.is_some() && !cancels && !row.phase.is_ended()
 }
 
-/// Whether nobody has decided any of these meanwhile.
+/// Whether all of these are still undecided.
 fn all_open(row: &mut Execution, decided: &[Decided]) -> bool {
     decided
         .iter()

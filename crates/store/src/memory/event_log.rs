@@ -147,8 +147,8 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
     Appended::Accepted { accept_no: position }
 }
 
-/// The first event under a key, with its status now. It may be gone by retention, which takes only
-/// what is finished.
+/// The first event under a key, with its current status. Retention may have removed it; it removes only
+/// finished ones.
 pub(super) fn known_key(
     tables: &Tables,
     tenant: &TenantId,

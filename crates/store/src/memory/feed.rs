@@ -1,4 +1,4 @@
-//! The feed, in memory. It is written by those whose deeds it tells ([`super::graphs`]).
+//! Reads the feed, in memory; each commit writes its own entries ([`super::graphs`]).
 
 use millstream_core::id::ExecutionKey;
 

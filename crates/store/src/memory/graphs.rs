@@ -1,4 +1,4 @@
-//! The rows of graphs and of the feed, in memory: what starts, commits and dispatches write.
+//! The rows of graphs and of the feed, in memory, written by starts, commits and dispatches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::tables::Tables;
 use crate::feed::{Fed, FeedEntry};
 use crate::graph_store::{GraphRows, LogView, NodeView, NodeWrite};
 
-/// What an execution that is a graph has beyond the others.
+/// The graph part of an execution.
 #[derive(Debug)]
 pub(super) struct GraphTable {
     pub(super) metadata: RawJson,
@@ -78,7 +78,7 @@ fn inserted(write: &NodeWrite) -> NodeView {
     }
 }
 
-/// What is `None` stays as it is, but for `why`.
+/// A field that is `None` keeps its value, except `why`.
 fn overwrite(view: &mut NodeView, write: &NodeWrite) {
     fn keep<T: Clone>(stored: &mut Option<T>, written: &Option<T>) {
         if written.is_some() {

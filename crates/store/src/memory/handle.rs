@@ -1,4 +1,4 @@
-//! The handle: every table behind one mutex, and the time that the store goes by.
+//! The handle: every table behind one mutex, and the store's clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,20 +15,20 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// On the system's time.
+    /// With the system's clock.
     pub fn new() -> Arc<Self> {
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Self::with_clock(Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch))))
     }
 
-    /// On a time of the caller's: a simulation's.
+    /// With the caller's clock: a simulation's.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { tables: Mutex::default(), clock })
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
-        // A panic in the middle of a write can only come from a bug in here; the tests that hit it
-        // should see that panic and not one about the lock.
+        // A poisoned lock: a panic in the middle of a write is a bug in this module; the tests that hit it
+        // should report that panic and not the lock.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -87,7 +87,7 @@ impl Incidents for Memory {
 }
 
 impl Tables {
-    /// Unless nobody has to decide about it.
+    /// Skipped where no person has to decide about it.
     pub(super) fn open_incident(
         &mut self,
         execution: &ExecutionKey,
@@ -127,7 +127,7 @@ impl Tables {
         });
     }
 
-    /// An execution that has ended waits for nobody.
+    /// An ended execution has no open incidents.
     pub(super) fn end_incidents(&mut self, execution: &ExecutionKey, now: Timestamp) {
         let by = Decision { actor: None, reason: None };
         for view in &mut self.incidents {
@@ -246,11 +246,11 @@ impl Execution {
         self.complete_settled_events(now);
     }
 
-    /// What waits again when this action, and no other, is reopened.
+    /// The actions that wait again when this action, and no other, is reopened.
     fn skipped_because_of(&self, key: &ActionKey) -> Vec<Name> {
         let of_seq = self.actions.iter().filter(|((seq, _), _)| *seq == key.seq);
         let settled = of_seq.map(|((_, name), action)| {
-            // Other failures are over as far as this decision goes.
+            // This decision treats other failures as handled.
             let handling = if *name == key.action { Handling::Unhandled } else { Handling::Handled };
             let settled = Settled { needs: action.view.needs.clone(), status: action.view.status, handling };
             (name.clone(), settled)

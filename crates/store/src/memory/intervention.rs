@@ -120,7 +120,7 @@ fn reopen_actions(row: &mut Execution, event: EventId, now: Timestamp) {
 }
 
 impl Execution {
-    /// Goes on unless an event of it is still dead or failed.
+    /// Resumes unless one of its events is still dead or failed.
     pub(super) fn resume(&mut self, now: Timestamp) {
         let stuck = |status| matches!(status, EventStatus::Dead | EventStatus::Failed);
         if !self.events.values().any(|event| stuck(event.view.status)) {

@@ -12,7 +12,7 @@ use super::tables::{Action, Execution, Tables};
 use crate::action_store::{Lease, LeasedAction};
 use crate::execution_store::LeaseGrant;
 
-/// Hand an action to a worker: epoch and attempt grow by one. To tell a failure is no attempt.
+/// Lease an action to a worker: epoch and attempt grow by one. Reporting a failure is no attempt.
 pub(super) fn grant(
     execution: &mut Execution,
     action: &(Seq, Name),
@@ -64,7 +64,7 @@ pub(super) fn hand_over(
     })
 }
 
-/// What the action needs, as far as it has succeeded.
+/// Results of its dependencies that have succeeded.
 fn results(execution: &Execution, action: &Action) -> BTreeMap<Name, millstream_core::raw::RawJson> {
     let seq = action.view.key.seq;
     let result = |need: &Name| {
@@ -80,7 +80,7 @@ impl Tables {
         self.held_or_awaiting(lease).filter(|action| action.view.status == ActionStatus::Leased)
     }
 
-    /// The same, or one whose outcome somebody else is to tell.
+    /// The same, or one that awaits its outcome from outside.
     pub(super) fn held_or_awaiting(&mut self, lease: &Lease) -> Option<&mut Action> {
         let row = self.executions.get_mut(&lease.key.execution)?;
         let action = row.actions.get_mut(&(lease.key.seq, lease.key.action.clone()))?;
@@ -89,7 +89,7 @@ impl Tables {
         held.then_some(action)
     }
 
-    /// The first of each queue, then the second of each: no queue holds up another.
+    /// Round robin over queues: the first of each queue, then the second of each. No queue blocks another.
     pub(super) fn in_turns(&self, due: Vec<(ExecutionKey, (Seq, Name))>) -> Vec<(ExecutionKey, (Seq, Name))> {
         let mut ranks: BTreeMap<Option<Queue>, usize> = BTreeMap::new();
         let mut ranked: Vec<_> = due
@@ -105,7 +105,7 @@ impl Tables {
         ranked.into_iter().map(|(_, due)| due).collect()
     }
 
-    /// Actions that a time has come for, those longest ago first.
+    /// Actions whose time has come, the longest due first.
     pub(super) fn due(
         &self,
         now: Timestamp,
@@ -138,7 +138,7 @@ impl Action {
         }
     }
 
-    /// When somebody of the engine has to look at it.
+    /// When the engine's deadline sweep has to look at it.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         let ready_at = self.view.ready_at?;
         let close_by = self.terms.close.map(|limit| ready_at.plus(limit));
@@ -169,7 +169,7 @@ impl Action {
         self.attempt_until.map_or(until, |end| until.min(end))
     }
 
-    /// Ready from `at` on; whoever held it holds it no longer.
+    /// Ready from `at` on; the previous lease is void.
     pub(super) fn make_ready(&mut self, at: Timestamp) {
         self.view.status = ActionStatus::Ready;
         self.view.next_attempt_at = Some(at);
@@ -178,7 +178,7 @@ impl Action {
         self.view.settled_at = None;
     }
 
-    /// Ready for the first time, or for the first time again.
+    /// Ready for the first time, or for the first time since it was reopened.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.make_ready(now);
         self.view.ready_at = Some(now);

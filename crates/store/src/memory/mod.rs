@@ -1,8 +1,7 @@
 //! The reference implementation: the contract in plain maps, for tests and simulations.
 //!
-//! One mutex over everything, never held across an await, so every call is one transaction. Written
-//! to be read beside the SQL: when a backend and this disagree, the doc comments of the traits say
-//! who is right.
+//! One mutex over everything, never held across an await, so every call is one transaction. Written to be
+//! read beside the SQL: when a backend and this disagree, the doc comments of the traits decide.
 //!
 //! Refuses: durability, and speed beyond what tests need (leasing looks at every action).
 

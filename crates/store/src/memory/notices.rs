@@ -1,4 +1,4 @@
-//! What others are to be told of runs and items, in memory.
+//! Notices about runs and items, in memory.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::notices::{DueNotice, NoticeBacklog, NoticePutOff, Notices};
 #[derive(Debug, Clone)]
 pub(super) struct NoticeRow {
     position: i64,
-    /// Nobody's before it is spread.
+    /// `None` before it is spread.
     sink: Option<Name>,
     tenant: TenantId,
     notice: Notice,
@@ -22,7 +22,7 @@ pub(super) struct NoticeRow {
     attempts: u32,
 }
 
-/// With what happened.
+/// Written with the change that it describes.
 pub(super) fn write(tables: &mut Tables, notices: Vec<(&TenantId, Notice)>) {
     for (tenant, notice) in notices {
         tables.last_notice += 1;

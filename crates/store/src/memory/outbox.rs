@@ -1,4 +1,4 @@
-//! What is still to be told, in memory.
+//! The outbox, in memory.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Memory;
 use crate::Result;
 use crate::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
 
-/// Where a sink is with an execution.
+/// A sink's progress with an execution.
 #[derive(Debug)]
 pub(super) struct OutboxRow {
     heard: Heard,

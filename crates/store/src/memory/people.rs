@@ -16,11 +16,11 @@ pub(super) struct PeopleTables {
     pub(super) queues: BTreeMap<(TenantId, Name), QueueView>,
     pub(super) people: BTreeMap<(TenantId, PersonId), Profile>,
     pub(super) items: BTreeMap<ItemKey, ItemRow>,
-    /// Which item an assignment is of.
+    /// The item of each assignment.
     pub(super) assignments: BTreeMap<(TenantId, AssignmentId), ItemKey>,
-    /// What people have, by id.
+    /// Open assignments of people, by id.
     pub(super) open: BTreeMap<(TenantId, PersonId), BTreeMap<AssignmentId, ItemKey>>,
-    /// Items with openings, as they stand in the line of their queue.
+    /// Items with openings, in the order of their queue.
     pub(super) openings: BTreeSet<(TenantId, Name, Standing, ItemKey)>,
     pub(super) totals: BTreeMap<TotalsKey, Totals>,
     last_position: i64,
@@ -35,7 +35,7 @@ pub(super) struct ItemRow {
     pub(super) version: i64,
     /// In the order of import.
     pub(super) position: i64,
-    /// Of its openings, while it has any.
+    /// Position of its openings in the queue, while it has any.
     pub(super) standing: Option<Standing>,
     pub(super) log: Vec<LogEntry>,
 }
@@ -55,7 +55,7 @@ impl PeopleTables {
         self.totals.entry(key).or_default().merge(added);
     }
 
-    /// Whether the item has the version that the change expects; then it is written.
+    /// Writes the change if the item has the version that it expects.
     pub(super) fn write(&mut self, commit: &ItemCommit, now: Timestamp) -> Result<i64, Option<i64>> {
         let current = self.items.get(&commit.key).map(|row| row.version);
         if current != Some(commit.expected) {

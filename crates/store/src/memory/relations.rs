@@ -117,7 +117,7 @@ impl Tables {
         appended
     }
 
-    /// Buffered signals for an execution that has its correlation now become its events.
+    /// Buffered signals for an execution's correlation become its events.
     pub(super) fn deliver_signals(&mut self, key: &ExecutionKey, now: Timestamp) {
         let Some(row) = self.executions.get_mut(key) else { return };
         row.correlation = row.current_correlation();
@@ -153,7 +153,7 @@ fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
 }
 
 impl Execution {
-    /// As the newest transition that set one left it.
+    /// As set by the newest transition that sets one.
     fn current_correlation(&self) -> Option<String> {
         self.transitions.iter().rev().find_map(|transition| transition.decision.correlation.clone())
     }

@@ -1,4 +1,4 @@
-//! Looking at runs, in memory.
+//! Views of runs, in memory.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Recording what came of attempts, in memory: outcomes, then dependents, then the events' status.
+//! Recording outcomes of attempts, in memory: outcomes, then dependents, then the events' status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use crate::action_store::{AfterFailure, Begun, SettleVerdict, Settled, Settlemen
 use crate::execution_store::{Company, LeaseGrant};
 use crate::settling::{Becomes, Followed, Graph, Member};
 
-/// What dependents are judged by: the rows as they are, unless a bug is planted.
+/// The rows that dependents are judged by: the current ones, unless a fault is injected.
 #[derive(Debug)]
 pub(super) enum View {
     Current,
-    /// As they were before other settlements came in between.
+    /// As they were before concurrent settlements.
     Earlier(BTreeMap<(ExecutionKey, (Seq, Name)), ActionStatus>),
 }
 
 impl View {
-    /// The actions of the executions of a batch as they stand now.
+    /// The current actions of the executions of a batch.
     pub(super) fn before(tables: &Tables, batch: &[Settlement]) -> Self {
         let touched: BTreeSet<&ExecutionKey> = batch.iter().map(|item| &item.lease.key.execution).collect();
         let mut statuses = BTreeMap::new();
@@ -34,7 +34,7 @@ impl View {
         Self::Earlier(statuses)
     }
 
-    /// An action as this settlement sees it: its own outcomes in any case, nothing of other events.
+    /// An action as this settlement sees it: its own outcomes always, no outcomes of other events.
     fn of(
         &self,
         key: &ExecutionKey,
@@ -55,7 +55,7 @@ impl View {
     }
 }
 
-/// Within whatever else is done to the tables at once.
+/// Settles within the caller's transaction.
 pub(super) fn settle(
     tables: &mut Tables,
     worker: &WorkerId,
@@ -105,7 +105,7 @@ fn verdict(tables: &Tables, item: &Settlement, recorded: bool) -> SettleVerdict 
         Some(event) if recorded => {
             let open = action(tables, item).is_some_and(|action| !action.view.status.is_settled());
             let event = match (company(tables, item), event.view.status) {
-                // The others are not looked at.
+                // The others are ignored.
                 (Company::Independent, EventStatus::Processing) if !open => EventStatus::Completed,
                 (Company::Independent | Company::Together, status) => status,
             };
@@ -140,7 +140,7 @@ pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
     }
 }
 
-/// One that has nothing to do with the others.
+/// An action without relations to the others.
 fn only(row: &Execution, seq: Seq, action: &Name) -> Graph {
     let found = row.actions.get(&(seq, action.clone())).map(|row| (action.clone(), member(row)));
     Graph { members: found.into_iter().collect(), wanted: row.wanted() }
@@ -158,7 +158,7 @@ fn member(action: &Action) -> Member {
     }
 }
 
-/// Writes what follows from outcomes; returns what became ready, in order.
+/// Writes the consequences of outcomes; returns the actions that became ready, in order.
 pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Timestamp) -> Vec<(Seq, Name)> {
     for (name, needs) in followed.linked {
         if let Some(action) = row.actions.get_mut(&(seq, name)) {
@@ -180,7 +180,7 @@ pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Tim
     followed.freed.into_iter().map(|name| (seq, name)).collect()
 }
 
-/// Whether the outcome was recorded: not when the lease has passed on.
+/// Whether the outcome was recorded: `false` when the lease is lost.
 fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
     let key = &item.lease.key;
     let company = company(tables, item);

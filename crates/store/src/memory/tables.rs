@@ -34,7 +34,7 @@ use crate::worker_store::WorkerView;
 pub(super) struct Tables {
     last_accept_no: i64,
     pub(super) executions: BTreeMap<ExecutionKey, Execution>,
-    /// Where an event is to be found.
+    /// Index from event ids to executions.
     pub(super) event_index: BTreeMap<(TenantId, EventId), (ExecutionKey, AcceptNo)>,
     pub(super) idempotency: BTreeMap<(TenantId, String), KeyUse>,
     pub(super) definitions: BTreeMap<(TenantId, Name), Vec<StoredDefinition>>,
@@ -54,11 +54,11 @@ pub(super) struct Tables {
     pub(super) devices: BTreeMap<DeviceKey, Device>,
     pub(super) runs: BTreeMap<RunKey, StoredRun>,
     pub(super) last_run: i64,
-    /// In order: whose, and what.
+    /// Entries with their runs, in order.
     pub(super) run_log: Vec<(RunKey, RunEntry)>,
     pub(super) people: PeopleTables,
     pub(super) quotas: BTreeMap<TenantId, QuotaSet>,
-    /// How often one of them was set.
+    /// Counts changes of quotas.
     pub(super) quota_revision: i64,
     pub(super) last_notice: i64,
     pub(super) notices: Vec<NoticeRow>,
@@ -100,10 +100,10 @@ pub(super) struct Action {
     pub(super) handling: Handling,
     pub(super) terms: Terms,
     pub(super) undoes: Option<Name>,
-    /// It failed, and waits for the undoing of its transition to be over.
+    /// It failed, and waits for the compensation of its transition.
     pub(super) closing: bool,
     pub(super) begun: Begun,
-    /// When the attempt that is under way has to be over.
+    /// Deadline of the attempt that is under way.
     pub(super) attempt_until: Option<Timestamp>,
     pub(super) company: Company,
 }
@@ -122,7 +122,7 @@ pub(super) struct Duty {
 }
 
 impl Tables {
-    /// Append an event to an execution that is known to exist, undecided.
+    /// Append an undecided event to an existing execution.
     pub(super) fn insert_event(&mut self, event: &NewEvent, now: Timestamp) -> AcceptNo {
         self.last_accept_no += 1;
         let accept_no = AcceptNo(self.last_accept_no);
@@ -139,7 +139,7 @@ impl Tables {
         self.executions.get(execution)?.events.get(accept_no)
     }
 
-    /// The event of an execution, together with it.
+    /// An execution and its event.
     pub(super) fn event_of(
         &mut self,
         execution: &ExecutionKey,
@@ -161,7 +161,7 @@ impl Execution {
         }
     }
 
-    /// Whether anybody wants the outcomes of its actions.
+    /// Whether the outcomes of its actions are wanted.
     pub(super) fn wanted(&self) -> Wanted {
         Wanted::of(self.phase, &self.definition.name, self.transitions.last().map(|last| &last.name))
     }
@@ -176,7 +176,7 @@ impl Execution {
         self.events.values_mut().find(|row| row.view.event_id == event)
     }
 
-    /// Pause a running execution; whoever paused it first has said why.
+    /// Pause a running execution; the first pause sets the reason.
     pub(super) fn pause(&mut self, reason: &str, now: Timestamp) {
         if self.paused.is_none() {
             self.paused = Some(reason.to_owned());

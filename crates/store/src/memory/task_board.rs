@@ -1,4 +1,4 @@
-//! Work for others, in memory.
+//! The task board, in memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a shell knows when something is done to a run.
+//! Environment of the run service: what the caller's process provides.
 
 use std::collections::BTreeSet;
 
@@ -16,20 +16,20 @@ pub trait Around: Send + Sync {
     fn stores(&self) -> &Stores;
     fn now(&self) -> Timestamp;
     fn weights(&self) -> Weights;
-    /// The devices as this process knows them.
+    /// Cached rosters of this process.
     fn rosters(&self) -> &Rosters;
-    /// Decides between equals: goes on with every choice.
+    /// Round robin: the tie-break between equals; advances with every choice.
     fn rotation(&self) -> u64;
-    /// What settles each of the actions that wait, in order. `None` where there is no such action any more.
+    /// Settlements for these waiting actions, in order. `None` where the action does not exist any more.
     async fn settlements(&self, ended: Vec<(WaitingAction, Told)>) -> Vec<Result<Option<Settlement>>>;
-    /// Something was written: those whom it concerns are told.
+    /// Called after a commit: notifies waiters.
     async fn written(&self, written: Written);
 }
 
-/// What is worth telling after a commit.
+/// Effects of a commit that are worth notifying.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// For whom something is different now.
+    /// Devices with a changed list of work.
     pub devices: BTreeSet<DeviceKey>,
     pub settled: Vec<(Settlement, SettleVerdict)>,
     /// Actions that became ready because of them.

@@ -1,4 +1,4 @@
-//! The drafts of a round on their way into the store: one transaction, one verdict for each.
+//! Commits the drafts of a round: one transaction, one verdict for each.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use crate::StoreError;
 use crate::action_store::Settlement;
 use crate::run_store::{CommittedRuns, RunVerdict, RunWrite, StoredRun, Unit};
 
-/// What became of a draft.
+/// The result of a draft.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done,
-    /// Somebody was faster.
+    /// A concurrent commit came first: this run conflicts.
     Faster {
         key: RunKey,
         current: Option<Box<StoredRun>>,
     },
-    /// Nothing is known against it.
+    /// Not tried, or not known to be refused: plan it again.
     Again,
     Failed(StoreError),
 }
@@ -55,7 +55,7 @@ pub(super) async fn commit(around: &dyn Around, drafts: &[Draft], now: Timestamp
     outcomes
 }
 
-/// What rests on a draft that is not even tried is not tried either.
+/// A draft that depends on an untried draft is not tried either.
 fn without_astray(units: Vec<Result<Unit, Untried>>) -> Vec<Result<Unit, StoreError>> {
     let mut astray: BTreeSet<RunKey> = BTreeSet::new();
     let tried = |unit| match unit {
@@ -77,7 +77,7 @@ fn names_any(unit: &Unit, keys: &BTreeSet<RunKey>) -> bool {
 }
 
 fn resting() -> StoreError {
-    StoreError::Contention("what it rests on was not written".to_owned())
+    StoreError::Contention("a change that it depends on was not written".to_owned())
 }
 
 fn silent() -> StoreError {
@@ -90,7 +90,7 @@ struct Untried {
     keys: BTreeSet<RunKey>,
 }
 
-/// The units of the drafts, with what settles the actions that wait for runs that end.
+/// The units of the drafts, with settlements of the actions that wait for ending runs.
 async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, Untried>> {
     let mut ended = Vec::new();
     for draft in drafts {
@@ -138,7 +138,7 @@ async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, Untr
 
 type Verdict = Result<(RunVerdict, usize), StoreError>;
 
-/// What cannot be written with others because something of it cannot be read is written alone.
+/// When corrupt data fails the shared write, each unit is written alone.
 async fn write(around: &dyn Around, units: &[Unit], now: Timestamp) -> Vec<Verdict> {
     if units.is_empty() {
         return Vec::new();

@@ -1,18 +1,18 @@
-//! What is done to runs of devices, by whoever does it: load, let the pure core decide, write if nobody wrote
-//! before, else look again. Many at once: one read, one commit.
+//! Applies commands to device runs, with optimistic concurrency: load, let the pure core decide, commit if
+//! the version still matches, else retry. Batched: one read, one commit for many commands.
 //!
-//! Nothing is decided here. [`Around`] is what the shell knows: the stores, the time, and how the outcome of a run
-//! settles the action that waits for it.
+//! Refuses: domain decisions. [`Around`] is the environment: the stores, the time, and the settlement of the
+//! action that waits for a run.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`order`] | what is asked for, and what is answered |
-//! | [`rounds`] | one round after the other until everything is answered |
-//! | [`planning`] | what a round would write, each order knowing of those before it |
-//! | [`placing`] | who gets seats that nobody has |
-//! | [`rosters`] | the devices as this process knows them, so that they are not read for every choice |
-//! | [`committing`] | one commit, and what became of it |
-//! | [`tally`] | what is counted of it |
+//! | [`order`] | commands and answers |
+//! | [`rounds`] | the retry loop, until every command is answered |
+//! | [`planning`] | the writes of a round, each command on top of those before it |
+//! | [`placing`] | which device gets a free seat |
+//! | [`rosters`] | cache of devices, so that not every choice reads them |
+//! | [`committing`] | one commit and its verdicts |
+//! | [`tally`] | counters for metrics |
 
 mod around;
 mod committing;

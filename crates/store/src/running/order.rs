@@ -1,4 +1,4 @@
-//! What is asked for, and what is answered.
+//! Commands to device runs, and their answers.
 
 use millstream_core::claim::{Input, Refusal, Run, RunSpec, Told, WaitingAction};
 use millstream_core::id::{DeviceId, RunKey};
@@ -8,12 +8,12 @@ use super::rounds::perform;
 use crate::run_store::StoredRun;
 use crate::{Result, StoreError};
 
-/// Something to be done to one run.
+/// A command to one run.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub key: RunKey,
     pub want: Want,
-    /// Who asks, if it is not a device.
+    /// The actor, if it is not a device.
     pub by: Option<String>,
 }
 
@@ -23,18 +23,18 @@ pub enum Want {
     Ask(Ask),
 }
 
-/// What is asked of a run that exists.
+/// A command to an existing run.
 #[derive(Debug, Clone)]
 pub enum Ask {
     Input(Input),
-    /// A device takes a seat by itself: this one, or the first that nobody has.
+    /// A device takes a seat by itself: this one, or the first free one.
     Take {
         device: DeviceId,
         seat: Option<u16>,
     },
-    /// Everything whose time has come.
+    /// Apply every passed deadline.
     Due,
-    /// The action that waits is leased anew. If the run has ended, whoever asks tells it.
+    /// The waiting action has a new lease. If the run has ended, the caller reports its outcome.
     Adopt(WaitingAction),
 }
 
@@ -47,14 +47,14 @@ pub enum Answer {
 #[derive(Debug, Clone)]
 pub enum Created {
     New(Box<Run>),
-    /// There is one by this key, which may be the same.
+    /// A run has this key; it may be the same.
     Exists(Box<StoredRun>),
 }
 
 #[derive(Debug, Clone)]
 pub enum Acted {
-    /// Written, or done before: the run as it is now, and what the one who waits for it is to be told, if whoever
-    /// asked does that.
+    /// Written, or done before: the current run, and its outcome for the waiting action, if the caller
+    /// adopted it.
     Done {
         run: Box<Run>,
         told: Option<Told>,
@@ -64,7 +64,7 @@ pub enum Acted {
     NoSuchDevice,
 }
 
-/// One run. Whoever has many makes orders.
+/// Creates one run. For many, use [`perform`](super::perform).
 pub async fn create(around: &dyn Around, key: &RunKey, spec: &RunSpec, by: Option<&str>) -> Result<Created> {
     let want = Want::Create(Box::new(spec.clone()));
     match one(around, key, want, by).await? {
@@ -73,7 +73,7 @@ pub async fn create(around: &dyn Around, key: &RunKey, spec: &RunSpec, by: Optio
     }
 }
 
-/// On one run. Whoever has many makes orders.
+/// Applies one command. For many, use [`perform`](super::perform).
 pub async fn act(around: &dyn Around, key: &RunKey, ask: &Ask, by: Option<&str>) -> Result<Acted> {
     match one(around, key, Want::Ask(ask.clone()), by).await? {
         Answer::Acted(acted) => Ok(acted),
@@ -87,7 +87,7 @@ async fn one(around: &dyn Around, key: &RunKey, want: Want, by: Option<&str>) ->
     answers.into_iter().next().unwrap_or_else(|| Err(misunderstood()))
 }
 
-/// Nobody sees it: every order is answered in its own kind.
+/// Unreachable: every command is answered in its own kind.
 fn misunderstood() -> StoreError {
-    StoreError::Unavailable("an order was not answered".to_owned())
+    StoreError::Unavailable("a command was not answered".to_owned())
 }

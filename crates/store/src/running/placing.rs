@@ -1,5 +1,5 @@
-//! Seats that nobody has go to somebody in the write that made them free; work of lower priority gives way where
-//! a run asks for that.
+//! Placement: free seats get a device in the write that frees them; work of lower priority gives way
+//! (preemption) where a run asks for it.
 
 use std::collections::BTreeMap;
 
@@ -14,30 +14,30 @@ use super::order::Order;
 use super::planning::{Page, Plan, found_nobody, shift};
 use crate::Result;
 
-/// Seats of a device that are looked at to find one that gives way.
+/// Seats of a device that are searched for one that gives way.
 const SEATS: usize = 100;
 
-/// Where the devices of a choice come from.
+/// Source of the devices for a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// What this process knows will do: whoever is chosen is looked at again.
+    /// Cached in this process: every chosen device is read again before the write.
     Known,
-    /// As they are in the store now.
+    /// Read from the store now.
     Read,
 }
 
-/// Devices that a choice is made from, with what the drafts of this round give them.
+/// Devices to choose from, with what the drafts of this round give them.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) roster: Roster,
     pub(super) trust: Trust,
 }
 
-/// A run that gives way: as it was, and what becomes of it.
+/// A run that gives way: its state before, and its change.
 type GivesWay = (RunKey, Page, Change);
 
 impl Plan<'_> {
-    /// The change, its seats placed; and what that does to other runs.
+    /// The change with its seats placed, and its effects on other runs.
     pub(super) async fn placed(
         &mut self,
         order: &Order,
@@ -54,13 +54,13 @@ impl Plan<'_> {
                 self.prove(tenant, &change.run, &placed.run);
                 return Ok((placed, others));
             }
-            // There may be somebody of whom this process does not know yet.
+            // The store may have devices that the cached roster lacks.
             self.read(tenant).await?;
         }
         self.attempt(order, before, change).await
     }
 
-    /// Nothing but the change comes of it: seats are counted when it is drafted.
+    /// Only computes the change: seats are counted when it is drafted.
     async fn attempt(
         &self,
         order: &Order,
@@ -119,8 +119,8 @@ impl Plan<'_> {
         self.unproven.extend(given.into_iter().filter(|(_, seats)| *seats > 0).map(|(device, _)| device));
     }
 
-    /// Whether all who were chosen from what this process knows are there, and have room for what they are given.
-    /// What is otherwise is known from now on.
+    /// Verifies choices from the cached roster: every chosen device still exists and has capacity for its
+    /// seats. Corrects the cached roster where it differs.
     pub(super) async fn stands(&self) -> Result<bool> {
         let keys: Vec<DeviceKey> = self.unproven.iter().cloned().collect();
         if keys.is_empty() {
@@ -140,7 +140,7 @@ impl Plan<'_> {
         Ok(stands)
     }
 
-    /// For each seat that all who could take are too busy for.
+    /// Preemption for each seat that every capable device is too busy for.
     async fn make_way(
         &self,
         key: &RunKey,
@@ -158,7 +158,7 @@ impl Plan<'_> {
                 .map(|card| DeviceKey { tenant: key.tenant.clone(), device: card.device.clone() })
                 .collect();
             let seats = stores.run_views.seats_of(&full, SEATS).await?.into_iter().flatten();
-            // A run gives way once: what it does then is for the next look.
+            // A run gives way once per round: further seats of it are for the next round.
             let is_free = |seat: &Occupied| seat.run != *key && !others.contains_key(&seat.run);
             let free: Vec<Occupied> = seats.filter(|seat| is_free(seat) && self.is_held(seat)).collect();
             let Some(seat_of_other) = victim(&change.run, &free) else { continue };
@@ -181,7 +181,7 @@ impl Plan<'_> {
         Ok(change)
     }
 
-    /// Whether the drafts leave a seat with whom the store says that it is.
+    /// Whether the drafts leave a seat with the device that the store says.
     fn is_held(&self, seat: &Occupied) -> bool {
         self.pages.get(&seat.run).is_none_or(|page| {
             let held = page.run.seat(seat.seat).and_then(|seat| seat.held());

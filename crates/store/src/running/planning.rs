@@ -1,5 +1,5 @@
-//! What a round would write. Orders are looked at one after the other, each on what those before it leave; none of
-//! it counts before it is committed, and whatever rests on a draft that is not committed is asked again.
+//! Plans the writes of a round. Commands are processed in order, each on the result of those before it; no
+//! draft counts before its commit, and a command that depends on an uncommitted draft is planned again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use super::placing::{Chosen, Trust};
 use crate::Result;
 use crate::run_store::{Expected, StoredRun};
 
-/// What is written together.
+/// Writes that are committed together.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// The run of the order first, then those that give way to it.
+    /// The run of the command first, then those that give way to it.
     pub(super) writes: Vec<Write>,
     pub(super) settle: Settle,
-    /// By how much it changes what devices have.
+    /// Change in the number of seats per device.
     pub(super) shifts: BTreeMap<DeviceKey, i64>,
 }
 
@@ -32,21 +32,21 @@ pub(super) struct Write {
     pub(super) change: Change,
 }
 
-/// Who tells the action that waits for the run of the order.
+/// Who reports the outcome to the action that waits for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settle {
-    /// It is settled with the write.
+    /// The action is settled with the write.
     Here,
-    /// Whoever asked has the action in its hands.
+    /// The caller, which has leased the action.
     Caller,
 }
 
-/// What comes of an order.
+/// The plan for a command.
 #[derive(Debug)]
 pub(super) enum Planned {
     /// To be written.
     Draft(usize),
-    /// There is nothing to write; it is so if this draft is committed.
+    /// There is nothing to write; the answer is valid if this draft is committed.
     Said { acted: Acted, after: Option<usize> },
 }
 
@@ -69,14 +69,14 @@ pub(super) struct Plan<'a> {
     pub(super) around: &'a dyn Around,
     pub(super) now: Timestamp,
     pub(super) pages: BTreeMap<RunKey, Page>,
-    /// Devices that help themselves.
+    /// Devices that take seats by themselves.
     pub(super) takers: &'a BTreeMap<DeviceKey, Candidate>,
     pub(super) rosters: BTreeMap<TenantId, Chosen>,
     pub(super) trust: Trust,
     pub(super) drafts: Vec<Draft>,
-    /// What devices have more, or less, by all drafts.
+    /// Change in the number of seats per device, by all drafts.
     pub(super) shifts: BTreeMap<DeviceKey, i64>,
-    /// Chosen from what this process knows.
+    /// Chosen from the cached roster and not verified yet.
     pub(super) unproven: BTreeSet<DeviceKey>,
 }
 
@@ -167,7 +167,7 @@ impl Plan<'_> {
     }
 }
 
-/// By how much a change changes what devices have.
+/// How a change alters the number of seats per device.
 pub(super) fn shift(
     shifts: &mut BTreeMap<DeviceKey, i64>,
     tenant: &TenantId,
@@ -185,14 +185,14 @@ pub(super) fn shift(
     shifts.retain(|_, seats| *seats != 0);
 }
 
-/// What the monitor does: one step after the other, to be written together. Seats are placed afterwards.
+/// Deadline monitor: every passed deadline in turn, written together. Seats are placed afterwards.
 fn all_due(run: &Run, by: Option<&str>, now: Timestamp) -> Stepped {
     let untouched = || Change { run: run.clone(), log: Vec::new(), told: None, unheard: Vec::new() };
     let mut change: Option<Change> = None;
     for (seat, what) in overdue(run, now) {
         let input = match what {
             Due::Place => {
-                // To be placed is all there is to do.
+                // Only placement is left to do.
                 change.get_or_insert_with(untouched);
                 continue;
             }
@@ -204,14 +204,14 @@ fn all_due(run: &Run, by: Option<&str>, now: Timestamp) -> Stepped {
         let before = change.take().unwrap_or_else(untouched);
         change = Some(match step(before.run.clone(), &input, by, now) {
             Ok(next) => before.then(next),
-            // What came before it has ended the run.
+            // An earlier step has ended the run.
             Err(Refusal { .. }) => before,
         });
     }
     change.map_or(Stepped::Already, |change| Stepped::Changed(Box::new(change)))
 }
 
-/// Whether a choice has found nobody.
+/// Whether placement found no device.
 pub(super) fn found_nobody(change: &Change) -> bool {
     change.log.iter().any(|entry| entry.word == Word::NobodyViable)
 }

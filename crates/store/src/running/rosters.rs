@@ -1,8 +1,9 @@
-//! The devices as this process knows them: read once a second at most, and kept up with what it hears and gives out.
+//! Roster cache: the devices as this process knows them, read once a second at most, and updated by
+//! heartbeats and assignments that pass through this process.
 //!
-//! A choice among a thousand devices would otherwise read a thousand rows. Nothing rests on it being right: whoever
-//! is chosen from it is looked at again before the write ([`super::planning`]), and where it knows nobody
-//! who could, the store is asked. What may be late is how others' loads compare.
+//! A choice among a thousand devices would otherwise read a thousand rows. The cache may be wrong: every
+//! chosen device is read again before the write ([`super::planning`]), and when no cached device suits, the
+//! store is asked. Only the comparison of loads may be stale.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,14 +15,14 @@ use millstream_core::time::Timestamp;
 
 use crate::{Result, Stores};
 
-/// What devices say of their load is as old as their last heartbeat, which is many seconds: one more does not
-/// choose worse.
+/// A device's reported load is as old as its last heartbeat, which is many seconds: one more second does not
+/// make choices worse.
 const FRESH: Duration = Duration::from_secs(1);
-/// Tenants that are kept in mind.
+/// Cached tenants.
 const TENANTS: usize = 100;
-/// Devices read at once.
+/// Devices per read.
 const PAGE: usize = 1_000;
-/// More are not looked at for one choice.
+/// Upper bound on devices for one choice.
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ struct Kept {
 }
 
 impl Rosters {
-    /// As it is known, if that is not too old.
+    /// The cached roster, if it is fresh.
     pub(super) fn known(&self, tenant: &TenantId, now: Timestamp) -> Option<Roster> {
         let kept = self.kept();
         let kept = kept.get(tenant)?;
@@ -42,7 +43,7 @@ impl Rosters {
         is_fresh.then(|| kept.roster.clone())
     }
 
-    /// As it is, and is known from now on.
+    /// Reads the roster and caches it.
     pub(super) async fn read(&self, stores: &Stores, tenant: &TenantId, now: Timestamp) -> Result<Roster> {
         let roster = read(stores, tenant).await?;
         let mut kept = self.kept();
@@ -54,19 +55,19 @@ impl Rosters {
         Ok(roster)
     }
 
-    /// A device has spoken through this process.
+    /// Updates the cache with a device's heartbeat.
     pub fn hear(&self, tenant: &TenantId, device: &Device, now: Timestamp) {
         if let Some(kept) = self.kept().get_mut(tenant) {
             kept.roster.hear(Device { seen_at: now, ..device.clone() });
         }
     }
 
-    /// Something about the devices of a tenant is different.
+    /// Invalidates the cached roster of a tenant.
     pub fn forget(&self, tenant: &TenantId) {
         self.kept().remove(tenant);
     }
 
-    /// A device as it was just read; `None`: there is none.
+    /// Replaces a device with a fresh read; `None`: it does not exist.
     pub(super) fn correct(&self, key: &DeviceKey, candidate: Option<Candidate>) {
         if let Some(kept) = self.kept().get_mut(&key.tenant) {
             match candidate {
@@ -76,7 +77,7 @@ impl Rosters {
         }
     }
 
-    /// Devices have so many seats more, or fewer.
+    /// Adds to the seat counts of devices.
     pub(super) fn shift<'a>(&self, shifts: impl IntoIterator<Item = (&'a DeviceKey, i64)>) {
         let mut all = self.kept();
         for (key, seats) in shifts {

@@ -1,4 +1,4 @@
-//! One round after the other: what others were faster with is looked at again, a few times.
+//! The optimistic-concurrency loop: a command that lost against a concurrent commit is retried, a few times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,11 @@ use super::planning::{Draft, Page, Plan, Planned, Settle};
 use crate::run_store::StoredRun;
 use crate::{Result, StoreError};
 
-/// How often something is tried again because others were faster.
+/// Attempts of a command against concurrent commits.
 const TRIES: usize = 8;
 
-/// One answer per order, in order. Each is written by itself, if at all; several on the same run come one after the
-/// other.
+/// One answer per command, in order. Each is written by itself, if at all; several on the same run apply one
+/// after the other.
 pub async fn perform(around: &dyn Around, orders: &[Order]) -> Vec<Result<Answer>> {
     let mut answers: BTreeMap<usize, Result<Answer>> = BTreeMap::new();
     for _ in 0..TRIES {
@@ -35,7 +35,7 @@ pub async fn perform(around: &dyn Around, orders: &[Order]) -> Vec<Result<Answer
 }
 
 fn contended(key: &RunKey) -> StoreError {
-    StoreError::Contention(format!("the run {key} was changed by others {TRIES} times in a row"))
+    StoreError::Contention(format!("run {key} was changed concurrently {TRIES} times in a row"))
 }
 
 async fn round(
@@ -76,7 +76,7 @@ async fn round(
         }
         match plan.stands().await {
             Ok(true) => break plan.drafts,
-            // Somebody who was chosen has left, or has been given work by others: now the store is asked for all.
+            // A chosen device has gone, or has no capacity left: plan again with rosters from the store.
             Ok(false) => trust = Trust::Read,
             Err(error) => return fail_all(&open, &error, answers),
         }
@@ -98,7 +98,8 @@ async fn round(
     }
 }
 
-/// Of what is due, first what frees devices, so that those who wait for one find it; then the most important.
+/// Order of passed deadlines: first those that free devices, so that waiting runs can use them; then by
+/// priority.
 fn turn(order: &Order, page: Option<&Page>, now: Timestamp) -> (bool, Reverse<i32>) {
     match (&order.want, page) {
         (Want::Ask(Ask::Due), Some(Page { run, .. })) => {
@@ -112,7 +113,7 @@ fn turn(order: &Order, page: Option<&Page>, now: Timestamp) -> (bool, Reverse<i3
     }
 }
 
-/// `None`: look again.
+/// `None`: retry.
 fn answer(order: &Order, draft: Option<&Draft>, outcome: Option<&Outcome>) -> Option<Result<Answer>> {
     let Draft { writes, settle, .. } = draft?;
     match outcome? {
@@ -144,7 +145,7 @@ fn fail_all(open: &[(usize, &Order)], error: &StoreError, answers: &mut BTreeMap
 
 type Loaded = (BTreeMap<RunKey, Page>, BTreeMap<RunKey, StoreError>);
 
-/// The runs that are asked something. One that cannot be read does not hold up the others.
+/// The runs of the commands. A corrupt run does not block the others.
 async fn load(around: &dyn Around, open: &[(usize, &Order)]) -> Loaded {
     let asked = open.iter().filter(|(_, order)| matches!(order.want, Want::Ask(_)));
     let keys: BTreeSet<RunKey> = asked.map(|(_, order)| order.key.clone()).collect();
@@ -174,7 +175,7 @@ async fn load(around: &dyn Around, open: &[(usize, &Order)]) -> Loaded {
     (pages, unreadable)
 }
 
-/// Devices that help themselves.
+/// Devices that take seats by themselves.
 async fn takers(around: &dyn Around, open: &[(usize, &Order)]) -> Result<BTreeMap<DeviceKey, Candidate>> {
     let taker = |(_, order): &(usize, &Order)| match &order.want {
         Want::Ask(Ask::Take { device, .. }) => {

@@ -1,4 +1,4 @@
-//! What is counted of what was written.
+//! Counters of committed changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use millstream_core::claim::{Change, Ended, Status};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     pub created: u64,
-    /// Devices that were asked, or have taken something themselves.
+    /// Seats offered to devices or taken by them.
     pub assigned: u64,
-    /// Why seats went back to be given to somebody else.
+    /// Why seats were returned for reassignment.
     pub reassigned: BTreeMap<Ended, u64>,
     pub completed: u64,
     pub failed: u64,

@@ -1,4 +1,4 @@
-//! What a shell knows when something is done to an item.
+//! Environment of the item service: what the caller's process provides.
 
 pub use millstream_core::assignment::Told;
 use millstream_core::assignment::{LogEntry, QueueConfig, Waiter};
@@ -14,22 +14,23 @@ use crate::{Result, Stores};
 pub trait Around: Send + Sync {
     fn stores(&self) -> &Stores;
     fn now(&self) -> Timestamp;
-    /// For an assignment that may come of something that is asked.
+    /// An id for an assignment that a command may create.
     fn fresh(&self) -> AssignmentId;
-    /// Who settles.
+    /// The worker id that settlements record.
     fn settler(&self) -> &WorkerId;
-    /// Everything that is wrong with an answer; it is valid if that is nothing. `None` where finding out takes long:
-    /// others wait for this batch, so the answer comes back as [`Tended::Unjudged`](super::Tended::Unjudged).
+    /// All problems of an answer; an answer without problems is valid. `None` where validation takes long:
+    /// other callers wait for this batch, so the answer comes back as
+    /// [`Tended::Unjudged`](super::Tended::Unjudged).
     async fn judge(&self, _answered: Answered<'_>) -> Option<Vec<Problem>> {
-        Some(vec![Problem::new("", "no answers are taken here")])
+        Some(vec![Problem::new("", "answers are not accepted here")])
     }
-    /// What settles the action that waits. `None` where there is no such action any more.
+    /// The settlement of the waiting action. `None` where the action does not exist any more.
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>>;
-    /// Something was written: those whom it concerns are told.
+    /// Called after a commit: notifies waiters.
     async fn written(&self, written: Written);
 }
 
-/// An answer that is handed in, with what it is judged by.
+/// A submitted answer, with the rules to validate it by.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered<'a> {
     pub tenant: &'a TenantId,
@@ -39,10 +40,10 @@ pub struct Answered<'a> {
     pub answer: &'a RawJson,
 }
 
-/// What is worth telling after a commit.
+/// Effects of a commit that are worth notifying.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// What the log has now of each item that was changed.
+    /// New log entries of each changed item.
     pub items: Vec<(ItemKey, Vec<LogEntry>)>,
     pub settled: Vec<(Settlement, SettleVerdict)>,
 }

@@ -1,4 +1,4 @@
-//! What can be asked for, and what comes of it.
+//! Commands to items, and their replies.
 
 use millstream_core::assignment::{Input, NotAdopted, QueueConfig, Refusal, Told, Waiter, Work};
 use millstream_core::id::AssignmentId;
@@ -8,17 +8,18 @@ use millstream_core::raw::RawJson;
 use crate::assignments::Due;
 use crate::item_store::ItemRef;
 
-/// One thing that is to be done to one item.
+/// A command to one item.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// Which item.
+    /// The item.
     pub of: ItemRef,
     pub what: What,
-    /// Of an answer that could not be judged within the batch.
+    /// The validation result of an answer that could not be validated within the batch.
     pub judged: Option<JudgedAnswer>,
 }
 
-/// What an answer was found to be, with what it was judged by: it counts as long as that is the same.
+/// The validation result of an answer, with the rules that were applied: it counts as long as the rules are
+/// the same.
 #[derive(Debug, Clone)]
 pub struct JudgedAnswer {
     pub queue: Box<QueueConfig>,
@@ -29,7 +30,7 @@ pub struct JudgedAnswer {
 #[derive(Debug, Clone)]
 pub enum What {
     Input(Input),
-    /// The action that waits is leased anew. If the item has ended, whoever asks tells it.
+    /// The waiting action has a new lease. If the item has ended, the caller reports its outcome.
     Adopt(Waiter),
 }
 
@@ -42,7 +43,7 @@ impl Ask {
         Self { of, what: What::Adopt(waiter), judged: None }
     }
 
-    /// What is to be done about something whose time is over.
+    /// The command for a passed deadline.
     pub fn due(due: &Due, next: AssignmentId) -> Self {
         let input = match due.assignment {
             Some(assignment) => Input::Expire { assignment, next },
@@ -55,20 +56,21 @@ impl Ask {
 #[derive(Debug, Clone)]
 pub enum Tended {
     Done {
-        /// The item as it is then.
+        /// The item afterwards.
         work: Box<Work>,
         /// Nothing was written: it was done before.
         repeated: bool,
-        /// What the action that adopted it is to be told, by whoever asked. Others are told with the write.
+        /// The outcome for the adopting action, reported by the caller. Other actions are settled with the
+        /// write.
         told: Option<Told>,
     },
     Refused {
         refusal: Refusal,
         work: Box<Work>,
     },
-    /// The answer is not valid, and the assignment is as it was.
+    /// The answer is invalid, and the assignment is unchanged.
     Invalid(Vec<Problem>),
-    /// To judge the answer takes long: the asker judges it by these and asks again.
+    /// Validation takes long: the caller validates by these rules and sends the command again.
     Unjudged {
         queue: Box<QueueConfig>,
         payload: RawJson,

@@ -1,4 +1,4 @@
-//! What the asks about one item come to: one after the other over the item as the one before leaves it.
+//! Decides the commands to one item, each on the result of the one before.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use super::settings::Settings;
 use crate::Result;
 use crate::item_store::{ItemCommit, LoadedItem};
 
-/// An item with what is asked of it, by the places of the asks in the batch.
+/// An item with its commands, by their places in the batch.
 #[derive(Debug)]
 pub(super) struct Drafted {
     loaded: LoadedItem,
-    /// As it is after what was decided so far.
+    /// The item after the decisions so far.
     work: Work,
     change: Option<Change>,
     totals: BTreeMap<Whose, Totals>,
-    /// What each is answered if the change is written.
+    /// The reply to each command if the change is written.
     pub(super) answers: Vec<(usize, Tended)>,
-    /// Those that have to wait until it is.
+    /// Commands that wait for the write.
     pub(super) later: Vec<usize>,
 }
 
@@ -41,8 +41,8 @@ impl Drafted {
         let mut draft = Self { loaded, work, change: None, totals: BTreeMap::new(), answers, later };
         for (at, ask) in asks {
             match &ask.what {
-                // What has ended is told with the write; a lease is alone in its write. Both keep who is told what
-                // apart.
+                // An ended item settles its waiter with the write, and an adoption is written alone: a batch
+                // never mixes two waiters.
                 What::Input(_) if draft.is_closed() => draft.later.push(*at),
                 What::Adopt(_) if draft.change.is_some() => draft.later.push(*at),
                 What::Input(input) => {
@@ -126,7 +126,7 @@ impl Drafted {
         });
     }
 
-    /// What is to be written, if anything; whoever waits is told with it.
+    /// The write, if there is one, with the settlement of the waiting action.
     pub(super) async fn commit(&mut self, around: &dyn Around) -> Result<Option<ItemCommit>> {
         let Some(change) = self.change.take() else { return Ok(None) };
         let settlement = match (&change.work.item.waiter, change.told.clone()) {

@@ -1,8 +1,9 @@
-//! What is done to items of people's work, by whoever does it: load, let the pure core decide, write if nobody
-//! wrote before, else look again. Many at once: what different callers ask for is one load and one transaction.
+//! Applies commands to items of people's work, with optimistic concurrency: load, let the pure core decide,
+//! commit if the version still matches, else retry. Batched: the commands of different callers share one load
+//! and one transaction.
 //!
-//! Nothing is decided here. [`Around`] is what the shell knows: the stores, the time, whether an answer is valid,
-//! and how the outcome of an item settles the action that waits for it.
+//! Refuses: domain decisions. [`Around`] is the environment: the stores, the time, validation of answers, and
+//! the settlement of the action that waits for an item.
 
 mod around;
 mod asking;

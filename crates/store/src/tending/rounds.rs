@@ -1,4 +1,5 @@
-//! Round after round: those that somebody was faster than, and those that had to wait, are asked again.
+//! The optimistic-concurrency loop: commands that lost against a concurrent commit, and those that had to
+//! wait, are retried.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use super::settings::Settings;
 use crate::item_store::{ItemCommit, ItemCommitted, ItemRef, LoadedItem};
 use crate::{Result, StoreError};
 
-/// How often something is tried again because others were faster.
+/// Attempts of a command against concurrent commits.
 const TRIES: usize = 8;
 
-/// Does all of it, and says what came of each in the order asked. Asks of one batch about the same item are done in
+/// Applies all commands and returns the replies in order. Commands of one batch to the same item apply in
 /// that order.
 pub async fn tend(around: &dyn Around, asks: &[Ask]) -> Vec<Result<Tended>> {
     let mut batch = Batch { around, asks, answers: (0..asks.len()).map(|_| None).collect() };
@@ -28,7 +29,7 @@ pub async fn tend(around: &dyn Around, asks: &[Ask]) -> Vec<Result<Tended>> {
                 open = again;
             }
             Err(StoreError::Contention(_)) => lost += 1,
-            // One of them cannot be read or written: which one is found out one by one.
+            // One of them is corrupt: retry one by one to find it.
             Err(StoreError::Corrupt(_)) if open.len() > 1 => most = 1,
             Err(error) => {
                 open.iter().for_each(|at| batch.answer(*at, Err(error.clone())));
@@ -38,13 +39,13 @@ pub async fn tend(around: &dyn Around, asks: &[Ask]) -> Vec<Result<Tended>> {
         open.append(&mut rest);
     }
     let contended = || {
-        let times = format!("the item was changed by others {TRIES} times in a row");
+        let times = format!("the item was changed concurrently {TRIES} times in a row");
         Err(StoreError::Contention(times))
     };
     batch.answers.into_iter().map(|answer| answer.unwrap_or_else(contended)).collect()
 }
 
-/// An item, and what is asked of it.
+/// An item and its commands.
 type Group<'a> = (LoadedItem, Vec<(usize, &'a Ask)>);
 
 struct Batch<'a> {
@@ -54,9 +55,9 @@ struct Batch<'a> {
 }
 
 struct Round {
-    /// What is to be asked again.
+    /// Commands to retry.
     again: Vec<usize>,
-    /// What has to wait for another ask of its batch has not lost against anybody.
+    /// A command that waits for another one of its batch has not lost against a concurrent commit.
     anybody_was_faster: bool,
 }
 
@@ -98,7 +99,7 @@ impl Batch<'_> {
                     drafts.push(drafted);
                 }
                 Ok((drafted, None)) => self.answered(drafted, &mut again),
-                // One item that cannot be read, or not be settled, is its own misfortune.
+                // A corrupt item, or one that cannot be settled, fails alone.
                 Err(error) => asks.iter().for_each(|(at, _)| self.answer(*at, Err(error.clone()))),
             }
         }
@@ -107,7 +108,7 @@ impl Batch<'_> {
         Ok(Round { again, anybody_was_faster })
     }
 
-    /// Whether somebody was faster with any of them.
+    /// Writes the changes; returns whether one of them conflicted.
     async fn write(
         &mut self,
         commits: Vec<ItemCommit>,

@@ -1,4 +1,4 @@
-//! The queues of items: how each treats them, and where they are escalated to.
+//! The queues of items: their configuration, and their escalation targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::{Result, StoreError, Stores};
 pub(super) struct Settings(BTreeMap<(TenantId, Name), QueueView>);
 
 impl Settings {
-    /// Of all of these: one query, and one more if there are queues that escalate to others.
+    /// For all items: one query, and one more if there are queues that escalate to others.
     pub(super) async fn of(stores: &Stores, items: impl Iterator<Item = &LoadedItem>) -> Result<Self> {
         let mut settings = Self::default();
         let own = items.map(|one| (one.key.tenant.clone(), one.work.item.queue.clone()));
@@ -40,7 +40,7 @@ impl Settings {
     }
 
     pub(super) fn view(&self, tenant: &TenantId, queue: &Name) -> Result<&QueueView> {
-        let missing = || StoreError::Corrupt(format!("an item is in the queue {queue}, which is not there"));
+        let missing = || StoreError::Corrupt(format!("an item is in queue {queue}, which does not exist"));
         self.0.get(&(tenant.clone(), queue.clone())).ok_or_else(missing)
     }
 

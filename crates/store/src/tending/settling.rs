@@ -1,4 +1,4 @@
-//! What the end of an item means for the action that waits for it. Pure.
+//! The effect of an item's end on the action that waits for it. Pure.
 
 use millstream_core::assignment::{Told, Waiter};
 use millstream_core::id::EventId;
@@ -8,7 +8,7 @@ use millstream_core::time::Timestamp;
 use crate::action_store::{Lease, Settlement};
 use crate::outcome::{self, Whose};
 
-/// As the definition says what becomes of a success and a failure; an item that was escalated with an event of its
+/// Follows the definition's handling of success and failure; an item that was escalated with an event of its
 /// queue sends that one, if the definition handles it. `None` where the definition has no such action.
 pub fn settlement(
     machine: &Machine,

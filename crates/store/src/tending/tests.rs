@@ -1,4 +1,4 @@
-//! Work for people is tended, many at once, over the memory store.
+//! The item service, batched, over the memory store.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,13 +24,13 @@ use crate::item_store::{Imported, ItemRef};
 use crate::memory::Memory;
 use crate::{Result, Stores};
 
-/// A shell whose clock stands still until it is moved.
+/// An environment whose clock moves only when a test moves it.
 struct Shell {
     stores: Stores,
     millis: AtomicI64,
     ids: AtomicU64,
     settler: WorkerId,
-    /// What happens while an answer is judged.
+    /// Concurrent commands while an answer is validated.
     meanwhile: Mutex<Vec<Ask>>,
     settled: Mutex<Vec<(Waiter, Told)>>,
     written: AtomicU64,
@@ -101,7 +101,7 @@ impl Shell {
         let caller = Caller { tenant: acme(), person: person(who), queues, next: self.fresh() };
         match self.stores.assignments.next(&[caller], self.now()).await.unwrap().remove(0) {
             Given::Assigned(given) => given.assignment,
-            Given::Nothing(idle) => panic!("{who} is given nothing: {idle:?}"),
+            Given::Nothing(idle) => panic!("{who} gets no assignment: {idle:?}"),
         }
     }
 
@@ -275,12 +275,12 @@ async fn of_an_answer_and_an_expiry_at_once_exactly_one_is_done() {
     let shell = Shell::new("timeout_seconds: 60", items(1)).await;
     let ann = shell.started("ann").await;
     shell.pass(Duration::from_secs(60));
-    // The time is over while the answer is judged, after its item was loaded.
+    // The deadline passes while the answer is validated, after its item was loaded.
     let expire = Input::Expire { assignment: ann.id, next: shell.fresh() };
     *shell.meanwhile.lock().unwrap() = vec![about(&ann, expire.clone())];
     let refusal = refused(shell.tend_one(submit(&ann, "1")).await);
     assert!(matches!(refusal, Refusal::Assignment { status: AssignmentStatus::Expired, .. }), "{refusal}");
-    // The other way round.
+    // The reverse order.
     let again = shell.started("ann").await;
     shell.pass(Duration::from_secs(60));
     done(shell.tend_one(submit(&again, "1")).await);
@@ -324,14 +324,14 @@ async fn a_lease_that_comes_after_the_end_tells_the_outcome_itself() {
     let shell = Shell::new("", vec![awaited()]).await;
     let withdraw = Input::Withdraw { reason: None, by: None };
     let item = || ItemRef::Item(key("i-0"));
-    // In one batch: the end is told to the lease that was known, and given to the one that came after it.
+    // In one batch: the end is settled under the known lease, and returned to the lease that came after it.
     let asks = [Ask::input(item(), withdraw), Ask::adopt(item(), waiter(2)), Ask::adopt(item(), waiter(2))];
     let answers = tend(&*shell, &asks).await;
     assert_eq!(shell.told(), [(waiter(1), ItemStatus::Withdrawn)]);
     for answer in &answers[1..] {
         match answer {
             Ok(Tended::Done { told: Some(told), .. }) => assert_eq!(told.status, ItemStatus::Withdrawn),
-            other => panic!("nothing is told: {other:?}"),
+            other => panic!("no outcome: {other:?}"),
         }
     }
     assert_eq!(shell.work("i-0").await.item.waiter, Some(waiter(2)));

@@ -1,6 +1,6 @@
-//! What is done to runs, many at once: one read, one commit, each order on what those before it leave.
+//! The run service, batched: one read, one commit, each command on the result of those before it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their fixtures")]
 
 mod shell;
 
@@ -46,7 +46,7 @@ async fn devices_are_not_read_again_for_every_choice() {
         .iter()
         .filter_map(|run| holders(run).remove(0))
         .collect();
-    assert_eq!(taken.len(), 3, "what was given before counts");
+    assert_eq!(taken.len(), 3, "earlier assignments count");
     shell.counted.take();
     shell.pass(Duration::from_secs(1));
     shell.created(&[new("r4", spec())]).await;
@@ -101,7 +101,7 @@ async fn of_many_who_help_themselves_one_wins_and_the_others_are_told_who() {
         let Acted::Refused(refusal) = loser else { panic!("{loser:?}") };
         assert_eq!(refusal.holder.as_ref().unwrap().device, device("d0"));
     }
-    let unknown = shell.acted(&[ask("r1", Ask::Take { device: device("nobody"), seat: None })]).await;
+    let unknown = shell.acted(&[ask("r1", Ask::Take { device: device("missing"), seat: None })]).await;
     assert!(matches!(unknown[0], Acted::NoSuchDevice));
 }
 
@@ -119,7 +119,7 @@ async fn seats_of_one_run_are_acted_upon_in_one_commit() {
     shell.counted.take();
     let acted = shell.acted(&orders).await;
     assert_eq!(shell.counted.take(), (1, 1, 0));
-    assert_eq!(done(&acted[0]).seats[1].status(), Status::Assigned, "each sees what was before it");
+    assert_eq!(done(&acted[0]).seats[1].status(), Status::Assigned, "each sees the result of the one before");
     assert_eq!(done(&acted[8]).status(), Status::Completed);
     assert_eq!(shell.run("r1").await.status(), Status::Completed);
 }
@@ -133,7 +133,7 @@ async fn work_of_lower_priority_gives_way_in_the_same_unit() {
     let urgent = RunSpec { priority: 9, preempt: true, ..spec() };
     let high = shell.created(&[new("high", urgent.clone()), new("late", urgent)]).await;
     assert_eq!(holders(&high[0]), [Some("d0".to_owned())]);
-    assert_eq!(holders(&high[1]), [None], "equals do not take from each other");
+    assert_eq!(holders(&high[1]), [None], "equal priorities do not preempt each other");
     let low = shell.run("low").await;
     assert_eq!((low.status(), low.seats[0].previous[0].reason), (Status::Reassigning, Ended::Preempted));
     let late = shell.acted(&[does("low", "d0", 0, token, Doing::Start)]).await.remove(0);
@@ -181,13 +181,13 @@ async fn everything_that_is_due_is_one_batch() {
         holding.extend(holders(&shell.run(name).await).remove(0));
     }
     let distinct: BTreeSet<_> = holding.iter().collect();
-    assert_eq!((distinct.len(), holding.len()), (3, 3), "what one loses another gets, and nobody has two");
+    assert_eq!((distinct.len(), holding.len()), (3, 3), "each lost seat is reassigned, one per device");
     let again = shell.acted(&orders[..1]).await;
     assert!(matches!(again[0], Acted::Done { .. }), "nothing is due any more");
     assert_eq!(shell.counted.take().1, 0, "and nothing is written");
 }
 
-/// Somebody pauses the run, or goes on with it, so many times just before a commit.
+/// Pauses or resumes the run `times` times, each just before a commit.
 fn rival(shell: &Shell, times: usize, stored: Run) {
     let (mut left, mut version, mut run) = (times, 1, stored);
     let now = shell.now();
@@ -224,7 +224,7 @@ async fn what_others_were_faster_with_is_looked_at_again_and_nobody_else_waits_f
     shell.counted.take();
     let acted = shell.acted(&orders).await;
     assert_eq!(shell.counted.take(), (2, 2, 0));
-    assert!(done(&acted[0]).is_paused(), "it was decided on what the other one left");
+    assert!(done(&acted[0]).is_paused(), "it was decided on the rival's result");
     assert_eq!(done(&acted[0]).status(), Status::Claimed);
     assert_eq!(done(&acted[1]).status(), Status::Claimed);
 }

@@ -1,4 +1,4 @@
-//! A shell around the in-memory store that counts what is read and written, and may have a rival.
+//! An environment around the in-memory store that counts reads and writes, and may have a concurrent rival.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use millstream_store::running::{
 };
 use millstream_store::{Result, StoreError, Stores};
 
-/// What somebody else writes just before a commit.
+/// A concurrent write just before a commit.
 type Rival = Box<dyn FnMut(&Unit) -> Option<RunWrite> + Send>;
 
 pub(crate) struct Shell {
@@ -41,7 +41,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Since the last time: reads of runs, commits, reads of rosters.
+    /// Since the last call: reads of runs, commits, reads of rosters.
     pub(crate) fn take(&self) -> (usize, usize, usize) {
         let [loads, commits, rosters] =
             [&self.loads, &self.commits, &self.rosters].map(|count| count.swap(0, Ordering::SeqCst));
@@ -166,7 +166,7 @@ impl Shell {
         self
     }
 
-    /// With so many devices `d0`, `d1` … that take one run each.
+    /// With `count` devices `d0`, `d1` … that take one run each.
     pub(crate) async fn with_devices(count: usize) -> Self {
         let shell = Self::new();
         for number in 0..count {
@@ -175,7 +175,7 @@ impl Shell {
         shell
     }
 
-    /// As another process would: this one knows nothing of it.
+    /// As another process would: this one has not cached it.
     pub(crate) async fn register(&self, id: &str, capacity: Option<u32>) {
         let device = Device { capacity, ..Device::plain(device(id), self.now()) };
         self.stores.devices.beat_devices(&[(TenantId::default_tenant(), device)], self.now()).await.unwrap();
@@ -189,7 +189,7 @@ impl Shell {
         perform(self, orders).await
     }
 
-    /// Of orders that create.
+    /// The runs of commands that create.
     pub(crate) async fn created(&self, orders: &[Order]) -> Vec<Run> {
         let new = |answer: Result<Answer>| match answer {
             Ok(Answer::Created(Created::New(run))) => *run,
@@ -198,7 +198,7 @@ impl Shell {
         self.perform(orders).await.into_iter().map(new).collect()
     }
 
-    /// Of orders that act.
+    /// The answers of commands on existing runs.
     pub(crate) async fn acted(&self, orders: &[Order]) -> Vec<Acted> {
         let acted = |answer: Result<Answer>| match answer {
             Ok(Answer::Acted(acted)) => acted,
@@ -238,7 +238,7 @@ pub(crate) fn does(id: &str, by: &str, seat: u16, token: i64, doing: Doing) -> O
     ask(id, Ask::Input(Input::Act(act, doing)))
 }
 
-/// Who has a seat of the run, by number.
+/// The holder of each seat of the run, by number.
 pub(crate) fn holders(run: &Run) -> Vec<Option<String>> {
     run.seats.iter().map(|seat| seat.held().map(|held| held.device.to_string())).collect()
 }

@@ -1,4 +1,4 @@
-//! What a case stands on: a fresh stream, names, and patience.
+//! The fixture of a case: a fresh stream, names, and time limits.
 
 use std::any::Any;
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::Streams;
 use crate::doorbell::{Bell, BellReader, Delivery, EntryId};
 use crate::locks::LockToken;
 
-/// Long enough for a loaded machine; a case that passes needs a fraction of it.
+/// Long enough for a loaded machine; a passing case needs a fraction of it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// One slice of a blocking read.
 pub(super) const SLICE: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ impl Bench {
         Self { streams, _kept: Arc::new(()) }
     }
 
-    /// Keep something (a private server) until the case is over.
+    /// Keeps something (a private server) alive until the case is over.
     #[must_use]
     pub fn keeping(self, guard: impl Any + Send + Sync) -> Self {
         Self { _kept: Arc::new(guard), ..self }
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Bench {
     }
 }
 
-/// Reads until `count` deliveries have come.
+/// Reads until `count` deliveries have arrived.
 pub(super) async fn hear(reader: &mut Box<dyn BellReader>, count: usize) -> Vec<Delivery> {
     let deadline = Instant::now() + PATIENCE;
     let mut heard = Vec::new();
@@ -81,7 +81,7 @@ pub(super) async fn hear(reader: &mut Box<dyn BellReader>, count: usize) -> Vec<
     heard
 }
 
-/// Asks until something comes.
+/// Polls until deliveries arrive.
 pub(super) async fn until_some<F: Future<Output = Vec<Delivery>>>(
     mut ask: impl FnMut() -> F,
 ) -> Vec<Delivery> {
@@ -104,7 +104,7 @@ pub(super) fn token(name: &str) -> LockToken {
     LockToken(name.to_owned())
 }
 
-/// Some tenant whose bells take the n-th lane.
+/// A tenant whose doorbells belong to the n-th lane.
 pub(super) fn tenant_of_lane(n: u8) -> TenantId {
     (0..)
         .map(|i| TenantId::parse(format!("tenant-{i}")).unwrap())
@@ -116,7 +116,7 @@ pub(super) fn execution(tenant: &TenantId, n: usize) -> ExecutionKey {
     ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse(format!("x-{n}")).unwrap() }
 }
 
-/// Distinct bells of one lane.
+/// Distinct doorbells of one lane.
 pub(super) fn bells(lane: u8, count: usize) -> Vec<Bell> {
     let tenant = tenant_of_lane(lane);
     (0..count).map(|n| Bell::Mailbox(execution(&tenant, n))).collect()
@@ -126,7 +126,7 @@ pub(super) fn entries(deliveries: &[Delivery]) -> Vec<EntryId> {
     deliveries.iter().map(|delivery| delivery.entry.clone()).collect()
 }
 
-/// The bells that were delivered, sorted.
+/// The delivered doorbells, sorted.
 pub(super) fn sorted(deliveries: &[Delivery]) -> Vec<Bell> {
     let mut bells: Vec<Bell> = deliveries.iter().map(|delivery| delivery.bell.clone()).collect();
     bells.sort();

@@ -1,4 +1,4 @@
-//! What duties and operators rely on.
+//! Cases of stream maintenance for duties and operators.
 
 use std::time::{Duration, Instant};
 
@@ -89,8 +89,8 @@ pub async fn a_removed_consumer_comes_back_with_its_next_entry(bench: Bench) {
     assert_eq!(bench.pending().await, 1);
 }
 
-/// Gives the reader an entry and acknowledges it. A server need not know a consumer, or count it as
-/// active, before it has been given something.
+/// Delivers an entry to the reader and acknowledges it. A server may not know a consumer, or count it as
+/// active, before its first delivery.
 async fn serve(bench: &Bench, reader: &mut Box<dyn BellReader>) {
     bench.ring(&bells(0, 1)).await;
     let heard = hear(reader, 1).await;

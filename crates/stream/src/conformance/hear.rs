@@ -1,4 +1,4 @@
-//! Announcements.
+//! Cases of announcements.
 
 use std::time::Duration;
 

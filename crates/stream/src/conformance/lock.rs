@@ -1,4 +1,4 @@
-//! Locks on executions, one rule at a time.
+//! Cases of locks on executions, one rule at a time.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ async fn acquire(bench: &Bench, keys: &[ExecutionKey], who: &LockToken, ttl: Dur
     bench.streams.locks.acquire(keys, who, ttl).await.unwrap()
 }
 
-/// Asks until `who` gets it, and says how long that took.
+/// Polls until `who` acquires the lock; returns the waiting time.
 async fn until_acquired(bench: &Bench, key: &[ExecutionKey], who: &LockToken, since: Instant) -> Duration {
     while acquire(bench, key, who, HOUR).await != [true] {
         assert!(since.elapsed() < PATIENCE, "the lock never became free");
@@ -43,7 +43,7 @@ pub async fn a_holder_may_take_its_lock_again(bench: Bench) {
     let ttl = Duration::from_millis(500);
     let started = Instant::now();
     assert_eq!(acquire(&bench, &keys, &token("a"), ttl).await, [true, true]);
-    // As after an answer that got lost. It lasts as long as asked for now, the other one ends.
+    // As after a lost answer. The repeated lock takes the new TTL; the other one expires.
     assert_eq!(acquire(&bench, &keys[..1], &token("a"), HOUR).await, [true]);
     until_acquired(&bench, &keys[1..], &token("b"), started).await;
     assert_eq!(acquire(&bench, &keys[..1], &token("b"), HOUR).await, [false]);
@@ -65,7 +65,7 @@ pub async fn extending_keeps_a_lock_beyond_its_ttl(bench: Bench) {
     let started = Instant::now();
     assert_eq!(acquire(&bench, &keys, &token("a"), ttl).await, [true, true]);
     assert_eq!(bench.streams.locks.extend(&keys[..1], &token("a"), HOUR).await.unwrap(), [true]);
-    // The one that was not extended becomes free, which shows that the time is over.
+    // The lock that was not extended expires, which shows that the time is over.
     until_acquired(&bench, &keys[1..], &token("b"), started).await;
     assert_eq!(acquire(&bench, &keys[..1], &token("b"), HOUR).await, [false]);
 }

@@ -1,4 +1,4 @@
-//! Locks under many hands.
+//! Cases of locks under contention.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

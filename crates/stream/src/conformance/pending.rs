@@ -1,4 +1,4 @@
-//! What has been read and is not acknowledged, and acknowledging it.
+//! Cases of pending deliveries and their acknowledgement.
 
 use std::time::Duration;
 

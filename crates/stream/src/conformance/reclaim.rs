@@ -1,11 +1,11 @@
-//! Taking over from the dead, and keeping what one still works on.
+//! Cases of reclaiming from dead consumers, and of refreshing.
 
 use std::time::{Duration, Instant};
 
 use super::bench::{Bench, HOUR, bells, entries, hear, until_some, worker};
 use crate::doorbell::Redelivered;
 
-/// Idle times that a case waits for. Long against one round trip, short against patience.
+/// The idle time that cases wait for: long against one round trip, short against `PATIENCE`.
 const IDLE: Duration = Duration::from_millis(600);
 
 pub async fn fresh_entries_are_left_alone(bench: Bench) {
@@ -79,7 +79,7 @@ pub async fn idle_entries_behind_many_fresh_ones_are_found(bench: Bench) {
     while since.elapsed() <= IDLE * 2 {
         refresh().await;
     }
-    // One call has to find them, however little of the list one look of the server covers.
+    // One call must find them, however small a part of the list one command scans.
     let mut found = entries(&bench.reclaim(&worker("heir"), IDLE * 2, 10).await);
     found.sort();
     let mut expected = entries(left);
@@ -92,7 +92,7 @@ pub async fn a_refreshed_entry_is_left_alone(bench: Bench) {
     let mut reader = bench.join(&worker("w")).await;
     let heard = hear(&mut reader, 2).await;
     let kept = heard[0].entry.clone();
-    // The other one becomes idle meanwhile, which shows that enough time has passed.
+    // The other entry becomes idle meanwhile, which shows that enough time has passed.
     let taken = until_some(async || {
         bench.streams.bells.refresh(&worker("w"), std::slice::from_ref(&kept)).await.unwrap();
         bench.reclaim(&worker("heir"), IDLE, 100).await
@@ -106,7 +106,7 @@ pub async fn refreshing_does_not_take_an_entry_back(bench: Bench) {
     let mut reader = bench.join(&worker("paused")).await;
     let heard = hear(&mut reader, 1).await;
     assert_eq!(bench.reclaim(&worker("heir"), Duration::ZERO, 1).await.len(), 1);
-    // The paused one wakes up and goes on refreshing; the heir dies. It must not stay for ever fresh.
+    // The paused consumer resumes its refreshes; the heir dies. The entry must not stay fresh forever.
     let taken = until_some(async || {
         bench.streams.bells.refresh(&worker("paused"), &entries(&heard)).await.unwrap();
         bench.reclaim(&worker("third"), IDLE, 1).await

@@ -1,4 +1,4 @@
-//! Ringing and hearing.
+//! Cases of publishing and reading.
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,7 @@ pub async fn a_backlog_in_one_lane_does_not_hide_another(bench: Bench) {
 
 pub async fn a_blocked_reader_wakes_when_a_bell_rings(bench: Bench) {
     let mut reader = bench.join(&worker("w")).await;
-    // Once through, so that the next read really blocks.
+    // One read first, so that the next one really blocks.
     assert!(reader.read(10, Duration::ZERO).await.unwrap().is_empty());
     let started = Instant::now();
     let task = tokio::spawn(async move { reader.read(10, Duration::from_secs(25)).await.unwrap() });
@@ -150,7 +150,7 @@ pub async fn a_bell_rung_after_it_was_read_is_heard_again(bench: Bench) {
     let mut reader = bench.join(&worker("w")).await;
     bench.ring(&bell).await;
     let first = hear(&mut reader, 1).await;
-    // Not acknowledged yet: whoever reads the first may have looked before this ring.
+    // Not acknowledged yet: the reader of the first doorbell may have loaded the execution before this one.
     bench.ring(&bell).await;
     let second = hear(&mut reader, 1).await;
     assert_ne!(first[0].entry, second[0].entry);

@@ -1,4 +1,4 @@
-//! Tenants that share a lane do not wait for each other's backlog.
+//! Cases of fairness: tenants that share a lane do not wait for each other's backlog.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use millstream_core::lane::Lane;
 use super::bench::{Bench, PATIENCE, SLICE, execution, hear, sorted, worker};
 use crate::doorbell::{Bell, BellReader, Delivery, FullTenants, TENANT_WINDOW};
 
-/// Much more than a lane offers of a tenant.
+/// Far more than a lane offers of one tenant.
 const BACKLOG: usize = 4 * TENANT_WINDOW;
 
 /// Two tenants of one lane.
@@ -25,7 +25,7 @@ fn bells_of(tenant: &TenantId, count: usize) -> Vec<Bell> {
     (0..count).map(|n| Bell::Mailbox(execution(tenant, n))).collect()
 }
 
-/// Reads until a bell of this tenant comes; everything that came.
+/// Reads until a doorbell of this tenant arrives; returns everything read.
 async fn hear_until(reader: &mut Box<dyn BellReader>, tenant: &TenantId) -> Vec<Delivery> {
     let deadline = Instant::now() + PATIENCE;
     let mut heard: Vec<Delivery> = Vec::new();
@@ -109,7 +109,7 @@ pub async fn a_backlog_that_was_left_behind_is_found_by_a_reader_with_nothing_to
         }
         heard += more.len();
     }
-    // Nothing asks for more: the reader is the one to look.
+    // No consumer requests more: the reader itself must look.
     full.replace([].into());
     hear(&mut reader, BACKLOG - heard).await;
 }
@@ -123,7 +123,7 @@ pub async fn a_backlog_that_one_reader_left_is_taken_by_another(bench: Bench) {
     full.replace([busy.clone()].into());
     let taken = first.read(TENANT_WINDOW, Duration::ZERO).await.unwrap().len();
     drop(first);
-    // It did not say what it was given.
+    // The reader did not report its deliveries.
     bench.streams.care.recount().await.unwrap();
     let mut second = bench.join(&worker("w2")).await;
     hear(&mut second, BACKLOG - taken).await;

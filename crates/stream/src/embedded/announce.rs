@@ -1,4 +1,4 @@
-//! Announcing in process: a broadcast.
+//! Announcements within the process: a broadcast channel.
 
 use tokio::sync::broadcast;
 
@@ -10,7 +10,7 @@ use crate::announce::{Announcer, News};
 impl Announcer for EmbeddedStream {
     async fn announce(&self, news: &[News]) -> Result<()> {
         for item in news {
-            // Nobody listening is no error.
+            // A send without listeners is not an error.
             let _ = self.news.send(item.clone());
         }
         Ok(())

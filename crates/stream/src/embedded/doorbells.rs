@@ -1,4 +1,4 @@
-//! Ringing, reading, acknowledging and taking over, in process.
+//! Publishes, reads, acknowledges and reclaims doorbells within the process.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::stream::{Bells, EmbeddedStream, queue};
 use crate::Result;
 use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants, LaneStats, StreamCare};
 
-/// Far enough for "for ever".
+/// Practically unlimited.
 const LONGEST_BLOCK: Duration = Duration::from_secs(24 * 3600);
 
 #[async_trait::async_trait]
@@ -81,7 +81,7 @@ impl Doorbells for EmbeddedStream {
     }
 
     async fn replenish(&self, _tenants: &[TenantId]) -> Result<()> {
-        // Readers look again, and see who is no longer full.
+        // Readers poll again with the smaller set of full tenants.
         self.bells.rung.notify_waiters();
         Ok(())
     }
@@ -111,7 +111,7 @@ impl BellReader for EmbeddedReader {
     async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
         let deadline = Instant::now() + block.min(LONGEST_BLOCK);
         loop {
-            // Registered before looking, or a bell between the two would be missed.
+            // Registered before polling; otherwise a doorbell between the two would be missed.
             let mut rung = std::pin::pin!(self.bells.rung.notified());
             rung.as_mut().enable();
             let deliveries = self.take(per_lane);
@@ -132,7 +132,7 @@ impl StreamCare for EmbeddedStream {
         Ok(self.generation.clone())
     }
 
-    /// Nothing is counted here that could be wrong.
+    /// The lanes keep exact counts.
     async fn recount(&self) -> Result<()> {
         Ok(())
     }

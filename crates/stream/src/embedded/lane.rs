@@ -1,7 +1,7 @@
-//! One lane: unread bells, pending ones with their consumers, and nothing asynchronous.
+//! One lane: unread doorbells, and pending ones with their consumers. Synchronous.
 //!
-//! Unread bells wait in a fair queue over tenants, so that nothing else is needed to keep a backlog of one from
-//! standing in front of the others.
+//! Unread doorbells wait in a fair queue over tenants, so that the backlog of one tenant does not delay the
+//! others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -13,22 +13,23 @@ use tokio::time::Instant;
 
 use crate::doorbell::{Bell, Delivery, EntryId, LaneStats, Redelivered};
 
-/// Most unread bells of a lane. Beyond it the newest of the tenant that has the most is dropped and the sweeps have to
-/// find what it stood for. Waiting bells are distinct, so this many executions are waiting by then.
+/// Maximum number of unread doorbells of a lane. Beyond it, the newest one of the tenant with the largest
+/// backlog is dropped, and the sweeps find its execution. Waiting doorbells are distinct, so this many
+/// executions are waiting by then.
 pub const LANE_CAPACITY: usize = 1_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct LaneQueue {
     last_id: u64,
-    /// In the order in which they are read. Some may be gone from `bells`.
+    /// In reading order. Some may be gone from `bells`.
     unread: FairQueue<u64>,
     bells: HashMap<u64, Bell>,
-    /// The same bells: ringing one of them again changes nothing.
+    /// The unread doorbells: publishing one of them again is coalesced.
     waiting: HashSet<Bell>,
     pending: BTreeMap<u64, Pending>,
-    /// When each consumer last came by.
+    /// When each consumer last polled.
     consumers: HashMap<WorkerId, Instant>,
-    /// Where the next reclaim goes on.
+    /// Where the next reclaim continues.
     reclaim_from: u64,
 }
 
@@ -64,7 +65,7 @@ impl LaneQueue {
         self.consumers.insert(consumer.clone(), now);
     }
 
-    /// Nothing of the tenants in `full`.
+    /// Skips the tenants in `full`.
     pub(super) fn take(
         &mut self,
         lane: Lane,
@@ -85,7 +86,7 @@ impl LaneQueue {
         deliveries
     }
 
-    /// Also removes an entry that nobody has read yet, as XDEL does.
+    /// Also removes an entry that was never delivered, as XDEL does.
     pub(super) fn ack(&mut self, id: u64) {
         if self.pending.remove(&id).is_none() {
             self.forget_unread(id);
@@ -132,7 +133,7 @@ impl LaneQueue {
         }
     }
 
-    /// When each consumer last came by, and how many entries are pending with it.
+    /// For each consumer, when it last polled and how many entries are pending with it.
     pub(super) fn consumers(&self) -> HashMap<&WorkerId, (Instant, usize)> {
         let mut seen: HashMap<&WorkerId, (Instant, usize)> =
             self.consumers.iter().map(|(consumer, &at)| (consumer, (at, 0))).collect();
@@ -179,7 +180,7 @@ mod tests {
         }
         assert_eq!(queue.stats(lane).lag, 1);
         assert_eq!(queue.take(lane, &worker, 10, &[], Instant::now()).len(), 1);
-        // Once read it says something new: what it stood for may have been decided before this ring.
+        // Once read, a doorbell carries new information: its events may have been decided before this one.
         queue.ring(&bell(1));
         assert_eq!(queue.stats(lane).lag, 1);
     }

@@ -1,4 +1,4 @@
-//! Locks in process: a table with deadlines, judged when somebody asks.
+//! Locks within the process: a table with deadlines, checked lazily on access.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use super::stream::EmbeddedStream;
 use crate::Result;
 use crate::locks::{LockToken, Locks};
 
-/// Expired locks are swept out when the table has doubled since the last sweep, so that forgotten
-/// ones cost neither memory nor time.
+/// Expired locks are removed when the table has doubled since the last removal, so that abandoned ones cost
+/// neither memory nor time.
 #[derive(Debug, Default)]
 pub(super) struct LockTable {
     held: Mutex<Held>,

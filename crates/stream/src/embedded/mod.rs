@@ -1,10 +1,10 @@
-//! The backend for one process: the semantics of the Redis one, in memory.
+//! The in-memory backend for a single process, with the semantics of the Redis backend.
 //!
-//! Nothing survives the process, so every start is a new generation and the worker's sweep rings what
-//! is undecided. Time is tokio's, so that tests can hold it.
+//! Nothing survives the process, so every start is a new generation and the worker's sweep publishes all
+//! undecided executions. Time is tokio's, so tests can control it.
 //!
-//! Memory is bounded by what is there to do: a bell that already waits unread is not queued again, and
-//! a lane keeps at most [`LANE_CAPACITY`] of them.
+//! Memory is bounded by outstanding work: a doorbell that already waits unread is not queued again, and a
+//! lane keeps at most [`LANE_CAPACITY`] of them.
 
 mod announce;
 mod doorbells;

@@ -1,4 +1,4 @@
-//! The handle that implements every trait of this crate in process.
+//! The handle that implements every trait of this crate within the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use super::lane::LaneQueue;
 use super::locks::LockTable;
 use crate::announce::News;
 
-/// News a slow listener may be behind before it loses some and reads the store instead.
+/// Announcements that a slow listener may lag behind before it loses some and reads the store instead.
 const BACKLOG: usize = 4_096;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct EmbeddedStream {
     pub(super) generation: String,
 }
 
-/// What readers share with the handle.
+/// State shared by readers and the handle.
 #[derive(Debug)]
 pub(super) struct Bells {
     /// By lane number. One mutex for all: it is held for microseconds, never across an await.
@@ -30,7 +30,7 @@ pub(super) struct Bells {
 }
 
 impl EmbeddedStream {
-    /// Empty, and of a generation that was never there before.
+    /// An empty stream with a new generation.
     pub fn new(entropy: &dyn Entropy) -> Arc<Self> {
         let lanes = Mutex::new((0..LANES).map(|_| LaneQueue::default()).collect());
         Arc::new(Self {
@@ -43,8 +43,7 @@ impl EmbeddedStream {
 }
 
 impl Bells {
-    /// A panic while the lock was held cannot leave a queue half changed in a way that matters: bells
-    /// may be lost.
+    /// Ignores poisoning: a panic while the lock was held can at worst lose doorbells.
     pub(super) fn lanes(&self) -> MutexGuard<'_, Vec<LaneQueue>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }

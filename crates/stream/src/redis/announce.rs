@@ -1,4 +1,4 @@
-//! Announcing through pub/sub: nothing is kept, whoever is not there misses it.
+//! Announcements through Redis pub/sub: not stored, so a disconnected listener misses them.
 
 use redis::Pipeline;
 use tokio::sync::broadcast;
@@ -9,7 +9,7 @@ use super::{fault, news};
 use crate::Result;
 use crate::announce::{Announcer, News};
 
-/// News per message: some 25 KB, far below what a subscriber's output buffer allows.
+/// Announcements per message: about 25 KB, far below the output buffer limit of a subscriber.
 const PER_MESSAGE: usize = 256;
 
 #[async_trait::async_trait]
@@ -24,7 +24,7 @@ impl Announcer for RedisStream {
         Ok(())
     }
 
-    /// Never fails because the server is away: the listener hears again as soon as it is back.
+    /// Succeeds while the server is away: the listener receives again after the reconnect.
     async fn listen(&self) -> Result<broadcast::Receiver<News>> {
         let subscriber =
             self.subscriber.get_or_init(|| Subscriber::start(self.link.clone(), self.keys.news()));

@@ -1,4 +1,4 @@
-//! What duties and operators ask of the stream.
+//! Stream maintenance for duties and operators.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl StreamCare for RedisStream {
         self.windows.recount(&self.link, &self.keys, self.lane_capacity).await
     }
 
-    /// A missing stream or group is all zeros here; making it anew is left to those who sweep.
+    /// A missing stream or group counts as zero here; the sweeping worker creates it again.
     async fn stats(&self) -> Result<Vec<LaneStats>> {
         let mut pipeline = Pipeline::new();
         for lane in Lane::all() {
@@ -67,8 +67,8 @@ fn row(lane: Lane, length: u64, groups: Value, overflow: u64) -> LaneStats {
         })
         .unwrap_or_default();
     let pending = reply::count(&group, "pending").unwrap_or(0);
-    // The server gives up counting when entries were deleted ahead of the group. Acknowledged entries
-    // are removed from the stream, so what is neither pending nor gone is waiting.
+    // The server reports no lag after entries ahead of the group were deleted. Acknowledged entries are
+    // removed from the stream, so all entries that are not pending are waiting.
     let lag = reply::count(&group, "lag").unwrap_or_else(|| length.saturating_sub(pending));
     LaneStats { lane, length: length + overflow, pending, lag: lag + overflow, overflow }
 }

@@ -1,7 +1,7 @@
-//! Whether this server can be used at all, asked once at start.
+//! Checks at start whether this server is usable.
 //!
-//! A policy that evicts would drop streams *with their groups* under memory pressure, and locks at any
-//! time: refused. Where settings may not be read (managed services) a warning has to do.
+//! An eviction policy would drop streams *with their groups* under memory pressure, and locks at any time:
+//! refused. Where settings cannot be read (managed services), a warning is logged.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{fault, reply};
 use crate::{Result, StreamError};
 
 const POLICY: &str = "noeviction";
-/// `SET … NX GET` and the deleted ids of XAUTOCLAIM came with it.
+/// The first version with `SET … NX GET` and the deleted ids of XAUTOCLAIM.
 const OLDEST: (u64, u64) = (7, 0);
 
 pub(super) async fn check(link: &Link) -> Result<Vec<String>> {
@@ -52,12 +52,12 @@ fn version(version: Option<&str>, warnings: &mut Vec<String>) -> Result<()> {
     });
     match parsed {
         Some(found) if found < OLDEST => Err(StreamError::Unusable(format!(
-            "redis {} is too old: 7.0 or later is needed",
+            "redis {} is too old: 7.0 or later is required",
             version.unwrap_or_default()
         ))),
         Some(_) => Ok(()),
         None => {
-            warnings.push("the version of redis could not be read; 7.0 or later is needed".to_owned());
+            warnings.push("the version of redis could not be read; 7.0 or later is required".to_owned());
             Ok(())
         }
     }
@@ -71,14 +71,14 @@ fn policy(policy: Option<String>, warnings: &mut Vec<String>) -> Result<()> {
         ))),
         None => {
             warnings.push(format!(
-                "maxmemory-policy could not be read: make sure that it is {POLICY}, any other evicts streams"
+                "maxmemory-policy could not be read: it must be {POLICY}, any other policy evicts streams"
             ));
             Ok(())
         }
     }
 }
 
-/// `name:value` lines.
+/// Parses `name:value` lines.
 fn info(answer: Option<redis::RedisResult<Value>>) -> HashMap<String, String> {
     let text =
         answer.and_then(redis::RedisResult::ok).and_then(|value| reply::text(&value)).unwrap_or_default();

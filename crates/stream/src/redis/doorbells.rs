@@ -1,4 +1,4 @@
-//! Ringing, acknowledging and keeping fresh: pooled pipelines.
+//! Publishes, acknowledges and refreshes doorbells in pipelines over shared connections.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -16,13 +16,13 @@ use super::{fault, groups, reclaim, windows};
 use crate::Result;
 use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
 
-/// Most commands in a pipeline, and most ids in a command: bounds what one round trip holds in memory
-/// on both sides. Callers rarely reach it.
+/// Maximum number of commands in a pipeline, and of ids in a command: bounds the memory of one round trip on
+/// both sides. Rarely reached.
 const CHUNK: usize = 4_096;
 
-/// Resets the idle time of those entries that still belong to the consumer. The owner is compared
-/// because XCLAIM would take an entry back from whoever reclaimed it. JUSTID leaves the delivery
-/// counter alone.
+/// Resets the idle time of entries that still belong to the consumer. The script compares the owner because
+/// XCLAIM would take an entry back from the consumer that reclaimed it. JUSTID leaves the delivery counter
+/// unchanged.
 pub(super) const REFRESH: &str = "\
 local group, consumer = ARGV[1], ARGV[2]
 local kept = 0
@@ -38,7 +38,7 @@ return kept";
 #[async_trait::async_trait]
 impl Doorbells for RedisStream {
     async fn publish(&self, bells: &[Bell]) -> Result<()> {
-        // The same bell twice in one call says nothing more than once.
+        // Coalescing: a duplicate doorbell within one call is dropped.
         let mut seen = HashSet::with_capacity(bells.len());
         let distinct: Vec<&Bell> = bells.iter().filter(|bell| seen.insert(*bell)).collect();
         for chunk in distinct.chunks(CHUNK) {
@@ -90,8 +90,8 @@ impl Doorbells for RedisStream {
     }
 }
 
-/// XDEL before XACK: if the connection is cut between the two, the entry is pending and deleted, and
-/// the next reclaim drops it. The other way round it would stay in the stream for ever, seen by nobody.
+/// XDEL before XACK: if the connection breaks between the two, the entry is pending and deleted, and the next
+/// reclaim drops it. In the opposite order it would stay in the stream forever without being delivered.
 pub(super) async fn settle(link: &Link, keys: &Keys, entries: &[EntryId]) -> Result<()> {
     let mut pipeline = Pipeline::new();
     for (lane, ids) in by_lane(entries) {

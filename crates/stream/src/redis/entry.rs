@@ -1,8 +1,8 @@
-//! What an entry of the stream looks like: three short fields, ids only.
+//! The format of a stream entry: three short fields, ids only.
 //!
-//! All entries carry the same fields in the same order, which lets the server store the names once.
-//! Entries that nobody can read (another format, a stranger's XADD) must not circulate for ever: they
-//! are set aside to be acknowledged away, with a warning. What they stood for is found by the sweeps.
+//! All entries have the same fields in the same order, which lets the server store the names once. Unreadable
+//! entries (another format, a foreign XADD) must not circulate forever: they are discarded by an
+//! acknowledgement, with a warning. The sweeps find the executions they referred to.
 
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_core::lane::Lane;
@@ -15,15 +15,15 @@ const KIND: &str = "b";
 const TENANT: &str = "t";
 const EXECUTION: &str = "e";
 
-/// Entries of a reply, told apart.
+/// The parsed entries of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     pub(super) deliveries: Vec<Delivery>,
-    /// To be acknowledged away: unreadable, or deleted while pending.
+    /// To be acknowledged without processing: unreadable, or deleted while pending.
     pub(super) discarded: Vec<EntryId>,
 }
 
-/// A doorbell as scripts take it and lists keep it: the letter of its kind, then its execution.
+/// A doorbell in the format of scripts and lists: the letter of its kind, then its execution.
 pub(super) fn word(bell: &Bell) -> String {
     format!("{}{}", kind(bell), bell.execution().execution)
 }
@@ -35,13 +35,13 @@ pub(super) fn fields(bell: &Bell) -> [&str; 6] {
 }
 
 impl Entries {
-    /// Sorts one `[id, fields]` of a reply. Returns its id, or nothing if it is not even an entry.
+    /// Parses one `[id, fields]` of a reply. Returns its id, or `None` if it is not an entry at all.
     pub(super) fn sort(&mut self, lane: Lane, entry: Value, redelivered: Redelivered) -> Option<String> {
         let mut parts = reply::list(entry)?.into_iter();
         let id = reply::text(&parts.next()?)?;
         let entry = EntryId { lane, id: id.clone() };
         match parts.next().filter(|fields| *fields != Value::Nil) {
-            // Deleted (acknowledged elsewhere, trimmed) while it was pending with us.
+            // Deleted (acknowledged elsewhere, trimmed) while it was pending with this consumer.
             None => self.discarded.push(entry),
             Some(fields) => match bell(fields).filter(|bell| bell.lane() == lane) {
                 Some(bell) => self.deliveries.push(Delivery { entry, bell, redelivered }),

@@ -1,31 +1,31 @@
-//! What a Redis error means to us, decided in one place.
+//! Classifies Redis errors, in one place.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
 use crate::{Result, StreamError};
 
-/// The stream or its group is not there: `NOGROUP` when asking, `UNBLOCKED` (7.0) when it went away
-/// under a blocked reader.
+/// The stream or its group is missing: `NOGROUP` in an answer, `UNBLOCKED` (7.0) when it disappeared under a
+/// blocked reader.
 pub(super) fn is_amnesia(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOGROUP" | "UNBLOCKED"))
 }
 
-/// The group was there already.
+/// The group already exists.
 pub(super) fn is_busy_group(error: &RedisError) -> bool {
     error.code() == Some("BUSYGROUP")
 }
 
-/// `XINFO` says this of a stream that does not exist.
+/// The answer of `XINFO` for a stream that does not exist.
 pub(super) fn is_no_such_key(error: &RedisError) -> bool {
     error.detail().is_some_and(|detail| detail.contains("no such key"))
 }
 
-/// The server has forgotten its scripts.
+/// The server's script cache is empty.
 pub(super) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// The server itself answered: the connection is sound.
+/// The server itself answered: the connection is intact.
 pub(super) fn is_answer(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
@@ -34,12 +34,12 @@ pub(super) fn unavailable(error: impl std::fmt::Display) -> StreamError {
     StreamError::Unavailable(error.to_string())
 }
 
-/// An answer that the protocol does not allow.
+/// An answer that violates the protocol.
 pub(super) fn unexpected(what: &str, value: &Value) -> StreamError {
     StreamError::Unavailable(format!("unexpected answer to {what}: {value:?}"))
 }
 
-/// All answers of a pipeline, or the first refusal.
+/// All answers of a pipeline, or the first error.
 pub(super) fn all(answers: Vec<redis::RedisResult<Value>>) -> Result<Vec<Value>> {
     answers.into_iter().collect::<redis::RedisResult<_>>().map_err(unavailable)
 }

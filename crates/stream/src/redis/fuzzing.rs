@@ -1,19 +1,19 @@
-//! A narrow door for the fuzz target of stream entries (`crates/fuzz`): an entry as the bytes of a reply.
-//! Nothing of the product comes through here.
+//! Entry point of the fuzz target for stream entries (`crates/fuzz`): an entry as the bytes of a reply.
+//! Unused by the product.
 
 use millstream_core::lane::Lane;
 
 use super::entry::{self, Entries};
 use crate::doorbell::{Bell, Delivery, EntryId, Redelivered};
 
-/// What one entry was sorted into.
+/// The result of parsing one entry.
 #[derive(Debug)]
 pub struct Sorted {
     pub deliveries: Vec<Delivery>,
     pub discarded: Vec<EntryId>,
 }
 
-/// Sorts the entry in `reply`; `None` when it is no reply, or not even an entry.
+/// Parses the entry in `reply`; `None` if it is not a reply, or not an entry at all.
 pub fn read(lane: Lane, reply: &[u8]) -> Option<Sorted> {
     let value = redis::parse_redis_value(reply).ok()?;
     let mut entries = Entries::default();

@@ -1,10 +1,10 @@
-//! The consumer groups and the generation: noticing that the server lost its memory.
+//! Consumer groups and the generation: detection of a server that lost its memory.
 //!
-//! Rule: whenever a group had to be made, the generation changes. A process that did not notice the
-//! loss itself (it was not reading at that moment) sees it by the generation.
+//! Rule: whenever a group had to be created, the generation changes. A process that did not notice the loss
+//! itself (because it was not reading at that moment) notices the changed generation.
 //!
-//! A crash between making a group and changing the generation loses that signal; then the sweep of
-//! overdue events finds what was not rung, later.
+//! A crash between creating a group and changing the generation loses that signal; the sweep of overdue
+//! events then finds the lost doorbells, later.
 
 use millstream_core::lane::Lane;
 use redis::{Pipeline, RedisResult, Value};
@@ -15,8 +15,7 @@ use super::link::Link;
 use super::{reply, windows};
 use crate::{Result, StreamError};
 
-/// Makes groups where they are missing, at 0 so that nothing published earlier is passed over. Says
-/// for which lanes.
+/// Creates missing groups, at 0 so that nothing published earlier is skipped. Returns their lanes.
 pub(super) async fn ensure(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
     let mut create = Pipeline::new();
     for lane in Lane::all() {
@@ -35,7 +34,7 @@ pub(super) async fn ensure(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
     if !made.is_empty() {
         let mut renew = Pipeline::new();
         renew.cmd("SET").arg(keys.generation()).arg(fresh());
-        // What was counted is of the stream that is gone.
+        // The counts belong to the lost stream.
         for lane in &made {
             renew.cmd("DEL").arg(keys.deep(*lane));
         }
@@ -48,7 +47,7 @@ pub(super) async fn ensure(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
     }
 }
 
-/// The value that is lost with the server's memory.
+/// The random value that is lost with the server's memory.
 pub(super) async fn generation(link: &Link, keys: &Keys) -> Result<String> {
     ensure(link, keys).await?;
     let mut pipeline = Pipeline::new();
@@ -59,7 +58,7 @@ pub(super) async fn generation(link: &Link, keys: &Keys) -> Result<String> {
     reply::text(&value).ok_or_else(|| fault::unexpected("GET generation", &value))
 }
 
-/// A group turned out to be missing: makes it anew and says what the caller has to be told.
+/// Creates a missing group again and returns the error for the caller.
 pub(super) async fn heal(link: &Link, keys: &Keys, cause: &redis::RedisError) -> (Vec<Lane>, StreamError) {
     match ensure(link, keys).await {
         Ok(made) => (made, StreamError::Amnesia(cause.to_string())),

@@ -1,7 +1,7 @@
-//! Every key and channel name, chosen in one place.
+//! All key and channel names, defined in one place.
 //!
-//! The lane is the hash tag, so that on Redis Cluster everything of a lane lives in one slot and a
-//! script may touch several keys of it.
+//! The lane is the hash tag: on Redis Cluster, everything of a lane lives in one slot and a script may touch
+//! several of its keys.
 
 use millstream_core::id::ExecutionKey;
 use millstream_core::lane::Lane;
@@ -23,22 +23,22 @@ impl Keys {
         format!("{}:{{l{}}}:bells", self.prefix, lane.number())
     }
 
-    /// How many unread doorbells of each tenant the lane's stream has, about.
+    /// Approximate number of unread doorbells per tenant in the lane's stream.
     pub(super) fn deep(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:deep", self.prefix, lane.number())
     }
 
-    /// The tenants with overflow.
+    /// The set of tenants with overflow.
     pub(super) fn overs(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:overs", self.prefix, lane.number())
     }
 
-    /// The overflow of a tenant is a list; its key ends in the tenant's name.
+    /// The overflow of a tenant is a list; the tenant's name is the suffix of its key.
     pub(super) fn overflow_prefix(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:over:", self.prefix, lane.number())
     }
 
-    /// Whether overflow is moved up by workers.
+    /// Present while workers move overflow up.
     pub(super) fn windowed(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:windowed", self.prefix, lane.number())
     }

@@ -1,13 +1,12 @@
-//! Connections: shared ones for commands that end soon, dedicated ones for those that wait.
+//! Connections: shared ones for short commands, dedicated ones for blocking commands.
 //!
-//! Commands of many callers share a connection, one pipeline after the other. A pool would ask each
-//! connection whether it is alive before each use: a round trip for what the next command finds out by
-//! itself. A connection that turns out to be gone is replaced and the pipeline sent once more; every
-//! pipeline of ours may be repeated (a bell that rings twice says nothing new, a lock of our own is
-//! recognised, an acknowledgement is one).
+//! Callers share a connection, one pipeline after the other. A pool would check each connection before use: a
+//! round trip for a fact that the next command reveals anyway. A broken connection is replaced and the
+//! pipeline is sent once more; every pipeline of this crate is idempotent (a repeated doorbell is coalesced,
+//! an own lock is recognised, an acknowledgement repeats harmlessly).
 //!
-//! A command is bounded twice (a new connection, the answer), because a server that vanished from the
-//! network must become `Unavailable` and never hold up a caller.
+//! A command has two time limits (for a new connection, and for the answer): a server that disappeared from
+//! the network must become `Unavailable` and never block a caller.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,7 +29,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Opens nothing yet.
+    /// Opens no connection yet.
     pub(super) fn new(url: &str, options: &RedisOptions) -> Result<Self> {
         let unusable = |error: &dyn std::fmt::Display| StreamError::Unusable(format!("redis url: {error}"));
         let client = open_client(url, options).map_err(|error| unusable(&error))?;
@@ -54,7 +53,7 @@ impl Link {
         Ok(Self { client, pool, lines, next: AtomicUsize::new(0), options: options.clone() })
     }
 
-    /// Sends a pipeline in one round trip; one answer per command, refusals included.
+    /// Sends a pipeline in one round trip; one answer per command, errors included.
     pub(super) async fn run(&self, pipeline: &mut Pipeline) -> Result<Vec<RedisResult<Value>>> {
         if pipeline.is_empty() {
             return Ok(Vec::new());
@@ -69,7 +68,7 @@ impl Link {
                 Err(error) if is_answer(&error) => return Err(unavailable(error)),
                 Err(error) => {
                     *line.lock().await = None;
-                    // One that was just opened, or that does not answer, is not worth another try.
+                    // A connection that was just opened, or that timed out, is not retried.
                     if fresh == Fresh::Yes || error.is_timeout() {
                         return Err(unavailable(error));
                     }
@@ -78,7 +77,7 @@ impl Link {
         }
     }
 
-    /// The connection of a line, opened if there is none.
+    /// The connection of a line, opened on demand.
     async fn connection(
         &self,
         line: &Mutex<Option<MultiplexedConnection>>,
@@ -97,8 +96,8 @@ impl Link {
         Ok(line.insert(opened).clone())
     }
 
-    /// A connection for one reader. It has no response timeout: the server may hand entries to a
-    /// request that nobody waits for any more.
+    /// A connection for one reader. It has no response timeout: the server may hand entries to a request
+    /// whose caller has gone.
     pub(super) async fn dedicated(&self) -> Result<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.options.connect_timeout))
@@ -106,7 +105,7 @@ impl Link {
         self.client.get_multiplexed_async_connection_with_config(&config).await.map_err(unavailable)
     }
 
-    /// A connection that is subscribed to `channel`.
+    /// A connection with a subscription to `channel`.
     pub(super) async fn subscribed(&self, channel: &str) -> Result<PubSub> {
         let subscribe = async {
             let mut pubsub = self.client.get_async_pubsub().await?;
@@ -131,7 +130,7 @@ fn open_client(url: &str, options: &RedisOptions) -> RedisResult<Client> {
     }
 }
 
-/// Whether a connection was opened for this very call.
+/// Whether a connection was opened for this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fresh {
     Yes,

@@ -1,4 +1,4 @@
-//! Locks: `SET NX PX` to take, scripts that compare the token to keep and to give back.
+//! Locks: `SET NX PX` to acquire, scripts that compare the token to extend and to release.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{fault, reply};
 use crate::Result;
 use crate::locks::{LockToken, Locks};
 
-/// Most keys per script call, so that no call holds up the server for long.
+/// Maximum number of keys per script call, so that no call blocks the server for long.
 const CHUNK: usize = 1_000;
 
 const EXTEND: &str = "\
@@ -44,7 +44,7 @@ pub(super) struct LockScripts {
     release: Script,
 }
 
-/// Where a test took the comparison away.
+/// Fault injection: the release without the comparison.
 const RELEASE_ANY: &str = "return redis.call('DEL', unpack(KEYS))";
 
 impl Default for LockScripts {
@@ -61,7 +61,7 @@ impl Locks for RedisStream {
     async fn acquire(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>> {
         let mut pipeline = Pipeline::with_capacity(keys.len());
         for key in keys {
-            // GET tells a lock of our own (an earlier answer was lost) from somebody else's.
+            // GET recognises an own lock whose first answer was lost, as opposed to a lock of another holder.
             pipeline.cmd("SET").arg(self.keys.lock(key)).arg(&token.0).arg("NX").arg("GET").arg("PX");
             pipeline.arg(millis(ttl));
         }
@@ -111,7 +111,7 @@ impl RedisStream {
     }
 }
 
-/// Positions of keys that go into one script call: of one lane, not too many.
+/// Indices of keys for one script call: of one lane, at most `CHUNK`.
 fn batches(keys: &[ExecutionKey]) -> Vec<Vec<usize>> {
     let mut lanes: BTreeMap<Lane, Vec<usize>> = BTreeMap::new();
     for (index, key) in keys.iter().enumerate() {
@@ -123,7 +123,7 @@ fn batches(keys: &[ExecutionKey]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// PX refuses zero.
+/// PX rejects zero.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).clamp(1, u64::MAX >> 12)
 }

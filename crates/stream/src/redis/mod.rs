@@ -9,15 +9,15 @@
 //! ```
 //!
 //! Rules that hold everywhere below:
-//! - The server may be empty at any moment. Whoever finds a group missing makes it anew *and* changes
-//!   the generation, so that every process sweeps.
-//! - A pooled command ends within a few seconds, whatever the network does. Only a reader blocks, on
-//!   a connection of its own.
-//! - An answer that got lost may have handed entries to us: they are looked up (reader) or come back
-//!   through reclaim (everything else).
+//! - The server may be empty at any moment. A process that finds a group missing creates it *and* changes the
+//!   generation, so that every process sweeps.
+//! - A shared command ends within a few seconds, whatever the network does. Only a reader blocks, on a
+//!   connection of its own.
+//! - A lost answer may have handed entries to this process: the reader looks them up, all others come back
+//!   through reclaim.
 //!
-//! Refuses: payloads (but for copies for others), Redis Cluster as long as one reader takes several lanes in one command (keys
-//! already carry the lane as hash tag), and servers that evict.
+//! Refuses: payloads (except outbound copies), Redis Cluster as long as one reader takes several lanes in one
+//! command (keys already carry the lane as hash tag), and servers that evict.
 
 mod announce;
 mod care;

@@ -1,7 +1,7 @@
-//! How news travel through the channel: a line each, several in a message.
+//! Wire format of announcements in the channel: one line each, several per message.
 //!
-//! `TENANT EXECUTION SEQ EVENT|-`: none of the ids may contain a space. Lines that cannot be read (a
-//! newer version, a stranger) are passed over: whoever waits for them reads the store anyway.
+//! `TENANT EXECUTION SEQ EVENT|-`: none of the ids may contain a space. Unreadable lines (from a newer
+//! version or a foreign publisher) are skipped: waiting callers re-read the store anyway.
 
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Seq, TenantId};
 

@@ -1,36 +1,37 @@
-//! What can be set about the Redis backend.
+//! Options of the Redis backend.
 
 use std::time::Duration;
 
 /// Defaults suit one server in the same data centre.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// First part of every key, so that several installations can share a server.
+    /// Prefix of every key, so that several installations can share a server.
     pub prefix: String,
-    /// Connections for everything but blocking reads and listening. They are shared: commands go out in
-    /// pipelines, one after the other, so very few are enough.
+    /// Number of shared connections, used for everything except blocking reads and subscriptions. Commands
+    /// are pipelined, so very few are enough.
     pub connections: usize,
-    /// How long to wait for a new connection.
+    /// Time limit for opening a connection.
     pub connect_timeout: Duration,
-    /// How long to wait for the answer to a pipeline.
+    /// Time limit for the answer to a pipeline.
     pub response_timeout: Duration,
-    /// About how many bells a lane keeps. Beyond it the oldest are dropped, read or not, and the
-    /// sweeps have to find what they stood for; a million of them take some 65 MB.
+    /// Approximate number of doorbells a lane keeps. Beyond it the oldest are dropped, read or not, and the
+    /// sweeps find their executions; a million doorbells take about 65 MB.
     pub lane_capacity: usize,
-    /// For a `rediss://` address whose certificate no public CA has signed, or that asks for one of ours.
+    /// For a `rediss://` address whose certificate is not signed by a public CA, or that requires a client
+    /// certificate.
     pub tls: Option<RedisTls>,
 }
 
-/// What to trust and what to present, as PEM.
+/// Trusted CAs and client certificate, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisTls {
     /// CAs that are trusted instead of the public ones.
     pub ca: Option<Vec<u8>>,
-    /// A certificate and its key.
+    /// Client certificate and key.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Without the key.
+/// Omits the key.
 impl std::fmt::Debug for RedisTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RedisTls").finish_non_exhaustive()

@@ -1,7 +1,6 @@
-//! Entries for others: `XADD` to a stream whose name is not ours, in a transaction.
+//! Outbound entries: `XADD` to a foreign stream, in a transaction.
 //!
-//! A transaction, because a server that is full may refuse one entry and take the next: what it takes has to be in
-//! order.
+//! The transaction keeps the order: a full server may refuse one entry and accept the next.
 
 use redis::{Pipeline, Value};
 
@@ -17,7 +16,7 @@ impl Outbound for RedisStream {
             return Ok(());
         }
         let mut pipeline = Pipeline::with_capacity(entries.len() + 2);
-        // Spelled out, so that the answers say which command was refused and why.
+        // Spelled out, so that the answers show which command was refused and why.
         pipeline.cmd("MULTI");
         for Entry(fields) in entries {
             let command = pipeline.cmd("XADD").arg(stream).arg("MAXLEN").arg("~").arg(keep).arg("*");

@@ -3,19 +3,19 @@
 //! The server may hand entries to a request whose answer never arrives: the connection broke, or the
 //! future was dropped. They are then pending with this consumer and no code has seen them. So:
 //!
-//! - `>` hands out ids of a lane in ascending order, and the reader remembers the last one it
-//!   returned. What is pending with this consumer *after* that id was never seen.
-//! - Before each request the reader notes that something may be unseen, and crosses it out only when
-//!   the answer has been taken apart. While the note stands, reading starts with the pending entries
-//!   after the last id; only when there are none is `>` asked again.
+//! - `>` returns the ids of a lane in ascending order, and the reader remembers the last one it returned.
+//!   Entries pending with this consumer *after* that id were never seen.
+//! - Before each request the reader marks that entries may be unseen, and clears the mark only after the
+//!   answer has been parsed. While the mark is set, reading starts with the pending entries after the last
+//!   id; only when there are none, `>` is requested again.
 //! - Unseen entries count as first deliveries: no code has tried them, so they are no sign of a crash.
 //!   (One that this consumer reclaimed meanwhile may come twice, which at-least-once allows.)
 //!
-//! The request of a read also carries what the last one delivered, so that the windows of tenants are moved on
-//! (`windows.rs`) without a round trip of their own.
+//! The request of a read also reports the previous deliveries, so that the windows of tenants move on
+//! (`windows.rs`) without an extra round trip.
 //!
-//! If somebody else destroyed and made the group between two reads, ids may start over and the
-//! remembered one is too high; such an entry, if also unseen, waits for reclaim.
+//! If another process destroyed and created the group between two reads, ids may start over and the
+//! remembered id is too high; such an entry, if also unseen, waits for reclaim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::doorbell::{Bell, BellReader, Delivery, FullTenants, Redelivered};
 use crate::{Result, StreamError};
 
 const START: &str = "0-0";
-/// How much longer than BLOCK an answer may take before the connection counts as dead. There is no
-/// shorter limit on purpose, and without any a vanished server would hold a reader for ever.
+/// Grace period beyond BLOCK before a connection without an answer counts as dead. A shorter limit is avoided
+/// on purpose; without any limit a vanished server would block a reader forever.
 const OVERDUE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -49,12 +49,12 @@ pub(super) struct RedisReader {
     capacity: usize,
     consumer: WorkerId,
     lanes: Vec<Position>,
-    /// What was delivered since the server was last told, by tenant.
+    /// Deliveries per tenant that have not been reported to the server.
     delivered: BTreeMap<TenantId, usize>,
     /// Whether the last read found nothing.
     idle: bool,
     full: FullTenants,
-    /// Absent after an error, and while a request is under way: dropping the future drops it too.
+    /// Absent after an error, and during a request: dropping the future drops it too.
     connection: Option<MultiplexedConnection>,
     unseen: Unseen,
     pause: Duration,
@@ -66,17 +66,17 @@ struct Position {
     last: String,
 }
 
-/// Whether entries may be pending with us that no code has seen.
+/// Whether unseen entries may be pending with this consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unseen {
     Nothing,
     Possibly,
 }
 
-/// What to ask for.
+/// The entries to request.
 #[derive(Debug, Clone, Copy)]
 enum Ask {
-    /// Pending with us, after the last id returned.
+    /// Pending with this consumer, after the last id returned.
     Pending,
     New {
         block: Duration,
@@ -111,7 +111,7 @@ impl RedisReader {
         })
     }
 
-    /// One request and its answer, taken apart.
+    /// One request and its parsed answer.
     async fn ask(&mut self, what: Ask, per_lane: usize) -> Result<Vec<Delivery>> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -143,7 +143,7 @@ impl RedisReader {
         }
     }
 
-    /// The read comes last: what it answers to is what the commands before it have moved up.
+    /// The read comes last: its answer includes entries that the preceding commands moved up.
     fn request(&mut self, what: Ask, per_lane: usize) -> (Pipeline, Duration) {
         let mut request = Pipeline::new();
         request.ignore_errors();
@@ -152,7 +152,7 @@ impl RedisReader {
         command.arg("GROUP").arg(GROUP).arg(self.consumer.as_str()).arg("COUNT").arg(per_lane);
         let patience = match what {
             Ask::New { block } if !block.is_zero() => {
-                // BLOCK 0 would wait for ever.
+                // BLOCK 0 would block forever.
                 let millis = u64::try_from(block.as_millis()).unwrap_or(u64::MAX).max(1);
                 command.arg("BLOCK").arg(millis);
                 block.saturating_add(OVERDUE)
@@ -172,7 +172,7 @@ impl RedisReader {
         (request, patience)
     }
 
-    /// Says what was delivered. It is said once: what gets lost is counted again by the recount.
+    /// Reports deliveries, once: the recount corrects reports that get lost.
     fn move_windows(&mut self, request: &mut Pipeline) {
         let mut calls: BTreeMap<Lane, Call> = BTreeMap::new();
         for (tenant, count) in std::mem::take(&mut self.delivered) {
@@ -207,7 +207,7 @@ impl RedisReader {
         }
     }
 
-    /// Deliveries, and how many entries of any kind there were.
+    /// Deliveries, and the total number of entries.
     async fn take_apart(&mut self, value: Value) -> Result<(Vec<Delivery>, usize)> {
         if value == Value::Nil {
             return Ok((Vec::new(), 0));
@@ -233,7 +233,7 @@ impl RedisReader {
         {
             tracing::debug!(%error, "unreadable entries stay pending until reclaimed");
         }
-        // Nothing is awaited between here and the caller: what is marked as seen is seen.
+        // No await between here and the return to the caller: entries marked as seen are really returned.
         for (index, id) in lasts {
             self.lanes[index].last = id;
         }
@@ -251,7 +251,7 @@ impl RedisReader {
     }
 }
 
-/// The answer to the read itself. The others are advice.
+/// The answer to the read itself. The answers to the other commands are advisory.
 fn last_answer(answers: RedisResult<Vec<RedisResult<Value>>>) -> RedisResult<Value> {
     answers?.pop().unwrap_or(Ok(Value::Nil))
 }
@@ -263,12 +263,12 @@ impl BellReader for RedisReader {
             sleep(block).await;
             return Ok(Vec::new());
         }
-        // After a failure, wait a little within the time the caller grants, so that a caller who
-        // simply reads again does not spin.
+        // Backoff after a failure, within the time the caller grants, so that a caller that simply reads
+        // again does not spin.
         sleep(self.pause.min(block)).await;
         let outcome = match self.unseen {
             Unseen::Possibly => match self.ask(Ask::Pending, per_lane).await {
-                // Entries that had to be discarded were found as well: there may be more.
+                // Discarded entries count as found: there may be more.
                 Ok(none) if none.is_empty() && self.unseen == Unseen::Nothing => {
                     self.ask(Ask::New { block }, per_lane).await
                 }

@@ -1,12 +1,12 @@
-//! Taking over entries from consumers that let them lie.
+//! Reclaims entries from consumers that stopped processing.
 //!
-//! XAUTOCLAIM looks at ten times COUNT pending entries per call and returns a cursor; with a long
-//! pending list one call may see only fresh ones. The cursor is followed to the end of every
-//! lane's list, and kept for the next call where `max` cut it short. The first lane changes from call to call, so that one lane
-//! that always has something does not hide the others.
+//! XAUTOCLAIM scans ten times COUNT pending entries per call and returns a cursor; with a long pending list,
+//! one call may find only fresh ones. The cursor is followed to the end of every lane's list, and kept for
+//! the next call where `max` cut it short. The first lane rotates (round robin), so that one busy lane does
+//! not starve the others.
 //!
-//! Answers that get lost leave entries pending with this consumer, unseen and fresh: they are idle
-//! again after `min_idle` and come back here.
+//! Lost answers leave entries pending with this consumer, unseen and fresh: they become idle after `min_idle`
+//! and are reclaimed here.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::doorbell::{Delivery, Redelivered};
 use crate::{Result, StreamError};
 
 const START: &str = "0-0";
-/// Most entries per command: the server scans ten times as many without serving anybody else.
+/// Maximum number of entries per command: the server scans ten times as many while it serves no other client.
 const STEP: usize = 256;
 
-/// Where the next round goes on.
+/// Where the next round continues.
 #[derive(Debug, Default)]
 pub(super) struct Cursors {
     state: Mutex<Rounds>,
@@ -82,7 +82,7 @@ pub(super) async fn reclaim(
         let claim = Claim { link, keys, lane, consumer, min_idle };
         match claim.round(cursor, max, &mut entries).await {
             Ok(next) => cursors.keep(lane, next),
-            // Entries that are ours already must reach the caller; the fault will show again.
+            // Entries already reclaimed must reach the caller; the error will occur again.
             Err(error) if !entries.deliveries.is_empty() => {
                 tracing::debug!(%error, "reclaim cut short");
                 break;
@@ -98,7 +98,7 @@ pub(super) async fn reclaim(
     Ok(entries.deliveries)
 }
 
-/// Most lanes have nothing pending most of the time; one cheap round trip finds those that have.
+/// Most lanes have nothing pending most of the time; one cheap round trip finds the others.
 async fn lanes_with_pending(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
     let mut summaries = Pipeline::new();
     for lane in Lane::all() {
@@ -129,8 +129,8 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// From `cursor` to the end of the list, or until `max` are there. Returns where to go on; what lies
-    /// before `cursor` was looked at in the call that left it there and has its turn in the next.
+    /// Scans from `cursor` to the end of the list, or until `max` entries are found. Returns the next cursor;
+    /// entries before `cursor` were scanned by the previous call and have their turn in the next one.
     async fn round(&self, cursor: String, max: usize, entries: &mut Entries) -> Result<String> {
         let mut next = cursor;
         loop {
@@ -155,8 +155,8 @@ impl Claim<'_> {
             }
             Err(error) => return Err(fault::unavailable(error)),
         };
-        // [next cursor, entries, ids that were deleted meanwhile]: the server has already struck the
-        // last ones from the pending list.
+        // [next cursor, entries, ids deleted meanwhile]: the server has already removed the latter from the
+        // pending list.
         let mut parts = reply::list(value).unwrap_or_default().into_iter();
         let next = parts.next().and_then(|next| reply::text(&next));
         let Some(next) = next else {

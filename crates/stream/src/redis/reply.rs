@@ -1,4 +1,4 @@
-//! Taking replies apart. The two protocol versions answer with arrays or with maps; both are read.
+//! Parses replies. RESP2 answers with arrays, RESP3 with maps; both are read.
 
 use redis::Value;
 

@@ -1,11 +1,11 @@
-//! Removing consumers that are gone for good.
+//! Removes consumers of ended processes.
 //!
-//! `XGROUP DELCONSUMER` destroys the consumer's pending entries for ever. So it happens in a script
-//! that looks again, and only where nothing is pending. Candidates are those that have nothing pending
-//! in *any* lane: a consumer is one worker in all lanes.
+//! `XGROUP DELCONSUMER` destroys the consumer's pending entries irrevocably. A script therefore checks once
+//! more, and removes a consumer only if nothing is pending. Candidates have nothing pending in *any* lane: a
+//! consumer is one worker in all lanes.
 //!
-//! Redis 7.0 counts a consumer as active only when it is given something, so a live one that had
-//! nothing to do for long may be removed too. It comes back by itself with its next entry.
+//! Redis 7.0 counts a consumer as active only when it receives an entry, so a live but idle consumer may be
+//! removed too. It is created again by its next read that returns an entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +20,8 @@ use super::script::{Call, Script};
 use super::{fault, reply};
 use crate::Result;
 
-/// ARGV: group, least idle time, the one that is known to be gone (or empty), candidates. Returns the
-/// names it removed. Works on pairs, as the reply of XINFO inside a script is a flat array.
+/// ARGV: group, minimum idle time, the consumer known to be gone (or empty), candidates. Returns the removed
+/// names. Parses pairs, because the reply of XINFO inside a script is a flat array.
 const RETIRE: &str = "\
 local group, min_idle, gone = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local candidates, removed = {}, {}
@@ -48,7 +48,7 @@ impl Default for RetireScript {
     }
 }
 
-/// What is known of a consumer over all lanes.
+/// The state of a consumer over all lanes.
 #[derive(Debug, Default)]
 struct Seen {
     pending: u64,
@@ -107,7 +107,7 @@ async fn consumers(link: &Link, keys: &Keys) -> Result<BTreeMap<String, Seen>> {
                 continue;
             };
             let seen = consumers.entry(name).or_default();
-            // What cannot be read counts as pending and fresh: then nothing is removed.
+            // An unreadable count is treated as pending and fresh, so that nothing is removed.
             seen.pending = seen.pending.saturating_add(reply::count(&record, "pending").unwrap_or(1));
             let idle = reply::count(&record, "idle").unwrap_or(0);
             seen.least_idle_ms = Some(seen.least_idle_ms.map_or(idle, |least| least.min(idle)));

@@ -1,7 +1,7 @@
-//! Lua scripts by hash, several calls in one round trip, the text sent again when it was forgotten.
+//! Lua scripts by hash, several calls in one round trip; the text is sent again after a cache miss.
 //!
-//! Every script here may be run twice: after `SCRIPT FLUSH` or a failover those calls that were not
-//! understood are repeated with the text.
+//! Every script here is idempotent: after `SCRIPT FLUSH` or a failover, calls that failed with NOSCRIPT are
+//! repeated with the text.
 
 use redis::{Pipeline, RedisResult, Value};
 
@@ -15,7 +15,7 @@ pub(super) struct Script {
     hash: String,
 }
 
-/// One invocation. All keys are of one lane.
+/// One invocation. All keys belong to one lane.
 #[derive(Debug, Default)]
 pub(super) struct Call {
     pub(super) keys: Vec<String>,

@@ -1,4 +1,4 @@
-//! The handle on Redis that implements every trait of this crate.
+//! The Redis handle that implements every trait of this crate.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,13 +22,13 @@ pub struct RedisStream {
     pub(super) refresh: Script,
     pub(super) retire: RetireScript,
     pub(super) cursors: Cursors,
-    /// Started by the first listener, ends with this handle.
+    /// Started by the first listener; ends with this handle.
     pub(super) subscriber: OnceLock<Subscriber>,
 }
 
 impl RedisStream {
-    /// Prepares the connections and opens none, so that a role can start while Redis is away; the
-    /// first call of any method connects. `Unusable` when the url makes no sense.
+    /// Prepares the connections and opens none, so that a role can start while Redis is away; the first call
+    /// of any method connects. `Unusable` if the URL is invalid.
     pub fn connect(url: &str, options: RedisOptions) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             link: Arc::new(Link::new(url, &options)?),

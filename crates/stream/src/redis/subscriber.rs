@@ -1,4 +1,4 @@
-//! The one subscription of a process: it reconnects for ever and passes news on to all listeners.
+//! The single subscription of a process: reconnects forever and broadcasts announcements to all listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::link::Link;
 use super::news;
 use crate::announce::News;
 
-/// News a slow listener may be behind before it loses some and reads the store instead. At 10,000
-/// transitions a second this is 0.4 s, about the interval at which listeners read the store anyway;
+/// Announcements that a slow listener may lag behind before it loses some and reads the store instead. At
+/// 10,000 transitions a second this is 0.4 s, about the interval at which listeners read the store anyway;
 /// more would only cost memory.
 const BACKLOG: usize = 4_096;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A subscription sends nothing when nothing happens, so a dead one is found only by asking.
+/// An idle subscription receives nothing, so a dead connection is detected only by a probe.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Owns the task; it ends with this value, and listeners then see the channel closed.
+/// Owns the task; the task ends with this value, and listeners then see the channel closed.
 pub(super) struct Subscriber {
     heard: broadcast::Sender<News>,
     state: watch::Receiver<State>,
@@ -32,7 +32,7 @@ pub(super) struct Subscriber {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The first attempt is not over.
+    /// The first attempt is running.
     Starting,
     Subscribed,
     Away,
@@ -46,10 +46,10 @@ impl Subscriber {
         Self { heard, state, _task: task }
     }
 
-    /// Waits for the first attempt, so that what is announced after this returns is heard.
+    /// Waits for the first attempt, so that announcements made after this returns are received.
     pub(super) async fn listen(&self) -> broadcast::Receiver<News> {
         let receiver = self.heard.subscribe();
-        // The sender lives as long as the task, and the task as long as we do.
+        // The task owns the sender and lives as long as this value.
         let _ = self.state.clone().wait_for(|state| *state != State::Starting).await;
         receiver
     }
@@ -86,7 +86,7 @@ async fn forward(pubsub: PubSub, heard: &broadcast::Sender<News>) {
                 let Some(message) = message else { return };
                 let Ok(text) = message.get_payload::<String>() else { continue };
                 for item in news::decode(&text) {
-                    // Nobody listening is no error.
+                    // A send without listeners is not an error.
                     let _ = heard.send(item);
                 }
             }

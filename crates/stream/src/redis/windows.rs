@@ -1,4 +1,5 @@
-//! Windows and overflow: what keeps one tenant's backlog from standing in front of the others in a lane.
+//! Windows and overflow: per-tenant backpressure, so that the backlog of one tenant does not delay the others
+//! in a lane.
 //!
 //! ```text
 //! {prefix}:{lN}:deep           hash: tenant → its unread mailbox doorbells in the lane's stream, about
@@ -9,13 +10,14 @@
 //!
 //! - [`PUBLISH`] is the one place that chooses between stream and list. A tenant with overflow adds to its overflow, so
 //!   that its doorbells stay in order. Doorbells for actions are never overflow: one wakes a worker for every tenant.
-//! - Whoever reads takes what it read off the count and moves as many up ([`DELIVERED`]), in the request of its next
-//!   read, unless it has enough of the tenant; then it asks later ([`REPLENISH`]). A reader that had nothing to read
-//!   looks for overflow that was left behind ([`LOOK`]).
-//! - Entries of a list are never delivered from it, so groups, reclaim and acknowledgements know nothing of it. Moving
-//!   one up is atomic; a list that is empty does not exist.
-//! - The count is advice. Answers that get lost, deaths, doorbells acknowledged unread and readers of older builds make
-//!   it wrong by some; [`RECOUNT`] sets it to what is there. It is never below zero, and gone with the lane's group.
+//! - A reader subtracts what it read from the count and moves as many up ([`DELIVERED`]), in the request of
+//!   its next read, unless it holds enough doorbells of the tenant; then it requests them later
+//!   ([`REPLENISH`]). An idle reader looks for overflow that was left behind ([`LOOK`]).
+//! - List entries are never delivered from the list, so groups, reclaim and acknowledgements are unaffected.
+//!   Moving one up is atomic; an empty list does not exist.
+//! - The count is approximate. Lost answers, crashes, doorbells acknowledged unread and readers of older
+//!   builds make it deviate; [`RECOUNT`] corrects it. It is never below zero, and is deleted with the lane's
+//!   group.
 //! - Lost lists are found by the sweep of overdue events, like every lost doorbell.
 
 use std::collections::BTreeMap;
@@ -32,15 +34,15 @@ use super::script::{Call, Script};
 use crate::Result;
 use crate::doorbell::{Bell, TENANT_WINDOW};
 
-/// Most doorbells in one invocation: the server does nothing else meanwhile.
+/// Maximum number of doorbells per invocation: the server is blocked meanwhile.
 const PUBLISHED_AT_ONCE: usize = 512;
 
-/// How long publishers make overflow after a worker was last there. Long, so that a fleet without workers for a while
-/// comes back to lanes that are fair; a day, so that one that went back to a build without windows is as before.
+/// How long publishers create overflow after the last worker was active. Long, so that a fleet without
+/// workers for a while returns to fair lanes; one day, so that a rollback to a build without windows works.
 const WINDOWED_SECONDS: u32 = 86_400;
 
-/// `top_up(tenant, deep)` moves overflow into the room that the window has. All scripts have the same KEYS and begin with
-/// the same ARGV: stream, counts, overs, windowed; window, capacity, what the keys of lists begin with.
+/// `top_up(tenant, deep)` moves overflow into the free part of the window. All scripts have the same KEYS and
+/// the same first ARGV: stream, counts, overs, windowed; window, capacity, prefix of list keys.
 macro_rules! script {
     ($text:literal) => {
         concat!(
@@ -67,7 +69,7 @@ end
     };
 }
 
-/// Then: tenant, doorbells as their kind and their execution in one word.
+/// Further ARGV: tenant, then doorbells, each as its kind and execution in one word.
 const PUBLISH: &str = script!(
     "
 local tenant, first = ARGV[4], 5
@@ -98,7 +100,7 @@ end
 return #left"
 );
 
-/// Then: per tenant its name, how many of its doorbells were delivered, and 1 to move up as many.
+/// Further ARGV: per tenant its name, the number of its delivered doorbells, and 1 to move up as many.
 pub(super) const DELIVERED: &str = script!(
     "
 for i = 4, #ARGV, 3 do
@@ -112,10 +114,10 @@ for i = 4, #ARGV, 3 do
 end"
 );
 
-/// Then: tenants.
+/// Further ARGV: tenants.
 const REPLENISH: &str = script!("for i = 4, #ARGV do top_up(ARGV[i], deep_of(ARGV[i])) end");
 
-/// Then: tenants to leave alone.
+/// Further ARGV: tenants to skip.
 pub(super) const LOOK: &str = script!(
     "
 if redis.call('EXISTS', KEYS[3]) == 0 then return end
@@ -126,7 +128,8 @@ for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 32)) do
 end"
 );
 
-/// Then: group, how many entries to look at, how long the lane is windowed. Counts what the group has not been given.
+/// Further ARGV: group, number of entries to scan, lifetime of `windowed`. Counts the entries not yet
+/// delivered to the group.
 const RECOUNT: &str = script!(
     "
 redis.call('SET', KEYS[4], '1', 'EX', ARGV[6])
@@ -154,7 +157,7 @@ for tenant, count in pairs(counts) do redis.call('HSET', KEYS[2], tenant, count)
 for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 256)) do top_up(tenant, counts[tenant] or 0) end"
 );
 
-/// How many doorbells the lists hold.
+/// The number of doorbells in the lists.
 const MEASURE: &str = script!(
     "
 local length = 0
@@ -162,7 +165,7 @@ for _, tenant in ipairs(redis.call('SMEMBERS', KEYS[3])) do length = length + re
 return length"
 );
 
-/// More unread entries than these are counted by the readers alone.
+/// Maximum number of unread entries that a recount scans; beyond it the readers' counts apply.
 const RECOUNTED_ENTRIES: usize = 4_096;
 
 #[derive(Debug)]
@@ -184,7 +187,7 @@ impl Default for WindowScripts {
     }
 }
 
-/// The keys and the arguments that all scripts have, for a lane.
+/// The keys and arguments shared by all scripts, for a lane.
 pub(super) fn call(keys: &Keys, lane: Lane, capacity: usize) -> Call {
     Call {
         keys: vec![keys.bells(lane), keys.deep(lane), keys.overs(lane), keys.windowed(lane)],
@@ -193,7 +196,7 @@ pub(super) fn call(keys: &Keys, lane: Lane, capacity: usize) -> Call {
 }
 
 impl WindowScripts {
-    /// Rings in one round trip, tenant by tenant.
+    /// Publishes in one round trip, tenant by tenant.
     pub(super) async fn publish(
         &self,
         link: &Link,
@@ -236,7 +239,7 @@ impl WindowScripts {
         Ok(())
     }
 
-    /// Lanes one after the other, so that each holds up the server for a moment only.
+    /// Lane by lane, so that each blocks the server only briefly.
     pub(super) async fn recount(&self, link: &Link, keys: &Keys, capacity: usize) -> Result<()> {
         for lane in Lane::all() {
             let mut call = call(keys, lane, capacity);
@@ -250,7 +253,7 @@ impl WindowScripts {
         Ok(())
     }
 
-    /// How many doorbells are overflow, by lane.
+    /// The number of overflow doorbells, by lane.
     pub(super) async fn measure(&self, link: &Link, keys: &Keys) -> Result<Vec<u64>> {
         let calls: Vec<Call> = Lane::all().map(|lane| call(keys, lane, 1)).collect();
         let answers = fault::all(self.measure.run(link, &calls).await?)?;
@@ -258,15 +261,15 @@ impl WindowScripts {
     }
 }
 
-/// Says that workers who know of windows are here.
+/// Announces that workers with support for windows are running.
 pub(super) fn open(pipeline: &mut Pipeline, keys: &Keys) {
     for lane in Lane::all() {
         pipeline.cmd("SET").arg(keys.windowed(lane)).arg("1").arg("EX").arg(WINDOWED_SECONDS);
     }
 }
 
-/// Adds an invocation to the request of a reader. The text goes along: the reader cannot ask again without it, and
-/// it is short beside what is read.
+/// Adds an invocation to the request of a reader. It sends the script text: the reader cannot retry on
+/// NOSCRIPT, and the text is short compared with the entries read.
 pub(super) fn add_to(pipeline: &mut Pipeline, script: &str, call: &Call) {
     pipeline.cmd("EVAL").arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.arguments);
 }

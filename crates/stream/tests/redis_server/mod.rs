@@ -1,4 +1,4 @@
-//! A private server with a stream on it, and the means to hurt both.
+//! A private server with a stream on it, and the means to disturb both.
 
 #![expect(clippy::unwrap_used, reason = "test support: a panic is how a test says that it failed")]
 
@@ -45,7 +45,7 @@ impl Rig {
         command.query_async(&mut self.connection().await).await.unwrap()
     }
 
-    /// The stream that all bells of these tests go to.
+    /// The stream that receives all doorbells of these tests.
     pub(super) fn bells_key(&self) -> String {
         format!("millstream:{{l{}}}:bells", bell(0).lane().number())
     }
@@ -63,7 +63,7 @@ impl Rig {
         keys
     }
 
-    /// Reads and acknowledges until `count` doorbells have come; a lost group is read past.
+    /// Reads and acknowledges until `count` doorbells have arrived, across a lost group.
     pub(super) async fn answer(&self, reader: &mut Box<dyn BellReader>, count: usize) {
         let deadline = Instant::now() + PATIENCE;
         let mut heard = 0;
@@ -103,15 +103,15 @@ impl Rig {
         }
     }
 
-    /// Rings, and hands the entries to `consumer` by a request that its code knows nothing of. This is
-    /// the state in which a lost answer leaves the server.
+    /// Publishes, and delivers the entries to `consumer` by a request outside its code: the state that a lost
+    /// answer leaves on the server.
     pub(super) async fn hand_out_unseen(&self, consumer: &str, bells: &[Bell]) {
         self.streams.bells.publish(bells).await.unwrap();
         let key = self.bells_key();
         self.command(&["XREADGROUP", "GROUP", "workers", consumer, "STREAMS", &key, ">"]).await;
     }
 
-    /// The server answers nobody until the returned connection has gone and the time is over.
+    /// Stops the server from answering until the returned connection is closed and the time is over.
     pub(super) async fn pause(&self) -> MultiplexedConnection {
         let mut connection = self.connection().await;
         redis::cmd("CLIENT").arg("PAUSE").arg(60_000).exec_async(&mut connection).await.unwrap();

@@ -1,5 +1,5 @@
-//! What comes in by dependencies: the rules of `deny.toml` about licences, bans and sources, held against what Cargo
-//! resolves. `cargo deny` reads the same file where it is installed; it takes minutes to build.
+//! Dependencies: checks the packages that Cargo resolves against the rules of `deny.toml` about licences,
+//! bans and sources. `cargo deny` reads the same file where it is installed; building it takes minutes.
 
 use std::process::Command;
 
@@ -30,7 +30,7 @@ impl DenyRules {
         }
     }
 
-    /// What is wrong with a package as `cargo metadata` shows it.
+    /// Violations of a package as `cargo metadata` shows it.
     fn complaints(&self, package: &Value) -> Vec<String> {
         let text = |field: &str| package[field].as_str();
         let name = text("name").unwrap_or_default();
@@ -41,7 +41,7 @@ impl DenyRules {
         if !text("license").is_some_and(|licence| self.allows(licence)) {
             complaints.push(format!("{name} has the licence {:?}", package["license"]));
         }
-        // Our own have none.
+        // Our own packages have no source.
         if let Some(source) = text("source")
             && !self.registries.iter().any(|registry| source == format!("registry+{registry}"))
         {

@@ -1,4 +1,4 @@
-//! Where things live: file sizes and names, crate directions, migrations in pairs.
+//! Layout rules: file sizes and names, crate directions, migrations in pairs.
 
 use std::collections::BTreeSet;
 
@@ -13,24 +13,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("store", &["core"]),
     ("stream", &["core"]),
-    // Words and calls, no decisions.
+    // Messages and calls, no decisions.
     ("rpc", &["core", "store"]),
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "rpc", "store", "stream"]),
     ("worker", &["core", "rpc", "store", "stream"]),
-    // It measures from outside; what it shares with the engine are the statements of the floor, and the words that
-    // its executor of graph nodes speaks.
+    // It measures from outside; it shares with the engine the statements of the floor, and the protocol of
+    // executors.
     ("bench", &["core", "rpc", "store", "store-postgres", "store-sqlite"]),
     ("sim", &["core", "store", "stream", "ingress", "worker", "rpc"]),
     ("testkit", &[]),
-    // It breaks the binary from outside; what it shares with it are the names of bugs and how times are written.
+    // It breaks the binary from outside; it shares the names of bugs and the notation of times.
     ("torture", &["core", "testkit"]),
-    // The promises about parsers, wherever these are.
+    // The guarantees of the parsers, in whichever crate they are.
     ("fuzz", &["core", "ingress", "stream"]),
     // The one place that names backends.
     ("runtime", &["core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
-    // What users link: the engine comes in by the runtime, and by the seam for their actions.
+    // The crate that users link: the engine through the runtime, and the interface for their actions.
     ("sdk", &["core", "runtime", "worker"]),
     ("app", &["bench", "core", "runtime", "store", "worker"]),
 ];
@@ -159,7 +159,7 @@ fn a_role_reads_no_settings_but_its_own_and_those_of_all() {
     }
 }
 
-/// A link that leads nowhere is a section that somebody lost.
+/// Links between documents must have a target file and section.
 #[test]
 fn links_between_documents_lead_somewhere() {
     let rule = |file: &SourceFile| {

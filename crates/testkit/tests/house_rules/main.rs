@@ -9,9 +9,11 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
+mod allow_list;
 mod dependencies;
 mod layout;
 mod metric_labels;
+mod names;
 mod purity;
 mod tree;
 mod wording;

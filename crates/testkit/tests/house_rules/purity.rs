@@ -1,9 +1,9 @@
-//! What code must not reach for: clocks in the core, SQL outside the stores, settings in roles,
-//! sleeps in tests.
+//! Forbidden dependencies of code: clocks in the core, SQL outside the stores, settings in roles, sleeps in
+//! tests.
 
 use crate::tree::{SourceFile, enforce, files, lines, sources};
 
-/// Words that would make deciding depend on something other than its input.
+/// Words that make a decision depend on something other than its input.
 const IMPURE: &[&str] = &[
     "tokio",
     "async fn",

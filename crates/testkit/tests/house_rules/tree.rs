@@ -1,9 +1,12 @@
-//! The files of the repository, and running a rule over them.
+//! The files of the repository, and a runner for rules.
 
 use std::path::{Path, PathBuf};
 
-/// Directories that hold nothing we wrote.
+/// Directories without files of ours.
 const OUTSIDE: &[&str] = &["target", ".git", ".millstream", "node_modules"];
+
+/// Crates that are no part of the engine.
+const TEST_CRATES: &[&str] = &["bench", "torture", "sim", "testkit", "fuzz"];
 
 pub(crate) struct SourceFile {
     /// Relative to the repository, with forward slashes.
@@ -20,6 +23,32 @@ impl SourceFile {
     pub(crate) fn production(&self) -> String {
         let code = self.text.split("#[cfg(test)]").next().unwrap_or_default();
         code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The lines of production code and its comments, with their numbers: test items are left out.
+    pub(crate) fn production_lines(&self) -> Vec<(usize, &str)> {
+        let (mut kept, mut depth, mut is_test) = (Vec::new(), 0_isize, false);
+        for (index, line) in self.text.lines().enumerate() {
+            let code = line.trim();
+            is_test |= code.starts_with("#[cfg(test)]");
+            if !is_test {
+                kept.push((index + 1, line));
+                continue;
+            }
+            depth += line.matches('{').count().cast_signed() - line.matches('}').count().cast_signed();
+            if depth <= 0 && line.contains(['{', ';']) && !code.starts_with("#[") {
+                (is_test, depth) = (false, 0);
+            }
+        }
+        kept
+    }
+
+    /// Production code of the engine: no tests, no conformance suites, no crates that measure or test it.
+    pub(crate) fn is_engine_code(&self) -> bool {
+        let is_test = self.path.contains("/tests/")
+            || self.path.ends_with("/tests.rs")
+            || self.path.contains("conformance");
+        self.member().is_some_and(|member| !TEST_CRATES.contains(&member)) && !is_test
     }
 
     /// The directory under `crates/`, if it is in one.

@@ -1,4 +1,4 @@
-//! C1: an acknowledged event is there, and it ended as the load meant it to.
+//! C1: every acknowledged event exists and ended with the intended outcome.
 
 use super::{Check, Evidence, Violation};
 use crate::history::{Event, Execution};
@@ -51,13 +51,13 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-/// Whether the load allows an event of this execution to end like this.
+/// Whether the load intends this outcome for an event of this execution.
 fn is_meant(execution: &Execution, event: &Event, poison: bool) -> bool {
     match (execution.definition.as_str(), event.name.as_str(), event.status.as_str()) {
         ("bomb", POISON, "dead") => poison,
         ("bomb", POISON, "completed") => !poison,
         ("bomb", POISON, _) => false,
-        // What comes after the poison waits for a person.
+        // Events after the poison event wait for a person.
         ("bomb", _, "pending") => poison && execution.paused.is_some(),
         ("gate", "pass", "deferred") => execution.state == "shut",
         ("gate", "lock", "rejected") => true,

@@ -1,4 +1,4 @@
-//! C5: what the target saw and what is recorded of actions agree, key by key.
+//! C5: the calls seen by the target and the recorded actions agree, key by key.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use super::{Check, Evidence, Violation};
 use crate::history::Action;
 use crate::sink::Call;
 
-/// A process that goes on after a stop, and a network that clears, need a moment.
+/// Grace period of a process that continues after a stop, and of a network that recovers.
 const AFTERMATH: Duration = Duration::from_millis(1_000);
 
 pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
@@ -52,7 +52,7 @@ fn outcome(evidence: &Evidence, action: &Action) -> Vec<Violation> {
         ("never", status) => {
             broke(format!("is {status} with {effects} effects, and the target always refuses"))
         }
-        (_, "succeeded") if effects == 0 => broke("succeeded, and the target knows nothing of it".to_owned()),
+        (_, "succeeded") if effects == 0 => broke("succeeded without an effect at the target".to_owned()),
         (_, "succeeded") => match action.result_token {
             Some(token) if token == action.epoch => Vec::new(),
             token => broke(format!(
@@ -66,7 +66,7 @@ fn outcome(evidence: &Evidence, action: &Action) -> Vec<Violation> {
     }
 }
 
-/// Every outcome that is told by an event is told once.
+/// Every outcome with an event has exactly one event.
 fn emitted(evidence: &Evidence) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut told: BTreeMap<(&str, &str), i64> = BTreeMap::new();
@@ -92,8 +92,8 @@ fn emitted(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-/// A call under an older lease that begins after one under a newer lease: its holder should have known that
-/// its time was over, unless it stood still or its call was on the way.
+/// Calls under an older lease that begin after one under a newer lease: the holder should have seen the end
+/// of its lease, unless it was stopped or its call was on the way.
 fn late_calls(evidence: &Evidence) -> Vec<Violation> {
     let mut newest: BTreeMap<&str, &Call> = BTreeMap::new();
     let mut violations = Vec::new();
@@ -104,7 +104,7 @@ fn late_calls(evidence: &Evidence) -> Vec<Violation> {
             Some(newer) if newer.token > call.token => {
                 if !excused(&evidence.stops, call.at) {
                     let what = format!(
-                        "called with token {} {:.1?} after a call with token {}, while nobody stood still",
+                        "called with token {} {:.1?} after a call with token {}, while no worker was stopped",
                         call.token,
                         call.at - newer.at,
                         newer.token,

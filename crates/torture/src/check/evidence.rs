@@ -1,4 +1,4 @@
-//! What is known after a run, what a violation of it is, and all checks at once.
+//! Evidence of a run, violations, and all checks together.
 
 use std::fmt;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::history::History;
 use crate::load::record::Written;
 use crate::sink::Book;
 
-/// What a violation is a violation of.
+/// The guarantee that was violated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// C1: every acknowledged event ends in one final status.
@@ -23,19 +23,19 @@ pub enum Check {
     Effects,
     /// C6: timers fire once, not early, and are not lost.
     Timers,
-    /// C7: nothing is left over.
+    /// C7: no unfinished work.
     Quiet,
-    /// C8: nothing twice under one key.
+    /// C8: at most one event per key.
     Keys,
-    /// A lock is left alone by those who do not hold it.
+    /// A process does not change a lock that it does not hold.
     Locks,
-    /// A rolling restart fails nobody.
+    /// During a rolling restart no request fails.
     Rolling,
-    /// Wrong surroundings are refused.
+    /// A worker refuses an unsuitable environment.
     Startup,
     /// No process dies by itself.
     Processes,
-    /// What was broken is repaired in time.
+    /// Recovery from a fault is fast enough.
     Recovery,
 }
 
@@ -79,17 +79,17 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that is known after a run.
+/// Everything known after a run.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
     pub clients: Written,
     pub history: History,
     pub target: Book,
-    /// When a worker stood still or the network to the target was bad: calls may be late then.
+    /// Periods in which a worker was stopped or the network to the target was bad: calls may be late then.
     pub stops: Vec<(Instant, Instant)>,
     /// Whether poison kills in this build.
     pub poison: bool,
-    /// How far a worker's clock may have been off, in milliseconds.
+    /// Maximum offset of a worker's clock, in milliseconds.
     pub clock_slack: i64,
 }
 

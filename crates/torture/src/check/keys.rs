@@ -1,4 +1,4 @@
-//! C8: under one key there is at most one event, and what was refused is not there.
+//! C8: at most one event exists per key, and refused posts do not exist.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
             violations.push(Violation::of(
                 Check::Keys,
                 &post.key,
-                format!("refused with {status} and there all the same"),
+                format!("refused with {status}, and it exists"),
             ));
         }
     }

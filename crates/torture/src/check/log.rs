@@ -55,7 +55,7 @@ pub(super) fn order(evidence: &Evidence) -> Vec<Violation> {
         for post in posts {
             let Told::Accepted { event, .. } = &post.told else { continue };
             let Some(event) = evidence.history.events.get(event) else { continue };
-            // Deferred ones are decided later, in whatever state takes them.
+            // Deferred events are decided later, in the state that handles them.
             let Some(seq) = event.seq.filter(|_| event.name != "pass") else { continue };
             if let Some((before, accept_no, applied)) = last
                 && (event.accept_no <= accept_no || seq <= applied)

@@ -1,7 +1,7 @@
-//! What must hold afterwards, whatever happened: pure functions from evidence to violations.
+//! Guarantees after a run: pure functions from evidence to violations.
 //!
-//! Three witnesses are compared: the clients (what was acknowledged), the target of actions (what was called
-//! and done), and the database (what is recorded). None of them alone can tell.
+//! Three sources are compared: the clients (acknowledgements), the target of actions (calls and effects), and
+//! the database (records). None of them suffices alone.
 
 mod accepted;
 mod effects;

@@ -1,4 +1,4 @@
-//! Evidence made by hand: each check finds what it is for, and nothing in a sound history.
+//! Hand-made evidence: each check finds its violation, and none in a correct history.
 
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ fn sound() -> Evidence {
     evidence
 }
 
-/// The checks that find something when a sound history is changed like this.
+/// The checks that fail after this change of a correct history.
 #[track_caller]
 fn found(change: impl FnOnce(&mut Evidence)) -> Vec<Check> {
     let mut evidence = sound();

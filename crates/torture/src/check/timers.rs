@@ -1,4 +1,4 @@
-//! C6: a timer fires once, at its time or later, and only while its state lasts.
+//! C6: a timer fires once, not early, and only while its state lasts.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-/// Timers that were applied although the state that armed them had been left.
+/// Timer events applied after the state that armed the timer had been left.
 fn stale(log: &[Transition], events: &BTreeMap<uuid::Uuid, Event>) -> Vec<String> {
     let mut entered = 0;
     let mut found = Vec::new();
@@ -75,7 +75,7 @@ fn stale(log: &[Transition], events: &BTreeMap<uuid::Uuid, Event>) -> Vec<String
             && armed != entered
         {
             found.push(format!(
-                "the timer of seq {armed} was applied at seq {}, after the state had been entered anew at {entered}",
+                "the timer of seq {armed} was applied at seq {}, after the state had been re-entered at {entered}",
                 transition.seq
             ));
         }

@@ -1,4 +1,4 @@
-//! Reads what there is at the end: every run with its log, and every execution that had one made.
+//! Reads the final state: every run with its log, and every execution that created one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const AT_ONCE: usize = 8;
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A whole answer, or why there is none.
+/// A complete answer, or the reason for its absence.
 async fn get(wire: &Wire, path: &str) -> Result<Value, String> {
     let mut last = String::new();
     for _ in 0..TRIES {
@@ -57,7 +57,7 @@ async fn run(wire: &Wire, id: String) -> Result<RunSeen, String> {
     run.ok_or_else(|| format!("the run {id} cannot be read: {shown}"))
 }
 
-/// Raw JSON in it is only read from text.
+/// Raw JSON inside it can only be parsed from text.
 fn typed<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(&value.to_string()).ok()
 }

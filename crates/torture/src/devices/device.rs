@@ -1,4 +1,4 @@
-//! One device: it registers, beats, asks for work, works, and has bad days.
+//! One device: it registers, sends heartbeats, requests work, performs it, and misbehaves at random.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ use crate::chance::Chance;
 
 const BEAT: Duration = Duration::from_millis(600);
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long it asks to wait for work, in seconds.
+/// Long-poll time of a request for work, in seconds.
 const WAIT: u64 = 5;
 
-/// How the torture stands.
+/// Phase of the torture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Everything may happen.
+    /// All faults may occur.
     Wild,
-    /// Everybody behaves, so that what is open ends.
+    /// No faults, so that open runs end.
     Calm,
     Over,
 }
 
-/// What a device is, whatever it goes through.
+/// Identity of a device over all its incarnations.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) name: String,
@@ -70,14 +70,14 @@ impl Body {
         *self.phase.borrow() == Phase::Over
     }
 
-    /// Numbers for one errand.
+    /// Randomness for one assignment.
     fn chance(&self) -> Chance {
         let draw = self.draws.fetch_add(1, Ordering::Relaxed);
         self.seed.for_the(&format!("errand {draw}"))
     }
 }
 
-/// Its whole life: one incarnation after the other, until the torture is over.
+/// Lifetime of a device: one incarnation after another, until the torture is over.
 pub(super) async fn live(body: Arc<Body>, invitations: mpsc::UnboundedReceiver<String>) {
     let mut chance = body.seed.for_the("fate");
     let invitations = Arc::new(tokio::sync::Mutex::new(invitations));
@@ -86,7 +86,7 @@ pub(super) async fn live(body: Arc<Body>, invitations: mpsc::UnboundedReceiver<S
         tasks.spawn(take_work(Arc::clone(&body), Arc::clone(&invitations)));
         tasks.spawn(beat(Arc::clone(&body)));
         let end = fate(&body, &mut chance).await;
-        // Everything stops where it is, requests under way too.
+        // All tasks stop immediately, requests in progress too.
         drop(tasks);
         if let Some(down) = end {
             tokio::time::sleep(down).await;
@@ -94,7 +94,8 @@ pub(super) async fn live(body: Arc<Body>, invitations: mpsc::UnboundedReceiver<S
     }
 }
 
-/// What happens to it until it goes down, and how long it stays so. `None` when all is over.
+/// Faults of one incarnation until it goes down, and the length of its downtime. `None` at the end of the
+/// torture.
 async fn fate(body: &Body, chance: &mut Chance) -> Option<Duration> {
     let mut phase = body.phase.clone();
     loop {
@@ -135,7 +136,7 @@ async fn fate(body: &Body, chance: &mut Chance) -> Option<Duration> {
     }
 }
 
-/// For a while; afterwards it claims what it believes to have, sometimes.
+/// Disconnects for a while; afterwards it sometimes claims the seats that it believes to hold.
 async fn cut(body: &Body, chance: &mut Chance, network: Network, name: &'static str, length: Duration) {
     body.record.fault(name);
     body.wire.becomes(network);
@@ -150,9 +151,9 @@ async fn claim_again(body: &Body) {
     for (place, hold) in body.memory.holds() {
         body.record.fault("offline claim");
         match work::ask(body, Word::OfflineClaim, &place, hold.token, json!({})).await {
-            // It never lost it.
+            // The device never lost the seat.
             Told::Done { token } if token == Some(hold.token) => {}
-            // Under another token it is found among its assignments.
+            // Under another token the seat is among its assignments.
             Told::Done { .. } | Told::Refused { .. } => body.memory.forget(&place, hold.token),
             Told::Nothing => {}
         }
@@ -170,7 +171,7 @@ async fn register(body: &Body) {
     }
 }
 
-/// Says that it is there, and hears what it has lost.
+/// Sends heartbeats and processes losses in the answers.
 async fn beat(body: Arc<Body>) {
     let path = format!("/v1/devices/{}/heartbeat", body.name);
     loop {
@@ -211,10 +212,10 @@ fn note_beat(body: &Body, place: &Place, token: i64, sent: i64, told: Told) {
     body.record.write().acts.push(Act { device, run, seat, token, word, sent, answered, told });
 }
 
-/// Takes what it is asked about, what it had, and what it is invited to.
+/// Takes offers, its previous assignments, and invitations.
 async fn take_work(body: Arc<Body>, invitations: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>>) {
     register(&body).await;
-    // Aborted with this task, and this task with the incarnation.
+    // Aborted with this task, which ends with the incarnation.
     let mut errands = JoinSet::new();
     let mut known: BTreeSet<(Place, i64)> = BTreeSet::new();
     for (place, hold) in body.memory.holds() {
@@ -244,7 +245,7 @@ async fn take_work(body: Arc<Body>, invitations: Arc<tokio::sync::Mutex<mpsc::Un
             },
             Some(run) = invitations.recv() => {
                 let place = (run, 0);
-                // What it gets is among its assignments from then on.
+                // The result is among its assignments from then on.
                 errands.spawn({
                     let body = Arc::clone(&body);
                     async move { drop(work::ask(&body, Word::SelfClaim, &place, 0, json!({})).await) }

@@ -1,4 +1,4 @@
-//! The processes under test, and what kills them.
+//! The processes under test, and the killing of them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::options::Mode;
 use super::record::{Record, now};
 use crate::chance::Chance;
 
-/// How often a worker looks after runs: fixed.
+/// Fixed interval of a worker's run monitor.
 pub(super) const MONITOR: Duration = Duration::from_secs(1);
 const READY: Duration = Duration::from_secs(60);
 const WORKERS: usize = 2;
@@ -37,7 +37,7 @@ pub(super) struct Engine {
 struct Parts {
     // Dropped before the services that they use.
     second: Option<Daemon>,
-    /// Those that run, by their number in the fleet.
+    /// Numbers of the running workers in the fleet.
     workers: Vec<usize>,
     fleet: Fleet,
 }
@@ -65,12 +65,12 @@ impl Engine {
         Self { doors, parts: Mutex::new(parts), mode, binary: binary.to_owned() }
     }
 
-    /// What its processes have written, for whoever looks for a reason.
+    /// Output of its processes, for diagnosis.
     pub(super) async fn outputs(&self) -> String {
         self.parts.lock().await.fleet.outputs()
     }
 
-    /// Kills one process after the other and starts it again, while everything may happen.
+    /// Kills one process after another and restarts it, during the fault phase.
     pub(super) async fn kill_now_and_then(
         &self,
         record: &Record,
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Processes that ended without being told to.
+    /// Processes that ended on their own.
     pub(super) async fn died_alone(&self) -> Vec<Finding> {
         let mut parts = self.parts.lock().await;
         let Parts { second, workers, fleet } = &mut *parts;

@@ -1,4 +1,4 @@
-//! Who creates runs, so many at a time.
+//! Creates runs, limited in concurrency.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub(super) struct Creator {
 }
 
 impl Creator {
-    /// Until all are created, or time is over.
+    /// Runs until all runs are created, or time is over.
     pub(super) async fn create(self) {
         loop {
             while self.open.load(Ordering::SeqCst) >= self.at_once && Instant::now() < self.until {
@@ -45,7 +45,7 @@ impl Creator {
                 Wanted::Run { body, .. } => ("/v1/runs", body),
                 Wanted::Execution { body, .. } => ("/v1/executions", body),
             };
-            // The same id and content is a repeat, as often as it takes.
+            // The same id with the same content is an idempotent repeat.
             let status = loop {
                 match self.wire.post(path, body).await {
                     Reply::Answered { status, .. } => break status,

@@ -1,9 +1,9 @@
-//! What a device believes to have.
+//! The seats that a device believes to hold.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Which seat.
+/// A seat of a run.
 pub(super) type Place = (String, u16);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Memory {
         self.all().insert(place.clone(), hold);
     }
 
-    /// Forgets it, if it is still this one.
+    /// Forgets the seat, if the token is unchanged.
     pub(super) fn forget(&self, place: &Place, token: i64) {
         let mut all = self.all();
         if all.get(place).is_some_and(|hold| hold.token == token) {

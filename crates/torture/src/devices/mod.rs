@@ -1,9 +1,9 @@
-//! The torture of devices: many of them with HTTP clients of their own take runs from real processes, while devices
-//! crash, decline, are cut off and paused, and processes are killed.
+//! Device torture: many simulated devices with HTTP clients of their own process runs from a real engine,
+//! while devices crash, decline, are cut off and paused, and processes are killed.
 //!
-//! Reading order: what is asked for ([`options`], [`plan`]), where ([`engine`]), the devices ([`wire`], [`memory`],
-//! [`device`], [`work`]), who creates runs and who interferes with them ([`load`], [`operator`]), what was seen
-//! ([`record`], [`collect`], [`yardstick`]), and what must hold afterwards ([`check`], [`report`]).
+//! Reading order: parameters ([`options`], [`plan`]), the engine ([`engine`]), the devices ([`wire`],
+//! [`memory`], [`device`], [`work`]), creation of runs and interference ([`load`], [`operator`]), evidence
+//! ([`record`], [`collect`], [`yardstick`]), and guarantees ([`check`], [`report`]).
 
 pub mod check;
 mod collect;

@@ -1,4 +1,4 @@
-//! Who looks at what is open, invites devices to runs that nobody is chosen for, and interferes.
+//! The operator: monitors open runs, invites devices to runs without a chosen device, and interferes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::chance::Chance;
 
 const LOOK: Duration = Duration::from_millis(500);
 const PAGE: usize = 500;
-/// Devices that are invited to the same run at once.
+/// Devices invited to the same run at once.
 const INVITED: usize = 3;
 
-/// Runs that have not ended, as they were when somebody looked.
+/// Unfinished runs at the time of the last look.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Open {
     pub(super) runs: Vec<OpenRun>,
@@ -38,25 +38,25 @@ pub(super) struct Operator {
     pub(super) record: Record,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) invitations: Vec<mpsc::UnboundedSender<String>>,
-    /// As far as is known; those who create runs count on.
+    /// Number of open runs as last seen; creators increment it.
     pub(super) open: Arc<AtomicUsize>,
     pub(super) chance: Chance,
 }
 
-/// Several devices hear of a run at once; one may have it.
+/// Several devices are notified of a run at once; one may claim it.
 pub(super) fn invite(invitations: &[mpsc::UnboundedSender<String>], run: &str, chance: &mut Chance) {
     let mut chosen = BTreeSet::new();
     while chosen.len() < INVITED {
         chosen.insert(chance.index(invitations.len()));
     }
     for number in chosen {
-        // One that is over does not hear it.
+        // A finished device does not receive it.
         drop(invitations[number].send(run.to_owned()));
     }
 }
 
 impl Operator {
-    /// Until everything has ended after everybody behaves, or until `Over`. Tells each look.
+    /// Runs until every run has ended after the faults, or until `Over`. Publishes each look.
     pub(super) async fn watch(mut self, seen: watch::Sender<Open>) {
         let mut paused_devices: BTreeSet<usize> = BTreeSet::new();
         loop {
@@ -77,7 +77,7 @@ impl Operator {
         }
     }
 
-    /// `None` where a door did not answer.
+    /// `None` where an ingress did not answer.
     async fn look(&self) -> Option<Open> {
         let mut runs = Vec::new();
         for status in ["created", "assigned", "claimed", "processing", "reassigning"] {
@@ -115,7 +115,7 @@ impl Operator {
         let id = &open.runs[self.chance.index(open.runs.len())].id;
         let (name, path, body) = match self.chance.below(100) {
             0..55 => ("run paused", "pause", None),
-            55..63 => ("run cancelled", "cancel", Some(json!({ "reason": "not wanted any more" }))),
+            55..63 => ("run cancelled", "cancel", Some(json!({ "reason": "no longer wanted" }))),
             63..75 => return self.retry_one().await,
             _ => return,
         };
@@ -124,7 +124,7 @@ impl Operator {
         }
     }
 
-    /// One of those that failed last.
+    /// Retries one of the most recently failed runs.
     async fn retry_one(&self) {
         let Reply::Answered { status: 200, body } =
             self.wire.get("/v1/runs?status=failed&limit=3", Duration::ZERO).await
@@ -154,7 +154,7 @@ impl Operator {
         let some: Vec<usize> = paused.iter().copied().take(most).collect();
         for number in some {
             let path = format!("/v1/devices/{}/resume", plan::name(number));
-            // One that has left comes back unpaused.
+            // A device that left returns unpaused.
             let reply = self.wire.send(Method::POST, &path, None, Duration::ZERO).await;
             if matches!(reply, Reply::Answered { status: 200 | 404, .. }) {
                 paused.remove(&number);

@@ -1,4 +1,4 @@
-//! What a torture of devices is told.
+//! Options of a device torture.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use millstream_core::planted::Bug;
 
 use crate::options::{bug, length, obeys_drills};
 
-/// Has devices that crash, decline, are cut off and paused work on runs, and checks that no run is lost or had twice.
+/// Has devices that crash, decline, are cut off and paused work on runs, and checks that no run is lost or
+/// had twice.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "torture devices")]
 pub struct Options {
@@ -18,7 +19,7 @@ pub struct Options {
     /// The same seed asks for the same runs and draws the same faults. Without it one is drawn and printed.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Doors and workers on PostgreSQL and Redis, or one process on SQLite.
+    /// Ingresses and workers on PostgreSQL and Redis, or one process on SQLite.
     #[arg(long, value_enum, default_value_t = Mode::Fleet)]
     pub mode: Mode,
     #[arg(long, default_value_t = 50)]
@@ -34,13 +35,13 @@ pub struct Options {
     /// Do not kill processes.
     #[arg(long)]
     pub no_kills: bool,
-    /// Whatever is not created by then is left out.
+    /// Runs that are not created within this time are left out
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = length)]
     pub within: Duration,
-    /// How long everything may take to end once everybody behaves.
+    /// Maximum time for everything to end after the last fault
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = length)]
     pub patience: Duration,
-    /// What a busy machine may add to the time that a seat is without an owner.
+    /// Allowance of a busy machine for the time that a seat has no owner
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = length)]
     pub allowance: Duration,
     /// Write the report as JSON to this file as well.
@@ -55,7 +56,7 @@ pub enum Mode {
 }
 
 impl Options {
-    /// What makes it impossible before it begins.
+    /// Reports impossible options before the run begins.
     pub fn check(&self) -> Result<(), String> {
         if !self.binary.is_file() {
             return Err(format!("--binary: there is no file {}", self.binary.display()));

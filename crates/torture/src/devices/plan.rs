@@ -1,14 +1,14 @@
-//! What the runs ask for: drawn from the seed, so that the same seed asks for the same.
+//! Parameters of the runs, drawn from the seed: the same seed gives the same runs.
 
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
 
-/// What an execution is told when its run is completed.
+/// Event to the execution when its run is completed.
 pub(super) const SUCCEEDED: &str = "made";
-/// What it is told when its run has failed.
+/// Event to the execution when its run has failed.
 pub(super) const FAILED: &str = "not_made";
-/// The definition that has runs made.
+/// The definition that creates runs.
 pub(super) const DEFINITION: &str = "device_job";
 /// A capability that few devices have.
 pub(super) const SCARCE: &str = "gpu";
@@ -44,19 +44,19 @@ actions:
     )
 }
 
-/// Short, so that thousands of runs with their timeouts take minutes.
+/// Short timeouts, so that thousands of runs take minutes.
 pub(super) fn settings() -> Value {
     json!({ "assignment_timeout": "1s", "claim_timeout": "2s", "heartbeat": "500ms",
             "heartbeat_timeout": "2s", "max_reassignments": 12 })
 }
 
-/// One run, or an execution that has one made.
+/// One run, or an execution that creates one.
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
     Run {
         id: String,
         body: Value,
-        /// Nobody chooses a device: several are invited to take it.
+        /// The engine chooses no device: several are invited to claim it.
         is_free: bool,
     },
     Execution {
@@ -65,7 +65,7 @@ pub(super) enum Wanted {
     },
 }
 
-/// The nth of a torture with so many devices.
+/// The run of this number in a torture with `devices` devices.
 pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Wanted {
     let input = json!({ "steps": 1 + chance.below(4), "pace": 30 + chance.below(370) });
     let id = format!("run-{number}");
@@ -74,7 +74,7 @@ pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Want
     let mut is_free = false;
     match chance.below(100) {
         0..54 => {}
-        // The device that creates it wants it for itself, or does not.
+        // The device that creates the run claims it, or does not.
         54..64 => {
             body["created_by"] = name(chance.index(devices)).into();
             body["willing"] = chance.percent(80).into();
@@ -101,12 +101,12 @@ pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Want
     Wanted::Run { id, body, is_free }
 }
 
-/// A device by its number.
+/// Id of a device by its number.
 pub(super) fn name(number: usize) -> String {
     format!("device-{number}")
 }
 
-/// What a device says of itself.
+/// Self-description of a device.
 pub(super) fn describe(number: usize, chance: &mut Chance) -> Value {
     let is_scarce = number.is_multiple_of(8);
     let capabilities = if is_scarce { json!([COMMON, SCARCE]) } else { json!([COMMON]) };

@@ -1,4 +1,4 @@
-//! What the devices did and what they were told: the one witness that is not the engine.
+//! Requests of the devices and their answers: the one source that is independent of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ pub struct Act {
     pub device: String,
     pub run: String,
     pub seat: u16,
-    /// That it named; 0 where it had none.
+    /// Token in the request; 0 if none.
     pub token: i64,
     pub word: Word,
     pub sent: i64,
-    /// When the answer was there, or nobody waited for it any more.
+    /// When the answer arrived, or waiting for it ended.
     pub answered: i64,
     pub told: Told,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Done, now or before; the token by which the device has the seat then.
+    /// Accepted, now or before; contains the token by which the device has the seat then.
     Done { token: Option<i64> },
-    /// Refused, with the word of the problem.
+    /// Refused, with the type of the problem.
     Refused { kind: String },
-    /// Nothing, or nothing certain: it may be done or not.
+    /// No definite answer: the operation may be done or not.
     Nothing,
 }
 
-/// The kind of refusal of a network that takes nothing: nobody else has seen it.
+/// Refusal kind of a network that drops requests: the engine has not seen the request.
 pub const UNSENT: &str = "unsent";
 
-/// Shared by everybody who sends requests.
+/// Shared by all tasks that send requests.
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<Written>>);
 
@@ -45,7 +45,7 @@ pub struct Written {
     pub runs: BTreeSet<String>,
     /// Executions whose start was acknowledged.
     pub executions: BTreeSet<String>,
-    /// What was done to devices, runs and processes, by name.
+    /// Faults of devices, runs and processes, by name.
     pub faults: BTreeMap<&'static str, u64>,
     pub requests: u64,
     pub unanswered: u64,
@@ -53,7 +53,7 @@ pub struct Written {
     pub put_off: u64,
     /// Answers that no device should ever get, as text.
     pub odd: Vec<String>,
-    /// When nobody was there who looks after runs, or the machine was too busy to answer anybody.
+    /// Periods in which no process monitored runs, or the machine was too busy to answer.
     pub outages: Vec<(i64, i64)>,
 }
 
@@ -62,14 +62,14 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An act that is about to be sent, and where it is written.
+    /// Records a request before it is sent; returns its index.
     pub fn begin(&self, act: Act) -> usize {
         let mut written = self.write();
         written.acts.push(act);
         written.acts.len() - 1
     }
 
-    /// What it was told, and about which seat.
+    /// Records the answer, and the seat that it is about.
     pub fn end(&self, at: usize, seat: u16, told: Told) {
         if let Some(act) = self.write().acts.get_mut(at) {
             (act.seat, act.answered, act.told) = (seat, now(), told);
@@ -81,7 +81,7 @@ impl Record {
     }
 }
 
-/// Milliseconds since 1970, by the clock of this machine, which the processes under test have too.
+/// Milliseconds since 1970, by the clock of this machine, which the processes under test share.
 pub fn now() -> i64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! What a torture of devices shows at its end, for people and as JSON.
+//! Report of a device torture, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::check::{Evidence, Finding, Kind, Rule, RunSeen, waits};
 use super::options::Mode;
 use super::record::{Told, UNSENT};
 
-/// More of one rule would only scroll the first away.
+/// Maximum number of shown findings per rule.
 const SHOWN: usize = 10;
 
 #[derive(Debug)]
@@ -18,24 +18,24 @@ pub struct Report {
     pub seed: u64,
     pub mode: Mode,
     pub devices: usize,
-    /// How long faults were injected.
+    /// Duration of the fault phase.
     pub wild: Duration,
-    /// Until everything had ended.
+    /// Time until everything had ended.
     pub took: Duration,
     pub findings: Vec<Finding>,
     pub evidence: Evidence,
-    /// What the processes wrote.
+    /// Output of the processes.
     pub outputs: String,
 }
 
-/// Of all waits of one kind, in milliseconds.
+/// Statistics of all waits of one kind, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spread {
     pub count: usize,
     pub median: i64,
     pub p99: i64,
     pub most: i64,
-    /// The most beyond what the settings allow.
+    /// Maximum excess over the limit of the settings.
     pub beyond: i64,
 }
 
@@ -44,7 +44,7 @@ impl Report {
         self.evidence.runs.iter().filter(|run| run.status == Status::Completed).count()
     }
 
-    /// Runs that failed, by the kind of their failure.
+    /// Failed runs by kind of failure.
     pub fn failed(&self) -> BTreeMap<String, usize> {
         let mut failed = BTreeMap::new();
         for run in self.evidence.runs.iter().filter(|run| run.status == Status::Failed) {
@@ -53,7 +53,7 @@ impl Report {
         failed
     }
 
-    /// How often a device was refused, by what it asked for.
+    /// Refusals by operation.
     pub fn refused(&self) -> BTreeMap<&'static str, usize> {
         let mut refused = BTreeMap::new();
         for act in &self.evidence.clients.acts {
@@ -64,7 +64,7 @@ impl Report {
         refused
     }
 
-    /// How often seats were lost, by why, as the logs say.
+    /// Lost seats by cause, according to the logs.
     pub fn lost(&self) -> BTreeMap<&'static str, usize> {
         let mut lost = BTreeMap::new();
         for entry in self.evidence.runs.iter().flat_map(|run| &run.log) {
@@ -136,7 +136,7 @@ impl Report {
         );
         let away: i64 = clients.outages.iter().map(|(from, until)| until - from).sum();
         println!(
-            "nobody could look, or a single read took longer than 500 ms: {away} ms, which do not count"
+            "no process monitored runs, or a single read took longer than 500 ms: {away} ms, not counted"
         );
         for (name, spread) in self.spreads() {
             let Spread { count, median, p99, most, beyond } = spread;
@@ -183,7 +183,7 @@ impl Report {
     }
 }
 
-/// The kind of failure of the seat because of which it failed.
+/// Kind of failure of the seat that made the run fail.
 fn reason(run: &RunSeen) -> String {
     let kinds = run.seats.iter().filter_map(|seat| seat.error.as_ref().map(|(kind, _)| kind.as_str()));
     kinds.min_by_key(|kind| *kind == "other_seat").unwrap_or("none").to_owned()

@@ -1,4 +1,4 @@
-//! One torture of devices, from the start of the processes to the verdict.
+//! One device torture, from the start of the processes to the verdict.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,11 +20,11 @@ use super::{collect, plan, yardstick};
 use crate::chance::Chance;
 
 const CREATORS: usize = 4;
-/// The worker's estimate of the store's clock is as good as its way to the store was quick.
+/// Error of the worker's estimate of the store's clock: bounded by the round trip to the store.
 const CLOCK: Duration = Duration::from_millis(700);
-/// As long as anybody waits for an answer.
+/// Maximum client timeout.
 const WRITE: Duration = Duration::from_secs(4);
-/// Executions are told by a worker, in its own time.
+/// A worker reports outcomes to executions asynchronously.
 const SETTLING: Duration = Duration::from_secs(30);
 
 fn millis(length: Duration) -> i64 {
@@ -85,13 +85,13 @@ pub async fn run(options: &Options, seed: u64) -> Report {
     futures::future::join(creating, killing).await;
     let wild = began.elapsed();
 
-    // Two looks of which the first may have been under way.
+    // Two looks, because the first may have been in progress.
     looks.mark_unchanged();
     let mut findings = Vec::new();
     for _ in 0..2 {
         let quiet = tokio::time::timeout(options.patience, looks.wait_for(|open| open.runs.is_empty())).await;
         if quiet.is_err() {
-            let what = format!("runs were still open {:?} after everybody behaved", options.patience);
+            let what = format!("runs were still open {:?} after the last fault", options.patience);
             findings.push(Finding::of(Rule::Ended, "the end", what));
             break;
         }
@@ -117,7 +117,7 @@ pub async fn run(options: &Options, seed: u64) -> Report {
     Report { seed, mode: options.mode, devices: options.devices, wild, took, findings, evidence, outputs }
 }
 
-/// Everything that can be known now. What cannot be read is a finding itself.
+/// Collects all evidence. Unreadable evidence is a finding itself.
 async fn evidence(options: &Options, wire: &Wire, record: &Record, findings: &mut Vec<Finding>) -> Evidence {
     let ids: Vec<String> = record.write().executions.iter().cloned().collect();
     let until = Instant::now() + SETTLING;

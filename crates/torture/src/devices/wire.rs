@@ -1,4 +1,4 @@
-//! The HTTP client of one device, and the bad network between it and the doors.
+//! The HTTP client of one device, and the bad network between it and the ingresses.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use super::record::Record;
 
-/// How long anybody waits for an answer, beside what was asked to be waited for.
+/// Client timeout, in addition to the long-poll time of a request.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What becomes of requests.
+/// State of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
     Whole = 0,
-    /// Nothing is sent.
+    /// Requests are not sent.
     CutOff = 1,
-    /// Everything arrives, and no answer comes back.
+    /// Requests arrive, answers are lost.
     Deaf = 2,
-    /// Everything takes its time.
+    /// Requests and answers are slow.
     Slow = 3,
 }
 
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// It never left.
+    /// The request was not sent.
     Unsent,
-    /// Nothing, or nothing certain.
+    /// No definite answer.
     Nothing,
     Answered {
         status: u16,
@@ -45,7 +45,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// With a client, and so connections, of its own; `first` is the door that it goes to first.
+    /// A wire with a client, and so connections, of its own; `first` is its first ingress.
     pub(super) fn to(doors: &[String], first: usize, record: &Record) -> Self {
         millstream_testkit::client::install_crypto();
         let http = reqwest::Client::builder()
@@ -78,7 +78,7 @@ impl Wire {
         self.send(Method::POST, path, Some(body), Duration::ZERO).await
     }
 
-    /// Whoever does not answer is left for another door.
+    /// Switches to another ingress when one does not answer.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -105,7 +105,7 @@ impl Wire {
             }
             Err(_) => None,
         };
-        // Also where the network broke while the request was under way.
+        // Also if the network broke during the request.
         let is_lost = self.is(Network::Deaf) || self.is(Network::CutOff);
         let mut written = self.record.write();
         written.requests += 1;

@@ -1,4 +1,4 @@
-//! What a device does with one seat, from the question to the end, and what it does wrong.
+//! The work of a device on one seat, from the offer to the end, including its faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::record::{Act, Told, UNSENT, now};
 use super::wire::Reply;
 use crate::chance::Chance;
 
-/// How long something unanswered is repeated before it is given up.
+/// How long an unanswered request is repeated, in milliseconds.
 const PERSISTENCE: i64 = 20_000;
 const PAUSE: Duration = Duration::from_millis(120);
 
-/// A seat as its device sees it.
+/// A seat as seen by its device.
 #[derive(Debug, Clone)]
 pub(super) struct Errand {
     pub(super) place: Place,
@@ -28,7 +28,7 @@ pub(super) struct Errand {
 }
 
 impl Errand {
-    /// As an assignment is shown to its device.
+    /// Parses an assignment as shown to its device.
     pub(super) fn read(item: &Value) -> Option<Self> {
         let number = |value: &Value| value.as_u64().unwrap_or(0);
         Some(Self {
@@ -46,7 +46,7 @@ impl Errand {
     }
 }
 
-/// One request about a seat, written down.
+/// One recorded request about a seat.
 pub(super) async fn ask(body: &Body, word: Word, place: &Place, token: i64, more: Value) -> Told {
     let mut content = json!({ "device": body.name, "seat": place.1, "token": token });
     if word == Word::SelfClaim {
@@ -58,7 +58,7 @@ pub(super) async fn ask(body: &Body, word: Word, place: &Place, token: i64, more
     let path = if word == Word::SelfClaim { "claim" } else { word.as_str() };
     let (device, run, sent) = (body.name.clone(), place.0.clone(), now());
     let (seat, answered, told) = (place.1, sent, Told::Nothing);
-    // Written down before it is sent: whoever crashes in between has sent it all the same.
+    // Recorded before sending: a crash in between counts as sent.
     let at = body.record.begin(Act { device, run, seat, token, word, sent, answered, told });
     let reply = body.wire.post(&format!("/v1/runs/{}/{path}", place.0), &content).await;
     let mut seat = place.1;
@@ -81,7 +81,7 @@ pub(super) async fn ask(body: &Body, word: Word, place: &Place, token: i64, more
     told
 }
 
-/// Repeated until there is an answer, or it takes too long.
+/// Repeats until there is an answer, or time is over.
 async fn insist(body: &Body, word: Word, place: &Place, token: i64, more: Value) -> Told {
     let until = now() + PERSISTENCE;
     loop {
@@ -97,7 +97,7 @@ fn is_done(told: &Told) -> bool {
     matches!(told, Told::Done { .. })
 }
 
-/// The whole errand. Whatever is not the device's any more is let go, sometimes too late.
+/// The whole assignment. Lost seats are released, sometimes late.
 pub(super) async fn run(body: Arc<Body>, mut chance: Chance, mut errand: Errand) {
     if errand.status == Status::Assigned {
         if !answer(&body, &mut chance, &errand).await {
@@ -114,7 +114,7 @@ pub(super) async fn run(body: Arc<Body>, mut chance: Chance, mut errand: Errand)
     body.memory.forget(&errand.place, errand.token);
 }
 
-/// Whether it accepts.
+/// Answers the offer; returns whether the device accepted.
 async fn answer(body: &Body, chance: &mut Chance, errand: &Errand) -> bool {
     let Errand { place, token, .. } = errand;
     tokio::time::sleep(Duration::from_millis(chance.below(40))).await;
@@ -138,7 +138,7 @@ async fn answer(body: &Body, chance: &mut Chance, errand: &Errand) -> bool {
     is_done(&insist(body, Word::Accept, place, *token, json!({})).await)
 }
 
-/// Whether it has begun.
+/// Returns whether the run was started.
 async fn begin(body: &Body, chance: &mut Chance, errand: &Errand) -> bool {
     let Errand { place, token, .. } = errand;
     match chance.below(100) {
@@ -158,7 +158,7 @@ async fn begin(body: &Body, chance: &mut Chance, errand: &Errand) -> bool {
     loop {
         match insist(body, Word::Start, place, *token, json!({})).await {
             Told::Done { .. } => return true,
-            // It is paused, perhaps.
+            // The run may be paused.
             Told::Refused { kind } if kind == "conflict" && body.memory.has(place, *token) => {
                 tokio::time::sleep(PAUSE * 3).await;
             }
@@ -169,7 +169,7 @@ async fn begin(body: &Body, chance: &mut Chance, errand: &Errand) -> bool {
 
 async fn labour(body: &Body, chance: &mut Chance, errand: &mut Errand) {
     let (place, token) = (errand.place.clone(), errand.token);
-    // One that does not listen goes on with what is not its own any more.
+    // A stubborn device continues with a lost seat.
     let is_stubborn = chance.percent(30);
     while errand.step < errand.total {
         let is_slow = chance.percent(1) && body.may_fault();
@@ -198,13 +198,13 @@ async fn labour(body: &Body, chance: &mut Chance, errand: &mut Errand) {
     }
     let output = json!({ "output": { "by": body.name, "token": token } });
     let told = insist(body, Word::Complete, &place, token, output.clone()).await;
-    // A repetition is answered as the first time.
+    // A repeat gets the same answer.
     if is_done(&told) && chance.percent(5) {
         ask(body, Word::Complete, &place, token, output).await;
     }
 }
 
-/// Whether it gave up in the middle of the work.
+/// Returns whether it gave up in the middle of the work.
 async fn give_up(body: &Body, chance: &mut Chance, place: &Place, token: i64) -> bool {
     let reason = json!({ "reason": "had enough" });
     let fail = |is_retryable: bool| json!({ "message": "it broke", "retryable": is_retryable });
@@ -212,7 +212,7 @@ async fn give_up(body: &Body, chance: &mut Chance, place: &Place, token: i64) ->
         0..12 => (Word::Release, reason, "released"),
         12..24 => (Word::Abort, reason, "aborted"),
         24..40 => (Word::Fail, fail(true), "failed, another may try"),
-        40..48 => (Word::Fail, fail(false), "failed for good"),
+        40..48 => (Word::Fail, fail(false), "failed permanently"),
         _ => return false,
     };
     body.record.fault(name);

@@ -1,14 +1,14 @@
-//! How busy the machine is: while a single read takes long, nobody can be expected to look after runs in time.
+//! Load probe: while a single read takes long, the machine is too busy to monitor runs in time.
 
 use std::time::Duration;
 
 use super::record::{Record, now};
 
 const PAUSE: Duration = Duration::from_millis(200);
-/// A read that takes longer says that the machine has no time for anybody, in milliseconds.
+/// A slower read means that the machine is overloaded, in milliseconds.
 const LONG: i64 = 500;
 
-/// Writes down every time that a read was answered and took long.
+/// Records every period in which a successful read was slow.
 pub(super) async fn measure(door: String, record: Record) {
     let client = millstream_testkit::Client::new(&door);
     loop {

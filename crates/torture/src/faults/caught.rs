@@ -1,5 +1,5 @@
-//! Processes that are caught in the middle of something: a service is made to stand still until everybody
-//! waits for it, then the process is killed or stopped, then the service goes on.
+//! Faults in the middle of an operation: a service is stopped until processes wait for it, then a process is
+//! killed or stopped, then the service continues.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::chance::Chance;
 use crate::check::{Check, Violation};
 use crate::stage::Process;
 
-/// How often to look for somebody who can be caught.
+/// Attempts to catch a process.
 const TRIES: usize = 10;
 
-/// Long enough that whoever is at work waits for it.
+/// Long enough that every active process waits for the service.
 async fn let_them_wait(chance: &mut Chance) {
     tokio::time::sleep(between(chance, 120, 350)).await;
 }
@@ -30,7 +30,8 @@ pub(super) async fn kill_mid_commit(ground: &Ground<'_>, chance: &mut Chance) ->
     Ok(format!("{} was killed while it held {held} doorbells and waited for Postgres", worker.name))
 }
 
-/// Does something to a worker that holds doorbells while Postgres stands still. Answers which, and how many.
+/// Applies a fault to a worker that holds doorbells while Postgres is stopped. Returns the worker and the
+/// number of doorbells.
 async fn catch<'a>(
     ground: &'a Ground<'_>,
     chance: &mut Chance,
@@ -77,8 +78,8 @@ pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> 
     }
 }
 
-/// A worker's lock runs out while it stands still, and somebody else takes it. When the worker goes on, it
-/// must leave that lock alone.
+/// A worker's lock expires while the worker is stopped, and another worker takes it. When the first worker
+/// continues, it must not change that lock.
 pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     const OURS: &str = "torture/1";
     let mut connection = seen::redis(ground.stage).await.ok_or("Redis does not answer")?;
@@ -90,7 +91,7 @@ pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bi
             break;
         }
     }
-    let Some((worker, key)) = caught else { return Err("nobody held a lock".to_owned()) };
+    let Some((worker, key)) = caught else { return Err("no worker held a lock".to_owned()) };
     let _busy = worker.busy.lock().await;
     let patience = ground.stage.deadlines.lock_ttl + Duration::from_secs(1);
     let mut taken = false;
@@ -114,7 +115,7 @@ pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bi
     if !taken {
         return Err(format!("the lock that {} held did not run out", worker.name));
     }
-    // It goes on with its visit, finds out, and releases what it believes to hold.
+    // It continues its visit, detects the loss, and releases the lock that it believes to hold.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let holder: Option<String> = connection.get(&key).await.map_err(|error| error.to_string())?;
     let _: redis::RedisResult<()> = connection.del(&key).await;
@@ -152,7 +153,7 @@ async fn catch_holder<'a>(
     caught
 }
 
-/// An ingress dies after its commit and before it could ring.
+/// An ingress dies after its commit and before it rings.
 pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let mut redis = ground.stage.redis.lock().await;
     let ingress = chance.pick(&ground.stage.ingresses);
@@ -160,7 +161,7 @@ pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bit
     let before = ground.record.accepted();
     redis.daemon().signal(Signal::SIGSTOP);
     tokio::time::sleep(between(chance, 250, 700)).await;
-    // Postgres may be away just now, and nothing can be accepted.
+    // Postgres may be down now, and then no event can be accepted.
     for _ in 0..TRIES {
         if ground.record.accepted() > before {
             break;
@@ -177,7 +178,7 @@ pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bit
     match accepted {
         0 => Err(format!("nothing was accepted before {} was killed", ingress.name)),
         accepted => Ok(format!(
-            "{} was killed after {accepted} events were accepted while nobody could ring",
+            "{} was killed after {accepted} events were accepted while no doorbell could be rung",
             ingress.name
         )),
     }

@@ -1,4 +1,4 @@
-//! One fault of whatever kind, and what it works on.
+//! Injection of one fault of any kind, and the environment of faults.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,29 +10,29 @@ use crate::kind::Kind;
 use crate::load::Record;
 use crate::stage::Stage;
 
-/// How it was seen to bite, or why it was not.
+/// Evidence that the fault had an effect, or the reason why it had none.
 pub type Bite = Result<String, String>;
 
 /// One fault of a run.
 #[derive(Debug, Clone)]
 pub struct Injected {
     pub kind: Kind,
-    /// Since the run began.
+    /// Time since the start of the run.
     pub at: Duration,
     pub began: Instant,
     pub ended: Instant,
     pub bite: Bite,
 }
 
-/// What faults work on.
+/// Environment of the faults.
 #[derive(Debug)]
 pub struct Ground<'a> {
     pub stage: &'a Stage,
     pub record: &'a Record,
-    /// What a fault itself saw broken.
+    /// Violations observed by faults themselves.
     pub broken: &'a Mutex<Vec<Violation>>,
-    /// When a call to the target may have been on its way for long: its holder stood still, or the network to
-    /// the target was bad.
+    /// Periods in which calls to the target may have been delayed: a stopped worker, or a bad network to the
+    /// target.
     pub delays: &'a Mutex<Vec<(Instant, Instant)>>,
 }
 
@@ -83,7 +83,7 @@ pub async fn inject(kind: Kind, ground: &Ground<'_>, chance: &mut Chance) -> Bit
     }
 }
 
-/// Some time between two lengths.
+/// A random duration between two bounds.
 pub(super) fn between(chance: &mut Chance, least: u64, most: u64) -> Duration {
     Duration::from_millis(least + chance.below(most - least))
 }

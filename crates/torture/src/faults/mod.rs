@@ -1,8 +1,8 @@
-//! How each fault is made to happen, undone, and seen to have bitten.
+//! Injection of faults, their removal, and the evidence that they had an effect.
 //!
-//! A fault that nobody noticed proves nothing. So every injection answers with what was seen of it, from
-//! outside the code under test where possible: the state of a process, counters of a proxy, statistics of
-//! Redis, the log of Postgres.
+//! A fault without an effect proves nothing. So every injection returns evidence of its effect, from outside
+//! the code under test where possible: the state of a process, counters of a proxy, statistics of Redis, the
+//! log of Postgres.
 
 mod caught;
 mod inject;

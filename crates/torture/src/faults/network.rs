@@ -1,4 +1,4 @@
-//! Bad weather between two processes.
+//! Network faults between two processes.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub(super) async fn weather(kind: Kind, ground: &Ground<'_>, chance: &mut Chance
         Weather::Deaf => nothing_or(during.swallowed - before.swallowed, "bytes were swallowed"),
         Weather::Cut => nothing_or(during.reset - before.reset, "connections were reset"),
         Weather::Stalled | Weather::Clear => {
-            // What waited comes through as soon as the weather clears.
+            // Stalled bytes arrive as soon as the weather clears.
             nothing_or(after.passed - during.passed, "bytes came through only when it was over")
         }
     };
@@ -49,10 +49,10 @@ pub(super) async fn weather(kind: Kind, ground: &Ground<'_>, chance: &mut Chance
 }
 
 fn nothing_or(count: u64, what: &str) -> Bite {
-    if count == 0 { Err("nothing was on its way".to_owned()) } else { Ok(format!("{count} {what}")) }
+    if count == 0 { Err("no bytes were on their way".to_owned()) } else { Ok(format!("{count} {what}")) }
 }
 
-/// Every pair of processes that talk to each other.
+/// Every pair of communicating processes.
 fn links<'a>(ground: &'a Ground<'_>) -> Vec<(String, &'a Proxy)> {
     let mut links = vec![("workers → target".to_owned(), &ground.stage.sink_network)];
     for process in ground.stage.processes() {

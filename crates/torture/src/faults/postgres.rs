@@ -1,4 +1,5 @@
-//! A store that dies, stands still, refuses or is full. It is the truth: while it is away nothing is accepted.
+//! Postgres faults: crash, stop, refusal, full disk. Postgres is the source of truth: without it nothing is
+//! accepted.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ fn gone_or_not(ground: &Ground<'_>, gone: bool, put_off: u64) -> Bite {
     }
 }
 
-/// Every process of it stands still.
+/// Stops every process of it.
 pub(super) async fn stop(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let mut postgres = ground.stage.postgres.lock().await;
     let length = between(chance, 800, 3_500);
@@ -66,10 +67,14 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()";
         .fetch_one(&mut sql(ground).await?)
         .await
         .map_err(|error| error.to_string())?;
-    if cut == 0 { Err("nobody was connected".to_owned()) } else { Ok(format!("{cut} connections were cut")) }
+    if cut == 0 {
+        Err("no process was connected".to_owned())
+    } else {
+        Ok(format!("{cut} connections were cut"))
+    }
 }
 
-/// Tables are locked for longer than statements and locks may take.
+/// Locks tables for longer than statement and lock timeouts.
 pub(super) async fn hold_tables(ground: &Ground<'_>) -> Bite {
     const WORDS: &str = "canceling statement due to";
     let _postgres = ground.stage.postgres.lock().await;
@@ -103,12 +108,12 @@ pub(super) async fn read_only(ground: &Ground<'_>, chance: &mut Chance) -> Bite 
     run("ALTER SYSTEM RESET default_transaction_read_only").await?;
     run("SELECT pg_reload_conf()").await?;
     match seen::logged(ground.stage, WORDS).await - before {
-        0 => Err("nobody tried to write".to_owned()),
+        0 => Err("no process tried to write".to_owned()),
         refused => Ok(format!("{refused} statements were refused")),
     }
 }
 
-/// Nothing more can be written; the server may well die of it.
+/// Fills the disk; the server may die of it.
 pub(super) async fn fill_disk(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     const WORDS: &str = "No space left on device";
     let mut postgres = ground.stage.postgres.lock().await;
@@ -122,7 +127,7 @@ pub(super) async fn fill_disk(ground: &Ground<'_>, chance: &mut Chance) -> Bite 
     postgres.start().await;
     let end = if died { "the server died of it and was started again" } else { "the server lived" };
     match seen::logged(ground.stage, WORDS).await - before {
-        0 => Err(format!("{ballast} MiB of ballast, and nobody needed space")),
+        0 => Err(format!("{ballast} MiB of ballast, and no process needed space")),
         failures => Ok(format!("{failures} complaints of no space ({ballast} MiB of ballast); {end}")),
     }
 }

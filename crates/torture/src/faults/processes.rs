@@ -48,7 +48,7 @@ pub(super) async fn until_started(process: &Process) -> Result<(), String> {
     Err(format!("{} was not started again", process.name))
 }
 
-/// Longer than its locks and doorbells last in hands that do not move.
+/// Longer than the expiry of its locks and its unacknowledged doorbells.
 pub(super) async fn stop_worker(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let worker = chance.pick(&ground.stage.workers);
     let _busy = worker.busy.lock().await;
@@ -73,7 +73,7 @@ pub(super) async fn stop_ingress(ground: &Ground<'_>, chance: &mut Chance) -> Bi
     Ok(format!("{} stood still for {length:.1?}; {unanswered} requests were not answered", ingress.name))
 }
 
-/// SIGSTOP, and SIGCONT after so long. The kernel must say that it stood still.
+/// SIGSTOP, and SIGCONT after this time. The kernel must report the process as stopped.
 async fn stop(process: &Process, length: Duration) -> Result<(), String> {
     process.signal(Signal::SIGSTOP);
     tokio::time::sleep(length / 2).await;
@@ -83,7 +83,7 @@ async fn stop(process: &Process, length: Duration) -> Result<(), String> {
     if stopped { Ok(()) } else { Err(format!("{} did not stand still", process.name)) }
 }
 
-/// Forth, and back a little later.
+/// Moves the clock forward, and back a little later.
 pub(super) async fn jump_clock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     if !ground.stage.drills {
         return Err("this build's clock cannot be made to jump: it has no debug assertions".to_owned());

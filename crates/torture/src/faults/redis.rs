@@ -1,4 +1,4 @@
-//! A doorbell that is lost in every way there is.
+//! Redis faults: every way to lose doorbells.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::chance::Chance;
 use crate::check::{Check, Violation};
 
 async fn connection(ground: &Ground<'_>) -> Result<MultiplexedConnection, String> {
-    // It may still be reading its file.
+    // The server may still be loading its file.
     for _ in 0..20 {
         if let Some(connection) = seen::redis(ground.stage).await {
             return Ok(connection);
@@ -33,7 +33,7 @@ async fn run(connection: &mut MultiplexedConnection, command: &[&str]) -> Result
     command.query_async(connection).await.map_err(|error| error.to_string())
 }
 
-/// SIGKILL; it comes back with what its append-only file remembers.
+/// SIGKILL; it restarts with its append-only file.
 pub(super) async fn kill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let mut redis = ground.stage.redis.lock().await;
     redis.kill();
@@ -54,14 +54,14 @@ pub(super) async fn restart_empty(ground: &Ground<'_>, chance: &mut Chance) -> B
     tokio::time::sleep(between(chance, 100, 2_500)).await;
     redis.start_empty().await;
     until_groups(ground).await?;
-    Ok(format!("came back empty; it had held {keys} keys, and the groups were made anew"))
+    Ok(format!("came back empty; it had held {keys} keys, and the groups were recreated"))
 }
 
 async fn size(connection: &mut MultiplexedConnection) -> i64 {
     redis::cmd("DBSIZE").query_async(connection).await.unwrap_or(0)
 }
 
-/// The workers notice that their groups are gone and make them anew.
+/// Waits until the workers have detected the missing groups and recreated them.
 async fn until_groups(ground: &Ground<'_>) -> Result<(), String> {
     for _ in 0..400 {
         if let Some(mut connection) = seen::redis(ground.stage).await
@@ -71,11 +71,11 @@ async fn until_groups(ground: &Ground<'_>) -> Result<(), String> {
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    Err("the groups were not made anew within 10 s".to_owned())
+    Err("the groups were not recreated within 10 s".to_owned())
 }
 
-/// It comes back with an append-only file of a while ago: doorbells that were answered ring again, and
-/// those rung since are lost, while everything looks as if nothing had happened.
+/// Restarts with an older append-only file: acknowledged doorbells ring again, and later ones are lost
+/// without an error.
 pub(super) async fn restart_older(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let mut redis = ground.stage.redis.lock().await;
     let (files, copy) = (redis.append_only_files(), ground.stage.directory.path().join("older-aof"));
@@ -94,7 +94,7 @@ pub(super) async fn restart_older(ground: &Ground<'_>, chance: &mut Chance) -> B
     }
 }
 
-/// How many doorbells were ever rung, as far as the server remembers.
+/// Number of doorbells ever rung, as recorded by the server.
 async fn entries_added(connection: &mut MultiplexedConnection) -> i64 {
     let mut added = 0;
     for stream in seen::streams(connection).await {
@@ -124,7 +124,7 @@ pub(super) async fn flush(ground: &Ground<'_>) -> Bite {
     let keys = size(&mut connection).await;
     run(&mut connection, &["FLUSHALL"]).await?;
     until_groups(ground).await?;
-    Ok(format!("{keys} keys were gone; the groups were made anew"))
+    Ok(format!("{keys} keys were gone; the groups were recreated"))
 }
 
 pub(super) async fn flush_scripts(ground: &Ground<'_>) -> Bite {
@@ -156,7 +156,7 @@ pub(super) async fn destroy_groups(ground: &Ground<'_>) -> Bite {
     }
 }
 
-/// It reads and acknowledges, and refuses to be written to.
+/// It serves reads and acknowledgements, and refuses writes.
 pub(super) async fn fill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let _redis = ground.stage.redis.lock().await;
     let mut connection = connection(ground).await?;
@@ -173,7 +173,7 @@ pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
     let _redis = ground.stage.redis.lock().await;
     let mut connection = connection(ground).await?;
     run(&mut connection, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await?;
-    // By the direct way: what it finds must not depend on the weather.
+    // Direct connection: the result must not depend on network faults.
     let started = tokio::process::Command::from(ground.stage.workers[0].command())
         .env("MILLSTREAM_WORKER__LISTEN", "")
         .env("MILLSTREAM_DATABASE_URL", &ground.stage.postgres_url)
@@ -201,7 +201,7 @@ pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
     }
 }
 
-/// Doorbells that were rung before ring again, several times and in another order.
+/// Rings old doorbells again, several times and in another order.
 pub(super) async fn ring_again(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     let _redis = ground.stage.redis.lock().await;
     let mut connection = connection(ground).await?;

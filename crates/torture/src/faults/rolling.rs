@@ -1,16 +1,16 @@
-//! Every process is replaced, one after another, while clients go on. Nobody else breaks anything meanwhile,
-//! so that a request that failed at both doors can only be blamed on this.
+//! Rolling restart: every process is replaced, one after another, under load. No other fault is active
+//! meanwhile, so that a request that failed at both ingresses is due to the restart.
 
 use std::time::Duration;
 
 use super::{Bite, Ground, processes};
 use crate::check::{Check, Violation};
 
-/// How long a process has been ready before the next one is replaced.
+/// Minimum ready time of a process before the next one is replaced.
 const MINIMUM_READY: Duration = Duration::from_millis(500);
 
 pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
-    // What was going wrong before must be over: the doors are ready, and nobody is still trying again.
+    // Earlier disturbances must be over: the ingresses are ready, and no client is retrying.
     for ingress in &ground.stage.ingresses {
         ground.stage.until_ready(ingress).await;
     }
@@ -32,7 +32,7 @@ pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
             return Err(format!("{} did not end when it was asked to", process.name));
         }
         ground.stage.until_ready(process).await;
-        // As whoever rolls out does it: those who were turned away must have come back before the next one goes.
+        // As in a real rollout: rejected clients must have returned before the next process is replaced.
         tokio::time::sleep(MINIMUM_READY).await;
         restarted += 1;
     }

@@ -1,4 +1,4 @@
-//! Looking from outside: what Redis holds for a worker, what Postgres logged, whether a process stands still.
+//! Observation from outside: doorbells held by a worker in Redis, the log of Postgres, stopped processes.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn keys(connection: &mut MultiplexedConnection, pattern: &str) -> Vec<Stri
     redis::cmd("KEYS").arg(pattern).query_async(connection).await.unwrap_or_default()
 }
 
-/// Doorbells that were handed to this process and not acknowledged.
+/// Doorbells delivered to this process and not acknowledged.
 pub(crate) async fn doorbells_of(stage: &Stage, pid: u32) -> usize {
     let Some(mut connection) = redis(stage).await else { return 0 };
     let mut pending = 0;
@@ -60,7 +60,7 @@ pub(crate) async fn doorbells_of(stage: &Stage, pid: u32) -> usize {
     pending
 }
 
-/// Whether a worker's id (host, process id, chance) is this process's.
+/// Whether a worker's id (host, process id, random part) belongs to this process.
 pub(super) fn is_of(worker: &str, pid: u32) -> bool {
     worker.contains(&format!("-{pid}-"))
 }
@@ -75,28 +75,28 @@ pub(super) async fn info(
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::to_owned)
 }
 
-/// Whether it answers at all.
+/// Whether Redis answers.
 pub(super) async fn redis_answers(stage: &Stage) -> bool {
     let Some(mut connection) = redis(stage).await else { return false };
     let ping = redis::cmd("PING").query_async::<Value>(&mut connection).await;
     ping.is_ok()
 }
 
-/// How often Postgres has logged this.
+/// Number of log lines of Postgres with these words.
 pub(super) async fn logged(stage: &Stage, words: &str) -> usize {
     let log = stage.directory.path().join("postgres.log");
     let bytes = tokio::fs::read(log).await.unwrap_or_default();
     String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(words)).count()
 }
 
-/// Whether the kernel says that it is stopped.
+/// Whether the kernel reports it as stopped.
 pub(super) fn is_stopped(process: &Process) -> bool {
     let Some(pid) = process.pid() else { return false };
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// Whether it serves its health, which it begins to do when everything else is in place.
+/// Whether it serves its health endpoint, which starts after everything else.
 pub(super) async fn is_up(stage: &Stage, process: &Process) -> bool {
     let url = format!("http://127.0.0.1:{}/healthz", process.port);
     stage.http.get(url).timeout(GLANCE).send().await.is_ok_and(|answer| answer.status().is_success())

@@ -1,5 +1,5 @@
-//! Clients: each posts to executions of its own, one after another, and repeats under the same key whatever
-//! was not answered, at the other door.
+//! Clients: each posts sequentially to executions of its own, and repeats unanswered posts under the same key
+//! at the other ingress.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::chance::Chance;
 use crate::stage::{POISON, Stage};
 
 const CLIENTS: u64 = 16;
-/// Clients that do nothing but race with timers.
+/// Clients that only race with timers.
 const RACERS: u64 = 4;
-/// Clients that see to it that actions are always under way.
+/// Clients that keep actions in progress all the time.
 const ACTORS: u64 = 4;
-/// How far a client may be behind and still catch up.
+/// Maximum backlog of a client that it still catches up.
 const MOST_BEHIND: Duration = Duration::from_secs(4);
-/// How long something unanswered is repeated before it is given up.
+/// How long an unanswered post is repeated.
 const PERSISTENCE: Duration = Duration::from_secs(60);
-/// One bomb per so many times of reclaim: it takes several to put one aside, and while there are more of them than
-/// workers the fleet does little else than die of them.
+/// Interval between bombs, in reclaim times: several attempts are needed until one is a dead letter, and with
+/// more bombs than workers the fleet does little else than die of them.
 const BETWEEN_BOMBS: u32 = 20;
 
 #[derive(Debug)]
@@ -64,12 +64,12 @@ impl Load {
         Self { stop, bombs, clients }
     }
 
-    /// From now on events that kill may be posted.
+    /// From now on poison events may be posted.
     pub fn release_bombs(&self) {
         self.bombs.send_replace(true);
     }
 
-    /// Lets every client finish what it is at.
+    /// Lets every client finish its present operation.
     pub async fn finish(mut self) {
         self.stop.send_replace(true);
         while self.clients.join_next().await.is_some() {}
@@ -110,7 +110,7 @@ impl Client {
                 tokio::time::sleep(due - now).await;
             }
         }
-        // Some gates stay shut, with what they keep.
+        // Some gates stay shut, with their deferred events.
         let gates: Vec<usize> = self.all_of("gate");
         for at in gates {
             if self.number.is_multiple_of(2) {
@@ -124,7 +124,7 @@ impl Client {
         *self.stop.borrow()
     }
 
-    /// Does one thing and answers how many events it posted.
+    /// Performs one operation and returns the number of posted events.
     async fn act(&mut self) -> usize {
         match self.chance.below(100) {
             0..55 => {
@@ -186,7 +186,7 @@ impl Client {
         Post { execution, name, n, key, sent: Instant::now(), told: Told::Nothing }
     }
 
-    /// Posts until every item has its answer, or patience is over. One alone or several in a batch.
+    /// Posts until every item has its answer, or time is over. A single event, or several as a batch.
     async fn post(&mut self, mut posts: Vec<Post>) -> usize {
         let count = posts.len();
         let began = Instant::now();
@@ -232,7 +232,7 @@ impl Client {
         }
     }
 
-    /// The same again under the same key must be told the same.
+    /// A repeat under the same key must get the same answer.
     async fn repeat(&mut self) -> usize {
         if self.memory.is_empty() {
             return 0;
@@ -253,7 +253,7 @@ impl Client {
         1
     }
 
-    /// Does not wait for the answer: nobody knows whether it is there.
+    /// Does not wait for the answer: the event may exist or not.
     async fn post_and_forget(&mut self) -> usize {
         let mut post = self.ledger_post();
         let patience = Duration::from_millis(1 + self.chance.below(6));
@@ -276,18 +276,18 @@ impl Client {
         2
     }
 
-    /// Starts an execution under an id of this client's own, as often as it takes.
+    /// Starts an execution under an id of its own, with as many attempts as needed.
     async fn start(&mut self, definition: &'static str) {
         let id = format!("{definition}-{}-{:08x}", self.number, self.chance.draw() & 0xffff_ffff);
         while !self.wire.start(&id, definition, &mut self.chance, &self.record).await {
-            // A door that refuses at once is asked again at once otherwise.
+            // Otherwise an ingress that refuses at once would be asked again at once.
             tokio::time::sleep(wire::PAUSE).await;
         }
         self.record.write().executions.insert(id.clone(), definition.to_owned());
         self.own.push(Own { id, definition, next: 0 });
     }
 
-    /// Arms a timer anew, or disarms it, at the very moment at which it fires.
+    /// Re-arms a timer, or disarms it, at the moment at which it fires.
     async fn race_timers(mut self) {
         self.start("alarm").await;
         while !self.is_stopped() {
@@ -299,7 +299,7 @@ impl Client {
         }
     }
 
-    /// Long actions, and pairs that are answered at the same instant.
+    /// Long actions, and pairs with answers at the same instant.
     async fn keep_acting(mut self) {
         self.start("job").await;
         while !self.is_stopped() {
@@ -310,7 +310,7 @@ impl Client {
         }
     }
 
-    /// Now and then an event that kills whoever decides it.
+    /// Posts poison events at intervals: each kills the worker that decides it.
     async fn throw_bombs(mut self, mut released: watch::Receiver<bool>, pause: Duration) {
         tokio::select! {
             _ = released.wait_for(|released| *released) => {}

@@ -1,4 +1,4 @@
-//! The machines of the load: each makes one promise visible.
+//! Definitions of the load: each makes one guarantee observable.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ pub fn all(target: &str) -> Vec<String> {
     [LEDGER, JOB, ALARM, GATE, BOMB].iter().map(|text| text.replace("TARGET", target)).collect()
 }
 
-/// Counts, and remembers the highest number that it was given: order shows.
+/// Counts, and stores the highest number: shows the order.
 pub const LEDGER: &str = "
 name: ledger
 initial: open
@@ -20,7 +20,7 @@ states:
   closed: { final: true }
 ";
 
-/// Actions: two side by side and one that needs both, and one of every manner of the target.
+/// Actions: two in parallel and one that needs both, and one for every behaviour of the target.
 pub const JOB: &str = r#"
 name: job
 initial: open
@@ -48,7 +48,7 @@ actions:
 /// When the timer of [`ALARM`] fires.
 pub const ALARM_AFTER: Duration = Duration::from_millis(600);
 
-/// A timer that is armed, armed anew and disarmed around the time that it fires.
+/// A timer that is armed, re-armed and disarmed around its due time.
 pub const ALARM: &str = "
 name: alarm
 initial: idle
@@ -67,7 +67,7 @@ states:
       - { in: 600ms, send: ring }
 ";
 
-/// Events that are kept until a later state takes them.
+/// Events that are deferred until a later state handles them.
 pub const GATE: &str = "
 name: gate
 initial: shut
@@ -83,7 +83,7 @@ states:
       unlock: {}
 ";
 
-/// Takes an event that kills whoever decides it, where processes obey.
+/// Handles a poison event, which kills the worker that decides it in debug builds.
 pub const BOMB: &str = "
 name: bomb
 initial: ticking

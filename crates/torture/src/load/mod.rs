@@ -1,4 +1,4 @@
-//! What goes on while things break: clients that post, repeat and write down what they were told.
+//! Load during the faults: clients that post, repeat and record the answers.
 
 pub mod client;
 pub mod definitions;

@@ -1,4 +1,4 @@
-//! What the clients sent and what they were told: the one witness that is not the engine.
+//! Requests of the clients and their answers: the one source that is independent of the engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 pub struct Post {
     pub execution: String,
     pub name: String,
-    /// Its number among what this client sent to this execution.
+    /// Its number among the posts of this client to this execution.
     pub n: i64,
     pub key: String,
     pub sent: Instant,
@@ -22,9 +22,9 @@ pub struct Post {
 pub enum Told {
     /// Accepted, under this id.
     Accepted { event: Uuid, at: Instant },
-    /// Refused with this status: it must not be there.
+    /// Refused with this status: it must not exist.
     Refused(u16),
-    /// Nothing, or nothing certain: it may be there once.
+    /// No definite answer: it may exist once.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ pub struct Written {
     pub posts: Vec<Post>,
     /// Executions by id, with their definition, that were acknowledged.
     pub executions: BTreeMap<String, String>,
-    /// Repeats under a key that was acknowledged before which were answered with another event.
+    /// Repeats under an acknowledged key that were answered with another event.
     pub contradictions: Vec<String>,
     pub tries: Tries,
 }

@@ -1,4 +1,4 @@
-//! One request and what it was answered. A door that does not answer is left for the other one.
+//! One request and its answer. The client switches to the other ingress when one does not answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::record::{Post, Record};
 use crate::chance::Chance;
 use crate::stage::Stage;
 
-/// How long a client waits for an answer.
+/// Client timeout.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Before it asks again.
+/// Backoff before a retry.
 pub(super) const PAUSE: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +35,14 @@ impl Wire {
         Self { http: stage.http.clone(), doors, door: 0 }
     }
 
-    /// Another door, sometimes.
+    /// Switches to another ingress at random.
     pub(super) fn wander(&mut self, chance: &mut Chance) {
         if chance.percent(10) {
             self.door += 1;
         }
     }
 
-    /// One answer per post. Posts that have their answer already are sent again all the same: a repeat.
+    /// One answer per post. Posts that already have their answer are sent again too: a repeat.
     pub(super) async fn send(&mut self, posts: &[Post], record: &Record) -> Vec<Answer> {
         let answers = self.send_within(posts, PATIENCE, record).await;
         if answers.contains(&Answer::Nothing) {
@@ -93,7 +93,7 @@ impl Wire {
         }
     }
 
-    /// Whether the execution is there now.
+    /// Starts an execution; returns whether it exists now.
     pub(super) async fn start(
         &mut self,
         id: &str,
@@ -117,7 +117,7 @@ impl Wire {
     }
 }
 
-/// Status and document, or nothing where it is worth asking again.
+/// Status and document; none where a retry makes sense.
 async fn ask(request: reqwest::RequestBuilder, patience: Duration, record: &Record) -> Option<(u16, Value)> {
     record.write().tries.requests += 1;
     let answered = async {

@@ -1,9 +1,9 @@
-//! The attacks by name, and who makes them.
+//! The attacks by name.
 
 /// One kind of hostile behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attack {
-    /// No attack: the figures that the others are compared with.
+    /// No attack: the baseline.
     None,
     /// Anonymous requests with long and ever different paths, over HTTP/1.1 and gRPC.
     Paths,
@@ -78,8 +78,8 @@ impl Attack {
         Self::ALL.iter().copied().find(|attack| attack.name() == name)
     }
 
-    /// Whether the figures of the honest tenant are judged: while the fleet itself is broken on purpose, they are only
-    /// shown, and what counts is that nothing is lost.
+    /// Whether the honest tenant's latencies are judged. While faults are injected into the fleet, they are
+    /// only shown, and the criterion is that nothing is lost.
     pub const fn is_judged_by_latency(self) -> bool {
         match self {
             Self::None

@@ -1,4 +1,4 @@
-//! What must hold during and after the attacks. Pure: figures in, findings out.
+//! Guarantees during and after the attacks. Pure: figures in, findings out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::attack::Attack;
 use super::figures::AttackFigures;
 
-/// The promises that the figures are held against.
+/// Bounds for the figures.
 #[derive(Debug, Clone, Copy)]
 pub struct NeighbourBounds {
     pub accept_p99: Duration,
@@ -16,7 +16,7 @@ pub struct NeighbourBounds {
     pub memory_kib: u64,
 }
 
-/// A broken promise.
+/// A violated guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighbourFinding {
     /// The attack, the process or the table concerned.

@@ -1,4 +1,4 @@
-//! The fleet under test with its keys, the memory of its processes, and the faults that are injected on purpose.
+//! The fleet under test with its keys, the memory of its processes, and injected faults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::settle::usage_by_name;
 use super::settled::UsedQuota;
 use crate::chance::Chance;
 
-/// How long quotas may take to be in force, on a busy machine.
+/// Maximum time until changed quotas apply, on a busy machine.
 const IN_FORCE: Duration = Duration::from_secs(30);
 
 /// The tenants; the key of each has its name.
@@ -41,7 +41,7 @@ pub(super) struct FleetUnderTest {
     /// Shared by all attackers: a client is expensive to make.
     pub(super) hostile: Client,
     operator: Client,
-    /// Numbers definitions that show whether quotas are in force.
+    /// Counter for the definitions that probe whether quotas apply.
     canaries: AtomicU64,
     fleet: Mutex<Fleet>,
     /// Numbers of the workers that should be running.
@@ -83,7 +83,7 @@ impl FleetUnderTest {
         self.url.trim_start_matches("http://")
     }
 
-    /// Notes the memory of every process. A process that has ended is a finding, returned by name.
+    /// Records the memory of every process. A process that has ended is a finding, returned by name.
     pub(super) async fn observe_processes(&self) -> Vec<String> {
         let mut fleet = self.fleet.lock().await;
         let mut peaks = self.peaks.lock().await;
@@ -124,7 +124,7 @@ impl FleetUnderTest {
         let _: () = redis::cmd("FLUSHALL").query_async(&mut self.redis().await).await.expect("FLUSHALL");
     }
 
-    /// Deletes one key of Redis, drawn among all. Answers its name.
+    /// Deletes one randomly drawn key of Redis. Returns its name.
     pub(super) async fn delete_redis_key(&self, chance: &mut Chance) -> Option<String> {
         let mut connection = self.redis().await;
         let mut keys: Vec<String> =
@@ -140,8 +140,8 @@ impl FleetUnderTest {
         FleetRows::connect(&url).await
     }
 
-    /// Sets quotas of the hostile tenant in place of those set before, and waits until they are in force: then it may
-    /// store one more definition, and no further one.
+    /// Replaces the quotas of the hostile tenant, and waits until they apply: then it may store one more
+    /// definition, and no further one.
     pub(super) async fn enforce_hostile_quota(&self, mut quota: Value) {
         let stored = self.rows().await.used(HOSTILE).await["definitions"];
         quota["definitions"] = (stored + 1).into();
@@ -150,7 +150,7 @@ impl FleetUnderTest {
         self.until_definitions_answer(403).await;
     }
 
-    /// Takes all quotas of the hostile tenant back, and waits until that is in force.
+    /// Removes all quotas of the hostile tenant, and waits until that applies.
     pub(super) async fn lift_hostile_quota(&self) {
         self.put_hostile_quota(&Value::Object(serde_json::Map::new())).await;
         self.until_definitions_answer(201).await;
@@ -161,7 +161,7 @@ impl FleetUnderTest {
         send(self.operator.request(Method::PUT, &path).json(quota)).await.expect(200);
     }
 
-    /// Stores one definition after the other until the answer is this.
+    /// Stores one definition after another until the answer has this status.
     async fn until_definitions_answer(&self, status: u16) {
         eventually(IN_FORCE, || async {
             let name = format!("canary-{}", self.canaries.fetch_add(1, Ordering::Relaxed));
@@ -173,7 +173,7 @@ impl FleetUnderTest {
         .await;
     }
 
-    /// What a tenant uses by rows, as the API says it.
+    /// Usage of a tenant counted by rows, according to the API.
     pub(super) async fn usage(&self, tenant: &str) -> BTreeMap<String, UsedQuota> {
         usage_by_name(&self.operator.get(&format!("/v1/tenants/{tenant}/usage")).await.expect(200))
     }
@@ -185,7 +185,7 @@ impl FleetUnderTest {
     }
 }
 
-/// Returns when a call without a key is refused: an ingress believes for a second that no key exists.
+/// Returns when a call without a key is refused: an ingress caches the absence of keys for a second.
 async fn await_closed(anonymous: &Client) {
     let refused = async {
         while anonymous.get("/v1/definitions").await.status != 401 {
@@ -204,7 +204,7 @@ fn create_key(fleet: &Fleet, name: &str, arguments: &[&str]) -> String {
     created["key"].as_str().expect("a key").to_owned()
 }
 
-/// The high-water mark of the resident memory of a process, as the kernel keeps it. 0 where it cannot be read.
+/// Peak resident memory of a process, from the kernel. 0 where it cannot be read.
 fn peak_memory_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! What was measured during one attack.
+//! Measurements during one attack.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,10 +34,10 @@ impl LatencySample {
     }
 }
 
-/// What the attacker did and how the fleet answered, by word: "requests", "status 401", "connections refused".
+/// Operations of the attacker and the answers, by label: "requests", "status 401", "connections refused".
 pub type AttackTally = BTreeMap<String, u64>;
 
-/// One attack as the honest tenant and the probes saw it.
+/// One attack as observed by the honest tenant and the probes.
 #[derive(Debug, Clone)]
 pub struct AttackFigures {
     pub attack: Attack,
@@ -47,13 +47,13 @@ pub struct AttackFigures {
     pub accept: LatencySample,
     /// From sending an event to the arrival of its action at the target.
     pub action: LatencySample,
-    /// Sends that got another answer than 202, by what it was.
+    /// Sends with an answer other than 202, by answer.
     pub refused: BTreeMap<String, usize>,
-    /// Events that were accepted and whose action has not arrived within the patience.
+    /// Accepted events whose action has not arrived in time.
     pub lost: usize,
     /// Answers of `/healthz`, `/readyz` and `/metrics`.
     pub health: LatencySample,
-    /// Probes that were not answered with success, by what happened.
+    /// Unsuccessful probes, by cause.
     pub health_failures: BTreeMap<String, usize>,
     pub tally: AttackTally,
 }

@@ -1,5 +1,5 @@
-//! The honest tenant: one event every few milliseconds, sent on schedule however slow the answers are (an open loop),
-//! each with an HTTP action. A late answer counts from the moment at which the event was to be sent.
+//! The honest tenant: one event every few milliseconds on a fixed schedule (an open loop), each with an HTTP
+//! action. Latency counts from the scheduled time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct SentEvent {
     answer: Result<(), String>,
 }
 
-/// What became of the events of one attack.
+/// Outcome of the events of one attack.
 #[derive(Debug, Clone)]
 pub(super) struct HonestOutcome {
     pub(super) sent: usize,
@@ -69,7 +69,7 @@ actions:
         Arc::new(Self { client, interval, next: AtomicU64::new(0) })
     }
 
-    /// Sends events until `over` says so, then waits for their actions, at most `patience`.
+    /// Sends events until `over`, then waits for their actions, at most `patience`.
     pub(super) async fn drive(
         self: Arc<Self>,
         target: Arc<ActionTarget>,

@@ -1,9 +1,10 @@
-//! The torture of neighbours: a hostile tenant and anonymous clients attack a fleet in every way that is known, while an
-//! honest tenant posts events at a steady rate and measures what it waits for.
+//! Neighbour torture: a hostile tenant and anonymous clients attack a fleet in every known way, while an
+//! honest tenant posts events at a steady rate and measures its latencies.
 //!
-//! Reading order: what is asked for ([`options`], [`attack`]), the fleet under test ([`engine`]), the honest tenant
-//! ([`honest`], [`target`]), the attacks ([`attacks`], [`threads`]), what is measured from outside ([`probe`], [`figures`]), what holds
-//! afterwards ([`settle`], [`rows`], [`settled`]), and the verdict ([`run`], [`check`], [`report`]).
+//! Reading order: parameters ([`options`], [`attack`]), the fleet under test ([`engine`]), the honest tenant
+//! ([`honest`], [`target`]), the attacks ([`attacks`], [`threads`]), measurements from outside ([`probe`], [`figures`]),
+//! guarantees after the attacks ([`settle`], [`rows`], [`settled`]), and the verdict ([`run`], [`check`],
+//! [`report`]).
 
 pub mod attack;
 mod attacks;

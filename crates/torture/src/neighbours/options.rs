@@ -1,4 +1,4 @@
-//! The options of a torture of neighbours.
+//! The options of a neighbour torture.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct NeighbourOptions {
 }
 
 impl NeighbourOptions {
-    /// What makes it impossible before it begins.
+    /// Reports impossible options before the run begins.
     pub fn check(&self) -> Result<(), String> {
         if !self.binary.is_file() {
             return Err(format!("--binary: there is no file {}", self.binary.display()));
@@ -67,7 +67,7 @@ impl NeighbourOptions {
         self.attacks().map(|_| ())
     }
 
-    /// The attacks that were asked for, or what is wrong with their names.
+    /// The requested attacks, or an error about their names.
     pub fn attacks(&self) -> Result<Vec<Attack>, String> {
         if self.only.is_empty() {
             return Ok(Attack::ALL.to_vec());

@@ -1,4 +1,5 @@
-//! What a load balancer and a scraper would see: `/healthz`, `/readyz` and `/metrics`, asked all the time.
+//! Probes of `/healthz`, `/readyz` and `/metrics`, as a load balancer and a scraper would send them, all the
+//! time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +24,7 @@ pub(super) struct ProbeOutcome {
     pub(super) ended: Vec<String>,
 }
 
-/// Asks until `over` says so. Each probe opens a connection of its own, as probes do.
+/// Probes until `over`. Each probe opens a connection of its own, as real probes do.
 pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<bool>) -> ProbeOutcome {
     let mut latencies = Vec::new();
     let mut outcome = ProbeOutcome::default();
@@ -52,7 +53,7 @@ pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<
     outcome
 }
 
-/// One request on a new connection. Answers the status when the whole answer has arrived.
+/// One request on a new connection. Returns the status after the complete answer.
 async fn ask(fleet: &FleetUnderTest, path: &str) -> io::Result<u16> {
     let mut stream = TcpStream::connect(fleet.address()).await?;
     let request = format!(

@@ -1,4 +1,4 @@
-//! What a torture of neighbours shows, for people and as JSON.
+//! Report of a neighbour torture, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ pub struct NeighbourReport {
     /// The largest resident memory of each process.
     pub memory_peaks_kib: BTreeMap<String, u64>,
     pub findings: Vec<NeighbourFinding>,
-    /// What the processes wrote.
+    /// Output of the processes.
     pub outputs: String,
 }
 
 impl NeighbourReport {
-    /// One attack, as soon as it is over.
+    /// Prints one attack as soon as it is over.
     pub fn print_figures(figures: &AttackFigures) {
         let millis = |sample: &LatencySample, per_mille| sample.quantile(per_mille).as_millis();
         println!(

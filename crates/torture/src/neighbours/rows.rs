@@ -1,4 +1,4 @@
-//! What the fleet has written down: rows of PostgreSQL and counters of Redis, read behind its back.
+//! Records of the fleet: rows of PostgreSQL and counters of Redis, read directly.
 
 use std::collections::BTreeMap;
 
@@ -57,14 +57,14 @@ impl FleetRows {
         self.count(POSTED, tenant).await
     }
 
-    /// Of every decided event of a tenant.
+    /// Times of every decided event of a tenant.
     pub(super) async fn event_times(&mut self, tenant: &str) -> Vec<EventTimes> {
         let rows = sqlx::query(TIMES).bind(tenant).fetch_all(&mut self.0).await.expect("the times of events");
         let times = |row: sqlx::postgres::PgRow| (row.get("created_at"), row.get("decided_at"));
         rows.into_iter().map(times).collect()
     }
 
-    /// What a tenant uses, by quota.
+    /// Usage of a tenant, by quota.
     pub(super) async fn used(&mut self, tenant: &str) -> BTreeMap<String, u64> {
         let mut used = BTreeMap::new();
         for (name, statement) in USED {

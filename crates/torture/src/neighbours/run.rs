@@ -1,4 +1,4 @@
-//! One torture of neighbours, from the start of the processes to the verdict.
+//! One neighbour torture, from the start of the processes to the verdict.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use super::target::{ActionTarget, HostileTarget};
 use super::threads::TaskThreads;
 use crate::chance::Chance;
 
-/// Between two attacks at most, or a quarter of an attack, so that the figures of one are not those of the one before.
+/// Maximum pause between two attacks (or a quarter of an attack), so that figures of one do not affect the
+/// next.
 const REST: Duration = Duration::from_secs(2);
 
 pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
@@ -45,7 +46,8 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     for attack in options.attacks().unwrap_or_default() {
         let drawn = chance.for_the(attack.name());
         let scene = AttackScene::new(&fleet, &noisy, &ledger, &hostile_target, options, drawn);
-        let (figures, ended) = hold(attack, &scene, &honest, &target, (&measuring, &attacking), options.patience).await;
+        let (figures, ended) =
+            hold(attack, &scene, &honest, &target, (&measuring, &attacking), options.patience).await;
         findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
         findings.extend(check::check_attack(&figures, &bounds));
         NeighbourReport::print_figures(&figures);
@@ -65,7 +67,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     NeighbourReport { seed, took: began.elapsed(), figures: all, memory_peaks_kib: peaks, findings, outputs }
 }
 
-/// Waits until everything that was accepted at the quota is applied, at most `patience`.
+/// Waits until all events accepted at the quota are applied, at most `patience`.
 async fn verify_quota(
     fleet: &FleetUnderTest,
     outcome: &QuotaOutcome,
@@ -81,7 +83,7 @@ async fn verify_quota(
     }
 }
 
-/// Makes one attack while the honest tenant works and probes ask.
+/// Performs one attack while the honest tenant works and probes run.
 async fn hold(
     attack: Attack,
     scene: &AttackScene,

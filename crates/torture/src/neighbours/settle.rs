@@ -1,5 +1,5 @@
-//! After the last attack: waits until no event waits to be decided, and holds counters, rows and waits against the
-//! promises.
+//! After the last attack: waits until no event is undecided, and checks counters, rows and waits against the
+//! guarantees.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use super::settled::{
     PostedEvents, UsedQuota, check_lanes, check_posted, check_room, check_usage, check_waits, longest_wait,
 };
 
-/// Within so long of quiet, counters equal rows.
+/// Counters equal rows within this time of quiet.
 const COUNTERS: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(250);
-/// How many executions the tenant may start at the end.
+/// Number of executions that the tenant may start at the end.
 const ROOM: u64 = 5;
 /// `worker.overdue` of the default settings.
 const OVERDUE: Duration = Duration::from_secs(10);
 const TENANTS: [&str; 2] = [HONEST, HOSTILE];
 
-/// Everything that is wrong, at most `patience` after the attacks.
+/// All violations, at most `patience` after the attacks.
 pub(super) async fn verify_settled(
     fleet: &FleetUnderTest,
     ledger: &AttackLedger,
     patience: Duration,
 ) -> Vec<NeighbourFinding> {
-    // A definition that starts itself would never be quiet.
+    // A definition that starts itself would never become quiet.
     fleet.enforce_hostile_quota(json!({ "child_depth": 1 })).await;
     let mut rows = fleet.rows().await;
     let mut posted =
@@ -49,13 +49,13 @@ pub(super) async fn verify_settled(
         let longest = longest_wait(&rows.event_times(tenant).await);
         findings.extend(check_waits(tenant, longest, OVERDUE));
     }
-    // By now the count by which starts are admitted may have been taken before the last child was started.
+    // The count for the admission of starts may date from before the last child was started.
     tokio::time::sleep(COUNTERS).await;
     findings.extend(room(fleet, &mut rows).await);
     findings
 }
 
-/// Looks until everything agrees, at most for the time in which it has to.
+/// Polls until everything agrees, at most for the allowed time.
 async fn counters(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Vec<NeighbourFinding> {
     let until = Instant::now() + COUNTERS;
     loop {
@@ -74,7 +74,8 @@ async fn counters(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Vec<Neighbour
     }
 }
 
-/// The count by which starts are admitted equals the rows as well: as many are admitted as rows leave room for.
+/// The count for the admission of starts equals the rows as well: the number of admitted starts equals the
+/// room left by the rows.
 async fn room(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Option<NeighbourFinding> {
     let open = rows.used(HOSTILE).await["open_executions"];
     fleet.enforce_hostile_quota(json!({ "child_depth": 1, "open_executions": open + ROOM })).await;
@@ -86,7 +87,7 @@ async fn room(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Option<NeighbourF
     check_room(ROOM, admitted)
 }
 
-/// By the name of the quota, of what is counted by rows.
+/// Usage by the name of the quota, for quotas counted by rows.
 pub(super) fn usage_by_name(usage: &Value) -> BTreeMap<String, UsedQuota> {
     let items = usage["items"].as_array().into_iter().flatten();
     let used = |item: &Value| Some(UsedQuota { used: item["used"].as_u64()?, quota: item["quota"].as_u64() });

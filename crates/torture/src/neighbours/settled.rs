@@ -1,29 +1,29 @@
-//! What must hold once the attacks are over. Pure: counters and rows in, findings out.
+//! Guarantees after the attacks. Pure: counters and rows in, findings out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::check::NeighbourFinding;
 
-/// How much longer than the age at which the overdue sweep rings again an event may wait.
+/// Maximum wait of an event beyond the age at which the overdue sweep rings again.
 pub const WAIT_BEYOND_OVERDUE: Duration = Duration::from_secs(10);
 
-/// What Redis holds of one lane, by tenant; tenants without any are left out.
+/// Contents of Redis for one lane, by tenant; tenants without any are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneCounters {
     /// The stream of the lane.
     pub stream: String,
-    /// Unread doorbells of mailboxes, as the advisory count has them.
+    /// Unread mailbox doorbells according to the advisory count.
     pub counted: BTreeMap<String, i64>,
-    /// The same, counted in the stream.
+    /// Unread mailbox doorbells in the stream.
     pub unread: BTreeMap<String, i64>,
     /// Doorbells beyond the window, in the lists of tenants.
     pub overflow: BTreeMap<String, i64>,
-    /// Tenants that the lane knows to have such a list.
+    /// Tenants that the lane records as having such a list.
     pub overflowing: Vec<String>,
 }
 
-/// Counts and doorbells of lanes once no event waits to be decided: all of them are nothing.
+/// Counts and doorbells of lanes once no event is undecided: all must be zero.
 pub fn check_lanes(lanes: &[LaneCounters]) -> Vec<NeighbourFinding> {
     let mut found = Vec::new();
     for lane in lanes {
@@ -32,53 +32,53 @@ pub fn check_lanes(lanes: &[LaneCounters]) -> Vec<NeighbourFinding> {
             find(format!("counts {:?} doorbells as unread and has {:?}", lane.counted, lane.unread));
         }
         if !lane.unread.is_empty() {
-            find(format!("doorbells that nobody reads: {:?}", lane.unread));
+            find(format!("unread doorbells: {:?}", lane.unread));
         }
         if !lane.overflow.is_empty() || !lane.overflowing.is_empty() {
-            find(format!("overflow that nobody moves up: {:?} of {:?}", lane.overflow, lane.overflowing));
+            find(format!("overflow that is not moved up: {:?} of {:?}", lane.overflow, lane.overflowing));
         }
     }
     found
 }
 
-/// When an event was accepted and when it was decided, in milliseconds.
+/// When an event was accepted and decided, in milliseconds.
 pub type EventTimes = (i64, i64);
 
-/// The longest time that an event waited although its tenant had nothing older waiting.
+/// The longest wait of an event without older waiting events of its tenant.
 ///
-/// A tenant that posts faster than its events are decided waits for itself: of `n` events accepted before an event, `n`
-/// decisions are its own backlog. What an event waits beyond that, or beyond its own acceptance, is counted.
+/// A tenant that posts faster than its events are decided waits for itself: of `n` events accepted before an
+/// event, `n` decisions are its own backlog. The wait beyond that, or beyond its own acceptance, is counted.
 pub fn longest_wait(events: &[EventTimes]) -> Duration {
     let mut by_acceptance = events.to_vec();
     by_acceptance.sort_unstable();
     let mut decisions: Vec<i64> = events.iter().map(|(_, decided)| *decided).collect();
     decisions.sort_unstable();
-    // The first has no backlog before it.
+    // The first event has no backlog before it.
     let backlog_decided = std::iter::once(i64::MIN).chain(decisions);
     let wait = |((accepted, decided), turn): (&EventTimes, i64)| decided - turn.max(*accepted);
     let waits = by_acceptance.iter().zip(backlog_decided).map(wait);
     Duration::from_millis(waits.max().unwrap_or(0).max(0).unsigned_abs())
 }
 
-/// Whether events of a tenant waited longer than they may.
+/// Checks whether events of a tenant waited too long.
 pub fn check_waits(tenant: &str, longest: Duration, overdue: Duration) -> Option<NeighbourFinding> {
     let allowed = overdue + WAIT_BEYOND_OVERDUE;
     let what = || format!("an event waited {longest:.1?} to be decided, allowed are {allowed:?}");
     (longest > allowed).then(|| NeighbourFinding::of(format!("tenant {tenant}"), what()))
 }
 
-/// Events of the hostile tenant that clients posted: as they were answered, and as they are in the store.
+/// Events posted by clients of the hostile tenant: the answers, and the stored rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PostedEvents {
     pub accepted: u64,
-    /// Of requests whose answer is not known.
+    /// Events of requests without a known answer.
     pub in_doubt: u64,
     pub rows: u64,
-    /// Rows without a decision, those of executions that wait for a person apart.
+    /// Rows without a decision, except those of executions that wait for a person.
     pub undecided: u64,
 }
 
-/// Whether every accepted event is there and decided, and no other.
+/// Checks that every accepted event exists and is decided, and no other exists.
 pub fn check_posted(posted: &PostedEvents) -> Vec<NeighbourFinding> {
     let PostedEvents { accepted, in_doubt, rows, undecided } = posted;
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ pub fn check_posted(posted: &PostedEvents) -> Vec<NeighbourFinding> {
     found
 }
 
-/// What the fleet answered a tenant at its quotas.
+/// Answers of the fleet to a tenant at its quotas.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QuotaOutcome {
     /// Keys under which an event was accepted.
@@ -104,11 +104,12 @@ pub struct QuotaOutcome {
     pub in_doubt: u64,
     /// Refusals that name a quota, by its name.
     pub refused: BTreeMap<String, u64>,
-    /// Refusals that do not, and repeats that were not answered with their event.
+    /// Refusals that name no quota, and repeats that were not answered with their event.
     pub wrong: Vec<String>,
 }
 
-/// Whether a tenant at its quotas lost nothing and was refused by name; `applied` of its events are.
+/// Checks that a tenant at its quotas lost nothing and was refused by name; `applied` of its events are
+/// applied.
 pub fn check_quota(outcome: &QuotaOutcome, applied: u64) -> Vec<NeighbourFinding> {
     let QuotaOutcome { accepted, in_doubt, refused, wrong } = outcome;
     let mut found = Vec::new();
@@ -127,13 +128,13 @@ pub fn check_quota(outcome: &QuotaOutcome, applied: u64) -> Vec<NeighbourFinding
     found
 }
 
-/// How many starts a tenant was admitted that had room for so many, after everything was quiet.
+/// Checks the number of admitted starts against the remaining room, after everything was quiet.
 pub fn check_room(room: u64, admitted: u64) -> Option<NeighbourFinding> {
     let what = format!("{admitted} executions were admitted where rows left room for {room}");
     (admitted != room).then(|| NeighbourFinding::of("quota open_executions", what))
 }
 
-/// What `/v1/tenants/{tenant}/usage` says of one quota.
+/// One quota in the answer of `/v1/tenants/{tenant}/usage`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsedQuota {
     pub used: u64,
@@ -141,7 +142,7 @@ pub struct UsedQuota {
     pub quota: Option<u64>,
 }
 
-/// Whether usage equals the rows, by quota. Counting ends one row beyond a quota.
+/// Checks that usage equals the rows, by quota. Counting ends one row beyond a quota.
 pub fn check_usage(
     tenant: &str,
     told: &BTreeMap<String, UsedQuota>,

@@ -1,5 +1,5 @@
-//! The HTTP targets of actions: one notes when each honest action arrives; another one, on the threads of
-//! the attackers, is for hostile actions, so that what they do to it does not count as waiting of the honest tenant.
+//! HTTP targets of actions: one records the arrival of each honest action; another, on the threads of the
+//! attackers, serves hostile actions, so that their load does not count as latency of the honest tenant.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// Longer than any attack lasts.
 const TARPIT: Duration = Duration::from_secs(3600);
 
-/// When the action of each honest event arrived first, by the number of the event.
+/// First arrival of the action of each honest event, by the number of the event.
 type Arrivals = Arc<Mutex<BTreeMap<u64, Instant>>>;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Drop for ActionTarget {
     }
 }
 
-/// Where actions of the hostile tenant go: nothing is measured here.
+/// Target of actions of the hostile tenant: nothing is measured here.
 #[derive(Debug)]
 pub(super) struct HostileTarget {
     base: String,

@@ -1,4 +1,4 @@
-//! A small disk for Postgres that can be filled up: a file system in memory, if we may mount one.
+//! A small disk for Postgres that can be filled: a file system in memory, if mounting is permitted.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +15,7 @@ pub enum Disk {
     Own {
         mounted: PathBuf,
     },
-    /// Nothing can be mounted here, so nothing can be filled up.
+    /// Mounting is not permitted, so filling is impossible.
     Shared {
         directory: PathBuf,
         why: String,
@@ -45,7 +45,7 @@ impl Disk {
         }
     }
 
-    /// Writes until nothing more fits. Answers how many bytes that were, or why it cannot be done here.
+    /// Writes until the disk is full. Returns the number of bytes, or the reason why filling is impossible.
     pub fn fill(&self) -> Result<u64, String> {
         let mounted = match self {
             Self::Own { mounted } => mounted,

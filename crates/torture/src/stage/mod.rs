@@ -1,4 +1,4 @@
-//! The private fleet that a run tries to break: services, processes, and the network between them.
+//! The private fleet under test: services, processes, and the network between them.
 
 mod disk;
 mod process;

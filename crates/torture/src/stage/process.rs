@@ -1,4 +1,4 @@
-//! One process of the fleet, the network around it, and its ends.
+//! One process of the fleet, the network around it, and its exits.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -26,9 +26,9 @@ pub struct Process {
     pub redis: Proxy,
     /// Between the clients and an ingress.
     pub front: Option<Proxy>,
-    /// Where it serves its health, and an ingress everything.
+    /// Port of its health endpoint, and of everything else at an ingress.
     pub port: u16,
-    /// Held by whoever does something to it.
+    /// Locked during a fault on this process.
     pub busy: tokio::sync::Mutex<()>,
     life: Mutex<Life>,
     output: PathBuf,
@@ -39,7 +39,7 @@ pub struct Process {
 #[derive(Debug, Default)]
 struct Life {
     daemon: Option<Daemon>,
-    /// Whether we sent for its end.
+    /// Whether the run requested its end.
     ended_by_us: bool,
     started: Option<Instant>,
 }
@@ -52,7 +52,7 @@ pub struct Ended {
     pub after: std::time::Duration,
 }
 
-/// What a process is made of.
+/// Parts of a process.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub name: String,
@@ -77,7 +77,7 @@ impl Process {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts it; what ran before must have ended.
+    /// Starts it; the previous one must have ended.
     pub fn start(&self) {
         let mut life = self.life();
         let daemon = Daemon::start(&self.name, self.command(), &self.output, Ending::Kill);
@@ -112,7 +112,7 @@ impl Process {
         self.life().daemon.as_ref().map(Daemon::pid)
     }
 
-    /// SIGKILL; gone when this returns. The supervisor starts it again. False if it was not there.
+    /// SIGKILL; gone when this returns. The supervisor restarts it. False if it was not running.
     pub fn kill(&self) -> bool {
         let mut life = self.life();
         life.ended_by_us = true;
@@ -125,7 +125,7 @@ impl Process {
         }
     }
 
-    /// A signal that it survives.
+    /// Sends a signal that does not end it.
     pub fn signal(&self, signal: Signal) {
         if let Some(daemon) = &mut self.life().daemon {
             daemon.signal(signal);
@@ -141,7 +141,7 @@ impl Process {
         }
     }
 
-    /// Everything that it has written so far.
+    /// Its output so far.
     pub fn log(&self) -> String {
         std::fs::read(&self.output)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -149,7 +149,7 @@ impl Process {
     }
 }
 
-/// The binary with nothing of the caller's settings.
+/// The binary without settings of the caller.
 pub(crate) fn bare(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     for (name, _) in std::env::vars_os() {

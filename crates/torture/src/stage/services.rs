@@ -1,4 +1,4 @@
-//! Postgres on a disk of its own, Redis with a file of its own, and everything that is started on them.
+//! Postgres on a separate disk, Redis with a separate file, and the processes that use them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ const READY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Stage {
     pub deadlines: Deadlines,
-    /// Whether the processes obey drills (debug assertions): poison, clock jumps, planted bugs.
+    /// Whether the processes support fault injection (debug assertions): poison, clock jumps, planted bugs.
     pub drills: bool,
     pub workers: Vec<Process>,
     pub ingresses: Vec<Process>,
     pub sink: Sink,
     /// Between the workers and the target of their actions.
     pub sink_network: Proxy,
-    /// Faults hold it to read; one that must be alone holds it to write.
+    /// Read-locked by faults; write-locked by a fault that must be alone.
     pub alone: RwLock<()>,
     pub redis_url: String,
     pub postgres_url: String,
@@ -107,7 +107,7 @@ impl Stage {
         self.workers.iter().chain(&self.ingresses)
     }
 
-    /// Where clients reach an ingress, by number.
+    /// URL of an ingress for clients, by number.
     pub fn door(&self, number: usize) -> String {
         let ingress = &self.ingresses[number % self.ingresses.len()];
         let address =
@@ -115,12 +115,12 @@ impl Stage {
         format!("http://{address}")
     }
 
-    /// The target of actions as the workers reach it.
+    /// URL of the action target for the workers.
     pub fn target(&self) -> String {
         format!("http://{}", self.sink_network.address())
     }
 
-    /// Whether it says that it is ready, by its own port.
+    /// Whether it reports that it is ready, on its own port.
     pub async fn is_ready(&self, process: &Process) -> bool {
         let url = format!("http://127.0.0.1:{}/readyz", process.port);
         let answer = self.http.get(url).timeout(Duration::from_secs(2)).send().await;
@@ -134,17 +134,17 @@ impl Stage {
         .await;
     }
 
-    /// A connection to Postgres that no proxy disturbs.
+    /// A direct connection to Postgres, without proxy.
     pub async fn sql(&self) -> Result<PgConnection, sqlx::Error> {
         PgConnection::connect(&self.postgres_url).await
     }
 
-    /// A connection to Redis that no proxy disturbs.
+    /// A direct connection to Redis, without proxy.
     pub async fn redis_connection(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
         redis::Client::open(self.redis_url.as_str())?.get_multiplexed_async_connection().await
     }
 
-    /// The binary with the fleet's settings, by the direct way.
+    /// The binary with the fleet's settings, without proxies.
     pub fn command(&self) -> std::process::Command {
         let mut command = bare(&self.binary);
         command

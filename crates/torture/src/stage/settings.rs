@@ -1,15 +1,16 @@
-//! The settings of the processes under test, and the deadlines that follow from them.
+//! Settings of the processes under test, and the deadlines derived from them.
 
 use std::time::Duration;
 
 use crate::options::Times;
 
-/// The event that kills whoever is about to decide it, in builds that obey.
+/// The event that kills the worker that is about to decide it, in debug builds.
 pub const POISON: &str = "poison";
-/// How far a worker's clock jumps, in builds that obey.
+/// Clock jump of a worker, in debug builds.
 pub const JUMP: Duration = Duration::from_secs(3);
 
-/// What the settings promise; the faults are made longer than these, and recoveries are measured by them.
+/// Deadlines promised by the settings; faults last longer than these, and recoveries are measured against
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     pub lease: Duration,
@@ -49,7 +50,7 @@ impl Deadlines {
         }
     }
 
-    /// Longer than a lock and a doorbell survive in the hands of somebody who does not move.
+    /// Longer than the expiry of a lock and of an unacknowledged doorbell of a stopped process.
     pub fn long_stop(&self) -> Duration {
         self.lock_ttl.max(self.reclaim_idle) + ms(700)
     }
@@ -71,7 +72,7 @@ pub(super) fn environment(times: Times) -> Vec<(String, String)> {
             ("MILLSTREAM_INGRESS__DRAIN", millis(deadlines.drain)),
             ("MILLSTREAM_POSTGRES__STATEMENT_TIMEOUT", millis(deadlines.statement_timeout)),
             ("MILLSTREAM_POSTGRES__LOCK_TIMEOUT", millis(deadlines.lock_timeout)),
-            // Not a tenth: to open a connection takes as long as it takes.
+            // Not a tenth: opening a connection does not become faster.
             ("MILLSTREAM_POSTGRES__ACQUIRE_TIMEOUT", millis(ms(1_000))),
         ]),
     }

@@ -1,4 +1,4 @@
-//! What a process manager does: whoever ends is started again. It remembers every end.
+//! Supervisor: restarts every process that ends, and records every end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::process::{Ended, Process};
 use super::services::Stage;
 
 const GLANCE: Duration = Duration::from_millis(50);
-/// A process that ends at once is not started faster than this.
+/// Minimum pause before the restart of a process that ends at once.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The end of a process.
@@ -22,13 +22,13 @@ pub struct Death {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// We killed it or asked it to end.
+    /// The run killed it or asked it to end.
     Us,
-    /// It said that it would, because a test told it to.
+    /// It ended at a crash point, as a test requested.
     Drill,
-    /// It could not start or go on and said so: the process manager tries again.
+    /// It could not start or continue and reported that: the process manager retries.
     GaveUp,
-    /// It panicked, or was killed by somebody else.
+    /// It panicked, or was killed by another process.
     Itself,
 }
 
@@ -76,7 +76,7 @@ fn describe(process: &Process, ended: Ended) -> Death {
     let last = log.lines().last().unwrap_or_default();
     let cause = match (ended.by_us, ended.status.code()) {
         (true, _) => Cause::Us,
-        (false, _) if last.contains("dying on purpose") => Cause::Drill,
+        (false, _) if last.contains("fault injection: exiting") => Cause::Drill,
         (false, Some(_)) if last.starts_with("error: ") => Cause::GaveUp,
         (false, _) => Cause::Itself,
     };

@@ -1,4 +1,4 @@
-//! Says that the worker is up, for the list of workers. Nothing is decided by it.
+//! Heartbeat of the worker, for the list of workers. No decision depends on it.
 
 use std::sync::Arc;
 

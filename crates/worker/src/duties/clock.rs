@@ -1,4 +1,4 @@
-//! Measures the store's time again, so that the worker's clock follows it.
+//! Measures the store's time periodically, so that the worker's clock follows it.
 
 use tokio::time::Instant;
 

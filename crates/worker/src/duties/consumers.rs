@@ -1,7 +1,7 @@
-//! Removes consumers of workers that are gone, and their rows; and executors that are gone.
+//! Removes the consumers and rows of dead workers, and dead executors.
 //!
-//! A consumer with pending entries is never removed: removing it would destroy them for ever. They
-//! are taken over first (see [`crate::reclaim`]), and then nothing is pending any more.
+//! A consumer with pending entries is never removed: that would destroy them. They are reclaimed first (see
+//! [`crate::reclaim`]), after which none is pending.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 
-/// Nothing heard for this long: gone.
+/// A worker without a heartbeat for this long is dead.
 pub(crate) const GONE: Duration = Duration::from_secs(600);
 
 pub(crate) async fn clean_up(worker: Arc<Worker>) -> Result<(), Undone> {
     let removed = worker.deps.streams.care.remove_consumers(None, GONE).await?;
     if removed > 0 {
-        tracing::info!(consumers = removed, "removed consumers that are gone");
+        tracing::info!(consumers = removed, "removed consumers of dead workers");
     }
     let gone = worker.now().minus(GONE);
     worker.deps.stores.housekeeping.purge_workers(gone).await?;

@@ -1,12 +1,12 @@
-//! Leases actions that are ready and that no commit took along.
+//! Leases ready actions that no commit leased.
 //!
-//! Woken by a doorbell for actions, by a retry of this worker that comes due, by a slot that becomes
-//! free while there was more to do, and by a slow tick. The tick is also the repair: it finds actions
-//! whose doorbell was lost and actions whose holder died (their lease has run out).
+//! Woken by a doorbell for actions, by a retry of this worker that comes due, by a slot that becomes free
+//! while there was more to do, and by a slow tick. The tick is also the repair: it finds actions whose
+//! doorbell was lost and actions whose holder died (their lease has run out).
 //!
-//! A lease takes turns between the tenants that have something due ([`crate::due_tenants`]), so that a backlog of one
-//! does not stand in front of the others. A tenant that holds more than its part of the slots is not asked
-//! while others have actions due, and one that holds its quota `action_slots` is not asked until it holds less.
+//! A lease takes turns between the tenants with due actions (round robin, [`crate::due_tenants`]), so that
+//! the backlog of one does not delay the others. A tenant over its fair share of the slots is skipped while
+//! others have actions due, and a tenant at its quota `action_slots` is skipped until it holds fewer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::due_tenants::QueueOwner;
 use crate::perform::tenant_slots::SlotsAside;
 use crate::worker::Worker;
 
-/// One statement looks into at most about so many queues.
+/// Approximate upper bound on queues per statement.
 const QUEUES: usize = 64;
-/// Slots that a tenant at its quota gets back within this time are leased for in one statement.
+/// Slots that a tenant at its quota gets back within this time are used by one statement.
 const FREED_TOGETHER: Duration = Duration::from_millis(5);
 
 pub(crate) async fn run(worker: Arc<Worker>) {
@@ -38,7 +38,7 @@ pub(crate) async fn run(worker: Arc<Worker>) {
     }
 }
 
-/// Takes until nothing is due of which this worker knows, or no slot is free and the worker stops.
+/// Leases until no known action is due, no slot is free, or the worker stops.
 async fn lease(worker: &Worker) -> Result<(), Undone> {
     match worker.due_tenants.next_look(Instant::now()) {
         Some(later) => worker.hunger.set(later),
@@ -64,7 +64,7 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
         let aside: Vec<SlotsAside> = owners
             .iter()
             .filter_map(|due| match &due.owner {
-                // Whose actions come from these queues is not known before.
+                // The tenant of an action in these queues is unknown before the lease.
                 QueueOwner::AllTenants => None,
                 QueueOwner::Tenant(tenant) => {
                     Some(worker.leases.tenants().set_aside_some(tenant, slots, worker.slot_quota(tenant)))
@@ -72,7 +72,7 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
             })
             .collect();
         let slots = aside.iter().map(SlotsAside::len).fold(slots, usize::min);
-        // What these owners may not have is free for commits meanwhile.
+        // Slots beyond the limit of these owners are free for commits meanwhile.
         reserved.keep(slots);
         let grant = worker.grant_of(&owners, slots);
         let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
@@ -83,7 +83,7 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
             let served: BTreeSet<&TenantId> =
                 leased.iter().map(|action| &action.lease.key.execution.tenant).collect();
             worker.due_tenants.exhausted(owners.iter().filter(|due| match &due.owner {
-                // Whether something came from these queues cannot be told.
+                // It is unknown whether an action came from these queues.
                 QueueOwner::AllTenants => false,
                 QueueOwner::Tenant(tenant) => !served.contains(tenant),
             }));
@@ -92,7 +92,7 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
     }
 }
 
-/// Which tenants have open actions.
+/// Polls the store for tenants with open actions.
 async fn look(worker: &Worker) -> Result<(), Undone> {
     let begun = Instant::now();
     let mut open = worker.deps.stores.tasks.open_queues("").await?;

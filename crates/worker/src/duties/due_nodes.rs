@@ -1,8 +1,8 @@
-//! Leases nodes that are ready, as far as there are executors with room for them.
+//! Leases ready nodes, within the free capacity of the executors.
 //!
-//! Which kinds of nodes there are is read again after a doorbell for actions, when a retry of this worker comes
-//! due, and at a slow tick, which is also the repair. In between a kind of which there is more is leased again
-//! as soon as enough places are free.
+//! The kinds of open nodes are read again after a doorbell for actions, when a retry of this worker comes
+//! due, and at a slow tick, which is also the repair. In between, a kind with more nodes is leased again as
+//! soon as enough capacity is free.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::perform::node_slots::Worth;
 use crate::perform::slots::Slot;
 use crate::worker::Worker;
 
-/// One statement leases at most this many.
+/// Upper bound on nodes leased in one statement.
 const BATCH: usize = 512;
 
 pub(crate) async fn run(worker: Arc<Worker>) {
@@ -37,23 +37,23 @@ pub(crate) async fn run(worker: Arc<Worker>) {
     }
 }
 
-/// Which kinds there are. One that nobody can perform is said once.
+/// Reads the kinds of open nodes. A kind without a suitable executor is logged once.
 async fn look(worker: &Worker, unserved: &mut BTreeSet<Queue>) -> Result<(), Undone> {
     let open = worker.deps.stores.tasks.open_queues(Queue::NODES).await?;
-    let mut nobody = BTreeSet::new();
+    let mut still_unserved = BTreeSet::new();
     for queue in &open {
         let Some(missing) = worker.executors.nobody(queue) else { continue };
         if !unserved.contains(queue) {
-            tracing::warn!(queue = %queue, missing = %missing, "no executor can perform a kind of node");
+            tracing::warn!(queue = %queue, missing = %missing, "no executor can perform this kind of node");
         }
-        nobody.insert(queue.clone());
+        still_unserved.insert(queue.clone());
     }
-    *unserved = nobody;
+    *unserved = still_unserved;
     worker.node_slots.open(&open);
     Ok(())
 }
 
-/// Each kind in turn, until it has nothing left or there is no room.
+/// Leases each kind in turn, until it has no more nodes or the capacity is exhausted.
 async fn lease(worker: &Worker, turn: usize) -> Result<(), Undone> {
     let mut behind = worker.node_slots.all_behind();
     let first = turn % behind.len().max(1);

@@ -1,9 +1,8 @@
-//! Timers that have come due become events.
+//! Turns due timers into events.
 //!
-//! Every worker looks: firing moves a timer's row into an event's row in one transaction, so no timer
-//! fires twice. A worker sleeps until the next timer that the store knows of, at most one tick, and is
-//! woken by the timers that it armed itself. An event whose doorbell is lost here is found by the
-//! overdue sweep.
+//! Every worker looks: firing moves a timer's row into an event's row in one transaction, so no timer fires
+//! twice. A worker sleeps until the next timer in the store, at most one tick, and is woken by the timers
+//! that it armed itself. The overdue sweep finds an event whose doorbell is lost here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +42,7 @@ async fn fire(worker: &Worker) -> Result<(), Undone> {
         }
     }
     if let Some(next) = worker.deps.stores.timers.next_due(&worker.open_queues()).await? {
-        // It may be an action: the other loop is told as well, and looks no sooner than it is due.
+        // It may be an action: wakes the loop that leases actions too, no sooner than the action is due.
         let soon = Instant::now() + worker.options.tick;
         let at = worker.instant_of(next);
         if at > Instant::now() && at < soon {

@@ -1,7 +1,8 @@
-//! Notices that a graph has ended while its nodes are performed here.
+//! Detects the end of graphs whose nodes are performed here.
 //!
-//! A worker that ends a graph itself knows at once. One that only performs nodes of it asks every second, with
-//! one read for all graphs that it has nodes of, so that calls which nobody wants any more are cancelled soon.
+//! A worker that ends a graph itself knows at once. A worker that only performs nodes of it asks every
+//! second, with one read for all graphs of its nodes, so that calls whose result is obsolete are cancelled
+//! soon.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Read in one statement.
+/// Graphs read in one statement.
 const BATCH: usize = 256;
 
 pub(crate) async fn notice(worker: Arc<Worker>) -> Result<(), Undone> {
     for graphs in worker.leases.graphs().chunks(BATCH) {
         let views = worker.deps.stores.execution_views.executions(graphs).await?;
         let ended = graphs.iter().zip(views).filter(|(_, view)| {
-            // One that is gone has ended long ago.
+            // A graph that is gone has ended long ago.
             view.as_ref().is_none_or(|view| view.state.phase.is_ended())
         });
         let ended: BTreeSet<_> = ended.map(|(graph, _)| graph.clone()).collect();

@@ -1,7 +1,7 @@
-//! Runs a duty again and again until the worker stops.
+//! Runs a duty periodically until the worker stops.
 //!
-//! A duty that fails or panics is tried again at its next time: an outage is logged once, and no duty
-//! can take the worker down.
+//! A duty that fails or panics is retried at its next time: an outage is logged once, and a failing duty
+//! never stops the worker.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use millstream_stream::StreamError;
 use crate::process::panic_text;
 use crate::worker::Worker;
 
-/// Why a duty was not done this time.
+/// Reasons why a duty was not completed this time.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Undone {
     #[error(transparent)]
@@ -23,7 +23,7 @@ pub(crate) enum Undone {
     Stream(#[from] StreamError),
 }
 
-/// Does `duty` at once and then about every `period`.
+/// Runs `duty` at once and then about every `period`, with jitter.
 pub(crate) async fn every<F, D>(worker: Arc<Worker>, name: &'static str, period: Duration, duty: F)
 where
     F: Fn(Arc<Worker>) -> D,
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// Does a duty once and logs what goes wrong.
+/// Runs a duty once and logs its failure.
 pub(crate) async fn once(
     worker: &Worker,
     name: &'static str,
@@ -48,10 +48,10 @@ pub(crate) async fn once(
     match AssertUnwindSafe(duty).catch_unwind().await {
         Ok(Ok(())) => {}
         Ok(Err(Undone::Store(error @ StoreError::Corrupt(_)))) => {
-            tracing::error!(duty = name, error = %error, "a duty could not be done");
+            tracing::error!(duty = name, error = %error, "duty failed");
         }
         Ok(Err(Undone::Store(error))) => worker.store_outage.met(&error),
         Ok(Err(Undone::Stream(error))) => worker.stream_outage.met(&error),
-        Err(panic) => tracing::error!(duty = name, error = %panic_text(&*panic), "a duty panicked"),
+        Err(panic) => tracing::error!(duty = name, error = %panic_text(&*panic), "duty panicked"),
     }
 }

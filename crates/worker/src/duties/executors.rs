@@ -1,4 +1,4 @@
-//! Who can perform nodes: reads the list of registered executors, for this worker alone.
+//! Reads the list of registered executors, for this worker alone.
 
 use std::sync::Arc;
 use std::time::Duration;

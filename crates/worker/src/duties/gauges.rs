@@ -1,4 +1,4 @@
-//! Measures what an operator wants to know about the whole, not about this worker.
+//! Gauges of the whole installation, as opposed to this worker.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Measures how long graphs took, from their creation to their end.
+//! Measures the duration of graphs, from their creation to their end.
 //!
-//! A worker that ends a graph does not know when it was created; that is looked up afterwards, for all that ended
-//! meanwhile in one read, so that no commit waits for a metric. What is not measured when a worker stops is not
-//! measured at all.
+//! A worker that ends a graph does not know its creation time; one read looks it up afterwards for all graphs
+//! that ended meanwhile, so that no commit waits for a metric. Graphs that are not measured when a worker
+//! stops stay unmeasured.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-/// Read in one statement.
+/// Graphs read in one statement.
 const BATCH: usize = 256;
-/// More within one period are not measured.
+/// Upper bound per period; further graphs are not measured.
 const MOST: usize = 4096;
 
 /// Graphs that have ended and are not measured yet.

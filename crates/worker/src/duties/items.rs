@@ -1,8 +1,8 @@
-//! People's work whose time is over: assignments that nobody started or finished in time, items that were not done
-//! in time. What follows (the same person again, somebody else, another queue, the end) is decided by `core`.
+//! Expires people's work: assignments that were not started or finished in time, and items that were not done
+//! in time. `core` decides the consequence (the same person again, another person, another queue, the end).
 //!
-//! One worker looks at a time, so that a fleet does not race for the same rows; its turn is taken again for each
-//! batch and given back at the end. Were two of them at it, one would find nothing due.
+//! One worker at a time runs the duty, so that a fleet does not race for the same rows; it extends its turn
+//! for each batch and releases it at the end. A second worker would find nothing due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::metrics;
 use crate::worker::Worker;
 
 pub(crate) const DUTY: &str = "items";
-/// Longer than a batch takes (a statement is cut off at 10 s). Not much longer: one that dies holds the others up for
-/// as long.
+/// Longer than a batch takes (a statement is cut off at 10 s), but only slightly: a worker that dies blocks
+/// the duty for as long.
 const TURN: Duration = Duration::from_secs(15);
-/// Looked at in one transaction.
+/// Rows per transaction.
 const BATCH: usize = 256;
 
 pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
@@ -35,7 +35,7 @@ pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
     }
 }
 
-/// How many of them are not due any more.
+/// Number of rows that are no longer due.
 async fn settle(worker: &Worker, due: &[Due]) -> usize {
     let asks: Vec<Ask> = due.iter().map(|one| Ask::due(one, worker.fresh())).collect();
     let mut done = 0;
@@ -46,7 +46,7 @@ async fn settle(worker: &Worker, due: &[Due]) -> usize {
                 ::metrics::counter!(metrics::ITEMS_DUE, "what" => what).increment(1);
                 done += 1;
             }
-            // Somebody was faster: it was handed in, or has ended.
+            // Concurrent change: it was handed in, or has ended.
             Ok(
                 Tended::Refused { .. }
                 | Tended::Invalid(_)
@@ -54,9 +54,9 @@ async fn settle(worker: &Worker, due: &[Due]) -> usize {
                 | Tended::NotAdopted(_)
                 | Tended::NoSuchItem,
             ) => {}
-            // One that cannot be read does not hold up the others.
+            // An unreadable item does not block the others.
             Err(error) => {
-                tracing::warn!(item = %due.item.item, error = %error, "an item that is due was not looked at");
+                tracing::warn!(item = %due.item.item, error = %error, "could not process a due item");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Actions that nobody began in time, or that have no outcome in time, are given up.
+//! Gives up actions that did not begin, or have no outcome, in time.
 //!
-//! Whatever their queue: a task that no external worker takes is given up by the engine. Those that are
-//! under way when their time is up are noticed by whoever performs them, or when their lease ends.
+//! Every queue is covered: the engine also gives up a task that no external worker leases. For actions under
+//! way past their deadline, the worker that performs them notices, or the lease runs out.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::every::Undone;
 use crate::aftermath::Aftermath;
 use crate::worker::Worker;
 
-/// Given up in one transaction.
+/// Actions given up in one transaction.
 const BATCH: usize = 64;
 
 pub(crate) async fn give_up(worker: Arc<Worker>) -> Result<(), Undone> {

@@ -1,20 +1,21 @@
-//! What has to be done from time to time, whoever does it. Each repair is one file.
+//! Periodic duties of the workers. Each repair is one file.
 //!
 //! | file | repairs |
 //! |---|---|
 //! | [`due_timers`] | timers that have come due |
 //! | [`due_actions`] | actions that are ready, and those whose lease has run out |
-//! | [`missed_schedules`] | actions that nobody began, or that were not over, in time |
+//! | [`missed_schedules`] | actions that did not begin, or did not end, in time |
 //! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
-//! | [`ring_all`] | a stream that lost its memory |
-//! | [`runs`] | runs of devices that nobody answered, began or kept up in time |
-//! | [`items`] | people's work that nobody started or finished in time |
-//! | [`consumers`] | consumers and worker rows of the dead |
-//! | [`retention`] | rows that have outlived their use |
-//! | [`publish`] | nothing: it tells the outside what happened to graphs, runs and items |
-//! | [`beat`], [`clock`], [`executors`], [`gauges`], [`quotas`], [`standings`] | nothing: they keep others informed |
+//! | [`ring_all`] | a stream that lost its consumer group or its data |
+//! | [`runs`] | device runs without an answer, a start or a heartbeat in time |
+//! | [`items`] | people's work that was not started or finished in time |
+//! | [`consumers`] | consumers and worker rows of dead workers |
+//! | [`retention`] | rows past their retention period |
+//! | [`publish`] | nothing: it publishes the events of graphs, runs and items to sinks |
+//! | [`beat`], [`clock`], [`executors`], [`gauges`], [`quotas`], [`standings`] | nothing: they refresh
+//! information |
 //!
-//! Doorbells of the dead are taken over in [`crate::reclaim`].
+//! The doorbells of dead workers are reclaimed in [`crate::reclaim`].
 
 pub(crate) mod beat;
 pub(crate) mod clock;

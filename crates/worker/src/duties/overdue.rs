@@ -1,15 +1,13 @@
-//! The overdue sweep: events that are durable and that nobody has decided.
+//! The overdue sweep: rings durable events that are still undecided.
 //!
-//! Either they were never rung (an ingress died between its commit and its doorbell) or the doorbell
-//! was lost. Their row says that they are undecided, and that is all this sweep needs: an event that
-//! reaches the age of `overdue`, then twice that, four times, … is rung again, unless it merely waits in
-//! a queue of its tenant that is as long. Which ages were reached
-//! since the last sweep is computed in `core::sweep` from the time of that sweep, which is kept with
-//! the duty, so nothing is marked on any row and no position over ids is remembered. One worker sweeps
-//! at a time, and no sooner than a period after the last sweep, however many workers there are. Its turn
-//! is extended from page to page; if it dies the turn runs out. A sweep that was not finished (a death,
-//! a shutdown, a turn that was lost) is not recorded: the next one covers the time since the last one
-//! that was.
+//! Such an event was never rung (an ingress died between its commit and its doorbell), or its doorbell was
+//! lost. Its row says that it is undecided, which is all that this sweep needs: an event that reaches the age
+//! of `overdue`, then twice that, four times, … is rung again, unless it merely waits in a queue of its
+//! tenant that is as long. `core::sweep` computes which ages were reached since the last sweep from the time
+//! of that sweep, which is kept with the duty, so no row is marked and no position over ids is kept. One
+//! worker sweeps at a time, and no sooner than a period after the last sweep, however many workers there are.
+//! It extends its turn from page to page; if it dies the turn runs out. An unfinished sweep (a crash, a
+//! shutdown, a lost turn) is not recorded: the next one covers the time since the last recorded one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +22,22 @@ use crate::metrics;
 use crate::worker::Worker;
 
 pub(crate) const DUTY: &str = "overdue";
-/// Longer than a page takes (a statement is cut off at 10 s); it is taken again before each. Not much
-/// longer: a sweeper that dies holds the others up for as long.
+/// Longer than a page takes (a statement is cut off at 10 s), extended before each. Only slightly longer: a
+/// sweeper that dies blocks the duty for as long.
 pub(crate) const TURN: Duration = Duration::from_secs(15);
 /// Executions per page.
 const PAGE: usize = 500;
 
-/// Often enough that an event waits little longer than `overdue`.
+/// Short enough that an event waits little longer than `overdue`.
 pub(crate) fn period(worker: &Worker) -> Duration {
     worker.options.overdue / 4
 }
 
-/// How far a sweep came.
+/// Extent of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Swept {
     All,
-    /// The worker stops, or the turn has passed to another: what is left is for the next sweep.
+    /// The worker stops, or has lost the turn: the rest is for the next sweep.
     Part,
 }
 
@@ -52,7 +50,7 @@ pub(crate) async fn sweep(worker: Arc<Worker>) -> Result<(), Undone> {
     let queued = worker.queue().lengths();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(()) };
     if now.since(last) < period(&worker).mul_f64(0.75) {
-        // Somebody has just done it.
+        // Another worker has just completed the sweep.
         return Ok(workers.finish_duty(DUTY, me, last).await?);
     }
     let overdue = worker.options.overdue;
@@ -60,17 +58,18 @@ pub(crate) async fn sweep(worker: Arc<Worker>) -> Result<(), Undone> {
     let bands = sweep::bands(last, now, overdue, Duration::ZERO);
     let mut swept = ring_pages(&worker, DUTY, Some(&bands), |tenant| !waits(tenant)).await;
     if matches!(swept, Ok(Swept::All)) && sweep::explained(queued.longest()) >= overdue {
-        // Those who wait in a long queue: only ages beyond it.
+        // Events that wait in a long queue: only ages beyond its length.
         let bands = sweep::bands(last, now, overdue, queued.longest());
         swept = ring_pages(&worker, DUTY, Some(&bands), waits).await;
     }
-    // Unless all was rung the time of the last sweep stays: the next one covers this one too.
+    // After an incomplete sweep the recorded time stays: the next sweep covers this one too.
     let done_at = if matches!(swept, Ok(Swept::All)) { now } else { last };
     workers.finish_duty(DUTY, me, done_at).await?;
     swept.map(|_| ())
 }
 
-/// Rings all undecided executions (within `bands`) of tenants that pass, page by page, under the turn at `duty`.
+/// Rings all undecided executions (within `bands`) of tenants that pass, page by page, while holding the turn
+/// at `duty`.
 pub(crate) async fn ring_pages(
     worker: &Worker,
     duty: &'static str,
@@ -103,7 +102,7 @@ pub(crate) async fn ring_pages(
     Ok(swept)
 }
 
-/// Whether it is still this worker's turn.
+/// Extends the turn; `false` when this worker has lost it.
 async fn extend(worker: &Worker, duty: &str) -> Result<bool, Undone> {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     Ok(workers.take_duty(duty, me, TURN, worker.now()).await?.is_some())

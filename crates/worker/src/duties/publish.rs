@@ -1,10 +1,10 @@
-//! Tells the outside what happened to graphs, runs and items.
+//! Publishes the events of graphs, runs and items to the sinks.
 //!
-//! One worker at a time, so that the events of a subject arrive in order. Its turn lasts as long as it lives: it
-//! spreads new entries of the feed, and notices, over the sinks, and each sink has couriers of its own
-//! ([`crate::outbound`]). When the worker dies its turn runs out, and what it had sent and not recorded is sent
-//! again by the next. Where nobody wants to hear anything, entries are marked, notices are gone, and that is all: a
-//! sink hears what happens from its first day on.
+//! One worker at a time (a leader), so that the events of a subject arrive in order. Its turn lasts as long
+//! as it lives: it spreads new feed entries, and notices, over the sinks, and each sink has couriers of its
+//! own ([`crate::outbound`]). When the worker dies its turn runs out, and the next worker sends again what
+//! was sent and not recorded. Without sinks the entries are marked and the notices removed: a new sink
+//! receives the events from its first day on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::outbound::standing::FailureLog;
 use crate::worker::Worker;
 
 pub(crate) const DUTY: &str = "publish";
-/// Another worker takes over when the one whose turn it is was not heard of for so long.
+/// Another worker takes over when the leader was silent for this long.
 const TURN: Duration = Duration::from_secs(15);
-/// How often others look whether it is their turn.
+/// How often the other workers try to become the leader.
 const WAIT: Duration = Duration::from_secs(5);
-/// How often entries are marked where nobody wants them.
+/// How often entries are marked when there are no sinks.
 const IDLE: Duration = Duration::from_secs(30);
-/// How often the feed is looked at, and how soon what failed is begun anew.
+/// How often the feed is polled, and the delay before a retry.
 const LOOK: Duration = Duration::from_millis(250);
 const MEASURE: Duration = Duration::from_secs(5);
 /// Entries spread in one transaction.
@@ -61,7 +61,7 @@ async fn turn(worker: &Worker) -> Result<(), Undone> {
     Ok(workers.finish_duty(DUTY, me, worker.now()).await?)
 }
 
-/// Until the worker stops, or has lost its turn.
+/// Runs until the worker stops or loses its turn.
 async fn publish(worker: &Worker) {
     let sinks = &worker.deps.sinks;
     let news: Vec<News> = sinks.iter().map(|_| News::default()).collect();
@@ -74,12 +74,12 @@ async fn publish(worker: &Worker) {
     tokio::select! {
         () = telling => {}
         () = keep_turn(worker) => {
-            tracing::warn!("lost the turn to tell others what happened; what was under way may be told twice");
+            tracing::warn!("lost the lease on publishing; events in flight may be sent twice");
         }
     }
 }
 
-/// Ends when the turn is over.
+/// Returns when the turn is lost.
 async fn keep_turn(worker: &Worker) {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     let mut taken = Instant::now();
@@ -161,7 +161,7 @@ async fn spread(worker: &Worker, sinks: &[Name]) -> Result<Spread, Undone> {
     Ok(Spread { entries, notices })
 }
 
-/// Says how far behind the sinks are; one that is up to date, or no business of this worker any more, is at zero.
+/// Measures the lag of the sinks; a sink that is up to date, or no longer served by this worker, is at zero.
 async fn measure_all(worker: &Worker) {
     let mut behind = Behind(worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect());
     while !worker.stop.is_cancelled() {

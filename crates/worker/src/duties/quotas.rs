@@ -1,4 +1,4 @@
-//! What tenants may use: reads the quotas that have changed, for this worker alone.
+//! Refreshes changed tenant quotas, for this worker alone.
 
 use std::sync::Arc;
 use std::time::Duration;

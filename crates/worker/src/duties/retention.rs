@@ -1,7 +1,7 @@
-//! Removes what has outlived its use, a few rows at a time, one worker at a time, until nothing is left.
+//! Retention: removes outlived rows, a few at a time, one worker at a time, until none is left.
 //!
-//! After each small transaction it pauses for as long as that took: it keeps up with whatever a fleet
-//! accepts, and leaves the store to others for half of the time. Its turn is taken again for each.
+//! After each small transaction it pauses for as long as the transaction took: it keeps up with the fleet's
+//! load and leaves the store to others for half of the time. It extends its turn for each transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 
 pub(crate) const DUTY: &str = "retention";
 const TURN: Duration = Duration::from_secs(60);
-/// Small transactions, so that nobody waits for them.
+/// Small transactions keep the waits of others short.
 const ROWS: usize = 200;
 
 pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
@@ -31,8 +31,8 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
     };
     let keys = now.minus(retention.keys);
     let untold = now.minus(retention.failed);
-    // People's work is kept as long as anything that may have asked for it, and a key that is not valid any more as long
-    // as anything that it may have done.
+    // People's work is kept as long as any execution that may have asked for it, and an invalid API key as
+    // long as anything that it may have done.
     let longest = ended.completed.min(ended.failed).min(ended.cancelled);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
@@ -80,7 +80,7 @@ mod tests {
     use super::{DUTY, purge};
     use crate::duties::sweep_tests::Bench;
 
-    /// A store with so many executions to remove.
+    /// A store with this many executions to remove.
     struct Heap(AtomicU64);
 
     #[async_trait::async_trait]

@@ -1,13 +1,12 @@
-//! A stream that lost its memory: everything undecided is rung again, at once.
+//! Recovery from a stream reset: rings all undecided executions at once.
 //!
-//! A loss is noticed in two ways. The stream's generation is a value that is lost with its memory and
-//! made anew: an unknown generation means that nothing rung before it can be relied on. And a reader
-//! that finds its group gone says so (`Amnesia`), even if the generation survived. Both lead to one
-//! sweep over all undecided executions in pages, by one worker at a time. The time of the duty is the
-//! beginning of the last sweep: whoever comes later finds that a sweep has begun after the loss that it
-//! noticed, and leaves it at that. Which generation was swept last is kept with a second duty, whose
-//! time is a number made of the generation's name ([`mark`]); so there are two rows, however often the
-//! stream begins anew.
+//! A loss is detected in two ways. The stream's generation is a value that is lost with its data and created
+//! again: an unknown generation means that every earlier doorbell may be lost. And a reader that finds its
+//! consumer group missing reports it (`Amnesia`), even if the generation survived. Both lead to one sweep
+//! over all undecided executions in pages, by one worker at a time. The time of the duty is the beginning of
+//! the last sweep: a worker that finds a sweep begun after the loss that it detected does nothing. The last
+//! swept generation is kept with a second duty, whose time is a number computed from the generation's name
+//! ([`mark`]); so there are two rows, however often the stream is reset.
 
 use std::sync::Arc;
 
@@ -18,15 +17,15 @@ use super::overdue::{Swept, TURN, ring_pages};
 use crate::worker::Worker;
 
 pub(crate) const DUTY: &str = "ring-all";
-/// Done as of the [`mark`] of the generation that was swept.
+/// Done as of the [`mark`] of the swept generation.
 pub(crate) const GENERATION: &str = "ring-all.generation";
 
-/// Why everything is to be rung.
+/// The reason for ringing all executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loss {
-    /// Perhaps none: only if nobody has swept in this generation yet.
+    /// Perhaps no loss: sweeps only if this generation was not swept yet.
     Unknown,
-    /// Noticed at this time.
+    /// Detected at this time.
     Noticed(Timestamp),
 }
 
@@ -51,7 +50,7 @@ pub(crate) async fn run(worker: Arc<Worker>) {
     }
 }
 
-/// Whether the loss is made good.
+/// Whether the loss is repaired.
 async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
     let generation = worker.deps.streams.care.generation().await?;
     if loss == Loss::Unknown && worker.swept_generation(&generation) {
@@ -83,8 +82,8 @@ async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
     Ok(true)
 }
 
-/// A time that stands for a generation (FNV-1a, some decades wide): another generation has another one,
-/// near enough; if not, the overdue sweep finds what this one would have.
+/// Time value that identifies a generation (FNV-1a, some decades wide). Different generations almost always
+/// differ; after a collision the overdue sweep finds what this sweep would have found.
 fn mark(generation: &str) -> Timestamp {
     const WIDTH: u64 = 1_000_000_000_000;
     let hash = generation

@@ -1,6 +1,6 @@
-//! Runs of devices whose time has come: nobody answered, began or was heard of in time, or a rest is over.
+//! Due device runs: without an answer, a start or a heartbeat in time, or with an elapsed pause.
 //!
-//! Every worker looks; a run that another one has changed meanwhile is looked at again, and then nothing is due.
+//! Every worker looks; a run changed by another worker meanwhile is looked at again, and then nothing is due.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
                     Answer::Acted(Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice)
                     | Answer::Created(_),
                 ) => {}
-                // One that cannot be read does not hold up the others.
+                // An unreadable run does not block the others.
                 Err(error) => {
-                    tracing::warn!(run = %order.key, error = %error, "a run that is due was not looked at");
+                    tracing::warn!(run = %order.key, error = %error, "could not process a due run");
                 }
             }
         }

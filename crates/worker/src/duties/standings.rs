@@ -1,4 +1,4 @@
-//! Measures where queues of people's work stand, and how many devices and seats there are.
+//! Gauges of people's queues (aggregated totals), devices and seats.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(15);
 
-/// `known` is what was read before, and does not change any more.
+/// `known` caches totals that no longer change.
 pub(crate) async fn measure(worker: Arc<Worker>, known: Arc<Mutex<Standings>>) -> Result<(), Undone> {
     let views = &worker.deps.stores.assignment_views;
     let mut known = known.lock().await;
@@ -27,7 +27,8 @@ pub(crate) async fn measure(worker: Arc<Worker>, known: Arc<Mutex<Standings>>) -
     tell_fleet(&worker).await
 }
 
-/// Over all queues: tenants choose their names, so a label would be unbounded. `queue_stats` tells of one queue.
+/// Over all queues: tenants choose their names, so a label would be unbounded. `queue_stats` reports single
+/// queues.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
 fn tell_queues(standing: &Standing) {
     let mut all = Totals::default();
@@ -105,7 +106,7 @@ mod tests {
             "millstream_queue_average_attempts 1.5",
             "millstream_queues 2",
         ] {
-            assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+            assert!(told.lines().any(|told| told == line), "{line} is missing in\n{told}");
         }
         let recorder = PrometheusBuilder::new().build_recorder();
         ::metrics::with_local_recorder(&recorder, || tell_queues(&Standing::default()));

@@ -1,4 +1,4 @@
-//! Sweeps over a store that has more pages than anybody wants to write: turns, shutdowns, generations.
+//! Sweeps over a store with more pages than a test could write: turns, shutdowns, generations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Entropy for Counting {
 
 type OnPage = Box<dyn Fn(usize) + Send + Sync>;
 
-/// So many full pages, then an empty one; `on_page` sees the number of each.
+/// `full` full pages, then an empty one; `on_page` receives the number of each.
 struct Pages {
     full: usize,
     read: AtomicUsize,
@@ -96,7 +96,7 @@ impl Bench {
         self.worker_on(name, |stores| stores.events = pages.clone())
     }
 
-    /// A worker on these stores, but for what is put in their place.
+    /// A worker on these stores, with some of them replaced.
     pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<Worker> {
         let mut stores = self.memory.clone();
         replace(&mut stores);
@@ -115,7 +115,7 @@ impl Bench {
         Worker::new(deps, options, self.stop.clone()).unwrap().0
     }
 
-    /// When a duty was last done, if it is nobody's turn.
+    /// When a duty was last done, if its lease is free.
     pub(crate) async fn done(&self, duty: &str) -> Option<Timestamp> {
         let asking = WorkerId::parse("asking").unwrap();
         let workers = &self.memory.workers;
@@ -144,14 +144,14 @@ async fn a_sweep_that_a_shutdown_cuts_short_is_not_recorded() {
         }
     });
     overdue::sweep(bench.worker("a", &pages)).await.unwrap();
-    assert_eq!(read(&pages), 2, "it went on after the shutdown");
+    assert_eq!(read(&pages), 2, "it continued after the shutdown");
     assert_eq!(bench.done("overdue").await, Some(Timestamp::EPOCH));
     ring_all::sweep_unknown(&bench.worker("a", &pages)).await.unwrap();
     assert_eq!(read(&pages), 1);
     assert_eq!(bench.done("ring-all").await, Some(Timestamp::EPOCH));
 }
 
-/// Whether somebody else can take the turn now. Memory answers at once.
+/// Whether another worker can take the turn now. The memory store answers at once.
 fn can_be_taken(memory: &Stores, now: Timestamp) -> bool {
     let thief = WorkerId::parse("thief").unwrap();
     let taken = memory.workers.take_duty("overdue", &thief, Duration::from_secs(60), now).now_or_never();
@@ -215,7 +215,7 @@ async fn each_generation_is_swept_once_and_leaves_no_row_of_its_own() {
         for name in ["a", "b"] {
             assert!(ring_all::sweep_unknown(&bench.worker(name, &pages)).await.unwrap());
         }
-        assert_eq!(read(&pages), 1, "once per generation, whoever comes");
+        assert_eq!(read(&pages), 1, "once per generation");
         generations.push(bench.streams.care.generation().await.unwrap());
     }
     generations.dedup();
@@ -231,7 +231,7 @@ async fn the_successor_of_a_process_that_died_in_a_sweep_sweeps_at_once() {
     let mut bench = Bench::new();
     let before = pages(0, |_| {});
     assert!(ring_all::sweep_unknown(&bench.worker("a", &before)).await.unwrap());
-    // The next process dies in its sweep, with its turns in its hands.
+    // The next process dies in its sweep, while it holds its turns.
     let dead = bench.worker("dead", &before);
     beat::beat(dead.clone(), bench.clock.now()).await.unwrap();
     for duty in ["overdue", "ring-all", "ring-all.generation"] {

@@ -1,6 +1,6 @@
-//! Brings right what the stream counts of tenants' doorbells, and moves up overflow that was left behind.
+//! Corrects the stream's counts of doorbells per tenant, and moves stranded overflow into the lanes.
 //!
-//! Every worker does it: there is little to do where nothing is wrong, and no turn has to be taken for it.
+//! Every worker does it: there is little to do in a correct stream, and it needs no lease on the duty.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is visited when, and what is kept.
+//! Tests of the inbox: order of visits, retries and hand-back.
 
 use millstream_core::id::{ExecutionId, TenantId};
 use millstream_core::lane::Lane;
@@ -111,7 +111,7 @@ fn suspects_are_visited_one_at_a_time_and_in_turn_with_the_others() {
     assert_eq!(names(&first), ["a"]);
     assert!(kept.take(10, now).is_empty(), "two suspects at once");
     ring(&mut kept, "e", "5");
-    assert_eq!(names(&kept.take(10, now)), ["e"], "a suspect holds up nobody else");
+    assert_eq!(names(&kept.take(10, now)), ["e"], "a suspect delays no other execution");
     kept.ended(first.into_iter().next().unwrap(), End::Answered, now, 1.0);
     assert_eq!(names(&kept.take(10, now)), ["b"]);
 }

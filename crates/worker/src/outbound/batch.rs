@@ -1,7 +1,7 @@
-//! What is sent together: shares of several graphs in one request, or one graph's in several.
+//! Batching of outbound events: shares of several graphs in one request, or one graph's in several.
 //!
-//! A graph is in one batch at a time, so its events arrive in order. A batch that is refused holds up all graphs in
-//! it, and nobody can tell whose fault it was: the next time each of them goes alone.
+//! A graph is in one batch at a time, so its events arrive in order. A refused batch delays all graphs in it,
+//! and the culprit is unknown: the next time each of them is sent alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ pub(crate) struct Batch {
     pub(crate) shares: Vec<Share>,
 }
 
-/// What came of a batch.
+/// Outcome of a batch.
 #[derive(Debug)]
 pub(crate) struct Delivered {
     pub(crate) shares: Vec<Share>,
-    /// So many events were taken, from the first on.
+    /// Number of events accepted, counted from the first.
     pub(crate) sent: usize,
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// In the order of the shares, as full as the load allows.
+/// Keeps the order of the shares and fills each batch up to the load.
 pub(crate) fn pack(shares: Vec<Share>, load: Load) -> VecDeque<Batch> {
     let mut batches: VecDeque<Batch> = VecDeque::new();
-    // The open one is the last, if there is one.
+    // The batch that may still grow is the last, if there is one.
     let mut open: Option<(usize, usize)> = None;
     for share in shares {
         let (events, bytes) = (share.events.len(), share.bytes);
@@ -51,7 +51,7 @@ pub(crate) fn pack(shares: Vec<Share>, load: Load) -> VecDeque<Batch> {
     batches
 }
 
-/// Sends everything, in as many requests as it takes, up to the first that is refused.
+/// Sends all events, in as many requests as necessary, up to the first refusal.
 pub(crate) async fn deliver(sink: Arc<dyn Sink>, batch: Batch) -> Delivered {
     let Batch { shares } = batch;
     let load = sink.load();
@@ -70,7 +70,7 @@ pub(crate) async fn deliver(sink: Arc<dyn Sink>, batch: Batch) -> Delivered {
     Delivered { shares, sent, refusal }
 }
 
-/// How many of these go into one request; at least one.
+/// How many of these fit into one request; at least one.
 fn fitting(events: &[CloudEvent], load: Load) -> usize {
     let mut bytes = 0;
     let fits = |event: &&CloudEvent| {
@@ -80,17 +80,17 @@ fn fitting(events: &[CloudEvent], load: Load) -> usize {
     events.iter().take(load.events).take_while(fits).count().max(1)
 }
 
-/// How far a graph came.
+/// Progress of a graph.
 #[derive(Debug)]
 pub(crate) struct Came {
     pub(crate) share: Share,
     pub(crate) heard: Option<HandedOver>,
-    /// There is something left of it that was refused.
+    /// A part of it was refused and is left.
     pub(crate) is_held: bool,
 }
 
 impl Delivered {
-    /// Each graph of it.
+    /// Progress of each graph of the batch.
     pub(crate) fn came(self) -> Vec<Came> {
         let mut left = self.sent;
         let mut came = Vec::with_capacity(self.shares.len());

@@ -1,4 +1,4 @@
-//! What happened to a graph, or what is noticed of a run or an item, as a CloudEvent.
+//! A graph event, or a notice of a run or an item, as a CloudEvent.
 
 use millstream_core::graph;
 use millstream_core::id::{ExecutionId, ExecutionKey, Seq};
@@ -8,17 +8,17 @@ use millstream_core::time::Timestamp;
 use millstream_store::notices::DueNotice;
 use serde::{Deserialize, Serialize};
 
-/// What types begin with.
+/// Prefix of the event types.
 const PREFIX: &str = "millstream.graph.";
 const NOTICE_PREFIX: &str = "millstream.";
 pub(super) const DISPATCHED: &str = "node.dispatched";
 
-/// In the JSON format of CloudEvents 1.0. `id` is the same however often it is sent, and unique with `source`;
+/// In the JSON format of CloudEvents 1.0. `id` is the same for every repetition, and unique with `source`;
 /// `sequence` orders the events of one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CloudEvent {
     pub specversion: &'static str,
-    /// The place of the event: of a graph, as those who watch it see it.
+    /// The position of the event: for a graph, as its watchers see it.
     pub id: String,
     pub source: String,
     #[serde(rename = "type")]
@@ -26,14 +26,14 @@ pub struct CloudEvent {
     /// The graph, run or item.
     pub subject: String,
     pub time: Timestamp,
-    /// Texts compare as the numbers in them do.
+    /// Compares as text in the order of its numbers.
     pub sequence: String,
     pub datacontenttype: &'static str,
-    /// Of a graph: what those who watch it see.
+    /// For a graph: the same content that its watchers see.
     pub data: RawJson,
 }
 
-/// Where an event is: an entry of the feed, and which of the things that it tells of.
+/// Position of an event: a feed entry, and an index into its events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) position: i64,
@@ -49,7 +49,7 @@ pub(crate) struct Dispatched {
     reason: String,
 }
 
-/// One thing that happened, by its word.
+/// One event, with its type.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum What {
@@ -87,7 +87,7 @@ impl What {
 }
 
 impl CloudEvent {
-    /// `source` is what the settings say; the tenant is added to it.
+    /// `source` is the configured prefix; the tenant is appended.
     pub(crate) fn new(
         source: &str,
         graph: &ExecutionKey,
@@ -128,7 +128,7 @@ impl CloudEvent {
         }
     }
 
-    /// About how long it is.
+    /// Approximate size.
     pub(crate) fn bytes(&self) -> usize {
         const ATTRIBUTES: usize = 300;
         self.data.len() + self.source.len() + self.subject.len() + ATTRIBUTES

@@ -1,10 +1,10 @@
-//! Tells one sink what it has not heard of graphs, for as long as it is this worker's turn.
+//! Delivers graph events to one sink, while this worker holds the publishing turn.
 //!
-//! What is due is read, packed into batches and sent, a few at the same time and no graph in two of them. A graph
-//! whose events are refused is put off in the store, longer each time, and nobody waits for it. A sink that is away
-//! is left alone as a whole, longer each time, and then asked with one batch. Nothing is given up: what a sink does
-//! not take stays in the store until it does, or until retention removes the graph. In memory there is never more
-//! than one page.
+//! The courier reads due entries, packs them into batches and sends a few at the same time, no graph in two
+//! of them. A graph whose events are refused is deferred in the store with growing back-off, and delays no
+//! other graph. A sink that is unavailable is paused as a whole with growing back-off, and then probed with
+//! one batch (a circuit breaker). Delivery is never given up: events stay in the store until the sink accepts
+//! them, or until retention removes the graph. Memory never holds more than one page.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use super::standing::{FailureLog, Standing, patience};
 use crate::duties::every::Undone;
 use crate::worker::Worker;
 
-/// What is read at once.
+/// Limits of one read.
 const PAGE: Limit = Limit { executions: 64, entries: 64 };
 /// Graphs whose logs are read at the same time.
 const READING: usize = 4;
-/// How long to wait for word that there is something new.
+/// How long to wait for a wake-up before the next poll.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long what is under way may take when the worker stops.
+/// Time limit of requests under way when the worker stops.
 const FINISH: Duration = Duration::from_secs(1);
 
 type Sending = futures::future::BoxFuture<'static, Delivered>;
@@ -60,7 +60,8 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Until `stop`; what is under way then is finished if it does not take long. An error is the store's: whoever calls begins anew.
+    /// Runs until `stop`; requests under way then are finished within a short time limit. An error comes from
+    /// the store: the caller starts again.
     pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
         while !stop.is_cancelled() {
             let rest = self.standing.rest();
@@ -85,7 +86,7 @@ impl<'a> Courier<'a> {
             }
             Ok(())
         };
-        // What takes longer is sent again by the next.
+        // Events of slower requests are sent again by the next courier.
         tokio::time::timeout(FINISH, finishing).await.unwrap_or(Ok(()))
     }
 
@@ -93,7 +94,7 @@ impl<'a> Courier<'a> {
         self.standing.into_log()
     }
 
-    /// Reads what is due. What the sink does not want to hear is passed over.
+    /// Reads due entries. Events that the sink does not subscribe to are skipped.
     async fn pack(&mut self) -> Result<(), Undone> {
         let stores = &self.worker.deps.stores;
         let limit = Limit { executions: PAGE.executions + self.busy.len(), ..PAGE };
@@ -119,7 +120,7 @@ impl<'a> Courier<'a> {
     }
 
     fn send(&mut self) {
-        // One that failed is asked with one batch before everybody comes.
+        // A failed sink is probed with one batch before the others follow.
         let requests = if self.standing.is_away() { 1 } else { self.sink.load().requests };
         while self.sending.len() < requests {
             let Some(batch) = self.packed.pop_front() else { break };
@@ -127,7 +128,7 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Records what came of a batch, and of all others that are over by now.
+    /// Records the outcome of a batch, and of all others that have completed by now.
     async fn settle(&mut self, first: Delivered) -> Result<(), Undone> {
         let mut over = vec![first];
         while let Some(Some(more)) = self.sending.next().now_or_never() {
@@ -140,7 +141,7 @@ impl<'a> Courier<'a> {
             for Came { share, heard: came, is_held } in delivered.came() {
                 self.busy.remove(&share.graph);
                 if is_held {
-                    // Whoever came further begins anew.
+                    // Progress resets the attempts.
                     let attempts = if came.is_some() { 1 } else { share.attempts.saturating_add(1) };
                     put_off.push(later(self.worker, share.graph, attempts));
                 }
@@ -154,13 +155,13 @@ impl<'a> Courier<'a> {
     }
 }
 
-/// A graph that cannot be read is put off: the others have nothing to do with it.
+/// An unreadable graph is deferred without an effect on the others.
 async fn read(worker: &Worker, sink: &dyn Sink, parcel: Parcel) -> Result<Result<Share, PutOff>, Undone> {
     let (graph, attempts) = (parcel.execution.clone(), parcel.attempts);
     match Share::of(parcel, sink, &*worker.deps.stores.execution_views).await {
         Ok(share) => Ok(Ok(share)),
         Err(error @ StoreError::Corrupt(_)) => {
-            tracing::error!(graph = %graph.execution, error = %error, "what happened to a graph cannot be told");
+            tracing::error!(graph = %graph.execution, error = %error, "could not read the events of a graph");
             Ok(Err(later(worker, graph, attempts.saturating_add(1))))
         }
         Err(error) => Err(error.into()),

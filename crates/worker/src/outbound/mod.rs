@@ -1,9 +1,12 @@
-//! Telling the outside what happened to graphs, runs and items: after the commit, at least once, in order per subject.
+//! Outbound events of graphs, runs and items: published after the commit, at least once, in order per
+//! subject.
 //!
-//! Of graphs the feed holds what there is to tell, the outbox how far each sink is ([`millstream_store::outbox`]); of
-//! runs and items there are notices, with a copy per sink ([`millstream_store::notices`]). One worker at a time tells
-//! both ([`crate::duties::publish`]). Reading order: [`cloud_event`] (what is told), [`share`] (what a sink is to
-//! hear of one graph), [`batch`] (what is sent together), [`courier`] (one sink's loop) and [`notice_courier`] (the
+//! For graphs the feed holds the events, and the outbox the position of each sink
+//! ([`millstream_store::outbox`]); for runs and items there are notices, with a copy per sink
+//! ([`millstream_store::notices`]). One worker at a time publishes both ([`crate::duties::publish`]). Reading
+//! order: [`cloud_event`] (the event format), [`share`] (the next events of one graph for a sink), [`batch`]
+//! (what is sent together), [`courier`] (one sink's loop) and [`notice_courier`] (the same for notices),
+//! [`standing`] (sink health), then the sinks: [`stream`] and [`webhook`].
 //! same for notices), [`standing`] (what refusals mean), then the sinks: [`stream`] and [`webhook`].
 
 pub(crate) mod batch;

@@ -1,8 +1,8 @@
-//! Tells one sink of runs and items, for as long as it is this worker's turn.
+//! Delivers notices of runs and items to one sink, while this worker holds the publishing turn.
 //!
-//! Notices are few: one request at a time, of as many as fit. The store gives out one notice of a subject at a time, so
-//! their order holds however they are sent. What is refused is put off, and goes alone the next time: nobody can tell
-//! whose fault it was.
+//! Notices are few: one request at a time, of as many as fit. The store hands out one notice of a subject at
+//! a time, so their order holds however they are sent. A refused notice is deferred, and goes alone the next
+//! time, because the culprit in a batch is unknown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::worker::Worker;
 
 /// Notices read at once.
 const PAGE: usize = 100;
-/// How long to wait for word that there is something new.
+/// How long to wait for a wake-up before the next poll.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long what is under way may take when the worker stops.
+/// Time limit of a request under way when the worker stops.
 const FINISH: Duration = Duration::from_secs(1);
 
 pub(crate) struct NoticeCourier<'a> {
@@ -40,7 +40,7 @@ impl<'a> NoticeCourier<'a> {
         self.standing.into_log()
     }
 
-    /// Until `stop`. An error is the store's: whoever calls begins anew.
+    /// Runs until `stop`. An error comes from the store: the caller starts again.
     pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
         while !stop.is_cancelled() {
             let rest = self.standing.rest();
@@ -58,7 +58,7 @@ impl<'a> NoticeCourier<'a> {
         Ok(())
     }
 
-    /// What is due, until the sink takes no more. Returns how many there were.
+    /// Sends due notices until the sink refuses. Returns their number.
     async fn tell(&mut self, stop: &CancellationToken) -> Result<usize, Undone> {
         let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
         let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
@@ -77,7 +77,7 @@ impl<'a> NoticeCourier<'a> {
             let refusal = tokio::select! {
                 biased;
                 sent = sink.send(&events) => sent.err(),
-                // What takes longer is sent again by the next.
+                // A slower request is sent again by the next courier.
                 () = stopping => return Ok(found),
             };
             let sent = if refusal.is_some() { 0 } else { events.len() };
@@ -106,10 +106,10 @@ fn positions(notices: &[DueNotice]) -> Vec<i64> {
     notices.iter().map(|notice| notice.position).collect()
 }
 
-/// In order, as full as the load allows; who was refused goes alone.
+/// Keeps the order and fills each request up to the load; a refused notice goes alone.
 fn pack(due: Vec<DueNotice>, source: &str, load: Load) -> Vec<Vec<(CloudEvent, DueNotice)>> {
     let mut batches: Vec<Vec<(CloudEvent, DueNotice)>> = Vec::new();
-    // Whether the last one may be added to, and what it weighs.
+    // Index of the batch that may still grow, and its size.
     let mut open: Option<usize> = None;
     for notice in due {
         let event = CloudEvent::of_notice(source, &notice);

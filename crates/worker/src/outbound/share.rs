@@ -1,4 +1,4 @@
-//! What a sink is to hear of one graph next: entries of the feed, and the events that they come to.
+//! The next events of one graph for a sink: feed entries, and the events made from them.
 
 use std::collections::VecDeque;
 
@@ -16,30 +16,30 @@ use super::sink::Sink;
 
 /// Transitions read at once.
 const PAGE: usize = 100;
-/// Events are taken until they weigh this much: the rest has to wait for its next turn.
+/// Events are taken up to this size; the rest waits for the next turn.
 const BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Share {
     pub(crate) graph: ExecutionKey,
     from: Heard,
-    /// How often it was put off.
+    /// How often it was deferred.
     pub(crate) attempts: u32,
     entries: Vec<Told>,
     pub(crate) events: Vec<CloudEvent>,
-    /// Of each event: how many things of its entry are heard with it.
+    /// For each event: the number of things of its entry that are delivered with it.
     parts: Vec<u32>,
     pub(crate) bytes: usize,
 }
 
-/// How much of an entry there was room for.
+/// How much of an entry fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
     Whole,
     Part,
 }
 
-/// An entry is told with the event before `end`.
+/// An entry is delivered with the event before `end`.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     position: i64,
@@ -48,7 +48,7 @@ struct Told {
 }
 
 impl Share {
-    /// Of a parcel, as much as may be sent at once; events that the sink does not want are left out.
+    /// As much of a parcel as may be sent at once; events that the sink does not subscribe to are left out.
     pub(crate) async fn of(parcel: Parcel, sink: &dyn Sink, views: &dyn ExecutionViews) -> Result<Self> {
         let Parcel { execution, heard, upto, attempts, entries } = parcel;
         let mut log = Log { views, graph: &execution, page: VecDeque::new() };
@@ -62,7 +62,7 @@ impl Share {
             bytes: 0,
         };
         if entries.is_empty() {
-            // Retention was faster.
+            // Retention has removed the graph meanwhile.
             share.entries.push(Told { position: upto, at: Timestamp::EPOCH, end: 0 });
         }
         for entry in &entries {
@@ -121,7 +121,7 @@ impl Share {
         }
     }
 
-    /// Where the sink is once it has taken the first `sent` of the events; nothing if it is where it was.
+    /// Position of the sink after it has accepted the first `sent` events; `None` if unchanged.
     pub(crate) fn heard(&self, sent: usize) -> Option<HandedOver> {
         let entries = self.entries.iter().take_while(|told| told.end <= sent).count();
         let last = entries.checked_sub(1).and_then(|last| self.entries.get(last));
@@ -145,7 +145,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// None of a graph that is gone.
+    /// `None` for a graph that is gone.
     async fn at(&mut self, seq: Seq) -> Result<Option<Transition>> {
         while self.page.front().is_some_and(|transition| transition.seq < seq) {
             self.page.pop_front();
@@ -160,7 +160,7 @@ impl Log<'_> {
 
 #[cfg(test)]
 impl Share {
-    /// With entries of so many events each.
+    /// With entries of `entries[i]` events each.
     pub(crate) fn sample(graph: &str, attempts: u32, entries: &[usize], bytes: usize) -> Self {
         use millstream_core::graph::Notice;
         use millstream_core::id::{ExecutionId, TenantId};

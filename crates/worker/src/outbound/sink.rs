@@ -1,4 +1,4 @@
-//! Somewhere outside that wants to hear of graphs, runs and items.
+//! Receiver of outbound events of graphs, runs and items.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use super::taste::Taste;
 
 #[async_trait::async_trait]
 pub trait Sink: Send + Sync + std::fmt::Debug {
-    /// What it has heard is kept under this name: another name hears from then on.
+    /// Its delivery position is stored under this name: a sink with a new name starts from then on.
     fn name(&self) -> &Name;
 
-    /// What the `source` of its events begins with.
+    /// Prefix of the `source` of its events.
     fn source(&self) -> &str;
 
     fn taste(&self) -> &Taste;
 
     fn load(&self) -> Load;
 
-    /// Hands over events, in order, no more than its load allows. When it fails, some may have arrived: they are
-    /// sent again.
+    /// Delivers events, in order, within its load. After a failure some may have arrived: they are sent
+    /// again.
     async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal>;
 }
 
-/// What a sink takes at once.
+/// Limits of concurrent deliveries.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Calls of [`Sink::send`] under way at the same time, each for other subjects. Notices come in one more.
+    /// Concurrent calls of [`Sink::send`], each for other subjects. Notices add one more.
     pub requests: usize,
-    /// Events of one call.
+    /// Events per call.
     pub events: usize,
-    /// Their bytes, unless it is one event.
+    /// Bytes per call, unless it is one event.
     pub bytes: usize,
 }
 
-/// Why events were not taken.
+/// Reason why events were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is away, or wants nothing now: it would refuse anything.
+    /// The sink is unavailable or rate limited: it would refuse any event.
     Away { error: String, retry_after: Option<Duration> },
-    /// It does not want these.
+    /// The sink refuses these events.
     Refused { error: String },
 }
 

@@ -1,7 +1,7 @@
-//! How a sink stands with a courier: what it refused of late, and until when it is left alone.
+//! Sink health (circuit breaker with back-off): recent refusals, and the pause of an unavailable sink.
 //!
-//! An answer is about what was sent, which is put off, longer each time. No answer, or too many refusals without a
-//! success in between, is about the sink, which is then left alone as a whole, longer each time.
+//! A refusal concerns the events sent, which are deferred with growing back-off. No answer, or too many
+//! refusals in a row, concerns the sink, which is then paused as a whole with growing back-off.
 
 use std::time::Duration;
 
@@ -13,34 +13,34 @@ use super::sink::Refusal;
 use crate::metrics;
 use crate::worker::Worker;
 
-/// So many refusals without a success in between: it is not what was sent.
+/// After this many refusals in a row the fault is the sink's, and not that of the events.
 const TOO_MANY: u32 = 16;
-/// How often refusals are logged.
+/// Minimum time between two log lines about refusals.
 const QUIET: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// Batches that were not taken since one was.
+    /// Failed batches since the last success.
     failures: u32,
-    /// The sink is left alone until then.
+    /// The sink is paused until then.
     rest: Option<Instant>,
     log: FailureLog,
 }
 
-/// What was logged of failures: an outage once, refusals once in a while.
+/// Limits the log: an outage once, refusals once per interval.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     is_away: bool,
     refused: Option<Instant>,
 }
 
-/// Between two looks at a sink that is away.
+/// Back-off between two probes of an unavailable sink.
 fn indulgence() -> RetryPolicy {
     let (backoff, max) = (Duration::from_millis(500), Duration::from_secs(30));
     RetryPolicy { attempts: u32::MAX, backoff, max, jitter: Jitter::Half, except: Vec::new() }
 }
 
-/// How long what was refused so often is left alone.
+/// Back-off of events that were refused this often.
 pub(crate) fn patience(worker: &Worker, attempts: u32) -> Duration {
     let (backoff, max) = (Duration::from_secs(1), Duration::from_secs(300));
     let policy = RetryPolicy { attempts: u32::MAX, backoff, max, jitter: Jitter::Half, except: Vec::new() };
@@ -56,7 +56,7 @@ impl Standing {
         self.log
     }
 
-    /// Until when it is left alone, if it is.
+    /// End of the pause, if it is paused.
     pub(crate) fn rest(&self) -> Option<Instant> {
         self.rest.filter(|until| *until > Instant::now())
     }
@@ -65,14 +65,14 @@ impl Standing {
         self.log.is_away
     }
 
-    /// What a batch says about the sink as a whole.
+    /// Updates the health of the sink as a whole from a batch's outcome.
     pub(crate) fn judge(&mut self, worker: &Worker, sink: &Name, sent: usize, refusal: Option<&Refusal>) {
         let name = || sink.as_str().to_owned();
         ::metrics::counter!(metrics::PUBLISHED, "sink" => name()).increment(sent as u64);
         if sent > 0 {
             self.failures = 0;
             if std::mem::take(&mut self.log.is_away) {
-                tracing::info!(sink = name(), "the sink takes events again");
+                tracing::info!(sink = name(), "sink is available again");
             }
         }
         let Some(refusal) = refusal else { return };
@@ -84,7 +84,7 @@ impl Standing {
                 let now = Instant::now();
                 if self.log.refused.is_none_or(|logged| now - logged >= QUIET) {
                     self.log.refused = Some(now);
-                    tracing::warn!(sink = name(), error, "events are refused; they are tried again");
+                    tracing::warn!(sink = name(), error, "sink refuses events; retrying with back-off");
                 }
                 return;
             }
@@ -92,7 +92,11 @@ impl Standing {
         };
         if !std::mem::replace(&mut self.log.is_away, true) {
             let error = refusal.error();
-            tracing::warn!(sink = name(), error, "the sink takes no events; they wait and it is tried again");
+            tracing::warn!(
+                sink = name(),
+                error,
+                "sink is unavailable; events wait and are retried with back-off"
+            );
         }
         let wait = indulgence().wait_after(self.failures, worker.unit(), asked).unwrap_or_default();
         self.rest = Some(Instant::now() + wait);

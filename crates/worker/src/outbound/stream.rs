@@ -14,7 +14,7 @@ pub struct StreamSink {
     pub outbound: Arc<dyn Outbound>,
     /// The key of the stream.
     pub stream: String,
-    /// About how many entries stay.
+    /// Approximate length to which the stream is trimmed.
     pub keep: usize,
     pub source: String,
     pub taste: Taste,

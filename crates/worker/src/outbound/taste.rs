@@ -1,6 +1,6 @@
-//! Which events a sink wants to hear.
+//! Event filter of a sink.
 
-/// Every type of event: those of graphs as they are called where graphs are watched, and notices.
+/// Every type of event: those of graphs, named as for watchers of a graph, and notices.
 pub const KINDS: &[&str] = &[
     "workflow.created",
     "workflow.edited",
@@ -18,16 +18,16 @@ pub const KINDS: &[&str] = &[
     "item.escalated",
 ];
 
-/// All of a kind.
+/// Wildcards for all types of a kind.
 pub const FAMILIES: &[&str] = &["workflow.*", "node.*", "run.*", "item.*"];
 
-/// All of them, or those that were named.
+/// All event types, or a selection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Taste(Vec<String>);
 
 impl Taste {
-    /// Types like `node.completed`, or `node.*` for all of a kind; none: everything. The error is one that is
-    /// nothing of that.
+    /// Accepts types like `node.completed`, or `node.*` for all of a kind; none: all types. The error is the
+    /// first unknown one.
     pub fn of<'a>(types: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut wanted = Vec::new();
         for kind in types {

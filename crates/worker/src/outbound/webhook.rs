@@ -1,7 +1,7 @@
-//! A webhook: CloudEvents by POST, in batches or one by one, signed as Standard Webhooks say.
+//! A webhook: CloudEvents by POST, in batches or one by one, signed according to Standard Webhooks.
 //!
-//! The rules of HTTP actions hold: the same address guard, no proxies, an answer of which only the beginning is
-//! looked at. A redirect is no answer: what is signed is for the address that was written down.
+//! The rules of HTTP actions hold: the same address guard, no proxies, and only the beginning of an answer is
+//! read. A redirect counts as a failure: the signature is meant for the configured address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::perform::http::HttpPerformer;
 use crate::perform::webhook::signed;
 use crate::perform::{HttpRequest, Secrets, answer};
 
-/// Requests under way at the same time.
+/// Concurrent requests.
 const REQUESTS: usize = 8;
 const BATCH_EVENTS: usize = 100;
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// What the settings say about one.
+/// Settings of one webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub name: Name,
     pub url: String,
-    /// Names of secrets, of the tenant `default`; each signs.
+    /// Names of secrets, of the tenant `default`; each of them signs.
     pub secrets: Vec<Name>,
     pub form: Form,
     pub timeout: Duration,
@@ -40,12 +40,12 @@ pub struct Webhook {
     pub taste: Taste,
 }
 
-/// How events are written.
+/// Format of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `application/cloudevents-batch+json`: many in one request.
+    /// `application/cloudevents-batch+json`: many events per request.
     Batch,
-    /// `application/cloudevents+json`: one in a request.
+    /// `application/cloudevents+json`: one event per request.
     Single,
 }
 
@@ -58,7 +58,7 @@ pub struct WebhookSink {
 }
 
 impl WebhookSink {
-    /// `http` says which addresses may be reached.
+    /// `http` defines which addresses may be reached.
     pub fn new(
         webhook: Webhook,
         http: &HttpOptions,
@@ -73,7 +73,7 @@ impl WebhookSink {
         let mut secrets = Vec::new();
         for name in &self.webhook.secrets {
             let secret = self.secrets.get(&TenantId::default_tenant(), name).await.ok_or_else(|| {
-                let error = format!("there is no secret {:?} here", name.as_str());
+                let error = format!("no such secret: {:?}", name.as_str());
                 Refusal::Away { error, retry_after: None }
             })?;
             secrets.push(secret);
@@ -134,19 +134,19 @@ impl Sink for WebhookSink {
     }
 }
 
-/// The same events are the same message however often they are sent; others are another.
+/// The same events give the same message id at every repetition; other events give another id.
 fn message_key(events: &[CloudEvent]) -> String {
     let ids = events.iter().flat_map(|event| [event.source.as_str(), event.id.as_str()]);
     ids.collect::<Vec<_>>().join(" ")
 }
 
-/// An answer is about what was sent, unless it says otherwise; no answer is about who did not give it.
+/// An answer refuses the events, unless it says otherwise; a missing answer concerns the sink.
 fn refusal(attempt: Attempt) -> Refusal {
     let (error, retry_after) = match attempt {
         Attempt::Transient { error, retry_after } => (error, retry_after),
         Attempt::Permanent { error } | Attempt::Pause { error } => (error, None),
         Attempt::Success { .. } => {
-            let message = "an answer that is a success and was not taken as one".to_owned();
+            let message = "the answer is a success but was not accepted as one".to_owned();
             (ActionError { class: ErrorClass::Internal, message, status: None }, None)
         }
     };

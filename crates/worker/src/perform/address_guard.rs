@@ -1,4 +1,4 @@
-//! Which addresses an HTTP action may reach.
+//! Address guard: the addresses that an HTTP action may reach (SSRF protection).
 //!
 //! A definition is data from users, and so is every redirect and every DNS answer.
 //! [`millstream_core::network_policy`] says which addresses are allowed; this file applies it to requests.
@@ -21,7 +21,7 @@ pub(crate) struct AddressGuard {
     policy: Arc<NetworkPolicy>,
 }
 
-/// The target is not allowed.
+/// The target is forbidden.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not allowed: {why}")]
 pub(crate) struct Forbidden {
@@ -34,11 +34,11 @@ impl AddressGuard {
         Self { policy: Arc::new(NetworkPolicy::allowing(allow.to_vec())) }
     }
 
-    /// The scheme, and the host if it is an address.
+    /// Checks the scheme, and the host if it is an address.
     pub(crate) fn check_url(&self, url: &Url) -> Result<(), Forbidden> {
         let forbidden = |why| Forbidden { host: url.host_str().unwrap_or_default().to_owned(), why };
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(forbidden("only http and https are spoken"));
+            return Err(forbidden("only http and https are supported"));
         }
         match url.host() {
             Some(Host::Ipv4(ip)) => self.check(IpAddr::V4(ip)).map_err(forbidden),

@@ -1,8 +1,9 @@
-//! What an HTTP answer means: success, try again, or never mind.
+//! Interpretation of an HTTP answer: success, transient failure (retry), or permanent failure.
 //!
-//! 2xx succeeds, or what the action expects instead. 408, 425, 429 and 5xx may pass, after as long as `Retry-After` asks. Everything else
-//! is for good. The result of a success is `{status, headers, body}`: the headers that tell something
-//! about the body, and the body as JSON if it is declared or looks like JSON, else as text.
+//! 2xx succeeds, or the statuses that the action expects. 408, 425, 429 and 5xx are transient, with the delay
+//! of `Retry-After`. All others are permanent. The result of a success is `{status, headers, body}`: the
+//! headers that describe the body, and the body as JSON if it is declared as JSON or looks like it, else as
+//! text.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, LAST_MODIFIED, LOCATION, RETRY_AFTER};
 use serde::Serialize;
 
-/// So much of an unsuccessful answer goes into the error message, after secrets are taken out of it: of one
-/// that is cut in two nobody would know the first half.
+/// Upper bound on the excerpt of an unsuccessful answer in the error message. Secrets are removed before the
+/// cut: the first half of a cut secret would not be recognised.
 const SHOWN: usize = 500;
-/// So much of any other message, whoever wrote it.
+/// Upper bound on any other message.
 const LONGEST_MESSAGE: usize = 4 * 1024;
-/// So much of an unsuccessful answer is read in any case.
+/// Minimum read of an unsuccessful answer.
 pub(crate) const LOOKED_AT: usize = 8 * 1024;
 
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ pub(crate) fn is_expected(expect: &[StatusPattern], status: StatusCode) -> bool 
     expect.iter().any(|pattern| pattern.covers(status.as_u16()))
 }
 
-/// Whether the action asks for this status by name: then a redirect is an answer.
+/// Whether the action names this status: then a redirect is an answer.
 pub(crate) fn is_named(expect: &[StatusPattern], status: StatusCode) -> bool {
     !expect.is_empty() && is_expected(expect, status)
 }
@@ -72,7 +73,7 @@ pub(crate) fn judge(
     }
 }
 
-/// The error as it is kept: it is stored with the action and travels in events.
+/// The error as stored with the action and sent in events.
 pub(crate) fn shortened(error: ActionError) -> ActionError {
     let longest = if error.status.is_some() { SHOWN + "answered 400: ".len() } else { LONGEST_MESSAGE };
     match error.message.char_indices().nth(longest) {
@@ -98,8 +99,8 @@ fn body_json(headers: &HeaderMap, body: &[u8]) -> RawJson {
     RawJson::of(&text)
 }
 
-/// Seconds, or a date; a date is measured against the answer's own `Date` if it has one, so that
-/// two clocks that disagree do not matter, and else against the time of the request.
+/// Seconds, or a date; a date is compared with the answer's own `Date` if it has one, so that the difference
+/// between two clocks does not matter, and else with the time of the request.
 fn retry_after(headers: &HeaderMap, asked: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {

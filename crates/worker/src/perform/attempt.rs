@@ -1,12 +1,12 @@
 //! One attempt at an action, from the lease to the report.
 //!
 //! deadline still good → definition → schedule not missed → input (rendered once and recorded under the
-//! lease) → secrets → perform, within the action's timeout, only while the lease is held and only as long
-//! as it gives signs of life → conclude (pure) → report.
+//! lease) → secrets → perform, within the action's timeout, only while the lease is held and heartbeats
+//! arrive → conclude (pure) → report.
 //!
-//! An attempt that loses its lease stops without a report: somebody else has the action. A panic
-//! anywhere on the way is a transient failure of that attempt and of nothing else. An action whose
-//! definition is not for this build goes back uncounted, after a while, for another worker to take.
+//! An attempt that loses its lease stops without a report: another worker has the action. A panic on the way
+//! is a transient failure of that attempt only. An action whose definition is not for this build is released
+//! uncounted, after a while, for another worker.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -39,10 +39,10 @@ use crate::settle::Report;
 use crate::worker::Worker;
 use crate::{crash, metrics};
 
-/// How long an action that this build cannot perform is kept from being leased again.
+/// Delay before an action that this build cannot perform is released.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Performs what is handed over until the drain's time is up.
+/// Performs the actions handed over, until the drain deadline.
 pub(crate) async fn run(
     worker: Arc<Worker>,
     errands: mpsc::Receiver<(TenantId, Errand)>,
@@ -62,7 +62,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
         turn = slot.turn(&worker.performing) => turn,
     };
     let Some(turn) = turn else {
-        // Handed back; a lease that is lost is passed over.
+        // Released; the store skips a lost lease.
         let _ = worker.deps.stores.actions.release(std::slice::from_ref(&held.lease), worker.now()).await;
         return;
     };
@@ -77,7 +77,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
         Performed::Settle(settling) => settling,
         Performed::LeaseLost => {
             ::metrics::counter!(metrics::LEASES_LOST).increment(1);
-            tracing::warn!(action.key = %held.lease.key, "the lease on an action was lost, the attempt is dropped");
+            tracing::warn!(action.key = %held.lease.key, "lease lost, attempt dropped");
             return;
         }
         Performed::Foreign => return give_back(&worker, &held).await,
@@ -86,11 +86,11 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
     let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
     worker.unsettled.reported();
     held.begin_settling();
-    // There is room for as many reports as there are slots.
+    // The channel has capacity for as many reports as there are slots.
     let _ = reports.send(Report { settlement, held, slot }).await;
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 enum Performed {
     Settle(Settling),
     LeaseLost,
@@ -98,7 +98,7 @@ enum Performed {
     Foreign,
 }
 
-/// Not at once: it would be leased again in the same moment.
+/// Releases after a delay: otherwise it would be leased again at once.
 async fn give_back(worker: &Worker, held: &Held) {
     tokio::select! {
         biased;
@@ -110,13 +110,13 @@ async fn give_back(worker: &Worker, held: &Held) {
     let _ = worker.deps.stores.actions.release(std::slice::from_ref(&held.lease), worker.now()).await;
 }
 
-/// An attempt in which any panic is a failure of the attempt.
+/// Runs an attempt; a panic becomes a failure of the attempt.
 async fn guarded(worker: &Worker, action: &LeasedAction, held: &Held) -> Performed {
     let panic = match AssertUnwindSafe(attempt(worker, action, held)).catch_unwind().await {
         Ok(performed) => return performed,
         Err(panic) => panic_text(&*panic),
     };
-    tracing::error!(action.key = %action.lease.key, error = %panic, "a panic while performing an action");
+    tracing::error!(action.key = %action.lease.key, error = %panic, "panic while performing an action");
     let conclusion = async {
         let program = program(worker, action).await.ok()?;
         let spec = program.action(&action.lease.key.action)?;
@@ -173,7 +173,7 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
     })
 }
 
-/// What the action belongs to; asks again for as long as the lease lasts.
+/// The program of the action's definition; retries for as long as the lease lasts.
 async fn program(worker: &Worker, action: &LeasedAction) -> Usable {
     let tenant = &action.lease.key.execution.tenant;
     loop {
@@ -187,7 +187,7 @@ async fn program(worker: &Worker, action: &LeasedAction) -> Usable {
     }
 }
 
-/// The input, rendered now if it had to wait for results. `None` when the lease is gone.
+/// The input, rendered now if it had to wait for results. `None` when the lease is lost.
 async fn input(
     worker: &Worker,
     program: &Program,
@@ -211,8 +211,8 @@ async fn input(
     Some(raw.decode().map_err(|error| internal(format!("the recorded input cannot be read: {error}"))))
 }
 
-/// Renders an input: at once if that is cheap, else on the pool. `None` when the pool's clock stopped it: the
-/// attempt is dropped like one whose worker died, and counted when the action is leased again.
+/// Renders an input: in place if it is cheap, else on the pool. `None` when the pool's time limit ended it:
+/// the attempt is dropped like one whose worker died, and counted when the action is leased again.
 async fn render(
     worker: &Worker,
     program: &Program,
@@ -237,7 +237,7 @@ async fn render(
     }
 }
 
-/// Records a rendered input; asks again for as long as the lease lasts.
+/// Records a rendered input; retries for as long as the lease lasts.
 async fn record(worker: &Worker, action: &LeasedAction, input: &RawJson) -> Option<()> {
     loop {
         let inputs = [(action.lease.clone(), input.clone())];
@@ -251,8 +251,8 @@ async fn record(worker: &Worker, action: &LeasedAction, input: &RawJson) -> Opti
     }
 }
 
-/// Attempts that ended with the death of their worker are counted by their leases. They are no
-/// failure of the action, but an action that kills every worker must end as well.
+/// Attempts that ended with the death of their worker are counted by their leases. They are not failures of
+/// the action, but an action that kills every worker must end as well.
 fn given_up(worker: &Worker, spec: &ActionSpec, action: &LeasedAction) -> bool {
     let most = i64::from(spec.retry.attempts) + i64::from(worker.options.poison_cap);
     i64::from(action.attempt) > most
@@ -269,7 +269,7 @@ async fn perform_within(
     let tenant = &action.lease.key.execution.tenant;
     let filled = match secrets::fill(worker.deps.secrets.as_deref(), tenant, &input).await {
         Ok(filled) => Arc::new(filled),
-        // Somebody may put it there before the attempts are used up.
+        // The secret may be added before the attempts are used up.
         Err(error) => return Done::Attempt(Attempt::Transient { error, retry_after: None }),
     };
     let credentials = Credentials {
@@ -279,7 +279,7 @@ async fn perform_within(
     };
     let kind = input.kind();
     let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, worker.now());
-    // A node waits for a place at an executor first; its call ends at the cap by itself.
+    // A node waits for capacity at an executor first; its call ends at the cap by itself.
     let is_node = matches!(input, ActionInput::Node(_));
     let limit =
         if is_node { limit } else { caps::attempt_within(limit, &spec.kind, &worker.quotas.quota(tenant)) };
@@ -298,7 +298,7 @@ async fn perform_within(
             transient(ActionError { class: ErrorClass::Timeout, message, status: None })
         }
         silence = held.silent() => {
-            let message = format!("no sign of life within {silence:?}");
+            let message = format!("no heartbeat within {silence:?}");
             transient(ActionError { class: ErrorClass::Heartbeat, message, status: None })
         }
     };
@@ -313,10 +313,10 @@ async fn perform_within(
     }
 }
 
-/// The worker that had it gave no word in time. Others may have it at once: nothing is overloaded.
+/// The worker that leased it reported nothing in time. No back-off: nothing is overloaded.
 fn lost(worker: &Worker, spec: &ActionSpec, action: &LeasedAction) -> Settling {
     let (class, what) = match spec.timeouts.heartbeat {
-        Some(length) => (ErrorClass::Heartbeat, format!("no sign of life within {length:?}")),
+        Some(length) => (ErrorClass::Heartbeat, format!("no heartbeat within {length:?}")),
         None => (ErrorClass::Timeout, format!("no outcome within {:?}", spec.timeouts.start_to_close)),
     };
     let error = ActionError { class, message: format!("{what} from its worker"), status: None };
@@ -331,7 +331,7 @@ fn transient(error: ActionError) -> Done {
     Done::Attempt(Attempt::Transient { error, retry_after: None })
 }
 
-/// An attempt as others may see it: without secrets, mapped as the definition says, within limits.
+/// The attempt as published: without secrets, mapped by the definition, within limits.
 async fn finished(
     worker: &Worker,
     program: &Program,
@@ -339,7 +339,7 @@ async fn finished(
     filled: &Filled,
     attempt: Attempt,
 ) -> Attempt {
-    // What an executor answers is kept as it is; its size was looked at when it came.
+    // An executor's answer is kept unchanged; its size was checked on arrival.
     let Some(machine) = program.machine() else { return attempt };
     let attempt = secrets::redact(filled, attempt);
     let attempt = match attempt {
@@ -361,7 +361,7 @@ async fn finished(
     bounded(attempt, worker.options.http.max_response)
 }
 
-/// Maps a response: at once if that is cheap, else on the pool.
+/// Maps a response: in place if it is cheap, else on the pool.
 async fn respond(
     worker: &Worker,
     program: &Program,
@@ -383,7 +383,7 @@ async fn respond(
     }
 }
 
-/// A result becomes part of an event, and an event has a limit.
+/// A result becomes part of an event, which has a size limit.
 fn bounded(attempt: Attempt, longest: usize) -> Attempt {
     match attempt {
         Attempt::Success { result } if result.len() > longest => Attempt::Permanent {

@@ -1,8 +1,7 @@
-//! The seam for actions that a user's own worker brings along: what an attempt is given, and how it tells that
-//! it is alive.
+//! The interface to actions implemented by a user's own worker: the input of an attempt, and its heartbeats.
 //!
-//! The engine sees a name, JSON in and an [`Attempt`] out. It decides about leases, retries and time; whoever
-//! implements [`PerformCalls`] decides about nothing but the work itself.
+//! The engine sees a name, JSON in and an [`Attempt`] out. It decides about leases, retries and time; an
+//! implementation of [`PerformCalls`] only does the work.
 
 use std::sync::Arc;
 
@@ -14,13 +13,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Performs the actions that a user's own worker brings along.
+/// Performs the actions implemented by a user's own worker.
 #[async_trait::async_trait]
 pub trait PerformCalls: Send + Sync + std::fmt::Debug {
     /// The names that definitions use in `call: NAME`, sorted.
     fn names(&self) -> Vec<Name>;
 
-    /// One attempt. May be dropped at any await: the lease was lost or the action's time is up.
+    /// Performs one attempt. The future may be dropped at any await: the lease was lost or the deadline has
+    /// passed.
     async fn perform(&self, call: Call) -> Attempt;
 }
 
@@ -29,31 +29,31 @@ pub trait PerformCalls: Send + Sync + std::fmt::Debug {
 pub struct Call {
     /// As in `call: NAME`.
     pub name: Name,
-    /// The action's idempotency key, the same on every attempt.
+    /// The action's idempotency key, the same for every attempt.
     pub key: String,
     pub action: ActionKey,
     /// From 1.
     pub attempt: i32,
     /// The fencing token: grows with every lease.
     pub token: i64,
-    /// When this attempt's time is up.
+    /// End of this attempt's time.
     pub deadline: Instant,
     pub input: RawJson,
-    /// What the attempt before this one reported last.
+    /// The last progress reported by the previous attempt.
     pub progress: Option<RawJson>,
     pub pulse: Pulse,
 }
 
-/// How an attempt tells that it is alive, and learns that it is not wanted any more.
+/// Sends heartbeats of an attempt and receives its cancellation.
 #[derive(Debug, Clone)]
 pub struct Pulse {
     beats: watch::Sender<Beat>,
     cancelled: CancellationToken,
-    /// What progress must not tell.
+    /// Secrets to remove from progress.
     secrets: Arc<Filled>,
 }
 
-/// The last sign of life of an attempt, and the newest progress that it told.
+/// The last heartbeat of an attempt, with its newest progress.
 #[derive(Debug, Clone)]
 pub struct Beat {
     pub at: Instant,
@@ -65,12 +65,12 @@ impl Pulse {
         Self { beats, cancelled, secrets: Arc::default() }
     }
 
-    /// Of an attempt that was given these secrets: they are taken out of what it tells.
+    /// For an attempt with these secrets: they are removed from its progress.
     pub(crate) fn keeping(self, secrets: Arc<Filled>) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Says that the attempt is alive; the newest progress is kept and handed to the next attempt.
+    /// Sends a heartbeat; the newest progress is kept and handed to the next attempt.
     pub fn beat(&self, progress: Option<RawJson>) {
         let progress = progress.map(|progress| self.secrets.redact_json(progress));
         self.beats.send_modify(|beat| {
@@ -81,7 +81,7 @@ impl Pulse {
         });
     }
 
-    /// The execution was cancelled.
+    /// Fires when the execution was cancelled.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.cancelled
     }

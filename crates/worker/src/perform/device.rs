@@ -1,10 +1,10 @@
-//! `device`: a run for devices, whose end is the outcome of the action.
+//! `device`: a device run, whose end is the outcome of the action.
 //!
-//! The run's id is made from the action's key, so that an attempt whose answer was lost finds the run that it made,
-//! and takes it over under the lease that it has now. From then on the action awaits the run, and whatever
-//! ends the run settles the action in the same write.
+//! The run's id is derived from the action's key, so that an attempt after a lost answer finds its run again,
+//! and takes it over under its current lease. From then on the action awaits the run, and the write that ends
+//! the run settles the action as well.
 //!
-//! A run beyond the quota `open_runs` of its tenant waits until there is room for it.
+//! A run over the quota `open_runs` of its tenant waits until there is capacity.
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::claim::{Input, WaitingAction};
@@ -24,7 +24,7 @@ use super::errand::Done;
 use super::outcome::internal;
 use crate::worker::Worker;
 
-/// Runs of an execution that are withdrawn at once.
+/// Runs of an execution withdrawn at once.
 const PAGE: usize = 100;
 
 pub(crate) async fn perform(
@@ -43,7 +43,7 @@ pub(crate) async fn perform(
     }
 }
 
-/// `None` while somebody else will tell the outcome.
+/// `None` while another holder of the action will report the outcome.
 async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> Result<Option<Done>> {
     let attempt = |attempt| Ok(Some(Done::Attempt(attempt)));
     let Some(key) = key_of(action) else {
@@ -85,7 +85,7 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> R
     Ok(None)
 }
 
-/// Why there must not be one more run; one that is there is not one more.
+/// The quota that refuses one more run; a run that exists already is not one more.
 async fn refusal(worker: &Worker, key: &RunKey) -> Result<Option<QuotaRefusal>> {
     let stores = &worker.deps.stores;
     let admitted = worker.quotas.admit_row(&*stores.quotas, &key.tenant, CountedQuota::OpenRuns).await?;
@@ -94,8 +94,8 @@ async fn refusal(worker: &Worker, key: &RunKey) -> Result<Option<QuotaRefusal>> 
     Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
 }
 
-/// Whoever withdraws the runs of an ended execution may have looked before this one was there; asked after it is, one
-/// of the two sees the other.
+/// Closes the race with the withdrawal of an ended execution's runs, which may have looked before this run
+/// existed. This check follows the creation, so one of the two sees the other.
 async fn follow_execution(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
     let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
@@ -104,23 +104,23 @@ async fn follow_execution(worker: &Worker, execution: &ExecutionKey, run: &RunKe
     Ok(())
 }
 
-/// By the same key the same run.
+/// The same key gives the same run.
 fn key_of(action: &LeasedAction) -> Option<RunKey> {
     let key = &action.lease.key;
     let id = format!("action:{}", derived_event_id(&format!("run {}", key.with_revision(action.revision))));
     RunId::parse(&id).ok().map(|run| RunKey { tenant: key.execution.tenant.clone(), run })
 }
 
-/// The schedule of the action is missed: nobody wants the run any more.
+/// The schedule of the action is missed: withdraws its run.
 pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
     let (Some(Ok(ActionInput::Device(_))), Some(key)) = (input, key_of(action)) else { return };
     if let Err(error) = withdraw_one(worker, &action.lease.key.execution, &key).await {
-        tracing::warn!(run = %key, error = %error, "a run that nobody wants was not withdrawn");
+        tracing::warn!(run = %key, error = %error, "could not withdraw an obsolete run");
     }
 }
 
-/// The execution has ended: devices have nothing more to do for it.
+/// The execution has ended: withdraws its runs from devices.
 pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Result<usize> {
     let filter = RunFilter { execution: Some(execution.execution.clone()), ..RunFilter::default() };
     let (mut withdrawn, mut after) = (0, None);
@@ -140,13 +140,13 @@ async fn withdraw_one(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -
     withdraw_all(worker, execution, [run.clone()]).await.map(|_| ())
 }
 
-/// What is refused has ended meanwhile.
+/// A refused run has ended meanwhile.
 async fn withdraw_all(
     worker: &Worker,
     execution: &ExecutionKey,
     runs: impl IntoIterator<Item = RunKey>,
 ) -> Result<usize> {
-    let reason = Some(format!("the execution {} does not wait for it any more", execution.execution));
+    let reason = Some(format!("the execution {} no longer waits for it", execution.execution));
     let want = Want::Ask(Ask::Input(Input::Cancel { reason }));
     let order = |key| Order { key, want: want.clone(), by: Some("execution".to_owned()) };
     let orders: Vec<Order> = runs.into_iter().map(order).collect();

@@ -1,7 +1,7 @@
-//! Recording who is about to perform which node, many in one write.
+//! Batching of dispatch records: which executor is about to perform which node, many in one write.
 //!
-//! Whatever was asked for while the last write was in flight is the next batch. The answer brings what the
-//! requests are made of.
+//! The requests that arrive while a write is in flight form the next batch. The reply contains the content of
+//! the call to the executor.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::worker::Worker;
 
-/// One transaction records at most this many.
+/// Upper bound on records per transaction.
 const BATCH: usize = 256;
 
-/// Upstream results in one request: with the rest of it they fit into a message of 4 MiB.
+/// Upper bound on upstream results in one request: with the rest of it they fit into a message of 4 MiB.
 const RESULT_BYTES: usize = 3 * 1024 * 1024;
 
 #[derive(Debug)]
@@ -23,25 +23,25 @@ pub(crate) struct Wish {
     answer: oneshot::Sender<Result<Option<DispatchContext>>>,
 }
 
-/// The way in.
+/// Sender of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatches(mpsc::Sender<Wish>);
 
 impl Dispatches {
-    /// There is room for as many wishes as there are slots.
+    /// The channel has capacity for as many requests as there are slots.
     pub(crate) fn new(slots: usize) -> (Self, mpsc::Receiver<Wish>) {
         let (wishes, wished) = mpsc::channel(slots.max(1));
         (Self(wishes), wished)
     }
 
-    /// Records it; `None` when there is no such node any more.
+    /// Records a dispatch; `None` when the node no longer exists.
     pub(crate) async fn record(&self, dispatch: Dispatch) -> Result<Option<DispatchContext>> {
         let (answer, answered) = oneshot::channel();
-        let gone = |_| StoreError::Unavailable("the worker stops".to_owned());
+        let gone = |_| StoreError::Unavailable("the worker is stopping".to_owned());
         self.0
             .send(Wish { dispatch, answer })
             .await
-            .map_err(|_| StoreError::Unavailable("the worker stops".to_owned()))?;
+            .map_err(|_| StoreError::Unavailable("the worker is stopping".to_owned()))?;
         answered.await.map_err(gone)?
     }
 }
@@ -59,7 +59,7 @@ pub(crate) async fn run(worker: Arc<Worker>, mut wished: mpsc::Receiver<Wish>) {
         match worker.deps.stores.graphs.dispatch(&batch, RESULT_BYTES, worker.now()).await {
             Ok(contexts) => {
                 for (answer, context) in answers.into_iter().zip(contexts) {
-                    // Whoever asked may have lost its lease meanwhile.
+                    // The requester may have lost its lease meanwhile.
                     let _ = answer.send(Ok(context));
                 }
             }

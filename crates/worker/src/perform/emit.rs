@@ -1,7 +1,7 @@
 //! `emit`: an event for another execution of the same tenant, by its id or by its correlation.
 //!
-//! The event's id is made from the action's key, so that an attempt whose answer was lost is repeated
-//! without a second event.
+//! The event's id is derived from the action's key, so that an attempt after a lost answer creates no second
+//! event.
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::entropy::{derived_event_id, signal_id};
@@ -85,7 +85,7 @@ async fn to_execution(
             ring(worker, &execution).await;
             done(event_id, Some(execution.execution))
         }
-        other => refused(format!("the event was not taken: {other:?}")),
+        other => refused(format!("the event was not accepted: {other:?}")),
     })
 }
 
@@ -128,12 +128,12 @@ async fn to_correlation(
         Some(Appended::Ambiguous { executions }) => {
             refused(format!("emit.correlation: {executions} executions have the correlation {correlation:?}"))
         }
-        other => refused(format!("the signal was not taken: {other:?}")),
+        other => refused(format!("the signal was not accepted: {other:?}")),
     })
 }
 
-/// What no state mentions is refused here as it is at the door. A definition that this build cannot read is
-/// for others to judge.
+/// Refuses an event that no state mentions, as the ingress does. A definition that this build cannot read is
+/// left to other builds.
 async fn unmentioned(
     worker: &Worker,
     tenant: &TenantId,
@@ -146,7 +146,7 @@ async fn unmentioned(
             let definition = definition.name.as_str();
             Some(refused(format!("emit.event: no state of {definition:?} mentions {:?}", event.as_str())))
         }
-        Ok(Program::Graph) => Some(refused(format!("emit.to: a graph knows no event {:?}", event.as_str()))),
+        Ok(Program::Graph) => Some(refused(format!("emit.to: a graph has no event {:?}", event.as_str()))),
         Ok(Program::Machine(_)) | Err(_) => None,
     })
 }
@@ -155,7 +155,7 @@ pub(super) async fn append(worker: &Worker, item: Append) -> Result<Option<Appen
     Ok(worker.deps.stores.events.append(&[item], worker.now()).await?.pop())
 }
 
-/// A bell that is lost is rung again by the overdue sweep.
+/// The overdue sweep repeats a lost doorbell.
 pub(super) async fn ring(worker: &Worker, execution: &ExecutionKey) {
     aftermath::ring(worker, &[Bell::Mailbox(execution.clone())]).await;
 }
@@ -169,7 +169,6 @@ pub(super) fn refused(message: String) -> Attempt {
 }
 
 pub(super) fn unavailable(error: &StoreError) -> Attempt {
-    let error =
-        ActionError { class: ErrorClass::Internal, message: format!("the store: {error}"), status: None };
+    let error = ActionError { class: ErrorClass::Internal, message: format!("store: {error}"), status: None };
     Attempt::Transient { error, retry_after: None }
 }

@@ -1,4 +1,4 @@
-//! An action in the worker's hands, with everything that it holds, and who performs it.
+//! A leased action with its lease and slot, and the dispatcher over the kinds of actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Errand {
 }
 
 impl Errand {
-    /// `asked` is the instant before the lease was asked for.
+    /// `asked` is the instant before the lease was requested.
     pub(crate) fn new(worker: &Worker, action: LeasedAction, mut slot: Slot, asked: Instant) -> Self {
         let whose = if action.definition.name == Name::graph() { Whose::Graph } else { Whose::Machine };
         let (lease, length) = (action.lease.clone(), worker.options.lease);
@@ -47,7 +47,7 @@ impl Errand {
     }
 }
 
-/// Who performs: the way in, and one performer per kind of action.
+/// Dispatcher: the queue of leased actions, and one performer per kind of action.
 #[derive(Debug)]
 pub(crate) struct Performers {
     hand_over: mpsc::Sender<(TenantId, Errand)>,
@@ -55,22 +55,22 @@ pub(crate) struct Performers {
     calls: Option<Arc<dyn PerformCalls>>,
 }
 
-/// What came of performing.
+/// Outcome of performing.
 #[derive(Debug)]
 pub(crate) enum Done {
     Attempt(Attempt),
-    /// An item of people's work that had ended before.
+    /// A people item that had ended before.
     Told(Box<Told>),
-    /// It is not time yet.
+    /// Not due yet.
     Postponed {
         at: Timestamp,
     },
-    /// The tenant is at a quota: tried again then, and the attempt is not counted.
+    /// The tenant is at a quota: retried later, and the attempt is not counted.
     OverQuota {
         at: Timestamp,
         refusal: QuotaRefusal,
     },
-    /// Somebody else will tell the outcome; given up at `until`.
+    /// Another party will report the outcome; given up at `until`.
     Awaiting {
         until: Option<Timestamp>,
     },
@@ -79,7 +79,7 @@ pub(crate) enum Done {
 }
 
 impl Done {
-    /// For an action that is beyond a quota.
+    /// For an action over a quota.
     pub(super) fn over_quota(worker: &Worker, action: &LeasedAction, refusal: QuotaRefusal) -> Self {
         let now = worker.now();
         let pause = pause_at_quota(now.since(action.ready_at), refusal.retry_after);
@@ -87,7 +87,7 @@ impl Done {
     }
 }
 
-/// What every attempt carries besides its input.
+/// Identity of an attempt, sent besides its input.
 #[derive(Debug)]
 pub struct Credentials {
     pub idempotency_key: String,
@@ -95,7 +95,7 @@ pub struct Credentials {
     pub traceparent: String,
 }
 
-/// A request as it goes out, secrets filled in. Not to be logged.
+/// An outgoing request, secrets filled in. Not to be logged.
 #[derive(Clone)]
 pub struct HttpRequest {
     pub method: Method,
@@ -103,15 +103,15 @@ pub struct HttpRequest {
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Option<RawJson>,
-    /// Which statuses succeed; none named: 2xx.
+    /// The statuses that succeed; empty: 2xx.
     pub expect: Vec<StatusPattern>,
     pub max_response: Option<usize>,
     pub sealed: Sealed,
-    /// When it goes out, by the store's clock.
+    /// Time of sending, by the store's clock.
     pub at: Timestamp,
 }
 
-/// What of a request holds a secret, and stays with the origin that it is meant for.
+/// The parts of a request that hold a secret and stay with the origin for which they are meant.
 #[derive(Debug, Clone, Default)]
 pub struct Sealed {
     pub headers: BTreeSet<String>,
@@ -137,10 +137,10 @@ impl std::fmt::Debug for HttpRequest {
     }
 }
 
-/// Sends the request of one attempt and says what came of it.
+/// Sends the request of one attempt and returns its outcome.
 ///
-/// May be dropped at any await: the lease was lost, or the action's time is up. The request may have been
-/// carried out all the same.
+/// The future may be dropped at any await: the lease was lost, or the action's time is up. The request may
+/// have been carried out all the same.
 #[async_trait::async_trait]
 pub trait PerformHttp: Send + Sync + std::fmt::Debug {
     async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt;
@@ -160,12 +160,12 @@ impl Performers {
         Ok(Self { hand_over, http, calls })
     }
 
-    /// Never waits: there is room for as many errands as there are slots. An errand that nobody takes
-    /// any more is dropped, and its lease runs out.
+    /// Never blocks: the channel has capacity for as many actions as there are slots. An action without a
+    /// receiver is dropped, and its lease runs out.
     pub(crate) fn hand_over(&self, errand: Errand) {
         let tenant = errand.action.lease.key.execution.tenant.clone();
         if let Err(error) = self.hand_over.try_send((tenant, errand)) {
-            tracing::warn!(error = %error, "an action was leased and cannot be performed here");
+            tracing::warn!(error = %error, "leased action cannot be performed by this worker");
         }
     }
 
@@ -211,12 +211,12 @@ impl Performers {
             ActionInput::TaskFor(input) => {
                 return task_for::perform(worker, action, &input, &spec.timeouts).await;
             }
-            // Nobody but an external worker performs these.
+            // Only external workers perform these.
             ActionInput::Task(_) => return Done::Lost,
         })
     }
 
-    /// An action whose schedule is missed: what it began is not wanted any more.
+    /// The schedule of the action is missed: withdraws what it began.
     pub(crate) async fn give_up(&self, worker: &Worker, action: &LeasedAction) {
         start::give_up(worker, action).await;
         device::give_up(worker, action).await;

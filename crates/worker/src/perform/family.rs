@@ -1,8 +1,9 @@
-//! What executions owe each other at their end: a child tells its parent, a parent closes its children.
+//! Duties at the end of an execution: a child returns its outcome to its parent, a parent closes its
+//! children.
 //!
-//! Both are actions of the transition that ended the execution, so both are done even if every process
-//! dies in between, and doing them twice changes nothing: the parent's action has one outcome, and an
-//! event with an id that exists is not appended again.
+//! Both are actions of the transition that ended the execution, so both are done even if every process dies
+//! in between, and repeating them changes nothing: the parent's action has one outcome, and an event with an
+//! existing id is not appended again.
 
 use std::time::Duration;
 
@@ -30,10 +31,10 @@ use crate::worker::Worker;
 
 /// Children closed in one transaction.
 const PAGE: usize = 256;
-/// How long to wait before telling a parent that does not listen yet.
+/// Delay before a retry while the parent does not await the child yet.
 const NOT_AWAITED: Duration = Duration::from_secs(1);
 
-/// What the parent is told.
+/// The outcome for the parent.
 #[derive(Serialize)]
 struct Ended<'a> {
     execution_id: &'a str,
@@ -52,8 +53,8 @@ pub(crate) async fn tell_parent(worker: &Worker, action: &LeasedAction, input: &
     }
 }
 
-/// `None` while the parent's action does not await it yet: whoever began the child has died, and another
-/// worker will find it.
+/// `None` while the parent's action does not await it yet: the worker that began the child has died, and
+/// another worker will find the child.
 async fn settle_parent(
     worker: &Worker,
     child: &LeasedAction,
@@ -118,10 +119,10 @@ async fn settle_parent(
     let recorded = matches!(settled.verdicts.first(), Some(SettleVerdict::Recorded { .. }));
     worker.hear_of_actions(&parent.tenant);
     aftermath::ring(worker, &[Bell::Mailbox(parent.clone()), Bell::Actions(parent)]).await;
-    Ok(Some(told(if recorded { "told" } else { "somebody was faster" })))
+    Ok(Some(told(if recorded { "told" } else { "already settled" })))
 }
 
-/// To a node of a graph the end of its child is an answer like any other. What is told is what the child knows.
+/// For a graph node the end of its child is an ordinary answer. It contains what the child knows.
 fn answer(node: &NodeInput, child: &ReturnInput, attempt: Attempt) -> Attempt {
     let (status, result, error) = match attempt {
         Attempt::Success { .. } => (NodeStatus::Pass, Some(child.context.clone()), None),
@@ -161,7 +162,7 @@ fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> 
     }
 }
 
-/// Whether an execution that has ended has told its parent so.
+/// Whether an ended execution has returned its outcome to its parent.
 pub(super) async fn has_told(worker: &Worker, child: &ExecutionView) -> Result<bool> {
     let action = Name::return_to_parent();
     let key = ActionKey { execution: child.execution.clone(), seq: child.state.seq, action };
@@ -169,7 +170,7 @@ pub(super) async fn has_told(worker: &Worker, child: &ExecutionView) -> Result<b
     Ok(found.into_iter().flatten().next().is_none_or(|telling| telling.status.is_settled()))
 }
 
-/// A child that completed when nobody awaited it.
+/// The outcome of a child that completed before it was awaited.
 pub(super) fn completed(child: &ExecutionView) -> Attempt {
     let ended = Ended {
         execution_id: child.execution.execution.as_str(),
@@ -214,7 +215,7 @@ async fn close(worker: &Worker, parent: &ExecutionKey) -> Result<usize> {
     }
 }
 
-/// The same event however often it is asked for.
+/// The same event at every repetition.
 pub(super) fn cancel(parent: &ExecutionKey, child: &ExecutionKey) -> NewEvent {
     #[derive(Serialize)]
     struct Why {

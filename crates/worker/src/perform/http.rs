@@ -1,8 +1,7 @@
-//! `http`: one request to the outside, with the address guard at every hop.
+//! `http`: one outgoing request, with the address guard at every hop.
 //!
-//! No system proxies (they would make the check of addresses meaningless), no automatic redirects
-//! (each hop is checked and counted here), a bounded answer. What an answer means is decided in
-//! [`super::answer`]; when to try again, in `core`.
+//! No system proxies (they would bypass the address check), no automatic redirects (each hop is checked and
+//! counted here), a bounded answer. [`super::answer`] interprets the answer; `core` decides about retries.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -57,8 +56,8 @@ impl HttpPerformer {
         Err(permanent(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
     }
 
-    /// Sends what is told once and belongs to no action: only the status of the answer counts, and a redirect is
-    /// no place where it was told.
+    /// Sends a request that belongs to no action: only the status of the answer counts, and a redirect is a
+    /// failure.
     pub(crate) async fn deliver(&self, request: &HttpRequest) -> Result<(), Attempt> {
         let response = self.send(&Hop::first(request, None)?).await?;
         if response.status().is_success() {
@@ -94,7 +93,7 @@ impl HttpPerformer {
                 let message = format!("the answer is longer than {longest} bytes ({whose})");
                 return Err(permanent(ErrorClass::Response, message));
             } else {
-                // The status says it all; of the text only the beginning is shown.
+                // The status is sufficient; of the text only the beginning is shown.
                 body.extend_from_slice(&chunk[..within - body.len()]);
                 break;
             }
@@ -126,7 +125,7 @@ impl Hop {
         let bad = |what: &str| permanent(ErrorClass::Input, format!("{what} cannot be sent"));
         let url = Url::parse(&request.url).map_err(|error| {
             // Without the URL itself: it may hold a secret.
-            permanent(ErrorClass::Input, format!("the url is not a URL: {error}"))
+            permanent(ErrorClass::Input, format!("invalid url: {error}"))
         })?;
         let mut headers = HeaderMap::new();
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("a header value"));
@@ -147,8 +146,8 @@ impl Hop {
         Ok(Self { method, url, headers, body, sealed: request.sealed.clone() })
     }
 
-    /// The next request, if the answer asks for one. As browsers do it: 307 and 308 repeat the request,
-    /// 303 (and 301 and 302 after a POST) fetch the answer elsewhere; credentials and whatever holds a
+    /// The next request, if the answer asks for one. As in browsers, 307 and 308 repeat the request, and 303
+    /// (and 301 and 302 after a POST) fetch the answer elsewhere; credentials and all parts that hold a
     /// secret stay with their origin.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, Attempt> {
         let repeat = match response.status() {
@@ -158,7 +157,7 @@ impl Hop {
             _ => return Ok(None),
         };
         let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-        let bad = || permanent(ErrorClass::Response, "redirected to something that is not a URL".to_owned());
+        let bad = || permanent(ErrorClass::Response, "redirected to an invalid URL".to_owned());
         let url = self.url.join(location.to_str().map_err(|_| bad())?).map_err(|_| bad())?;
         let mut headers = self.headers.clone();
         if url.origin() != self.url.origin() {
@@ -168,7 +167,7 @@ impl Hop {
                 headers.remove(name);
             }
             if repeat && self.sealed.body == SealedBody::Sealed {
-                let message = "redirected to another origin, where the secrets of its body must not go";
+                let message = "redirected to another origin; the body contains secrets and is not sent there";
                 return Err(permanent(ErrorClass::Forbidden, message.to_owned()));
             }
         }
@@ -188,7 +187,7 @@ fn permanent(class: ErrorClass, message: String) -> Attempt {
 
 /// No answer, or only a part of one.
 fn unanswered(error: &reqwest::Error) -> Attempt {
-    // The URL may hold a secret, and what it points to is in the input.
+    // The URL may hold a secret, and its target is in the input.
     let mut message = match error.url().and_then(Url::host_str) {
         Some(host) => format!("no answer from {host}"),
         None => "no answer".to_owned(),

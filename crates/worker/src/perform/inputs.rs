@@ -1,4 +1,4 @@
-//! The inputs of graphs, for the requests of their nodes: read once for many nodes, and kept for a moment.
+//! Cache of graph inputs for the requests of their nodes: read once for many nodes (request coalescing).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,15 +14,15 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 const KEPT: NonZeroUsize = NonZeroUsize::new(256).unwrap();
-/// No id is free again, and used for another graph, within this time.
+/// Within this time no id is released and used again by another graph.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Whoever comes first reads; who comes meanwhile waits for it. A thousand nodes that begin at once would read the
-/// whole graph a thousand times otherwise.
+/// Coalescing: the first request reads, and later ones wait for it. Without it, a thousand nodes that begin
+/// at once would read the whole graph a thousand times.
 #[derive(Debug)]
 pub(crate) struct Inputs(Mutex<LruCache<ExecutionKey, Asked>>);
 
-/// Since when, and what came of it.
+/// Start of the read, and its result.
 type Asked = (Instant, Arc<OnceCell<RawJson>>);
 
 impl Default for Inputs {

@@ -1,10 +1,10 @@
-//! The leases that a worker holds, and how it learns that it has lost one.
+//! The leases that a worker holds, and the detection of lost ones.
 //!
-//! The store decides by epoch. Beside that a holder fences itself: a lease is good until its length has
-//! passed on the monotonic clock since *before* it was asked for, whatever any wall clock says.
+//! The store decides by epoch. In addition a holder fences itself: a lease is good until its length has
+//! passed on the monotonic clock since *before* it was requested, independent of any wall clock.
 //!
-//! A lease on an action that promised signs of life is renewed only after one, and the newest progress
-//! goes with it; one that gives none for too long is silent, and its attempt ends.
+//! A lease on an action with a heartbeat timeout is renewed only after a heartbeat, and carries the newest
+//! progress; without a heartbeat for too long the action is silent, and its attempt ends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,9 +27,9 @@ pub(crate) struct Leases(Arc<Table>);
 struct Table {
     entries: Mutex<HashMap<ActionKey, Entry>>,
     tenants: TenantSlots,
-    /// One is held that has to be renewed sooner than those before.
+    /// A lease is due for renewal sooner than all earlier ones.
     sooner: Notify,
-    /// One is to be renewed at once.
+    /// A lease is due for renewal at once.
     now: Notify,
 }
 
@@ -42,7 +42,7 @@ struct Entry {
     cancelled: CancellationToken,
     whose: Whose,
     slot_use: SlotUse,
-    /// When it is to be renewed next.
+    /// Time of the next renewal.
     renewal: Instant,
     heartbeat: Option<Heartbeat>,
 }
@@ -57,13 +57,13 @@ pub(crate) enum Whose {
 #[derive(Debug)]
 struct Heartbeat {
     beats: watch::Receiver<Beat>,
-    /// The sign of life that the store knows of.
+    /// The last heartbeat recorded in the store.
     told: Instant,
-    /// The one that it is being told of.
+    /// The heartbeat of the renewal in flight.
     telling: Instant,
 }
 
-/// A lease in use. Forgotten when dropped; that neither releases nor settles it.
+/// A lease in use. Dropping it only forgets it, without release or settlement.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) lease: Lease,
@@ -72,12 +72,12 @@ pub(crate) struct Held {
     beats: watch::Sender<Beat>,
     heartbeat: Option<Duration>,
     leases: Leases,
-    /// Of a node, until it has a place at an executor.
+    /// For a node, until it has capacity at an executor.
     waits: Mutex<Option<Waits>>,
 }
 
 impl Leases {
-    /// `asked` is the instant before the lease was asked for; it lasts for `length`, or as long as its
+    /// `asked` is the instant before the lease was requested; it lasts for `length`, or as long as its
     /// `heartbeat` says.
     pub(crate) fn hold(
         &self,
@@ -125,12 +125,12 @@ impl Leases {
         all
     }
 
-    /// The slots that actions of each tenant hold, nodes aside.
+    /// Slots held by actions of each tenant, without nodes.
     pub(crate) fn tenants(&self) -> &TenantSlots {
         &self.0.tenants
     }
 
-    /// The graphs that the leases belong to, each once.
+    /// The graphs of the leases, each once.
     pub(crate) fn graphs(&self) -> Vec<ExecutionKey> {
         let entries = self.entries();
         let graphs = entries.values().filter(|entry| entry.whose == Whose::Graph);
@@ -138,8 +138,8 @@ impl Leases {
         graphs.into_iter().cloned().collect()
     }
 
-    /// These executions have ended: what is held of them is renewed now, and so learns whether it is still
-    /// wanted.
+    /// These executions have ended: their leases are renewed now, and the renewal reports whether they are
+    /// still wanted.
     pub(crate) fn ended(&self, executions: &BTreeSet<ExecutionKey>) {
         let now = Instant::now();
         let mut any = false;
@@ -154,12 +154,12 @@ impl Leases {
         }
     }
 
-    /// Waits until something may have to be renewed, at most `longest`.
+    /// Waits until a lease may be due for renewal, at most `longest`.
     pub(crate) async fn until_renewal(&self, longest: Duration) {
         let end = Instant::now() + longest;
         loop {
             let next = self.entries().values().map(|entry| entry.renewal).min();
-            // Many leases of one commit are renewed together, a little late rather than one by one.
+            // Batching: leases of one commit are renewed together, slightly late, instead of one by one.
             let until = next.map_or(end, |next| (next + longest / 20).min(end));
             tokio::select! {
                 biased;
@@ -170,7 +170,7 @@ impl Leases {
         }
     }
 
-    /// What is to be renewed now, in order.
+    /// Leases due for renewal now, in order.
     pub(crate) fn due(&self) -> Vec<Renewal> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -193,7 +193,7 @@ impl Leases {
         due
     }
 
-    /// `asked` is the instant before the renewal was asked for.
+    /// `asked` is the instant before the renewal was requested.
     pub(crate) fn renewed(&self, lease: &Lease, asked: Instant) {
         if let Some(entry) = self.entries().get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.deadline = asked + entry.length;
@@ -209,7 +209,7 @@ impl Leases {
         }
     }
 
-    /// Its execution was cancelled: whoever performs it may stop.
+    /// Its execution was cancelled: its performer may stop.
     pub(crate) fn cancelled(&self, lease: &Lease) {
         if let Some(entry) = self.entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.cancelled.cancel();
@@ -218,7 +218,7 @@ impl Leases {
 }
 
 impl Held {
-    /// The store said that the lease has passed on.
+    /// The store reported that the lease has passed on.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.is_cancelled()
     }
@@ -227,7 +227,7 @@ impl Held {
         self.lost.cancelled().await;
     }
 
-    /// Whether an attempt may begin: not lost, and not past its own deadline.
+    /// Whether an attempt may begin: the lease is not lost, and not past its own deadline.
     pub(crate) fn is_good(&self) -> bool {
         let entries = self.leases.entries();
         !self.is_lost()
@@ -240,7 +240,7 @@ impl Held {
         self.waits = Mutex::new(waits);
     }
 
-    /// It has a place at an executor, or needs none.
+    /// It has capacity at an executor, or needs none.
     pub(crate) fn placed(&self) {
         drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -258,20 +258,20 @@ impl Held {
         }
     }
 
-    /// Its execution was cancelled.
+    /// Returns when its execution was cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.cancelled().await;
     }
 
-    /// How whoever performs it tells that it is alive.
+    /// The handle for heartbeats of the performer.
     pub(crate) fn pulse(&self) -> Pulse {
         let pulse = Pulse::new(self.beats.clone(), self.cancelled.clone());
-        // To begin is a sign of life.
+        // The begin counts as a heartbeat.
         pulse.beat(None);
         pulse
     }
 
-    /// Returns, with how long that is, when a promised sign of life has failed to appear.
+    /// Returns the heartbeat timeout once it has passed without a heartbeat.
     pub(crate) async fn silent(&self) -> Duration {
         let Some(heartbeat) = self.heartbeat else { return std::future::pending().await };
         let mut beats = self.beats.subscribe();
@@ -374,7 +374,7 @@ mod tests {
                 .find(|due| !due.is_empty())
         };
         let told = next().unwrap();
-        assert_eq!(next().as_ref(), Some(&told), "nobody said that it was renewed");
+        assert_eq!(next().as_ref(), Some(&told), "no renewal was recorded");
         leases.renewed(&lease(1), Instant::now());
         assert_eq!(next(), None);
     }
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(leases.due(), [Renewal::from(lease(1))]);
         leases.cancelled(&lease(1));
         leases.ended(&BTreeSet::from([lease(1).key.execution]));
-        assert!(leases.due().is_empty(), "it knows already");
+        assert!(leases.due().is_empty(), "already renewed");
     }
 
     #[tokio::test]

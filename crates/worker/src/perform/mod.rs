@@ -1,9 +1,9 @@
 //! Performing the actions of committed transitions.
 //!
-//! An action arrives here leased, as an [`Errand`]; it leaves as a report to [`crate::settle`]. In
-//! between nothing is locked and no transaction is open. Reading order: [`slots`] and [`leases`] (what
-//! an errand holds), [`errand`], [`start_queue`] (which attempt begins next), [`attempt`] (one attempt from beginning
-//! to end), then one file per kind of action.
+//! An action arrives here leased, as an [`Errand`]; it leaves as a report to [`crate::settle`]. In between no
+//! lock is held and no transaction is open. Reading order: [`slots`] and [`leases`] (what an errand holds),
+//! [`errand`], [`start_queue`] (which attempt begins next), [`attempt`] (one attempt from beginning to end),
+//! then one file per kind of action.
 
 pub(crate) mod address_guard;
 pub(crate) mod answer;

@@ -1,10 +1,11 @@
-//! An attempt at a node of a graph: choose an executor, record it, call it, and make an answer of what came.
+//! An attempt at a graph node: chooses an executor, records it, calls it, and turns the result into an
+//! answer.
 //!
-//! Every outcome is told to the graph as an [`Answer`], good or bad: whether there is another attempt is the
-//! graph's decision. A store that is away is no outcome: the same attempt is made when it is back.
+//! Every outcome, good or bad, is returned to the graph as an [`Answer`]: the graph decides about another
+//! attempt. An unavailable store is no outcome: the same attempt is made when it is back.
 //!
-//! A node that nobody can perform now waits: for a place at an executor as long as that may come any moment,
-//! and from then on as an action that is looked at again later.
+//! A node without a suitable executor waits: for capacity at an executor as long as that may come at any
+//! moment, and from then on as an action that is looked at again later.
 
 use std::time::Duration;
 
@@ -29,17 +30,17 @@ use crate::executors::{NoPlace, Place, Wanted};
 use crate::metrics;
 use crate::worker::Worker;
 
-/// How long a node waits here for an executor before it is put back.
+/// Time that a node waits here for an executor before it is released.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long until an attempt that the store did not allow is made.
+/// Delay before a retry while the store is unavailable.
 const STORE_AWAY: Duration = Duration::from_secs(1);
-/// How long at most until it is looked at again.
+/// Longest delay until it is looked at again.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Calls executors.
 #[async_trait::async_trait]
 pub trait PerformNodes: Send + Sync + std::fmt::Debug {
-    /// One call. Dropping it cancels it at the other side.
+    /// Calls an executor once. Dropping the future cancels the call at the executor.
     async fn execute(
         &self,
         executor: &ExecutorTarget,
@@ -94,7 +95,7 @@ async fn execute(
     credentials: &Credentials,
 ) -> Result<Done> {
     if action.begun == Begun::Awaited {
-        let message = format!("the executor accepted it and told nothing within {}ms", input.timeout_ms);
+        let message = format!("the executor accepted it and sent no result within {}ms", input.timeout_ms);
         return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
     }
     let place = match place(worker, action, held, input).await {
@@ -121,7 +122,7 @@ async fn execute(
             return Ok(answered(&failed(input, NodeStatus::TaskError, unreadable.to_string(), None)));
         }
     };
-    // Waiting for a place and for the store takes its time: who is past its own deadline begins nothing.
+    // Waiting for capacity and for the store takes time: no call begins past the lease's deadline.
     if !held.is_good() {
         return Ok(Done::Postponed { at: worker.now() });
     }
@@ -165,14 +166,14 @@ async fn execute(
     }
 }
 
-/// What is behind the address is the operator's to know.
+/// The address of an executor is logged for the operator and stays out of the outcome.
 fn tell_operator(action: &LeasedAction, place: &Place, failure: &CallFailure) {
     tracing::warn!(
         action.key = %action.lease.key,
         executor = %place.name,
         executor.address = %place.target.address,
         error = %failure,
-        "calling an executor failed"
+        "call to executor failed"
     );
 }
 
@@ -180,7 +181,7 @@ fn measure(status: NodeStatus, seconds: f64) {
     ::metrics::histogram!(metrics::NODE_SECONDS, "status" => status.as_str()).record(seconds);
 }
 
-/// A place at an executor, or when to look again.
+/// Reserves capacity at an executor, or returns the time of the next look.
 async fn place(
     worker: &Worker,
     action: &LeasedAction,
@@ -198,7 +199,7 @@ async fn place(
             }
             Err(NoPlace::Busy) => {}
             Err(NoPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
-                tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform a node");
+                tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform this node");
                 return Err(worker.now().plus(again(worker, action)));
             }
             Err(NoPlace::Nobody(_)) => {}
@@ -206,19 +207,19 @@ async fn place(
         tokio::select! {
             biased;
             () = worker.executors.room(tenant, &wanted, PATIENCE) => {}
-            // Not begun: others may have it at once.
+            // Not begun: released at once, for other workers.
             () = worker.stop.cancelled() => return Err(worker.now()),
         }
     }
 }
 
-/// The longer it has waited, the longer until it is looked at again.
+/// Back-off: grows with the time waited so far.
 fn again(worker: &Worker, action: &LeasedAction) -> Duration {
     let waited = worker.now().since(action.ready_at);
     worker.around((waited / 4).clamp(Duration::from_millis(500), LONGEST))
 }
 
-/// Writes down who performs it; returns what the request is made of.
+/// Records which executor performs it; returns the content of the request.
 pub(super) async fn record(
     worker: &Worker,
     action: &LeasedAction,
@@ -252,7 +253,7 @@ fn answered(answer: &Answer) -> Done {
     Done::Attempt(Attempt::Success { result: RawJson::of(answer) })
 }
 
-/// Results that the edits' expressions mention: the graph itself has only some.
+/// Adds results that the edits' expressions mention: the graph itself has only some.
 async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) -> Result<()> {
     let ids: Vec<_> = graph::mentioned(&answer.edits).into_iter().collect();
     if ids.is_empty() {
@@ -265,7 +266,7 @@ async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) 
     Ok(())
 }
 
-/// A log that cannot be kept is no reason to do the work again.
+/// Failing to store a log does not repeat the work.
 async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, text: String) {
     if text.is_empty() {
         return;
@@ -277,6 +278,6 @@ async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, tex
         text,
     };
     if let Err(error) = worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await {
-        tracing::warn!(action.key = %action.lease.key, error = %error, "what an executor wrote could not be kept");
+        tracing::warn!(action.key = %action.lease.key, error = %error, "could not store the log of an executor");
     }
 }

@@ -1,4 +1,4 @@
-//! A node that is a graph or an execution of its own: a child, whose end is the node's outcome.
+//! A node that starts a child (a graph or an execution), whose end is the node's outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::node::{failed, record};
 use super::start::{self, Child};
 use crate::worker::Worker;
 
-/// Who performs it, in the feed and in the node's row.
+/// Name of the executor, in the feed and in the node's row.
 const EXECUTOR: &str = "child";
 
 pub(crate) async fn perform(
@@ -62,10 +62,9 @@ fn told(input: &NodeInput, status: NodeStatus, message: String) -> Done {
     Done::Attempt(Attempt::Success { result: RawJson::of(&answer) })
 }
 
-/// What to start: the node's own graph or execution, its input with the node's dependencies added by name.
+/// The child to start: the node's own graph or execution; its input gets the node's dependencies by name.
 fn child(input: &NodeInput, context: &DispatchContext) -> std::result::Result<Child, String> {
-    let spec: NodeSpec =
-        context.spec.decode().map_err(|error| format!("the node cannot be read: {error}"))?;
+    let spec: NodeSpec = context.spec.decode().map_err(|error| format!("unreadable node: {error}"))?;
     let mut handed: BTreeMap<String, RawJson> = BTreeMap::new();
     for (name, node) in &spec.task.dependencies {
         let upstream = context.upstream.iter().find(|upstream| upstream.node == *node);

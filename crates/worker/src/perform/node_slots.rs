@@ -1,10 +1,10 @@
-//! How many nodes of which kind a worker holds a lease on.
+//! Slots for graph nodes: how many nodes of which kind a worker holds a lease on.
 //!
-//! Nodes have slots of their own. Only as many of a kind are leased as executors have room for, and a few that
-//! wait for the next place ([`graph::seats`]); the others stay in the store, so that neither other actions nor
-//! nodes of other kinds wait behind them. All kinds of a tenant together have the part of them that its quota
-//! `action_slots` says. A kind of which there may be more in the store is *behind*: it is
-//! leased by the duty for it, in order, and a commit does not overtake that.
+//! Nodes have slots of their own. A kind gets only as many leases as executors have capacity for, plus a few
+//! that wait for the next capacity ([`graph::seats`]); the others stay in the store, so that neither other
+//! actions nor nodes of other kinds wait behind them. All kinds of a tenant together have the share of the
+//! slots that its quota `action_slots` allows. A kind that may have more nodes in the store is *behind*: the
+//! duty leases it, in order, and a commit does not overtake that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct NodeSlots(Arc<Inner>);
 struct Inner {
     all: usize,
     kinds: Mutex<BTreeMap<Queue, Kind>>,
-    /// There may be room for a kind that is behind, or another kind is behind.
+    /// A kind that is behind may have capacity, or another kind is behind.
     news: Notify,
     fewer: Notify,
 }
@@ -33,7 +33,7 @@ struct Kind {
     held: usize,
     waiting: usize,
     backlog: Backlog,
-    /// How often it was said that there are some in the store.
+    /// Number of notices that nodes are left in the store.
     said: u64,
 }
 
@@ -41,7 +41,7 @@ struct Kind {
 enum Backlog {
     #[default]
     None,
-    /// There may be some in the store.
+    /// Nodes may be left in the store.
     Behind,
 }
 
@@ -52,14 +52,14 @@ pub(crate) struct Behind {
     said: u64,
 }
 
-/// Whether fewer than are worth a round trip will do.
+/// Whether the lease may take fewer nodes than are worth a round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Worth {
     Any,
     RoundTrip,
 }
 
-/// One slot, free again when dropped.
+/// One slot, released when dropped.
 #[derive(Debug)]
 pub(crate) struct NodeSlot {
     queue: Queue,
@@ -67,7 +67,7 @@ pub(crate) struct NodeSlot {
     waits: Option<Waits>,
 }
 
-/// Of a slot whose node has no place at an executor yet.
+/// Marks a slot whose node has no capacity at an executor yet.
 #[derive(Debug)]
 pub(crate) struct Waits {
     queue: Queue,
@@ -87,7 +87,7 @@ impl NodeSlots {
         self.kinds().values().map(|kind| kind.held).sum()
     }
 
-    /// Sets up to `most` slots aside for a queue, as far as executors have room and its tenant has a share.
+    /// Reserves up to `most` slots for a queue, within the capacity of executors and its tenant's share.
     pub(crate) fn claim(
         &self,
         executors: &Executors,
@@ -126,7 +126,8 @@ impl NodeSlots {
         std::iter::repeat_with(slot).take(count).collect()
     }
 
-    /// All that a commit makes ready of a queue, or none: what is behind has its turn first.
+    /// Reserves slots for all nodes that a commit makes ready in a queue, or none: kinds that are behind come
+    /// first.
     pub(crate) fn claim_all(
         &self,
         executors: &Executors,
@@ -141,7 +142,7 @@ impl NodeSlots {
         if claimed.len() < count { Vec::new() } else { claimed }
     }
 
-    /// There are some in the store. Whether that is news for any of the queues.
+    /// Marks queues with nodes left in the store. Whether that is new for any of them.
     pub(crate) fn behind<'a>(&self, queues: impl IntoIterator<Item = &'a Queue>) -> bool {
         let mut news = false;
         let mut kinds = self.kinds();
@@ -158,7 +159,7 @@ impl NodeSlots {
         news
     }
 
-    /// There were none left in the store, unless somebody said otherwise since.
+    /// The store had no more nodes, unless a later notice said otherwise.
     pub(crate) fn caught_up(&self, behind: &Behind) {
         if let Some(kind) = self.kinds().get_mut(&behind.queue)
             && kind.said == behind.said
@@ -167,7 +168,7 @@ impl NodeSlots {
         }
     }
 
-    /// These are all that have something in the store.
+    /// Sets the complete list of queues with nodes in the store.
     pub(crate) fn open(&self, queues: &[Queue]) {
         let open: BTreeSet<&Queue> = queues.iter().collect();
         self.kinds().retain(|queue, kind| kind.held > 0 || open.contains(queue));
@@ -180,12 +181,12 @@ impl NodeSlots {
         behind.map(|(queue, kind)| Behind { queue: queue.clone(), said: kind.said }).collect()
     }
 
-    /// Until there may be room, or another kind is behind.
+    /// Waits until there may be capacity, or another kind is behind.
     pub(crate) async fn news(&self) {
         self.0.news.notified().await;
     }
 
-    /// Returns when nothing is in hand.
+    /// Returns when no node is held.
     pub(crate) async fn all_free(&self) {
         loop {
             let fewer = self.0.fewer.notified();
@@ -244,7 +245,7 @@ mod tests {
         Queue::node(&TenantId::default_tenant(), role, &BTreeSet::new())
     }
 
-    /// What is built in: three quarters for one tenant.
+    /// The built-in quotas: three quarters for one tenant.
     fn quotas() -> WorkerQuotas {
         WorkerQuotas::of(QuotaSettings::default())
     }

@@ -1,4 +1,4 @@
-//! `noop`: nothing at all, by the whole way of lease, attempt and settlement. For tests and benches.
+//! `noop`: no work, but the whole way of lease, attempt and settlement. For tests and benches.
 
 use millstream_core::action::Attempt;
 use millstream_core::raw::RawJson;

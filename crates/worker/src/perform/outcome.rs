@@ -1,4 +1,4 @@
-//! From what came of an attempt to what is settled: the worker's side of [`millstream_store::outcome`].
+//! Turns the outcome of an attempt into a settlement: the worker's side of [`millstream_store::outcome`].
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
 use millstream_core::definition::ActionSpec;
@@ -32,10 +32,10 @@ pub(crate) fn conclude(
         Conclusion::Succeeded { .. } => {}
         Conclusion::Retry { wait: _, error } => {
             ::metrics::counter!(metrics::RETRIES).increment(1);
-            tracing::debug!(action.key = %shown, action.attempt = attempts, error = %error, "an attempt failed, there will be another");
+            tracing::debug!(action.key = %shown, action.attempt = attempts, error = %error, "attempt failed, retrying");
         }
         Conclusion::Failed { error, then: _ } => {
-            tracing::warn!(action.key = %shown, action.attempt = attempts, error = %error, "an action failed for good");
+            tracing::warn!(action.key = %shown, action.attempt = attempts, error = %error, "action failed permanently");
         }
     }
     outcome::settling(whose(action), conclusion, worker.now(), &mut || worker.event_id())
@@ -46,7 +46,7 @@ fn whose(action: &LeasedAction) -> Whose<'_> {
     Whose { key: &action.lease.key, revision: action.revision, traceparent }
 }
 
-/// Everything is undone: the failure is told.
+/// Compensation is complete: reports the failure.
 pub(crate) fn compensated(
     worker: &Worker,
     spec: &ActionSpec,
@@ -57,8 +57,7 @@ pub(crate) fn compensated(
     outcome::compensated(whose(action), spec, attempts, error, &mut || worker.event_id())
 }
 
-/// What an attempt means for an action that somebody else is settling: `None` when its definition does
-/// not know it.
+/// The settlement by an attempt of an action held elsewhere: `None` when its definition does not contain it.
 pub(crate) async fn of_other(
     worker: &Worker,
     action: &LeasedAction,
@@ -70,7 +69,7 @@ pub(crate) async fn of_other(
     Ok(program.action(&action.lease.key.action).map(|spec| conclude(worker, &spec, action, attempt)))
 }
 
-/// Nothing can be concluded without the definition: the event fails and a person decides.
+/// Without the definition nothing can be concluded: the event fails, and an operator decides.
 pub(crate) fn unusable(worker: &Worker, action: &LeasedAction, reason: &str) -> Settling {
     let error = internal(reason.to_owned());
     let incident = outcome::incident(&action.lease.key, &error, worker.event_id());

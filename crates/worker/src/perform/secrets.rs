@@ -1,7 +1,7 @@
 //! Secrets by name, for one attempt.
 //!
-//! Asked for anew by every attempt, so that a secret that was changed is used from the next attempt on.
-//! What was filled in is taken out of whatever comes back, and out of the message of a panic on the way.
+//! Read by every attempt, so that a changed secret is used from the next attempt on. The secrets are removed
+//! from the result, and from the message of a panic.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Once};
@@ -11,13 +11,13 @@ use millstream_core::id::{Name, TenantId};
 use millstream_core::machine::ActionInput;
 use millstream_core::sealed::Filled;
 
-/// Where secrets come from. A tenant has its own and no others.
+/// Source of secrets. A tenant can only read its own.
 #[async_trait::async_trait]
 pub trait Secrets: Send + Sync + std::fmt::Debug {
     async fn get(&self, tenant: &TenantId, name: &Name) -> Option<String>;
 }
 
-/// The secrets that an input has holes for.
+/// The secrets that an input refers to.
 pub(crate) async fn fill(
     secrets: Option<&dyn Secrets>,
     tenant: &TenantId,
@@ -31,7 +31,7 @@ pub(crate) async fn fill(
         };
         let Some(value) = value else {
             let message = format!(
-                "there is no secret {:?} here: give it to the worker as a file or in its environment",
+                "no such secret: {:?}; provide it to the worker as a file or in its environment",
                 name.as_str()
             );
             return Err(ActionError { class: ErrorClass::Secret, message, status: None });
@@ -65,7 +65,7 @@ fn wanted(input: &ActionInput) -> Vec<&Name> {
     }
 }
 
-/// What came of an attempt, without what was filled in.
+/// Removes the secrets from an attempt's outcome.
 pub(crate) fn redact(filled: &Filled, attempt: Attempt) -> Attempt {
     if filled.is_empty() {
         return attempt;
@@ -80,11 +80,11 @@ pub(crate) fn redact(filled: &Filled, attempt: Attempt) -> Attempt {
 }
 
 thread_local! {
-    /// The secrets of the attempt that is being polled on this thread.
+    /// Secrets of the attempt polled on this thread.
     static IN_HAND: RefCell<Option<Arc<Filled>>> = const { RefCell::new(None) };
 }
 
-/// Runs an attempt; a panic in it is reported without its secrets.
+/// Runs an attempt; the report of a panic omits its secrets.
 pub(crate) async fn guarding<T>(filled: Arc<Filled>, attempt: impl Future<Output = T>) -> T {
     if filled.is_empty() {
         return attempt.await;
@@ -101,7 +101,7 @@ pub(crate) async fn guarding<T>(filled: Arc<Filled>, attempt: impl Future<Output
     .await
 }
 
-/// Also when the attempt unwinds.
+/// Restores on drop, so also when the attempt unwinds.
 struct Restore(Option<Arc<Filled>>);
 
 impl Drop for Restore {
@@ -111,7 +111,8 @@ impl Drop for Restore {
     }
 }
 
-/// The default report of a panic prints its message as it is. While secrets are in hand ours does instead.
+/// The default panic hook prints the message unchanged. While an attempt holds secrets, ours prints a
+/// redacted one.
 fn quiet_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -122,7 +123,7 @@ fn quiet_panics() {
                 None => default(info),
                 Some(filled) => {
                     let message = filled.redact(&info.to_string());
-                    tracing::error!(error = %message, "a panic while performing an action");
+                    tracing::error!(error = %message, "panic while performing an action");
                 }
             }
         }));

@@ -1,9 +1,9 @@
-//! How many actions a worker holds a lease on.
+//! Slots for actions: how many actions a worker holds a lease on.
 //!
-//! A slot is reserved *before* a lease is asked for and held until the outcome is settled, so a worker
-//! never owns more actions than it can look after. How many of them are performed at the same time is
-//! another, smaller number: the others wait for their turn or for their settlement. Nodes of graphs have slots of
-//! their own ([`node_slots`](super::node_slots)).
+//! A slot is reserved *before* a lease is requested and held until the outcome is settled, so a worker never
+//! holds more actions than it can look after. A smaller limit applies to the actions performed at the same
+//! time: the others wait for their turn or for their settlement. Graph nodes have slots of their own
+//! ([`node_slots`](super::node_slots)).
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use super::node_slots::NodeSlot;
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
     all: usize,
-    /// So many are worth a round trip of their own.
+    /// The number of slots that is worth a round trip of its own.
     some: usize,
 }
 
-/// Slots set aside for leases that are being asked for. What is not taken becomes free again.
+/// Slots reserved for leases that are being requested. Unused ones become free again.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved(Vec<OwnedSemaphorePermit>);
 
-/// One slot, free again when dropped.
+/// One slot, released when dropped.
 #[derive(Debug)]
 pub(crate) enum Slot {
     /// `None` only where a store leased more than it was granted.
@@ -31,13 +31,13 @@ pub(crate) enum Slot {
     Node(NodeSlot),
 }
 
-/// The right to perform now, over when dropped.
+/// Permit to perform now, released when dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, not read")]
 pub(crate) struct Turn<'a>(Option<SemaphorePermit<'a>>);
 
 impl Slot {
-    /// Waits for the turn. How many nodes are performed at once is up to the executors.
+    /// Waits for the permit. Executors limit the concurrency of nodes.
     pub(crate) async fn turn<'a>(&self, performing: &'a Semaphore) -> Option<Turn<'a>> {
         match self {
             Self::Action(_) => performing.acquire().await.ok().map(|permit| Turn(Some(permit))),
@@ -47,7 +47,7 @@ impl Slot {
 }
 
 impl Slots {
-    /// Of `all`, `spare` are beyond what can be performed at the same time.
+    /// Of `all` slots, `spare` exceed the limit of concurrent performing.
     pub(crate) fn new(all: usize, spare: usize) -> Self {
         Self { free: Arc::new(Semaphore::new(all)), all, some: (spare / 2).max(1) }
     }
@@ -56,7 +56,7 @@ impl Slots {
         self.all.saturating_sub(self.free.available_permits())
     }
 
-    /// Up to `max` of the slots that are free now.
+    /// Reserves up to `max` of the free slots.
     pub(crate) fn reserve(&self, max: usize) -> Reserved {
         let mut reserved = Reserved::default();
         while reserved.len() < max
@@ -67,8 +67,8 @@ impl Slots {
         reserved
     }
 
-    /// Waits until half of the spare slots are free and takes all that are free then: fewer would not be
-    /// worth a round trip, and while they are missing there is more to perform than can be.
+    /// Waits until half of the spare slots are free and reserves all free slots: fewer would not be worth a
+    /// round trip, and while they are missing there is more to perform than the limit allows.
     pub(crate) async fn reserve_some(&self) -> Reserved {
         let some = u32::try_from(self.some).unwrap_or(u32::MAX);
         let Ok(mut some) = Arc::clone(&self.free).acquire_many_owned(some).await else {
@@ -79,7 +79,7 @@ impl Slots {
         reserved
     }
 
-    /// Returns when nothing is in hand.
+    /// Returns when no slot is in use.
     pub(crate) async fn all_free(&self) {
         let all = u32::try_from(self.all).unwrap_or(u32::MAX);
         let _ = self.free.acquire_many(all).await;
@@ -91,7 +91,7 @@ impl Reserved {
         self.0.len()
     }
 
-    /// Keeps so many; the others are free again.
+    /// Keeps this number of slots; releases the others.
     pub(crate) fn keep(&mut self, slots: usize) {
         self.0.truncate(slots);
     }
@@ -100,7 +100,7 @@ impl Reserved {
         Slot::Action(self.0.pop())
     }
 
-    /// A slot whose errand is over can be used for what follows from it.
+    /// Puts back the slot of a finished action, for an action that depends on it.
     pub(crate) fn put(&mut self, slot: Slot) {
         match slot {
             Slot::Action(permit) => self.0.extend(permit),

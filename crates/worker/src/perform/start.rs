@@ -1,9 +1,10 @@
 //! `start`: a child execution, whose end is the outcome of the action.
 //!
-//! The child's id is made from the action's key, so that an attempt whose answer was lost finds the child
-//! that it made. From then on the action awaits the child, whose last transition tells it the end
-//! ([`super::family`]). An end that was told already is of an earlier life of the action: a child that
-//! completed after it was given up is its outcome now, one that failed is not, and another is begun.
+//! The child's id is derived from the action's key, so that an attempt after a lost answer finds its child
+//! again. From then on the action awaits the child, whose last transition returns the outcome
+//! ([`super::family`]). An outcome that was returned already belongs to an earlier life of the action: a
+//! child that completed after it was given up is the outcome now; after a failed one another child is
+//! started.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +35,9 @@ use super::family::{self, cancel};
 use crate::programs::Unusable;
 use crate::worker::Worker;
 
-/// A person who retries more often than this has other problems.
+/// Upper bound on children per action; more retries by an operator are unreasonable.
 const CHILDREN: u32 = 20;
-/// How long an end that is about to be told is waited for before it is looked at again.
+/// Delay before another look at a child whose outcome is about to be returned.
 const TELLING: Duration = Duration::from_secs(2);
 
 pub(crate) async fn perform(
@@ -64,7 +65,7 @@ pub(crate) async fn perform(
     }
 }
 
-/// What a child is to be.
+/// The child to start.
 #[derive(Debug)]
 pub(crate) enum Child {
     Execution(StartInput),
@@ -80,7 +81,7 @@ impl Child {
     }
 }
 
-/// Begins the child of a node, or finds it begun.
+/// Starts the child of a node, or finds it started.
 pub(super) async fn begin_child(
     worker: &Worker,
     action: &LeasedAction,
@@ -99,19 +100,21 @@ pub(super) async fn begin_child(
     })
 }
 
-/// What there is after an attempt to begin a child.
+/// State after an attempt to start a child.
 enum Begun {
     /// A child to wait for.
     Awaited(ExecutionKey),
-    /// One that has ended and is about to tell so.
+    /// A child that has ended and is about to return its outcome.
     Ended,
     Not(Attempt),
-    /// The tenant starts children too fast, or has too many; nothing was begun, and no attempt is counted.
+    /// The tenant is over the rate limit of children, or at its limit; nothing was started, and no attempt is
+    /// counted.
     OverQuota(QuotaRefusal),
 }
 
-/// A child that goes with its parent is cancelled if that has ended. Whoever closes the children of an ended
-/// execution may have looked before this one was there; asked after it is, one of the two sees the other.
+/// Cancels a child that follows its parent, if the parent has ended. This closes the race with the closing of
+/// an ended execution's children, which may have looked before this child existed: this check follows the
+/// creation, so one of the two sees the other.
 async fn follow_parent(
     worker: &Worker,
     action: &LeasedAction,
@@ -145,7 +148,10 @@ async fn begin(
         match found.into_iter().flatten().next() {
             None => return create(worker, action, wanted, credentials, child).await,
             Some(view) if !is_ours(&view.state.parent, action) => {
-                let message = format!("start: the execution {} is another one", child.execution);
+                let message = format!(
+                    "start: the execution {} exists and is not a child of this action",
+                    child.execution
+                );
                 return Ok(Begun::Not(refused(message)));
             }
             Some(view) => match view.status {
@@ -170,7 +176,7 @@ fn is_ours(parent: &Option<Parent>, action: &LeasedAction) -> bool {
     })
 }
 
-/// As the definition says, or made from the key; the children after the first have a number.
+/// From the definition, or derived from the key; the children after the first have a number.
 fn child_id(asked: Option<&String>, key: &str, number: u32) -> std::result::Result<ExecutionId, Attempt> {
     let id = match asked {
         Some(id) => id.clone(),
@@ -218,7 +224,7 @@ async fn create(
     }
 }
 
-/// How deep a child of `parent` is: 1 of one that has no parent itself.
+/// Depth of a child of `parent`: 1 if the parent has no parent itself.
 async fn depth(worker: &Worker, parent: &ExecutionKey) -> Result<u64> {
     let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(parent)).await?;
     let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);
@@ -279,12 +285,12 @@ async fn execution(
     let tenant = &child.tenant;
     let stored = worker.deps.stores.definitions.get(tenant, &input.definition, input.version).await?;
     let Some(definition) = stored.map(|stored| stored.definition) else {
-        return Ok(Err(refused(format!("start.definition: there is no {}", named(input)))));
+        return Ok(Err(refused(format!("start.definition: unknown {}", named(input)))));
     };
     let machine = match worker.programs.get(&*worker.deps.stores.definitions, tenant, &definition).await? {
         Ok(Program::Machine(machine)) => machine,
         Ok(Program::Graph) => {
-            return Ok(Err(refused("start.definition: a graph is not started by its name".to_owned())));
+            return Ok(Err(refused("start.definition: a graph cannot be started by its name".to_owned())));
         }
         Err(Unusable::Gone(reason) | Unusable::Foreign(reason)) => {
             return Ok(Err(refused(format!("start.definition: {reason}"))));
@@ -327,7 +333,7 @@ async fn execution(
     }))
 }
 
-/// Decides the first transition of a child: at once if that is cheap, else on the pool.
+/// Decides the first transition of a child: in place if it is cheap, else on the pool.
 async fn decide(
     worker: &Worker,
     machine: &Arc<Machine>,
@@ -356,7 +362,7 @@ fn named(input: &StartInput) -> String {
     }
 }
 
-/// The schedule of a `start` is missed: a child that follows its parent is cancelled.
+/// The schedule of a `start` is missed: cancels a child that follows its parent.
 pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
     let Some(Ok(ActionInput::Start(input))) = action.input.as_ref().map(|input| input.decode()) else {
         return;
@@ -367,7 +373,7 @@ pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
     cancel_children(worker, action, &Child::Execution(input)).await;
 }
 
-/// Ends the children of an action that has been given up.
+/// Ends the children of an action that was given up.
 pub(super) async fn cancel_children(worker: &Worker, action: &LeasedAction, child: &Child) {
     let parent = &action.lease.key.execution;
     let key = action.lease.key.with_revision(action.revision);

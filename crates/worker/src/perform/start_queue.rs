@@ -1,9 +1,9 @@
-//! Which attempt begins next: a few at a time, in turn between tenants.
+//! Fair scheduling of attempts: a few begin at a time, round robin between tenants.
 //!
-//! When there is more to perform than the process has CPU for, something has to wait. If every leased action were given
-//! to the runtime at once, all of them would wait in its run queue, and so would each step of another tenant's event.
-//! Here attempts begin [`STARTS_PER_PASS`] at a time and the runtime serves its other tasks in between, so its run
-//! queue stays short and the backlog waits in a queue that is fair.
+//! Under more load than the process has CPU for, work has to wait. If every leased action were given to the
+//! runtime at once, all of them would wait in its run queue, and so would each step of another tenant's
+//! event. Here [`STARTS_PER_PASS`] attempts begin at a time and the runtime serves its other tasks in
+//! between, so its run queue stays short and the backlog waits in a fair queue.
 //!
 //! This is not the limit of attempts under way: that is the number of slots.
 
@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Attempts that begin before the runtime serves its other tasks. An attempt is polled about ten times until it is
-/// reported, and a pass of the runtime is at most 61 polls.
+/// Attempts that begin before the runtime serves its other tasks. An attempt is polled about ten times until
+/// it is reported, and a pass of the runtime is at most 61 polls.
 const STARTS_PER_PASS: usize = 4;
 
-/// Begins what arrives, until `halt` or the last sender is gone. What is under way then is dropped.
+/// Begins attempts as they arrive, until `halt` or the last sender is gone, and then drops those under way.
 pub(crate) async fn run<T, F>(
     mut arrivals: mpsc::Receiver<(TenantId, T)>,
     weights: TenantWeights,

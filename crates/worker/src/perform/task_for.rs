@@ -1,13 +1,14 @@
-//! `task_for`: an item for people, whose end is the outcome of the action.
+//! `task_for`: a people item, whose end is the outcome of the action.
 //!
-//! The item's id is made from the action's key, so that an attempt whose answer was lost finds the item that it made,
-//! and takes it over under the lease that it has now. From then on the action awaits the item, and whatever ends the
-//! item settles the action in the same write. An item that ended before the action became ready is of an earlier life
-//! of it: unless it was done another one is made, for whoever retries an action wants people to be asked again.
+//! The item's id is derived from the action's key, so that an attempt after a lost answer finds its item
+//! again, and takes it over under its current lease. From then on the action awaits the item, and the write
+//! that ends the item settles the action as well. An item that ended before the action became ready belongs
+//! to an earlier life of the action: unless it was done another one is created, because the retry of an
+//! action asks people again.
 //!
-//! An item beyond the quota `queue_items` of its tenant waits until there is room for it.
+//! An item over the quota `queue_items` of its tenant waits until there is capacity.
 //!
-//! Without the queue there is nobody to ask, and nothing is wrong with the execution: a person decides.
+//! Without the queue the item cannot be created, and the execution is not at fault: an operator decides.
 
 use std::collections::BTreeSet;
 
@@ -31,9 +32,9 @@ use super::errand::Done;
 use super::outcome::internal;
 use crate::worker::Worker;
 
-/// A person who retries more often than this has other problems.
+/// Upper bound on items per action; more retries by an operator are unreasonable.
 const ITEMS: u32 = 20;
-/// Actions of an execution that are looked at at once.
+/// Actions of an execution read at once.
 const PAGE: usize = 256;
 
 pub(crate) async fn perform(
@@ -52,7 +53,7 @@ pub(crate) async fn perform(
     }
 }
 
-/// `None` while somebody else will tell the outcome.
+/// `None` while another holder of the action will report the outcome.
 async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> Result<Option<Done>> {
     let lease = &action.lease;
     let tenant = &lease.key.execution.tenant;
@@ -76,16 +77,16 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> 
                 return Ok(Some(Done::Attempt(refused(&input.queue, &problems))));
             }
             Some(Imported::NoQueue) => return Ok(Some(Done::Attempt(no_queue(&input.queue)))),
-            None => return Err(StoreError::Unavailable("the store gave no verdict".to_owned())),
+            None => return Err(StoreError::Unavailable("the store returned no result".to_owned())),
         }
         follow_execution(worker, &lease.key.execution, &item).await?;
         return Ok(None);
     }
-    let message = format!("people were asked {ITEMS} times");
+    let message = format!("limit of {ITEMS} items per action reached");
     Ok(Some(Done::Attempt(Attempt::Pause { error: internal(message) })))
 }
 
-/// Why there must not be one more item; one that is there is not one more.
+/// The quota that refuses one more item; an item that exists already is not one more.
 async fn refusal(worker: &Worker, item: &ItemKey) -> Result<Option<QuotaRefusal>> {
     let stores = &worker.deps.stores;
     let admitted = worker.quotas.admit_row(&*stores.quotas, &item.tenant, CountedQuota::QueueItems).await?;
@@ -94,7 +95,7 @@ async fn refusal(worker: &Worker, item: &ItemKey) -> Result<Option<QuotaRefusal>
     Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
 }
 
-/// What there is after an attempt to take over an item that was there.
+/// State after an attempt to take over an existing item.
 enum Adoption {
     Ours,
     Over(Done),
@@ -138,7 +139,7 @@ fn waiter(action: &LeasedAction) -> Waiter {
     }
 }
 
-/// By the same key the same item.
+/// The same key gives the same item.
 fn item_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
     let life = if number > 1 { format!(" {number}") } else { String::new() };
     let id = derived_event_id(&format!("item {}{life}", key.with_revision(revision)));
@@ -147,15 +148,15 @@ fn item_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
 }
 
 fn no_queue(queue: &Name) -> Attempt {
-    let message = format!("there is no queue {queue}: make it (PUT /v1/queues/{queue}), then retry");
+    let message = format!("no such queue: {queue}; create it (PUT /v1/queues/{queue}), then retry");
     Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
 }
 
-/// What is shown to people is the execution's; how many of them with which skills is between the definition and the
-/// queue.
+/// The content shown to people comes from the execution; the number and skills of people are between the
+/// definition and the queue.
 fn refused(queue: &Name, problems: &[Problem]) -> Attempt {
     let all: Vec<String> = problems.iter().map(|problem| format!("task_for.{problem}")).collect();
-    let message = format!("the queue {queue} does not take it: {}", all.join("; "));
+    let message = format!("the queue {queue} refuses the item: {}", all.join("; "));
     if problems.iter().any(|problem| problem.path == "payload") {
         return Attempt::Permanent { error: ActionError { class: ErrorClass::Input, message, status: None } };
     }
@@ -163,7 +164,7 @@ fn refused(queue: &Name, problems: &[Problem]) -> Attempt {
 }
 
 fn of_another(item: &ItemKey) -> Attempt {
-    let message = format!("there is another item {}, which is not for this action", item.item);
+    let message = format!("item {} exists and belongs to another action", item.item);
     Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
 }
 
@@ -171,8 +172,8 @@ fn again(message: String) -> Attempt {
     Attempt::Transient { error: internal(message), retry_after: None }
 }
 
-/// Whoever withdraws the items of an ended execution may have looked before this one was there; asked after it is, one
-/// of the two sees the other.
+/// Closes the race with the withdrawal of an ended execution's items, which may have looked before this item
+/// existed. This check follows the creation, so one of the two sees the other.
 async fn follow_execution(worker: &Worker, execution: &ExecutionKey, item: &ItemKey) -> Result<()> {
     let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
@@ -181,17 +182,17 @@ async fn follow_execution(worker: &Worker, execution: &ExecutionKey, item: &Item
     Ok(())
 }
 
-/// The schedule of the action is missed: nobody wants the item any more.
+/// The schedule of the action is missed: withdraws its item.
 pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
     let Some(Ok(ActionInput::TaskFor(_))) = input else { return };
     let key = &action.lease.key;
     if let Err(error) = withdraw_all(worker, &key.execution, vec![(key.clone(), action.revision)]).await {
-        tracing::warn!(action.key = %key, error = %error, "an item that nobody wants was not withdrawn");
+        tracing::warn!(action.key = %key, error = %error, "could not withdraw an obsolete item");
     }
 }
 
-/// The execution of this action has ended: people have nothing more to do for it.
+/// The execution of this action has ended: withdraws its items from people.
 pub(crate) async fn withdraw(worker: &Worker, action: &LeasedAction) -> Result<usize> {
     let execution = &action.lease.key.execution;
     let asking = asking(worker, action).await?;
@@ -211,7 +212,7 @@ pub(crate) async fn withdraw(worker: &Worker, action: &LeasedAction) -> Result<u
     Ok(withdrawn)
 }
 
-/// The actions of its definition that ask people.
+/// The actions of its definition that create people items.
 async fn asking(worker: &Worker, action: &LeasedAction) -> Result<BTreeSet<Name>> {
     let (stores, tenant) = (&worker.deps.stores, &action.lease.key.execution.tenant);
     let program = worker.programs.get(&*stores.definitions, tenant, &action.definition).await?;
@@ -221,7 +222,7 @@ async fn asking(worker: &Worker, action: &LeasedAction) -> Result<BTreeSet<Name>
     Ok(asking.map(|(name, _)| name.clone()).collect())
 }
 
-/// Whether people may be at the item of an action that stands so.
+/// Whether the item of an action with this status may be open.
 fn may_be_open(status: ActionStatus) -> bool {
     match status {
         ActionStatus::Awaiting
@@ -235,7 +236,7 @@ fn may_be_open(status: ActionStatus) -> bool {
     }
 }
 
-/// Of each action the items of all of its lives; only the last one may be open.
+/// Covers the items of all lives of each action; only the last one may be open.
 async fn withdraw_all(
     worker: &Worker,
     execution: &ExecutionKey,
@@ -273,7 +274,7 @@ async fn withdraw_items(worker: &Worker, execution: &ExecutionKey, items: &[Item
     let asks: Vec<Ask> = items
         .iter()
         .map(|item| {
-            let reason = Some(format!("the execution {} does not wait for it any more", execution.execution));
+            let reason = Some(format!("the execution {} no longer waits for it", execution.execution));
             let by = Some("execution".to_owned());
             Ask::input(ItemRef::Item(item.clone()), Input::Withdraw { reason, by })
         })

@@ -1,9 +1,9 @@
-//! How many slots of this worker the actions of each tenant hold, nodes of graphs aside.
+//! Slots per tenant: how many slots of this worker its actions hold, without graph nodes.
 //!
-//! A lease is asked for only within the quota `action_slots` of its tenant: what is asked for is set aside first, so that
-//! commits and the lease of due actions together stay within it. An action whose attempt has ended does not count against
-//! the quota while its outcome is being recorded: it is short, a backpressure of its own bounds it ([`crate::settle`]),
-//! and counting it would keep the actions of a busy tenant out of their commits.
+//! A lease is requested only within the quota `action_slots` of its tenant: slots are reserved first, so that
+//! commits and the lease of due actions together stay within the quota. An action whose attempt has ended does not
+//! count against the quota while its outcome is recorded: backpressure of its own bounds it ([`crate::settle`]), and
+//! counting it would keep the actions of a busy tenant out of their commits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,15 +24,15 @@ struct TenantSlotTable {
 #[derive(Debug, Default, Clone, Copy)]
 struct TenantSlotCount {
     held: usize,
-    /// Of those, the ones whose attempt has ended and whose outcome is being recorded.
+    /// Of `held`: the attempt has ended and the outcome is being recorded.
     settling: usize,
-    /// For leases that are being asked for.
+    /// Reserved for leases that are being requested.
     aside: usize,
     is_awaited: bool,
 }
 
 impl TenantSlotCount {
-    /// What counts against the quota.
+    /// Slots that count against the quota.
     fn in_use(&self) -> usize {
         self.held.saturating_sub(self.settling) + self.aside
     }
@@ -49,7 +49,7 @@ pub(super) enum SlotUse {
     Settlement,
 }
 
-/// Slots of a tenant that are set aside, free again when dropped.
+/// Reserved slots of a tenant, released when dropped.
 #[derive(Debug)]
 pub(crate) struct SlotsAside {
     slots: TenantSlots,
@@ -68,7 +68,7 @@ impl TenantSlots {
         holding.map(|(tenant, count)| (tenant.clone(), count.held)).collect()
     }
 
-    /// How many more the tenant may have, of `most`.
+    /// How many more slots the tenant may have, of `most`.
     pub(crate) fn room(&self, tenant: &TenantId, most: usize) -> usize {
         self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.in_use()))
     }
@@ -78,7 +78,7 @@ impl TenantSlots {
         self.tenants().get(tenant).is_none_or(|count| count.held + count.aside < few)
     }
 
-    /// As many of `wanted` as the tenant may have, of `most`.
+    /// Reserves as many of `wanted` as the tenant may have, of `most`.
     pub(crate) fn set_aside_some(&self, tenant: &TenantId, wanted: usize, most: usize) -> SlotsAside {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
@@ -87,7 +87,8 @@ impl TenantSlots {
         SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted }
     }
 
-    /// All of `wanted`; `None` where that is more than the tenant may have, or where it has more already.
+    /// Reserves all of `wanted`; `None` where that exceeds the tenant's limit, or the tenant is over it
+    /// already.
     pub(crate) fn set_aside_all(&self, tenant: &TenantId, wanted: usize, most: usize) -> Option<SlotsAside> {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
@@ -117,7 +118,7 @@ impl TenantSlots {
         });
     }
 
-    /// [`freed`](Self::freed) returns when the tenant has room within `most`.
+    /// [`freed`](Self::freed) returns when the tenant has a free slot within `most`.
     pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
         match self.tenants().get_mut(tenant) {
             Some(count) if count.in_use() >= most => count.is_awaited = true,

@@ -1,4 +1,4 @@
-//! `wait`: nothing happens until a time.
+//! `wait`: a delay until a given time.
 
 use millstream_core::action::Attempt;
 use millstream_core::machine::WaitInput;

@@ -1,8 +1,8 @@
-//! `webhook`: a notification signed as Standard Webhooks say.
+//! `webhook`: a notification signed according to Standard Webhooks.
 //!
-//! `webhook-id` is the same on every attempt, so that a receiver can tell a repetition;
-//! `webhook-timestamp` is of the attempt; `webhook-signature` is `v1,` and the base64 of HMAC-SHA256 over
-//! `id.timestamp.body`. The secret is `whsec_` and base64, or any text as it is.
+//! `webhook-id` is the same for every attempt, so that a receiver can detect a repetition;
+//! `webhook-timestamp` is that of the attempt; `webhook-signature` is `v1,` and the base64 of HMAC-SHA256
+//! over `id.timestamp.body`. The secret is `whsec_` and base64, or any text as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ pub(crate) fn request(
     })
 }
 
-/// The headers that sign a body, once with every secret: while secrets are changed receivers accept either.
+/// Headers that sign a body, one signature per secret: during a rotation of secrets receivers accept either.
 pub(crate) fn signed(
     secrets: &[&str],
     key: &str,
@@ -67,7 +67,7 @@ pub(crate) fn signed(
     ])
 }
 
-/// Without a full stop, which separates what is signed.
+/// Without a full stop, the separator in the signed text.
 fn message_id(key: &str) -> String {
     let id = millstream_core::entropy::derived_event_id(&format!("webhook {key}"));
     format!("msg_{}", id.0.simple())
@@ -78,7 +78,7 @@ fn sign(secret: &str, id: &str, seconds: i64, body: &str) -> String {
         Some(Ok(key)) => key,
         Some(Err(_)) | None => secret.as_bytes().to_vec(),
     };
-    // Keys of any length are taken.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
     mac.update(format!("{id}.{seconds}.{body}").as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))

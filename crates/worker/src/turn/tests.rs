@@ -1,4 +1,4 @@
-//! The mapping, case by case: events in, rows out.
+//! Tests of the mapping from a turn to a commit: events in, rows out.
 
 use std::sync::Arc;
 

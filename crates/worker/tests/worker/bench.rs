@@ -1,4 +1,4 @@
-//! A store, a stream, some workers, and the few words in which the tests speak.
+//! Test fixture: a store, a stream, some workers, and the vocabulary of the tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,21 +56,21 @@ impl Entropy for Seeded {
     }
 }
 
-/// A worker that runs until it is stopped; dropping it makes it disappear without a word.
+/// A worker that runs until it is stopped; dropping it crashes it without a shutdown.
 pub(crate) struct Running {
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), WorkerError>>,
 }
 
 impl Running {
-    /// As SIGTERM does it.
+    /// Like SIGTERM.
     pub(crate) async fn drain(mut self) {
         self.shutdown.cancel();
         let ended = tokio::time::timeout(PATIENCE, &mut self.task).await.expect("the drain ends");
         ended.expect("the worker does not panic").expect("the worker ends well");
     }
 
-    /// As kill -9 does it.
+    /// Like kill -9.
     pub(crate) async fn kill(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -136,7 +136,7 @@ impl Bench {
         self.start_worker(stores, streams, options, None)
     }
 
-    /// One whose executors are a function.
+    /// A worker whose executors are a function.
     pub(crate) fn worker_performing(&self, nodes: Arc<dyn PerformNodes>, options: WorkerOptions) -> Running {
         self.start_worker(self.stores.clone(), self.streams.clone(), options, Some(nodes))
     }
@@ -305,7 +305,7 @@ impl Bench {
         .await
     }
 
-    /// No doorbell is left in the stream, read or unread.
+    /// The stream holds no doorbell, read or unread.
     pub(crate) async fn until_quiet(&self) {
         eventually(PATIENCE, || async {
             let stats = self.streams.care.stats().await.unwrap();
@@ -315,7 +315,7 @@ impl Bench {
         .await;
     }
 
-    /// Nothing is undecided and no action is open.
+    /// No event is undecided and no action is open.
     pub(crate) async fn until_done(&self) {
         eventually(PATIENCE, || async {
             let backlog = self.stores.event_views.backlog().await.unwrap();
@@ -324,7 +324,7 @@ impl Bench {
         .await;
     }
 
-    /// The log of an execution has no gap, no event twice, and folds to what is stored.
+    /// The log of an execution has no gap and no duplicate event, and folds to the stored state.
     pub(crate) async fn assert_sound(&self, key: &ExecutionKey) {
         let history = self.history(key).await;
         let seqs: Vec<i64> = history.iter().map(|entry| entry.transition.seq.0).collect();
@@ -345,7 +345,7 @@ pub(crate) fn key(id: &str) -> ExecutionKey {
     ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
 }
 
-/// Counts what it is told, and remembers it in order.
+/// Counts its events, and records them in order.
 pub(crate) const COUNTER: &str = "
 name: counter
 initial: counting

@@ -1,4 +1,4 @@
-//! Many nodes and few places: what waits for an executor holds up nothing else.
+//! Many nodes and little capacity: nodes that wait for an executor delay nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::bench::Bench;
 use crate::graphs::{create, ended, passed};
 
-/// Calls at the address `slow` last until they are let go.
+/// Calls at the address `slow` last until they are released.
 #[derive(Debug)]
 struct Crowd {
     let_go: Semaphore,
@@ -42,7 +42,7 @@ impl Crowd {
     }
 }
 
-/// A call that is under way; it may end by being dropped.
+/// A call under way; it may end by being dropped.
 struct Inside<'a>(&'a AtomicUsize);
 
 impl<'a> Inside<'a> {
@@ -99,7 +99,7 @@ async fn leased(bench: &Bench, key: &ExecutionKey) -> usize {
 async fn a_full_executor_delays_neither_other_actions_nor_nodes_of_other_roles() {
     let (bench, sink, crowd) = (Bench::new(), Sink::start().await, Crowd::new());
     let executors = vec![executor("slow", 2), executor("fast", 4)];
-    // Both roles are held together by a few slots, and there is one for all else.
+    // Both roles together hold a few slots; all other actions have one.
     let options = WorkerOptions { executors, action_slots: 1, node_slots: 16, ..bench.options() };
     let _worker = bench.worker_performing(crowd.clone(), options);
     let slow = create(&bench, "slow", many(500)).await;
@@ -131,7 +131,7 @@ actions:
     let (status, _) = ended(&bench, &fast).await;
     assert_eq!(status, ExecutionStatus::Completed);
 
-    assert_eq!(leased(&bench, &slow).await, 3, "two at the executor, one that waits for the next place");
+    assert_eq!(leased(&bench, &slow).await, 3, "two at the executor, one that waits for capacity");
     crowd.let_go.add_permits(500);
     let (status, _) = ended(&bench, &slow).await;
     assert_eq!(status, ExecutionStatus::Completed);
@@ -160,7 +160,7 @@ async fn a_worker_that_stops_hands_back_what_waits_for_a_place() {
     assert_eq!(status, ExecutionStatus::Completed);
 }
 
-/// Renewals of leases come every five seconds: news of an end must not wait for one.
+/// Renewals of leases come every five seconds: the end of a graph must be noticed sooner.
 const PROMPT: Duration = Duration::from_millis(2_500);
 
 #[tokio::test]

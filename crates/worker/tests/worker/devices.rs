@@ -1,4 +1,4 @@
-//! Actions that devices perform: a run is made, watched, told, and withdrawn.
+//! Actions performed by devices: a run is created, supervised, reported, and withdrawn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn register(bench: &Bench, id: &str) {
     bench.stores.devices.beat_devices(&[(tenant, device)], bench.now()).await.unwrap();
 }
 
-/// Runs of the kind `film` rest so often, and shortly.
+/// Runs of the kind `film` pause this often, and briefly.
 fn resting(bench: &Bench, rounds: u32) -> WorkerOptions {
     let backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_millis(50), rounds };
     let film = Settings { backoff, ..Settings::default() };
@@ -123,11 +123,11 @@ async fn a_run_that_finds_nobody_rests_until_somebody_comes() {
     let _worker = bench.worker_with(resting(&bench, u32::MAX));
     bench.send(&key, "go", "{}").await;
     let waits = until_status(&bench, &key, Status::Reassigning).await;
-    assert_eq!(waits.run.settings.backoff.first, Duration::from_millis(50), "as its kind has it");
+    assert_eq!(waits.run.settings.backoff.first, Duration::from_millis(50), "from the settings of its kind");
     register(&bench, "late").await;
     let asked = until_status(&bench, &key, Status::Assigned).await;
     assert_eq!(asked.run.seats[0].held().unwrap().device.as_str(), "late");
-    assert!(asked.run.settings.assignment_timeout.as_secs() == 3600, "as the definition has it");
+    assert!(asked.run.settings.assignment_timeout.as_secs() == 3600, "from the definition");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Draining: finish, or hand back.
+//! Draining: work in hand is finished or handed back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,13 +37,13 @@ async fn kept_doorbells_are_handed_back_and_heard_at_once() {
     assert_eq!(
         stats.iter().map(|lane| (lane.pending, lane.length)).max(),
         Some((0, 1)),
-        "rung anew, not pending"
+        "rung again, not pending"
     );
 
-    // Neither reclaim nor sweep can be what helps: both take much longer than this.
+    // Neither reclaim nor sweep can help here: both take much longer than this.
     let _second = bench.worker();
     let event = bench.until_event(event, EventStatus::Completed).await;
-    assert_eq!(event.attempts, 0, "a drain is no attempt");
+    assert_eq!(event.attempts, 0, "a drain does not count as an attempt");
     bench.until_quiet().await;
 }
 
@@ -83,7 +83,7 @@ async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
     assert_eq!(sink.calls()[1].header("millstream-fencing-token"), Some("2"));
 }
 
-/// One action is under way and one visit; then `down` happens to every call, and the worker drains.
+/// One action and one visit are under way; then `down` hits every call, and the worker drains.
 async fn drains_in_time_when(down: Fault) {
     let (bench, sink) = (Bench::new(), Sink::start().await);
     sink.script("/hold", [Answer::Hold(200)]);

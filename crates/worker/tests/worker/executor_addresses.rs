@@ -1,4 +1,4 @@
-//! Executors that registered themselves, at addresses which a worker must not connect to, or which are no executors.
+//! Self-registered executors at addresses that a worker must not connect to, or that are not executors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use crate::bench::Bench;
 use crate::graphs::{create, ended};
 
-/// A service of the inside, which says something of itself to every connection.
+/// An internal service, which reveals something about itself to every connection.
 async fn service() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -31,7 +31,7 @@ async fn service() -> (String, Arc<AtomicUsize>) {
     (address, connections)
 }
 
-/// A node that went to the executor which a tenant registered.
+/// A node sent to the executor that a tenant registered.
 async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
     let bench = Bench::new();
     let executor = Executor {

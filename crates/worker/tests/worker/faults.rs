@@ -1,4 +1,4 @@
-//! A store and a stream that fail all the time: nothing is lost and nothing is done twice.
+//! Continuous faults of store and stream: nothing is lost and nothing is done twice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ actions:
   second: { noop: results.first, needs: [first], on_success: finished }
 "#;
 
-/// How often each kind of fault bit: a test in which none did shows nothing.
+/// Number of faults of each kind: the test proves nothing about a kind that never occurred.
 #[derive(Debug, Default)]
 struct Injected {
-    /// Committed, and the answer lost.
+    /// Committed, with a lost answer.
     commits: AtomicUsize,
     settlements: AtomicUsize,
     doorbells: AtomicUsize,
@@ -51,7 +51,7 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
     let hook: Hook = {
         let (entropy, injected) = (bench.entropy.clone(), injected.clone());
         Arc::new(move |call| {
-            // A doorbell lost without a word and a store that is in doubt are the hard ones.
+            // A silently lost doorbell and a store in doubt are the hard cases.
             let hard = matches!(
                 call,
                 Call::Commit(..)
@@ -61,7 +61,7 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
                     | Call::RecordInputs
                     | Call::Ack
             );
-            // The first of each kind always fails: few commits are made of many events.
+            // The first call of each kind always fails: many events make few commits.
             let none_yet = |bit: &AtomicUsize| bit.load(Ordering::Relaxed) == 0;
             let first = (matches!(call, Call::Commit(..)) && none_yet(&injected.commits))
                 || (matches!(call, Call::Settle) && none_yet(&injected.settlements))
@@ -114,10 +114,10 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
             *outcomes.entry(outcome["key"].to_string()).or_default() += 1;
         }
         assert_eq!(outcomes.len(), 10);
-        assert!(outcomes.values().all(|times| *times == 1), "an outcome was told twice: {outcomes:?}");
+        assert!(outcomes.values().all(|times| *times == 1), "an outcome was reported twice: {outcomes:?}");
     }
     bench.until_done().await;
     for bit in [&injected.commits, &injected.settlements, &injected.doorbells, &injected.others] {
-        assert!(bit.load(Ordering::Relaxed) > 0, "a kind of fault never bit: {injected:?}");
+        assert!(bit.load(Ordering::Relaxed) > 0, "a kind of fault never occurred: {injected:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! A store and a stream that fail where a test wants them to.
+//! Fault injection: a store and a stream that fail where a test wants them to.
 //!
-//! Every call is shown to a hook first, which may let it pass, refuse it, carry it out and then claim
-//! that it failed (a connection that died on the way back), panic, or hold it for ever.
+//! Every call is first passed to a hook, which may let it pass, refuse it, carry it out and then report a
+//! failure (a connection that died on the way back), panic, or block it forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use millstream_store::{StoreError, Stores};
 use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants};
 use millstream_stream::{StreamError, Streams};
 
-/// A call, as far as hooks want to know it.
+/// A call, with the details that hooks use.
 #[derive(Debug)]
 pub(crate) enum Call<'a> {
     Load,
@@ -74,7 +74,7 @@ pub(crate) enum Call<'a> {
 pub(crate) enum Fault {
     None,
     Unavailable,
-    /// Done, and then the answer is lost.
+    /// Done, but the answer is lost.
     InDoubt,
     Contention,
     Corrupt,
@@ -85,7 +85,7 @@ pub(crate) enum Fault {
 
 pub(crate) type Hook = Arc<dyn Fn(&Call<'_>) -> Fault + Send + Sync>;
 
-/// `fault` on the calls that `hits` picks.
+/// `fault` on the calls that `hits` selects.
 pub(crate) fn on(fault: Fault, hits: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static) -> Hook {
     Arc::new(move |call| if hits(call) { fault } else { Fault::None })
 }
@@ -96,7 +96,7 @@ struct Faulty<T: ?Sized> {
     hook: Hook,
 }
 
-/// The same stores with a hook before every call that matters.
+/// The same stores with a hook before every relevant call.
 pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     let mut faulty = stores.clone();
     faulty.executions = Arc::new(Faulty { inner: stores.executions.clone(), hook: hook.clone() });
@@ -149,7 +149,7 @@ impl<T: ?Sized> Faulty<T> {
             Fault::Unavailable | Fault::Contention | Fault::Corrupt => {
                 Err(StreamError::Unavailable("injected".to_owned()))
             }
-            // Lost without a word.
+            // Silently lost.
             Fault::InDoubt => Ok(lost),
             Fault::Panic => panic!("injected"),
             Fault::Hang => std::future::pending().await,

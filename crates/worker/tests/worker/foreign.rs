@@ -1,4 +1,5 @@
-//! Definitions that a build cannot use: during a rolling upgrade others can, and nothing is paused.
+//! Definitions that a build cannot use: during a rolling upgrade other builds can, and no execution is
+//! paused.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use millstream_worker::WorkerOptions;
 
 use crate::bench::{Bench, COUNTER, Running};
 
-/// A worker to which the definition `name` is written in words that it does not know.
+/// A worker for which the definition `name` is written in an unknown format.
 async fn old_worker(bench: &Bench, name: &str) -> Running {
     let elsewhere = Stores::of(Memory::with_clock(bench.clock.clone()));
     let new = NewDefinition {
@@ -47,7 +48,7 @@ async fn an_execution_that_an_old_worker_cannot_decide_is_left_to_a_new_one() {
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     eventually(Duration::from_secs(20), || async {
         let stats = bench.streams.care.stats().await.unwrap();
-        if stats.iter().any(|lane| lane.pending > 0) { Ok(()) } else { Err("nobody took the doorbell") }
+        if stats.iter().any(|lane| lane.pending > 0) { Ok(()) } else { Err("no worker took the doorbell") }
     })
     .await;
     let _new = bench.worker_with(patient(&bench));

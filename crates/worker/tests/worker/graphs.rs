@@ -24,7 +24,7 @@ use crate::faulty::{self, Call, Fault};
 
 type Answering = dyn Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync;
 
-/// Answers by a function, and remembers what it was asked.
+/// Answers through a function, and records its requests.
 pub(crate) struct Desk {
     answer: Box<Answering>,
     asked: Mutex<Vec<(String, u32)>>,

@@ -119,7 +119,7 @@ async fn an_answer_that_is_too_long_is_refused() {
 #[tokio::test]
 async fn a_result_that_would_not_fit_into_an_event_is_refused() {
     let sink = Sink::start().await;
-    // Within the limit as it is read, beyond it as JSON: every quote is escaped.
+    // Within the limit as read, beyond it as JSON: every quote is escaped.
     let quotes = serde_json::json!("\"".repeat(60_000));
     sink.script("/quotes", [Answer::Json(200, serde_json::json!({ "text": quotes.to_string() }))]);
     let (status, error) = call(&Bench::new(), &sink.url("/quotes"), loopback_only()).await;

@@ -1,4 +1,4 @@
-//! Somebody who is told, in whatever mood.
+//! A sink with scripted behaviour, for the tests of outbound events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,19 +8,19 @@ use millstream_core::entropy::Entropy;
 use millstream_core::id::Name;
 use millstream_worker::outbound::{CloudEvent, Load, Refusal, Sink, Taste};
 
-/// What a listener does with a batch.
+/// What the sink does with a batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mood {
     Take,
     Refuse,
     Away,
-    /// Takes so many, and then breaks the connection.
+    /// Accepts this many events, and then breaks the connection.
     BreakAfter(usize),
 }
 
 pub(crate) type Moods = dyn Fn(&[CloudEvent]) -> Mood + Send + Sync;
 
-/// Hears by a function, and remembers what it took.
+/// Behaves as a function says, and records the accepted events.
 pub(crate) struct Listener {
     pub(crate) name: Name,
     pub(crate) taste: Taste,
@@ -88,13 +88,13 @@ impl Listener {
         self.heard.lock().unwrap().clone()
     }
 
-    /// What it heard of each subject, repetitions left out.
+    /// The accepted events of each subject, without repetitions.
     pub(crate) fn first_heard(&self) -> BTreeMap<String, Vec<(String, String)>> {
         let (mut of_subjects, mut seen) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
         for event in self.heard() {
             let place = (event.source.clone(), event.id.clone());
             match seen.insert(place, event.clone()) {
-                Some(before) => assert_eq!(before, event, "the same event, whenever it is told"),
+                Some(before) => assert_eq!(before, event, "a repeated event is identical"),
                 None => of_subjects.entry(event.subject).or_default().push((event.id, event.kind)),
             }
         }
@@ -108,7 +108,7 @@ impl Listener {
     }
 }
 
-/// Dice for a mood, reproducible.
+/// Reproducible random numbers for a mood.
 pub(crate) fn dice(seed: u64) -> impl Fn(u64) -> u64 + Send + Sync {
     let seeded = crate::bench::Seeded::from(seed);
     move |sides| seeded.next_u64() % sides

@@ -1,4 +1,4 @@
-//! Telling others of runs and items: whole workers, on a time that passes as fast as it can.
+//! Outbound notices of runs and items: whole workers, on paused time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::bench::Bench;
 use crate::faulty::{self, Call, Fault};
 use crate::listener::{Listener, Mood, dice};
 
-/// Of real time; the time of the workers costs nothing.
+/// In real time; the workers' time is virtual.
 const IN_THE_END: Duration = Duration::from_secs(90);
 const LEFT: &str = "millstream.run.nobody_left";
 
@@ -34,7 +34,7 @@ async fn write(bench: &Bench, key: &RunKey, expected: Expected, change: millstre
     assert!(matches!(committed.verdicts[0], RunVerdict::Done { .. }));
 }
 
-/// A run for which nobody is left, so many times: somebody tries it again and again.
+/// A run for which no device is left, `times` times, as an operator retries it.
 async fn nobody_left(bench: &Bench, id: &str, times: usize) {
     let key = RunKey { tenant: TenantId::default_tenant(), run: RunId::parse(id).unwrap() };
     let mut spec = RunSpec::of(name("render"), RawJson::parse("1").unwrap());
@@ -74,7 +74,7 @@ async fn late_item(bench: &Bench, id: &str, rest: &str) {
     bench.stores.items.commit_items(&WorkerId::nobody(), &[commit], late).await.unwrap();
 }
 
-/// So many runs, each left by everybody so many times.
+/// This many runs, each left by all devices this many times.
 async fn runs(bench: &Bench, runs: usize, times: usize) -> BTreeMap<String, usize> {
     let mut wanted = BTreeMap::new();
     for run in 0..runs {
@@ -84,7 +84,7 @@ async fn runs(bench: &Bench, runs: usize, times: usize) -> BTreeMap<String, usiz
     wanted
 }
 
-/// All of them, each as often as it happened, in order, and nothing is left.
+/// All notices arrive, each as often as it happened, in order, and none is left.
 async fn hears(bench: &Bench, listener: &Listener, wanted: &BTreeMap<String, usize>) {
     let enough: usize = wanted.values().sum();
     eventually(IN_THE_END, || async {
@@ -129,7 +129,7 @@ async fn every_notice_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does(
         let wanted = runs(&bench, 60, 4).await;
         hears(&bench, &calm, &wanted).await;
         hears(&bench, &moody, &wanted).await;
-        assert_eq!(calm.repetitions(), 0, "seed {seed}: what another sink does is its own business");
+        assert_eq!(calm.repetitions(), 0, "seed {seed}: another sink has no effect");
         assert!(moody.repetitions() > 0, "seed {seed}: it broke off in the middle");
     }
 }

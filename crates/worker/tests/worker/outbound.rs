@@ -1,4 +1,4 @@
-//! Telling others what happens to graphs: whole workers, on a time that passes as fast as it can.
+//! Outbound events of graphs: whole workers, on paused time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::bench::{Bench, key};
 use crate::graphs::{create, desk, options, passed};
 use crate::listener::{Listener, Mood, dice};
 
-/// Of real time; the time of the workers costs nothing.
+/// In real time; the workers' time is virtual.
 const IN_THE_END: Duration = Duration::from_secs(90);
 
-/// What there is to hear of a graph, from the store alone.
+/// The expected events of a graph, from the store alone.
 async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
     let mut told = Vec::new();
     for entry in bench.stores.feed.feed(graph, 0, usize::MAX).await.unwrap() {
@@ -43,7 +43,7 @@ async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
     told
 }
 
-/// Graphs that run to their end, each a chain of so many nodes.
+/// Graphs that run to their end, each a chain of `nodes` nodes.
 async fn chains(bench: &Bench, graphs: usize, nodes: usize) -> Vec<ExecutionKey> {
     let mut keys = Vec::new();
     for graph in 0..graphs {
@@ -57,7 +57,7 @@ async fn chains(bench: &Bench, graphs: usize, nodes: usize) -> Vec<ExecutionKey>
     keys
 }
 
-/// Everything, of every graph, in order.
+/// All events of all graphs arrive, in order.
 async fn hears_everything(bench: &Bench, listener: &Listener, graphs: &[ExecutionKey]) {
     let mut wanted = BTreeMap::new();
     eventually(IN_THE_END, || async {
@@ -102,7 +102,7 @@ async fn every_graph_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does()
         let graphs = chains(&bench, 40, 8).await;
         hears_everything(&bench, &calm, &graphs).await;
         hears_everything(&bench, &moody, &graphs).await;
-        assert_eq!(calm.repetitions(), 0, "seed {seed}: what another sink does is its own business");
+        assert_eq!(calm.repetitions(), 0, "seed {seed}: another sink has no effect");
         assert!(moody.repetitions() > 0, "seed {seed}: it broke off in the middle");
         assert!(calm.heard().len() > 1_000, "seed {seed}: {}", calm.heard().len());
     }
@@ -225,8 +225,8 @@ async fn one_event_in_a_request_is_as_good_as_many() {
     let _worker = performing(&bench);
     let graphs = chains(&bench, 10, 4).await;
     hears_everything(&bench, &single, &graphs).await;
-    // An entry may tell of several things: what was heard of it is remembered.
-    assert_eq!(single.repetitions(), 0, "one that was not taken at all is no repetition");
+    // An entry may contain several events: the accepted ones are recorded.
+    assert_eq!(single.repetitions(), 0, "an event that was not accepted is no repetition");
 }
 
 #[tokio::test(start_paused = true)]

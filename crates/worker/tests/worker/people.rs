@@ -1,4 +1,4 @@
-//! Actions that people perform: an item is made, watched, told, taken over, and withdrawn.
+//! Actions performed by people: an item is created, supervised, reported, taken over, and withdrawn.
 
 use millstream_core::assignment::{
     Assignment, AssignmentStatus, Input, ItemStatus, NewItem, QueueConfig, Waiter, Work,
@@ -47,7 +47,7 @@ actions:
     on_failure: unanswered
 ";
 
-/// The door, as far as people need one.
+/// The ingress, as far as people need it.
 struct Desk<'a> {
     bench: &'a Bench,
     machine: Machine,
@@ -94,7 +94,7 @@ impl<'a> Desk<'a> {
         Self { bench, machine, name: WorkerId::parse("desk").unwrap() }
     }
 
-    /// Waits until there is something for the person.
+    /// Waits until there is an assignment for the person.
     async fn given(&self, who: &str) -> Assignment {
         eventually(PATIENCE, || async {
             let person = PersonId::parse(who).unwrap();
@@ -188,7 +188,7 @@ async fn people_are_asked_and_what_they_say_is_the_outcome() {
     let ended = bench.until_status(&key, ExecutionStatus::Completed).await;
     let result = said(&ended, "result");
     assert_eq!((&result["status"], &result["agreed"]), (&"done".into(), &false.into()), "{result}");
-    // In the order in which they were given the item, which may be the same millisecond.
+    // In the order of the assignments, which may be in the same millisecond.
     let said = |one: &serde_json::Value| (one["person"].clone(), one["answer"]["good"].clone());
     let mut answers: Vec<_> = result["answers"].as_array().unwrap().iter().map(said).collect();
     answers.sort_by_key(|(person, _)| person.to_string());
@@ -295,7 +295,8 @@ async fn a_lease_that_was_lost_is_followed_by_one_that_takes_the_item_over() {
     bench.assert_sound(&key).await;
 }
 
-/// Whoever ends the item knows the first lease, which is not the action's any more: the third one is told.
+/// The component that ends the item knows the first lease, which is outdated: the third lease gets the
+/// escalation.
 #[tokio::test]
 async fn an_escalation_that_nobody_was_told_of_is_told_to_the_lease_that_takes_the_item_over() {
     let settings = "pre_assignment_timeout: 100ms, max_attempts_total: 1, escalate: { event: given_up }";
@@ -357,7 +358,7 @@ async fn a_queue_that_is_not_there_opens_an_incident_that_says_so_and_a_retry_go
     let event = bench.send(&key, "go", "{}").await;
     let incident = until_incident(&bench).await;
     assert_eq!(incident.class.as_str(), "target");
-    assert!(incident.reason.contains("there is no queue questions: make it"), "{}", incident.reason);
+    assert!(incident.reason.contains("no such queue: questions; create it"), "{}", incident.reason);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
     queue(&bench, "").await;
     retry(&bench, event).await;

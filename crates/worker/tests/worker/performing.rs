@@ -86,7 +86,7 @@ async fn a_handled_failure_tells_the_execution_and_skips_dependents() {
     let pay = bench.send(&key, "pay", r#"{"amount":7}"#).await;
     bench.until_state(&key, "refused").await;
     bench.until_event(pay, EventStatus::Completed).await;
-    assert_eq!(sink.calls_to("/charge").len(), 1, "402 is for good");
+    assert_eq!(sink.calls_to("/charge").len(), 1, "402 is permanent");
     assert_eq!(sink.calls_to("/receipt").len(), 0);
     let history = bench.history(&key).await;
     let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
@@ -279,7 +279,7 @@ actions:
         ))
         .await;
     let key = bench.start("job", "a").await;
-    // Both are there before anybody looks: one commit decides them.
+    // Both events are there before the worker looks: one commit decides them.
     let go = bench.post(&key, "go", "null").await;
     bench.send(&key, "millstream.cancel", "null").await;
     let _worker = bench.worker();
@@ -316,7 +316,7 @@ actions:
                 && panics.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0
         })
     };
-    // If the lease had to run out, nobody would wait for it.
+    // The lease is far too long to run out within the test.
     let options = millstream_worker::WorkerOptions { lease: Duration::from_secs(3600), ..bench.options() };
     let _worker = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), options);
     let key = bench.start("job", "a").await;

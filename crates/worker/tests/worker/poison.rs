@@ -1,7 +1,7 @@
-//! Events that take their process down: the guilty one is put aside, and nobody else with it.
+//! Events that crash their process: the guilty one is quarantined, and no other event with it.
 //!
-//! A process that dies while it decides is played by a commit that never returns and a worker that is
-//! then killed.
+//! A process that dies while it decides is simulated by a commit that never returns and a worker that is then
+//! killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use millstream_worker::WorkerOptions;
 use crate::bench::{Bench, COUNTER, Running};
 use crate::faulty::{self, Call, Fault, Hook};
 
-/// More lives than the rule needs: two in company, then one per attempt up to the cap.
+/// More processes than the rule needs: two in a batch, then one per attempt up to the cap.
 const LIVES: usize = 8;
 
 /// Commits that decide `killer` never return.
@@ -36,7 +36,7 @@ fn options(bench: &Bench) -> WorkerOptions {
     WorkerOptions { overdue: Duration::from_secs(600), ..bench.hasty() }
 }
 
-/// Lets workers live and die until `killer` is put aside; the last of them lives on.
+/// Runs and crashes workers until `killer` is quarantined; the last worker lives on.
 async fn until_dead(bench: &Bench, killer: EventId, life: impl Fn(&Hook) -> Running) -> (usize, Running) {
     let (hook, reached) = deadly(killer);
     for lives in 1..=LIVES {
@@ -76,7 +76,7 @@ async fn an_event_that_takes_its_process_down_is_put_aside_alone() {
     bench.until_status(&bad, ExecutionStatus::Paused).await;
     for event in innocent {
         let event = bench.until_event(event, EventStatus::Completed).await;
-        assert!(event.attempts <= 2, "blamed with the guilty one: {event:?}");
+        assert!(event.attempts <= 2, "blamed together with the guilty event: {event:?}");
     }
     bench.until_quiet().await;
 }
@@ -126,7 +126,7 @@ async fn a_store_that_fails_after_the_count_is_not_the_events_fault() {
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
-    // The first commit panics, so the event is suspected; the ten after it meet an outage.
+    // The first commit panics, so the event is suspected; the next ten meet an outage.
     let commits = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let hook: Hook = Arc::new(move |call| {
         if !matches!(call, Call::Commit(_)) {

@@ -1,5 +1,5 @@
-//! Quotas at the worker: children end at a depth and wait for their rate and for room, attempts end at a time, and the
-//! actions of one tenant leave slots to another.
+//! Quotas of the worker: children stop at a depth and wait for their rate and for capacity, attempts end at a
+//! time limit, and the actions of one tenant leave slots to another.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use crate::bench::Bench;
 use crate::graphs;
 
-/// Starts itself as soon as it is there.
+/// Starts itself as soon as it is created.
 const ENDLESS: &str = r#"
 name: endless
 initial: new
@@ -182,7 +182,7 @@ async fn a_child_beyond_the_open_executions_waits_for_room() {
     let parent = bench.start("parent", "parent").await;
     bench.send(&parent, "go", "{}").await;
     let waits = until_action_waits(&bench, &parent, "open_executions = 2").await;
-    assert_eq!(waits.attempts, 0, "waiting is no attempt");
+    assert_eq!(waits.attempts, 0, "waiting does not count as an attempt");
     assert_eq!(executions(&bench, None).await.len(), 2);
     bench.send(&other, "end", "{}").await;
     bench.until_status(&parent, ExecutionStatus::Completed).await;
@@ -252,7 +252,7 @@ async fn a_run_of_devices_beyond_the_quota_waits_for_room() {
     until_runs(1).await;
     bench.send(&second, "go", "{}").await;
     let waits = until_action_waits(&bench, &second, "open_runs = 1").await;
-    assert_eq!(waits.attempts, 0, "waiting is no attempt");
+    assert_eq!(waits.attempts, 0, "waiting does not count as an attempt");
     assert_eq!(runs().await, 1);
     worker.kill().await;
     let _worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 2));

@@ -1,4 +1,4 @@
-//! Every crash and every loss is made good by somebody.
+//! Every crash and every loss is repaired.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ async fn until(flag: &AtomicBool) {
     .await;
 }
 
-/// A commit that decides something about `execution`.
+/// A commit with a decision about `execution`.
 fn concerns(call: &Call<'_>, execution: &millstream_core::id::ExecutionKey) -> bool {
     matches!(call, Call::Commit(batch) if batch.iter().any(|commit| commit.execution == *execution))
 }
@@ -30,7 +30,7 @@ async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
     let (busy, free) = (bench.start("counter", "busy").await, bench.start("counter", "free").await);
-    let other = LockToken("somebody".to_owned());
+    let other = LockToken("another-worker".to_owned());
     let keys = [busy.clone()];
     bench.streams.locks.acquire(&keys, &other, Duration::from_secs(600)).await.unwrap();
     let _worker = bench.worker();
@@ -44,7 +44,7 @@ async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
     bench.streams.locks.release(&keys, &other).await.unwrap();
     bench.until_done().await;
     assert_eq!(bench.execution(&busy).await.state.context["ordered"].as_str(), "true");
-    assert_eq!(bench.event(waiting[0]).await.attempts, 0, "a busy lock is no attempt");
+    assert_eq!(bench.event(waiting[0]).await.attempts, 0, "a busy lock does not count as an attempt");
     bench.until_quiet().await;
 }
 
@@ -53,7 +53,7 @@ async fn a_kept_doorbell_whose_work_is_done_elsewhere_is_acknowledged() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
-    let other = LockToken("somebody".to_owned());
+    let other = LockToken("another-worker".to_owned());
     bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(600)).await.unwrap();
     let _worker = bench.worker();
     bench.ring(&key).await;
@@ -67,7 +67,7 @@ async fn a_commit_that_lost_is_decided_again() {
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let _other = bench.worker();
-    // Without locks the two meet at the fence.
+    // Without locks the two conflict at the fence.
     let mut streams = bench.streams.clone();
     streams.locks = Arc::new(NoLocks);
     let _careless: Vec<_> =
@@ -114,7 +114,7 @@ impl millstream_stream::locks::Locks for NoLocks {
     }
 }
 
-/// Takes the locks and then says that it failed.
+/// Takes the locks and then reports a failure.
 struct LostAnswers(Arc<dyn millstream_stream::locks::Locks>);
 
 #[async_trait::async_trait]
@@ -159,7 +159,7 @@ async fn locks_that_were_taken_in_an_answer_that_was_lost_are_released() {
     bench.until_event(event, EventStatus::Completed).await;
     bench.until_quiet().await;
     // The lock would last for 15 s.
-    let other = LockToken("somebody".to_owned());
+    let other = LockToken("another-worker".to_owned());
     let free = bench.streams.locks.acquire(&[key], &other, Duration::from_secs(1)).await.unwrap();
     assert_eq!(free, [true]);
 }
@@ -187,7 +187,7 @@ async fn doorbells_of_a_dead_worker_are_taken_over() {
     options.overdue = Duration::from_secs(600);
     let _heir = bench.worker_with(options);
     let event = bench.until_event(event, EventStatus::Completed).await;
-    assert_eq!(event.attempts, 1, "the death of its worker is an attempt");
+    assert_eq!(event.attempts, 1, "the death of its worker counts as an attempt");
     bench.until_quiet().await;
     bench.assert_sound(&key).await;
 }
@@ -223,7 +223,7 @@ async fn a_live_worker_keeps_what_it_holds() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
-    let other = LockToken("somebody".to_owned());
+    let other = LockToken("another-worker".to_owned());
     bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(2)).await.unwrap();
     // Both reclaim after 300 ms; the lock is held for seven times that.
     let _workers = [bench.worker_with(bench.hasty()), bench.worker_with(bench.hasty())];
@@ -453,7 +453,7 @@ actions:
     .await;
     sink.release();
     bench.until_event(go, EventStatus::Completed).await;
-    assert_eq!(sink.calls().len(), 1, "somebody else performed it too");
+    assert_eq!(sink.calls().len(), 1, "another worker performed it too");
 }
 
 #[tokio::test]

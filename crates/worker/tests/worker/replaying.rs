@@ -1,4 +1,4 @@
-//! Replay: what the log says against what is stored.
+//! Replay: compares the log with the stored state.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use millstream_worker::replay::{ReplayError, Until, redecide, replay};
 
 use crate::bench::{Bench, COUNTER, key};
 
-/// Shows a snapshot that somebody has changed.
+/// Returns a snapshot that was tampered with.
 struct Tampered(Arc<dyn ExecutionStore>);
 
 #[async_trait::async_trait]
@@ -98,6 +98,6 @@ async fn deciding_again_gives_the_same() {
 #[tokio::test]
 async fn an_execution_that_does_not_exist_is_an_error() {
     let bench = Bench::new();
-    let missing = replay(&bench.stores, &key("nobody"), Until::End).await;
+    let missing = replay(&bench.stores, &key("missing"), Until::End).await;
     assert!(matches!(missing, Err(ReplayError::NotFound(_))), "{missing:?}");
 }

@@ -1,4 +1,4 @@
-//! Events by webhook: how they are written, signed, and where they may go.
+//! Outbound webhooks: their format, their signature, and the permitted addresses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use millstream_worker::outbound::{CloudEvent, Form, Refusal, Sink, Taste, Webhoo
 use millstream_worker::{HttpOptions, Secrets};
 use sha2::Sha256;
 
-/// Secrets that can be changed.
+/// Replaceable secrets.
 #[derive(Debug, Default)]
 struct Drawer(Mutex<BTreeMap<String, String>>);
 
@@ -74,7 +74,7 @@ fn loopback() -> HttpOptions {
     HttpOptions { allow: vec!["127.0.0.1/32".parse().unwrap()], ..HttpOptions::default() }
 }
 
-/// Whether one of the signatures of a call was made with this secret, as a receiver finds out.
+/// Whether one of the signatures of a call was made with this secret, as a receiver verifies it.
 fn is_signed_with(call: &Call, key: &[u8]) -> bool {
     let (id, time) = (call.header("webhook-id").unwrap(), call.header("webhook-timestamp").unwrap());
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
@@ -174,8 +174,8 @@ async fn an_answer_is_about_the_events_and_no_answer_about_the_sink() {
         matches!(&full, Refusal::Away { retry_after: Some(wait), .. } if wait.as_secs() == 7),
         "{full:?}"
     );
-    assert_eq!(ask("/long").await, Ok(()), "what it says besides is its own business");
-    assert!(target.calls_to("/there").is_empty(), "what is signed goes where it was meant to go");
-    let nobody = sink_on("http://127.0.0.1:1/".to_owned(), Form::Batch, &["key"], &drawer, &loopback());
-    assert!(matches!(nobody.send(&[event(0)]).await, Err(Refusal::Away { .. })));
+    assert_eq!(ask("/long").await, Ok(()), "the rest of the answer is ignored");
+    assert!(target.calls_to("/there").is_empty(), "a signed request is not redirected");
+    let unreachable = sink_on("http://127.0.0.1:1/".to_owned(), Form::Batch, &["key"], &drawer, &loopback());
+    assert!(matches!(unreachable.send(&[event(0)]).await, Err(Refusal::Away { .. })));
 }

@@ -1,4 +1,5 @@
-//! `millstream demo`: a few hundred orders, a worker killed in the middle, and what was not lost.
+//! `millstream demo`: a few hundred orders, a worker loop killed in the middle, and a report that nothing is
+//! lost.
 
 mod orders;
 mod report;

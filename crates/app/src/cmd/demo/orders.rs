@@ -1,4 +1,4 @@
-//! Placing the demo's orders and watching them go.
+//! Places the demo's orders and waits for them.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::client::Client;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// All orders in batches: each is started, paid and told to ship in one request. `ship` comes long
+/// Places all orders in batches: one request starts each, pays it and sends `ship`. `ship` arrives long
 /// before the order is ready for it, and waits (`defer`).
 pub(super) async fn place(client: &Client, orders: usize) -> Result<()> {
     let numbers: Vec<usize> = (1..=orders).collect();
@@ -36,7 +36,7 @@ pub(super) async fn place(client: &Client, orders: usize) -> Result<()> {
     Ok(())
 }
 
-/// Wait until at least `wanted` orders are completed; returns how many are.
+/// Waits until at least `wanted` orders are completed; returns their number.
 pub(super) async fn wait_until(
     client: &Client,
     wanted: usize,
@@ -57,7 +57,7 @@ pub(super) async fn wait_until(
     }
 }
 
-/// A shipped order may still have a receipt to print: wait until every event is final.
+/// Waits until every event is final: a shipped order may still have a receipt to print.
 pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Result<()> {
     let started = Instant::now();
     while started.elapsed() < deadline {
@@ -71,7 +71,7 @@ pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Resul
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    // What is left unfinished is counted and shown by the report.
+    // The report counts and shows what is left unfinished.
     Ok(())
 }
 

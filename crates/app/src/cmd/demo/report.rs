@@ -1,4 +1,4 @@
-//! What happened in the demo, counted from the database and the till, not from memory.
+//! The demo's result, counted from the database and the till rather than from memory.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::till::Till;
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 
-/// Of every order: start, pay, charged, ship.
+/// Per order: start, pay, charged, ship.
 const TRANSITIONS_PER_ORDER: u64 = 4;
 
 #[derive(Debug)]

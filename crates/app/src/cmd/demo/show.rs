@@ -1,4 +1,4 @@
-//! The course of the demo, from an empty directory to the report.
+//! The steps of the demo, from an empty directory to the report.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::cli::DemoArgs;
 use crate::client::Client;
 use crate::output::Output;
 
-/// The example that everybody reads first.
+/// The first example of the documentation.
 const ORDER: &str = include_str!("../../../../../examples/order.yaml");
-/// Where the example expects the till; the demo has one of its own.
+/// Address of the till in the example; the demo starts its own.
 const EXAMPLE_TILL: &str = "127.0.0.1:9000";
 const WORKERS: usize = 2;
 /// Long enough for a slow machine; a healthy one needs seconds.
@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Result<()> {
     let mut config = config.clone();
-    // The demo talks by a progress bar; what the engine logs by default would tear it up.
+    // The demo prints a progress bar; the engine's default log would break it.
     if config.log == "info" {
         config.log = "error".to_owned();
     }
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
     report::show(&facts, output)
 }
 
-/// Settings that make a killed loop's work move on within seconds instead of half a minute.
+/// Short leases: the work of a killed loop moves on within seconds instead of half a minute.
 fn impatient(mut config: Config) -> Result<Config> {
     config.listen = "127.0.0.1:0".parse()?;
     config.listen_tls = "".parse()?;

@@ -1,4 +1,4 @@
-//! The till that the demo's orders are charged at: a real HTTP server that fails now and then.
+//! The till that charges the demo's orders: a real HTTP server that fails now and then.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use tokio::net::TcpListener;
 
-/// Charges by idempotency key: how often each was asked for.
+/// Number of requests per idempotency key.
 type Book = Arc<Mutex<BTreeMap<String, u32>>>;
 
 #[derive(Debug)]

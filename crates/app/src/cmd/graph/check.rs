@@ -1,4 +1,4 @@
-//! `millstream graph check FILE`: everything that is wrong with a graph, without a server.
+//! `millstream graph check FILE`: all problems of a graph, without a server.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn checked(file: &Path) -> Result<Result<GraphSpec, Problems>> {
     }))
 }
 
-/// A file with mistakes, each with its place.
+/// An error that lists the mistakes of a file, each with its place.
 pub(super) fn wrong(file: &Path, problems: &Problems) -> Failure {
     let count = problems.0.len();
     let lines: Vec<_> = problems.0.iter().map(|problem| format!("  {problem}")).collect();

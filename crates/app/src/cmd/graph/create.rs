@@ -1,4 +1,4 @@
-//! `millstream graph create FILE`: create a graph, and wait for its end if wanted.
+//! `millstream graph create FILE`: creates a graph and, with `--wait`, waits for its end.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) async fn run(args: &GraphCreateArgs, client: &Client, output: Output)
     follow(client, &path::graph(&id, "/watch"), None, |_| Ok(())).await?;
     let graph = client.get(&path::graph(&id, "")).await?;
     output.show(&graph, told::ended)?;
-    // A script that waited wants to know without reading the text.
+    // The exit code of a script that waited tells the outcome.
     match graph["status"].as_str() {
         Some("PASSED") => Ok(()),
         Some(_) | None => bail!(Failure::new(ExitCode::Refused, told::ended(&graph))),
@@ -43,7 +43,7 @@ fn created(graph: &Value) -> String {
     format!("{} is {}", plain(&graph["graph_id"]), plain(&graph["status"]))
 }
 
-/// The graph with its id beside its other fields, no number of it read and written again.
+/// Adds the id to the graph. Numbers are passed through unparsed.
 fn body(graph: &RawValue, id: Option<&str>) -> Result<BTreeMap<String, Box<RawValue>>> {
     let mut body: BTreeMap<String, Box<RawValue>> = serde_json::from_str(graph.get())?;
     if let Some(id) = id {

@@ -18,7 +18,7 @@ pub(super) async fn run(args: &GraphEditArgs, client: &Client, output: Output) -
     let answer = client.json(request).await?;
     output.show(&answer, |answer| match answer["revision"].as_u64() {
         Some(revision) => format!("{} is at revision {revision} now", args.graph),
-        // Accepted, and not decided while it was waited for.
+        // Accepted, and not decided within the wait.
         None => format!("{} is being edited by event {}", args.graph, plain(&answer["event_id"])),
     })
 }

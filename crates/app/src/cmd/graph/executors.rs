@@ -1,4 +1,4 @@
-//! `millstream graph executors`: who is there to perform nodes.
+//! `millstream graph executors`: the executors that can perform nodes.
 
 use anyhow::Result;
 use serde_json::{Value, json};

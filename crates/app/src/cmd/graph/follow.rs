@@ -1,4 +1,4 @@
-//! Server-sent events of a graph, over as many connections as it takes.
+//! Server-sent events of a graph, with reconnection.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use reqwest::{Method, StatusCode};
 use crate::client::Client;
 use crate::failure::{ExitCode, Failure};
 
-/// How often a lost connection is tried again before giving up.
+/// Reconnection attempts before giving up.
 const RECONNECTS: u32 = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One message.
+/// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
-    /// Where to go on after it.
+    /// Position after it, for a reconnection.
     pub(super) id: String,
     pub(super) data: String,
 }
 
-/// Hands every message to `take`, until what is followed has ended.
+/// Passes every message to `take`, until the followed object has ended.
 pub(super) async fn follow(
     client: &Client,
     path: &str,
@@ -41,7 +41,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Why a stream came to its end.
+/// Why a stream ended.
 enum Ended {
     Graph,
     Connection,
@@ -89,9 +89,9 @@ async fn connection(
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
     Message(Message),
-    /// The end of the graph: nothing comes after it.
+    /// The last event of the graph.
     Last(Message),
-    /// Comments keep the connection alive.
+    /// A comment that keeps the connection alive.
     Nothing,
 }
 

@@ -42,7 +42,7 @@ const NODE: &[&str] = &[
     "dispatched_at",
     "ended_at",
 ];
-/// Enough for a person to read; a program pages through the API.
+/// Enough to read on a terminal; programs page through the API.
 const NODES_LIMIT: usize = 20_000;
 const LOGS_LIMIT: usize = 1_000;
 
@@ -107,18 +107,18 @@ fn node_page(node: &Value) -> String {
     parts.join("\n\n")
 }
 
-/// A parent is written as its id or as an object with a condition.
+/// A parent is an id, or an object with a condition.
 fn parent(edge: &Value) -> &Value {
     edge.get("node").unwrap_or(edge)
 }
 
 fn log(entry: &Value) -> String {
-    let more = if entry["truncated"] == json!(true) { "\n… more was written than is kept" } else { "" };
+    let more = if entry["truncated"] == json!(true) { "\n… the log is truncated here" } else { "" };
     let (at, attempt) = (plain(&entry["at"]), plain(&entry["attempt"]));
     format!("{at}  attempt {attempt}  {}{more}", plain(&entry["text"]).trim_end())
 }
 
-/// Texts and lists that are empty say nothing.
+/// Drops fields with empty texts and lists.
 fn without_nothing(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.retain(|_, value| *value != json!("") && *value != json!([]) && *value != json!({}));
@@ -186,7 +186,7 @@ mod tests {
 
         2026-01-01T00:00:01.000Z  attempt 1  trying
         2026-01-01T00:00:02.000Z  attempt 2  done
-        … more was written than is kept
+        … the log is truncated here
         "#);
     }
 }

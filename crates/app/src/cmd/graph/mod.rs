@@ -1,4 +1,4 @@
-//! `millstream graph`: one file per word.
+//! `millstream graph`: one file per subcommand.
 
 mod cancel;
 mod check;

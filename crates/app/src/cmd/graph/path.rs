@@ -1,4 +1,4 @@
-//! Where graphs and nodes are at the server.
+//! Paths of graphs and nodes in the HTTP API.
 
 use crate::client::segment;
 

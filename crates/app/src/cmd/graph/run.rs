@@ -1,4 +1,4 @@
-//! Which word was said.
+//! Dispatches the subcommands of `millstream graph`.
 
 use anyhow::Result;
 use millstream_runtime::config::Config;
@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::output::Output;
 
 pub(crate) async fn run(args: &GraphArgs, config: &Config, output: Output) -> Result<()> {
-    // Checking needs no server, and so no settings that name one.
+    // `check` works without a server, and so without settings that name one.
     let client = || Client::new(config);
     match &args.command {
         GraphCommand::Check { file } => check::run(file, output),

@@ -1,4 +1,4 @@
-//! `millstream graph show ID`: the graph with where every node stands, as text or as a picture.
+//! `millstream graph show ID`: draws the graph with the status of every node, as text or as a picture.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::cli::GraphShowArgs;
 use crate::client::Client;
 use crate::output::{Output, line, plain};
 
-/// As many as a graph can have.
+/// Maximum number of nodes of a graph.
 const NODES_LIMIT: usize = 20_000;
 
 pub(super) async fn run(args: &GraphShowArgs, client: &Client, output: Output) -> Result<()> {
@@ -42,7 +42,7 @@ fn drawn(graph: &Value, sketches: &[Sketch]) -> String {
     format!("{head}\n{}", ascii(sketches).trim_end())
 }
 
-/// As much of a node as is drawn.
+/// The fields of a node that are drawn.
 fn sketch(node: &Value) -> Sketch {
     let spec = &node["spec"];
     let parents = spec["parents"].as_array().into_iter().flatten();
@@ -53,7 +53,7 @@ fn sketch(node: &Value) -> Sketch {
     Sketch {
         id: plain(&node["node"]),
         parents: parents.chain(fan_out).collect(),
-        // A server may be newer: what it calls otherwise has not ended as far as is known here.
+        // A newer server may send a status that is unknown here; it is drawn as not ended.
         status: node["status"].as_str().and_then(NodeStatus::parse).unwrap_or(NodeStatus::Running),
         label,
     }

@@ -1,11 +1,11 @@
-//! Graphs in a line.
+//! One-line summaries of graphs.
 
 use millstream_core::graph::NodeStatus;
 use serde_json::Value;
 
 use crate::output::plain;
 
-/// `2 PASS, 1 SKIPPED`, in the order of a node's life; what a newer server says beyond comes last.
+/// `2 PASS, 1 SKIPPED`, in the order of a node's life; statuses unknown to this build come last.
 pub(super) fn counts(nodes: &Value) -> String {
     let Some(counts) = nodes.as_object() else { return String::new() };
     let known = NodeStatus::ALL.iter().map(|status| status.as_str());
@@ -15,7 +15,7 @@ pub(super) fn counts(nodes: &Value) -> String {
     counted.collect::<Vec<_>>().join(", ")
 }
 
-/// What has become of a graph.
+/// Outcome of a graph.
 pub(super) fn ended(graph: &Value) -> String {
     let mut text = format!("{} is {}", plain(&graph["graph_id"]), plain(&graph["status"]));
     if let Some(reason) = graph["reason"].as_str().filter(|reason| !reason.is_empty()) {
@@ -27,7 +27,7 @@ pub(super) fn ended(graph: &Value) -> String {
     }
 }
 
-/// What is shown of a node in a list: of its error the first line.
+/// First line of a node's error, for lists.
 pub(super) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `millstream graph watch ID`: what happens to a graph; reconnects where it left off.
+//! `millstream graph watch ID`: the events of a graph; reconnects at its last position.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) async fn run(id: &str, after: Option<&str>, client: &Client, output: 
     follow(client, &path::graph(id, "/watch"), after, show).await
 }
 
-/// The event with its position, which the stream has beside it.
+/// The event, with its position from the stream.
 fn read(message: &Message) -> Result<Value> {
     let mut event: Value =
         serde_json::from_str(&message.data).with_context(|| format!("not an event: {}", message.data))?;
@@ -29,7 +29,7 @@ fn read(message: &Message) -> Result<Value> {
     Ok(event)
 }
 
-/// One line: when, what, of which node, and why.
+/// One line: time, event, node, and reason.
 fn told(event: &Value) -> String {
     let get = |name: &str| plain(&event[name]);
     let kind = get("type");
@@ -46,7 +46,7 @@ fn told(event: &Value) -> String {
         "workflow.completed" => "PASSED".to_owned(),
         "workflow.failed" => format!("FAILED{}", because(&get("reason"))),
         "workflow.cancelled" => format!("CANCELLED{}", because(&get("reason"))),
-        // A newer server has more to tell.
+        // An event type of a newer server.
         other => format!("{other}  {}", get("node")),
     };
     format!("{}  {}", get("at"), what.trim_end())

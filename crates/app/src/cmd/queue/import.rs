@@ -1,4 +1,5 @@
-//! `millstream queue import QUEUE FILE`: sent as it is read, with what the server has done so far.
+//! `millstream queue import QUEUE FILE`: streams a file to the server and shows the progress that the server
+//! reports.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -50,7 +51,7 @@ pub(super) async fn run(queue: &str, file: &Path, client: &Client, output: Outpu
 
 const CUT_OFF: &str = "the connection was lost before the import had ended; run it again: what was imported is not imported twice";
 
-/// A file goes as it is read: it may be larger than memory.
+/// Streams the file: it may be larger than memory.
 fn pieces(file: File) -> Body {
     let stream = futures::stream::try_unfold(file, |mut file| async move {
         let mut piece = Vec::with_capacity(PIECE);
@@ -76,7 +77,8 @@ fn counts(word: &Value) -> String {
     format!("{created} new, {repeated} known already, {} refused", refused(word))
 }
 
-/// A number while it goes on; at the end it may be the list of them, of which only the first are told.
+/// The field is a number during the import; at the end it may be a list of refusals, of which the first are
+/// shown.
 fn refused(word: &Value) -> u64 {
     let told = word["refused"].as_array().map(|all| all.len() as u64);
     word["refused_count"].as_u64().or_else(|| word["refused"].as_u64()).or(told).unwrap_or(0)

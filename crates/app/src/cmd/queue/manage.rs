@@ -1,4 +1,4 @@
-//! Queues: listed, shown, put, paused and resumed.
+//! Queue management: list, get, put, pause and resume.
 
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn page(queues: &[Value]) -> String {
     )
 }
 
-/// A queue is what was put: shown as it is written.
+/// Shows a queue as it was put.
 pub(super) async fn get(queue: &str, client: &Client, output: Output) -> Result<()> {
     let found = client.get(&path(queue, "")).await.map_err(|error| hinted(error, HINT))?;
     output.show(&found, |found| serde_json::to_string_pretty(found).unwrap_or_else(|_| found.to_string()))
@@ -72,7 +72,7 @@ pub(super) async fn put(file: &Path, name: Option<&str>, client: &Client, output
     output.show(&queue, |_| format!("{name} is {what}"))
 }
 
-/// What a queue's file says it is called, in YAML or JSON; the server reads the rest.
+/// The name in a queue's file, in YAML or JSON; the server validates the rest.
 fn named(text: &str) -> Option<String> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return value["name"].as_str().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `millstream queue`: one file per matter.
+//! `millstream queue`: one file per topic.
 
 mod import;
 mod manage;

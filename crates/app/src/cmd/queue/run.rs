@@ -1,4 +1,4 @@
-//! Which word was said.
+//! Dispatches the subcommands of `millstream queue`.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! `millstream queue stats`: where the work stands and how fast it goes, as a table and as bars.
+//! `millstream queue stats`: state and throughput of the work, as a table and as bars.
 
 use std::io::IsTerminal;
 
@@ -24,7 +24,7 @@ pub(super) async fn run(args: &StatsArgs, client: &Client, output: Output) -> Re
     output.show(&answer, |answer| page(rows_of(answer), args.by, colour))
 }
 
-/// A list, or a page of one.
+/// The rows of a list, or of one page of it.
 fn rows_of(answer: &Value) -> &[Value] {
     let list = answer.as_array().or_else(|| answer["items"].as_array());
     list.map_or(&[], Vec::as_slice)
@@ -73,7 +73,7 @@ fn length(seconds: f64) -> String {
 }
 
 const WIDTH: usize = 50;
-/// Field, sign and colour.
+/// Field, symbol and colour.
 const PARTS: &[(&str, char, &str)] = &[
     ("completed", '█', "32"),
     ("in_progress", '▓', "33"),
@@ -82,7 +82,7 @@ const PARTS: &[(&str, char, &str)] = &[
     ("skipped", '·', "35"),
 ];
 
-/// A bar for each, as long as it has assignments beside the largest, and divided by where they stand.
+/// One bar per row, scaled to the row with the most assignments and divided by status.
 fn bars(rows: &[Value], by: By, colour: bool) -> String {
     let name = |row: &Value| match by {
         By::Queue => plain(&row["queue"]),
@@ -113,8 +113,8 @@ fn bars(rows: &[Value], by: By, colour: bool) -> String {
     lines.join("\n")
 }
 
-/// Cells for each count, together as many as their sum is of `most`. The borders are rounded, not the parts: they add
-/// up. What is there at all is seen.
+/// Cells per count; their sum is the sum's share of `most`. Borders are rounded rather than parts, so that
+/// the parts add up. A count above zero gets at least one cell.
 fn shares(counts: &[u64], most: u64, width: usize) -> Vec<usize> {
     let width = width as u64;
     let (mut sum, mut border) = (0_u64, 0_u64);

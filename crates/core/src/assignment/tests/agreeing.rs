@@ -1,4 +1,4 @@
-//! What answers have in common, what is told of it, and which answers are refused.
+//! Agreement of answers, its report to the waiting execution, and the validation of answers.
 
 use super::fixture::{Desk, person, queue, raw};
 use crate::assignment::rules;
@@ -71,11 +71,11 @@ fn every_rule_that_an_answer_breaks_is_told_at_once() {
     let paths: Vec<_> =
         found.iter().map(|problem| (problem.path.as_str(), problem.message.as_str())).collect();
     assert_eq!(paths[..2], [("score", "the score is negative"), ("", "no label")]);
-    assert!(paths[2].1.contains("must say true or false"), "{paths:?}");
+    assert!(paths[2].1.contains("must return true or false"), "{paths:?}");
     let found = check(r#"{"label":"x"}"#, "bob");
     assert!(found[0].message.contains("there is no answer.score"), "{found:?}");
     let found = check("[]", "bob");
-    assert!(found.last().unwrap().message.starts_with("it cannot be compared"), "{found:?}");
+    assert!(found.last().unwrap().message.starts_with("the answer cannot be compared"), "{found:?}");
 }
 
 #[test]

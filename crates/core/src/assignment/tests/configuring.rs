@@ -1,4 +1,4 @@
-//! What people write about a queue, and what they are told about it.
+//! Parsing of queue configurations, and the problems it reports.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ fn everything_that_is_wrong_is_told_with_its_place() {
             "timeout_seconds: must be a number of seconds from 1 to a hundred years",
             "pre_assignment_timeout: \"soon\" is not a duration (write it like 250ms, 15s, 30m, 12h, 30d or 1h30m)",
             "due: must be a number of seconds from 1 to a hundred years",
-            "max_attempts_total: is less than the overlap: 3 people cannot all be given it",
-            "reassign_expired: must be true or false, not a text",
+            "max_attempts_total: is less than the overlap of 3 people",
+            "reassign_expired: must be true or false, not a string",
             "people[1]: \"ann\" is in the list twice",
             "people[2]: the name of a person may contain only A-Z, a-z, 0-9, '_', '.', ':' and '-'",
-            "per_person.most: unknown field: known are open, total",
+            "per_person.most: unknown field: known fields are open, total",
             "per_person.open: must be from 1 to 1000",
             "priority: must be from -1000000 to 1000000",
             "escalate.queue: an item cannot be escalated to the queue that it is in",

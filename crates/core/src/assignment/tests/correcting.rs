@@ -20,7 +20,7 @@ fn a_correction_replaces_the_answer_and_leaves_what_was_completed() {
     assert_eq!(desk.refused(&twice), Refusal::BeingCorrected(id(50)));
     desk.start(id(50));
     let change = desk.submit(id(50), "1");
-    assert!(change.told.is_none(), "who waited was told before");
+    assert!(change.told.is_none(), "the execution already has the outcome");
     assert_eq!(desk.one(two), &before);
     assert_eq!(desk.work.item.agreement.as_ref().map(|found| found.agreed), Some(true));
 

@@ -1,4 +1,4 @@
-//! Totals follow from changes, and rates from totals.
+//! Totals are aggregated from changes, and rates computed from totals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::fixture::{Desk, person};
 use crate::assignment::stats::{self, Counter, Report, Totals};
 use crate::assignment::{Input, Stepped, Work};
 
-/// What every change of a life adds up to.
+/// The aggregate of all changes in the life of an item.
 fn lived(
     desk: &mut Desk,
     acts: impl FnOnce(&mut Desk, &mut dyn FnMut(&mut Desk, &Input)),

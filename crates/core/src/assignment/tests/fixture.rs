@@ -1,4 +1,4 @@
-//! An item in a queue, and everything that can be done to it in one line.
+//! The fixture: an item in a queue, with a one-line method for every input.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ pub(super) fn id(number: u128) -> AssignmentId {
     AssignmentId(Uuid::from_u128(number))
 }
 
-/// A queue named `q` with what is said besides.
+/// A queue named `q` with the given settings.
 pub(super) fn queue(rest: &str) -> QueueConfig {
     QueueConfig::parse(&format!("{{name: q, {rest}}}"), Format::Yaml).unwrap()
 }
 
-/// An item and its queue, at a time that goes on by a second with every step.
+/// An item and its queue; the clock advances by one second per step.
 #[derive(Debug, Clone)]
 pub(super) struct Desk {
     pub(super) queue: QueueConfig,
@@ -122,7 +122,7 @@ impl Desk {
         self.act(&Input::Skip { assignment: id, person, reason: None })
     }
 
-    /// At its deadline.
+    /// Expires the assignment at its deadline.
     pub(super) fn expire(&mut self, id: AssignmentId) -> Change {
         let next = self.next_id();
         self.now = self.one(id).deadline.unwrap();
@@ -137,7 +137,7 @@ impl Desk {
         self.one(id).status
     }
 
-    /// The assignment that is open, of which there is one.
+    /// The only open assignment.
     pub(super) fn open(&self) -> &Assignment {
         let mut open = self.work.assignments.values().filter(|one| one.status.is_open());
         let one = open.next().unwrap();

@@ -1,4 +1,4 @@
-//! Who is given what.
+//! Selection of the next assignment: which caller gets which opening.
 
 use super::fixture::{name, person, queue};
 use crate::assignment::QueueState;

@@ -1,4 +1,4 @@
-//! The life of an assignment: whose it is, how long, and who gets its place.
+//! The lifecycle of an assignment: its person, its deadlines, and the reassignment of its slot.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn an_assignment_is_its_persons_alone() {
     let mut desk = Desk::new("");
     let one = desk.assign("ann");
     let refusal = desk.refused(&Input::Start { assignment: one, person: person("bob") });
-    assert_eq!(refusal.to_string(), "the assignment is not bob's");
+    assert_eq!(refusal.to_string(), "the assignment does not belong to bob");
     assert!(matches!(
         desk.refused(&Input::Start { assignment: id(77), person: person("bob") }),
         Refusal::Unknown(_)
@@ -86,7 +86,7 @@ fn what_expires_stays_with_its_person_until_they_had_it_too_often() {
     );
     assert_eq!(desk.open().person, person("ann"));
     assert_eq!((desk.open().attempt, desk.open().attempts), (2, 1));
-    // Whether they start it or not.
+    // Both a pending and a started assignment count as an attempt.
     let second = desk.open().id;
     desk.expire(second);
     let third = desk.open().id;

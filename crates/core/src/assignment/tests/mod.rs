@@ -1,4 +1,4 @@
-//! The lifecycle of people's work, as sentences.
+//! Tests of the assignment state machine, by topic.
 
 mod agreeing;
 mod configuring;

@@ -1,4 +1,4 @@
-//! What others are told of items.
+//! Notices of items to the outbound sinks.
 
 use super::fixture::{Desk, name, queue};
 use crate::assignment::notices::notices;

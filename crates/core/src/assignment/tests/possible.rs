@@ -1,4 +1,5 @@
-//! Every pair of the table is possible and does what it says; every other pair is refused with the state named.
+//! The step agrees with the transition table: every listed pair is accepted, every other pair is refused with
+//! the state.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crate::assignment::input::InputKind;
 use crate::assignment::table::{self, ABOUT_ASSIGNMENTS, Line};
 use crate::assignment::{AssignmentStatus, Input, ItemStatus, Refusal, Stepped};
 
-/// An item of two places with one assignment in this status, which keeps its place.
+/// An item with two slots and one assignment in this status, which keeps its slot.
 fn assignment_in(status: AssignmentStatus) -> Desk {
     let mut desk = Desk::new("overlap: 2, reassign_expired: false, reassign_skipped: false, due: 2d");
     let one = desk.assign("ann");
@@ -64,7 +65,7 @@ fn every_pair_of_an_assignment_does_what_the_table_says_and_no_other_is_possible
     assert_eq!(possible + refused, AssignmentStatus::ALL.len() * ABOUT_ASSIGNMENTS.len());
 }
 
-/// An item in this status with one assignment of ann's.
+/// An item in this status with one assignment of ann.
 fn item_in(status: ItemStatus) -> Desk {
     let escalate = if status == ItemStatus::Escalated { "escalate: {event: late}," } else { "" };
     let mut desk = Desk::new(&format!("{escalate} reassign_expired: false, due: 2d"));
@@ -112,8 +113,8 @@ fn what_is_about_the_item_is_possible_as_the_table_says() {
 fn a_refusal_names_the_state_and_the_input() {
     let mut desk = assignment_in(AssignmentStatus::Completed);
     let start = desk.input(InputKind::Start, id(1));
-    assert_eq!(desk.refused(&start).to_string(), "start is not possible: the assignment is completed");
+    assert_eq!(desk.refused(&start).to_string(), "cannot start: the assignment is completed");
     let mut desk = item_in(ItemStatus::Withdrawn);
     let assign = desk.input(InputKind::Assign, id(1));
-    assert_eq!(desk.refused(&assign).to_string(), "assign is not possible: the item is withdrawn");
+    assert_eq!(desk.refused(&assign).to_string(), "cannot assign: the item is withdrawn");
 }

@@ -1,4 +1,4 @@
-//! What devices do with what they have.
+//! Acts of devices on the seats that they hold.
 
 use super::stage::{Stage, act, assign, at, device, error, output, progress, self_claim, spec};
 use crate::claim::{Doing, Ended, Holder, Input, RunSpec, SeatState, Settings, Status, Token, Why};
@@ -14,7 +14,7 @@ fn the_plain_way_is_assigned_claimed_processing_completed() {
     assert_eq!(to, ["created", "assigning_to_other", "assigned", "claimed", "processing", "completed"]);
     assert_eq!(stage.run.ended_at(), Some(at(20)));
     assert_eq!(stage.run.seats[0].progress, Some(progress(4)));
-    assert_eq!(stage.last.as_ref().unwrap().told, None, "nobody waits for it");
+    assert_eq!(stage.last.as_ref().unwrap().told, None, "no execution waits for it");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_token_that_has_passed_on_is_refused_with_who_has_it_now() {
         assert_eq!((&refusal.why, refusal.status), (&Why::StaleToken, Status::Claimed));
         assert_eq!(refusal.holder.map(|holder| holder.device), Some(device("d2")));
     }
-    // Also if it knows the number of the other's token.
+    // Also with the number of the other device's token.
     assert_eq!(stage.refused(&act("d1", 2, Doing::Start)).why, Why::StaleToken);
 }
 
@@ -114,7 +114,7 @@ fn times_that_have_not_come_are_not_taken_for_passed() {
     assert_eq!(stage.refused(&Input::ClaimExpiry { seat: 0 }).why, Why::NotDue);
     stage.pass(1).step(&Input::HeartbeatTimeout { seat: 0 });
     let heard = stage.last.as_ref().unwrap().unheard.clone();
-    assert_eq!(heard, [(0, at(148))], "it counts only if nothing is heard until it is written");
+    assert_eq!(heard, [(0, at(148))], "valid only without a heartbeat before the commit");
 }
 
 #[test]

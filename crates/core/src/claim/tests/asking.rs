@@ -1,4 +1,4 @@
-//! Nobody accepts, nobody can, nobody is left.
+//! Backoff: all devices decline, none is able, none is left.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn when_everybody_has_declined_there_is_a_rest_that_doubles_and_then_all_may_be_
     stage.assign("d1").does(Doing::Decline { reason: None }).step(&nobody(Outlook::Declined));
     assert_eq!(due(&stage.run, 0), Some((at(15), Due::BackoffOver)), "twice as long");
     stage.pass(10).step(&Input::BackoffOver { seat: 0 }).assign("d1").does(Doing::Accept);
-    assert_eq!((stage.run.seats[0].rounds, stage.run.seats[0].waits), (0, 0), "somebody has accepted");
+    assert_eq!((stage.run.seats[0].rounds, stage.run.seats[0].waits), (0, 0), "a device has accepted");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn pre_emption_is_not_counted() {
         stage.assign("d1").does(Doing::Accept).step(&preempt);
     }
     assert_eq!(stage.status(), Status::Reassigning);
-    assert!(stage.run.seats[0].passed_over.is_empty(), "it may be asked again when it has room");
+    assert!(stage.run.seats[0].passed_over.is_empty(), "it may be asked again once it has capacity");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which device gets it, and why.
+//! Selection of a device: scores, eligibility, and the recorded decision.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ fn run(spec: RunSpec) -> Run {
 fn chosen(run: &Run, roster: &[Candidate]) -> (DeviceId, How, Decision) {
     match choose(run, 0, &listed(roster), &Weights::default(), 0, at(0)) {
         Choice::Chosen { device, how, decision } => (device, how, *decision),
-        Choice::Nobody { outlook, .. } => panic!("nobody: {outlook}"),
+        Choice::Nobody { outlook, .. } => panic!("no device: {outlook}"),
     }
 }
 
@@ -147,7 +147,7 @@ fn the_creating_device_comes_first_if_it_can_and_wants_to() {
     let incapable = RunSpec { requires: names(&["gpu"]), ..by(true) };
     let roster = [candidate("fast"), with("slow", |one| one.device.capabilities.clear())];
     assert_eq!(chosen(&run(incapable), &roster).0, device("fast"));
-    // It had its chance: from then on it is one of many.
+    // The creator was asked once: from then on it has no precedence.
     let mut stage = Stage::of(by(true));
     stage.assign("slow").does(Doing::Accept).does(Doing::Release { reason: None });
     stage.run.seats[0].passed_over.clear();
@@ -233,7 +233,7 @@ fn a_device_that_cannot_is_told_why_when_it_helps_itself() {
     let claim = crate::claim::Input::SelfClaim { device: device("a"), seat: None, fitness, decision: None };
     let refusal = stage.refused(&claim);
     assert!(matches!(refusal.why, Why::Unfit(Unfit::Incapable { .. })));
-    assert_eq!(refusal.to_string(), "the device cannot take it: it cannot do gpu");
+    assert_eq!(refusal.to_string(), "the device cannot take it: it lacks gpu");
 }
 
 #[test]
@@ -245,13 +245,13 @@ fn a_roster_counts_what_it_gives_and_knows_what_was_heard() {
     assert_eq!(
         (holder(&first), holder(&second)),
         (device("a"), device("b")),
-        "the first has no room any more"
+        "the first has no free capacity any more"
     );
     roster.shift(&device("a"), -1);
     roster.put(with("b", |one| one.device.paused = true));
     roster.hear(candidate("b").device);
     let third = place(create(spec(), None, at(0)), &mut roster, &Weights::default(), 0, None, at(0));
-    assert_eq!(holder(&third), device("a"), "a sign of life does not take a pause back");
+    assert_eq!(holder(&third), device("a"), "a heartbeat does not end a pause");
     roster.remove(&device("a"));
     roster.hear(with("c", |one| one.device.capability = 99).device);
     assert_eq!((roster.len(), roster.get(&device("a"))), (2, None));

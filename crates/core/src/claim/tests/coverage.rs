@@ -1,5 +1,5 @@
-//! The table and the step are the same thing: every legal pair is exercised, every other one refused with the
-//! state named.
+//! The step agrees with the transition table: every legal pair is exercised, every other one refused with the
+//! state.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const STORED: [Status; 7] = [
     Status::Failed,
 ];
 
-/// Inputs of this name that are right in everything else, for whoever has the seat.
+/// Inputs of this kind that are valid in every other respect, for the current holder.
 fn inputs(stage: &Stage, word: Word) -> Vec<Input> {
     let reason = None;
     match word {
@@ -66,14 +66,14 @@ fn inputs(stage: &Stage, word: Word) -> Vec<Input> {
     }
 }
 
-/// The status in all the circumstances under which something may be possible in it.
+/// The status in all circumstances under which the input may be legal.
 fn circumstances(status: Status, word: Word) -> Vec<Stage> {
     let mut plain = Stage::reach(status);
     let mut stages = Vec::new();
     if word == Word::Resume && !status.is_ended() {
         plain.step(&Input::Pause);
     }
-    // The rest is over, the time to answer, to begin, to be heard of has passed.
+    // The due times for the answer, the beginning, the heartbeat and the rest have passed.
     if word == Word::BackoffOver && status == Status::Reassigning {
         plain.step(&Input::NobodyViable { seat: 0, outlook: Outlook::Declined, decision: None });
     }
@@ -96,14 +96,14 @@ fn circumstances(status: Status, word: Word) -> Vec<Stage> {
     stages
 }
 
-/// `d0` was asked first and did not answer; then it came to this status with `d1`.
+/// `d0` was asked first and did not answer; then the run reached this status with `d1`.
 fn after_d0_was_silent(status: Status) -> Stage {
     let mut stage = Stage::new();
     stage.assign("d0").pass(60).step(&Input::AssignmentTimeout { seat: 0 });
     go_on(stage, status)
 }
 
-/// As before, and `d1` has its claim from before it was cut off, but was assigned after `d0`.
+/// Like the above, and `d1` holds a claim from before its disconnection, but was assigned after `d0`.
 fn after_two_were_cut_off(status: Status) -> Stage {
     let mut stage = Stage::new();
     stage.assign("d0").pass(60).step(&Input::AssignmentTimeout { seat: 0 });
@@ -159,7 +159,7 @@ fn every_legal_pair_is_possible_and_every_way_of_the_table_is_taken() {
     assert!(missing.is_empty(), "never taken: {missing:?}");
 }
 
-/// What another seat's failure does to a seat in each status.
+/// The effect of another seat's failure on a seat in each status.
 fn of_several_seats() -> BTreeSet<(Status, Word, Status)> {
     let mut taken = BTreeSet::new();
     for status in STORED.into_iter().filter(|status| !status.is_ended()) {

@@ -1,4 +1,4 @@
-//! Devices that were cut off and come back.
+//! Offline claims: devices that were disconnected and return.
 
 use super::stage::{Stage, act, assign, device, output};
 use crate::claim::{Act, Doing, Ended, Input, Status, Token, Why};
@@ -7,7 +7,7 @@ fn offline(by: &str, token: i64) -> Input {
     Input::OfflineClaim(Act { device: device(by), seat: 0, token: Token(token) })
 }
 
-/// `d1` and then `d2` had claimed it and were not heard of any more.
+/// First `d1`, then `d2` held the claim, and both lost it by a heartbeat timeout.
 fn two_were_lost() -> Stage {
     let mut stage = Stage::new();
     for lost in ["d1", "d2"] {
@@ -23,7 +23,7 @@ fn who_comes_back_while_nobody_has_it_gets_it_under_a_new_token() {
     assert_eq!(stage.status(), Status::Claimed);
     assert_eq!(stage.run.seats[0].held().unwrap().token, Token(3));
     stage.already(&offline("d1", 1));
-    assert_eq!(stage.refused(&act("d1", 1, Doing::Start)).why, Why::StaleToken, "the old one stays void");
+    assert_eq!(stage.refused(&act("d1", 1, Doing::Start)).why, Why::StaleToken, "the old token stays stale");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn who_gave_it_up_itself_cannot_come_back_for_it() {
     let mut stage = Stage::new();
     stage.assign("d1").does(Doing::Decline { reason: None });
     assert_eq!(stage.refused(&offline("d1", 1)).why, Why::StaleToken);
-    assert_eq!(stage.refused(&offline("d9", 1)).why, Why::StaleToken, "it never had it");
+    assert_eq!(stage.refused(&offline("d9", 1)).why, Why::StaleToken, "it never held the seat");
     assert_eq!(stage.refused(&offline("d1", 9)).why, Why::StaleToken);
 }
 

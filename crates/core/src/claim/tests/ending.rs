@@ -1,4 +1,4 @@
-//! What is told to whoever waits.
+//! The outcome delivered to the waiting execution.
 
 use super::stage::{Stage, error, name, output, spec, waiting};
 use crate::action::Attempt;

@@ -1,4 +1,4 @@
-//! The lifecycle told in sentences.
+//! Tests of the run state machine, by topic.
 
 mod acting;
 mod asking;

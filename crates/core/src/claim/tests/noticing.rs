@@ -1,11 +1,11 @@
-//! What others are told of runs.
+//! Notices of runs to the outbound sinks.
 
 use super::stage::{Stage, assign, error, name, output, spec, waiting};
 use crate::claim::{Backoff, Doing, Failure, Input, Outlook, RunSpec, Settings, Stepped, notices, step};
 use crate::id::RunId;
 use crate::notice::{Kind, Notice};
 
-/// Of the last change.
+/// The notices of the last change.
 fn told(stage: &Stage) -> Vec<Notice> {
     let change = stage.last.as_ref().unwrap();
     notices(&RunId::parse("r-1").unwrap(), &change.run, &change.log)

@@ -1,4 +1,4 @@
-//! Pausing, resuming, cancelling, retrying, and giving way.
+//! Pause, resume, cancel, retry, and pre-emption.
 
 use super::stage::{Stage, act, assign, at, error, output, self_claim, spec, waiting};
 use crate::claim::{
@@ -16,7 +16,7 @@ fn while_a_run_is_paused_the_times_to_answer_and_to_begin_stand_still_and_then_b
     stage.step(&Input::Resume);
     assert_eq!(due(&stage.run, 0), Some((at(610), Due::AssignmentTimeout)));
     stage.does(Doing::Accept).step(&Input::Pause);
-    assert_eq!(due(&stage.run, 0), Some((at(640), Due::HeartbeatTimeout)), "a claim is watched all the same");
+    assert_eq!(due(&stage.run, 0), Some((at(640), Due::HeartbeatTimeout)), "a claim is watched in any case");
     assert_eq!(stage.refused(&act("d1", 1, Doing::Start)).why, Why::Paused);
     stage.pass(89).does(Doing::Heartbeat).pass(89).step(&Input::Resume);
     assert_eq!(due(&stage.run, 0), Some((at(729), Due::HeartbeatTimeout)));
@@ -72,7 +72,7 @@ fn a_failed_run_of_a_definition_is_retried_there() {
     let mut stage = Stage::of(RunSpec { waiting: Some(waiting()), ..spec() });
     stage.assign("d1").does(Doing::Accept).does(Doing::Fail { failure: error("no"), retryable: false });
     let refusal = stage.refused(&Input::Retry);
-    assert!(refusal.to_string().contains("default/e-1 was told"), "{refusal}");
+    assert!(refusal.to_string().contains("reported to the execution default/e-1"), "{refusal}");
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn a_run_whose_action_is_leased_anew_settles_under_the_new_lease() {
     stage.does(Doing::Complete { output: output() });
     let told = stage.last.as_ref().unwrap().told.clone();
     stage.step(&leased(3));
-    assert_eq!(stage.last.as_ref().unwrap().told, told, "it is told once more");
+    assert_eq!(stage.last.as_ref().unwrap().told, told, "the outcome is delivered once more");
     let mut other = waiting();
     other.key.seq = crate::id::Seq(9);
     let refusal = stage.refused(&Input::Adopt { waiting: other });
     assert!(matches!(refusal.why, Why::BelongsTo(_)));
-    assert_eq!(Stage::new().refused(&leased(1)).why, Why::NotNow, "nobody waits for it");
+    assert_eq!(Stage::new().refused(&leased(1)).why, Why::NotNow, "no execution waits for it");
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn the_least_important_work_gives_way_and_of_equal_work_the_youngest() {
         occupied("higher", Status::Claimed, 3, 1),
     ];
     assert_eq!(victim(&run, &seats).unwrap().run.run.as_str(), "younger");
-    assert_eq!(victim(&run, &seats[..2]), None, "nothing that is being worked on is less important");
+    assert_eq!(victim(&run, &seats[..2]), None, "no claimed seat has a lower priority");
     let modest = Stage::of(RunSpec { priority: 5, ..spec() }).run;
-    assert_eq!(victim(&modest, &seats), None, "it does not ask for it");
+    assert_eq!(victim(&modest, &seats), None, "the run may not pre-empt");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs that need several devices at once.
+//! Runs with several seats.
 
 use super::stage::{Stage, assign, device, error, output, self_claim, spec, waiting};
 use crate::claim::{Doing, Ended, FailureKind, Input, RunSpec, SeatState, Status, Told, Why, create};
@@ -52,7 +52,7 @@ fn when_one_has_failed_for_good_the_others_are_released_and_the_reason_is_told()
     assert_eq!(stage.run.seats[1].previous[0].reason, Ended::Released);
     let Some(Told::Failed { error }) = stage.last.as_ref().unwrap().told.clone() else { panic!() };
     assert_eq!(error.to_string(), "device: no disk");
-    assert_eq!(stage.last.as_ref().unwrap().devices().len(), 2, "both devices are concerned");
+    assert_eq!(stage.last.as_ref().unwrap().devices().len(), 2, "both devices are affected");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the sentences are told on: a run, its log, and a clock that the test moves.
+//! The fixture: a run, its log, and a clock that the test moves.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(super) fn output() -> RawJson {
     RawJson::parse("{\"frames\":24}").unwrap()
 }
 
-/// A run with everything that happened to it.
+/// A run with the history of its changes.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) run: Run,
@@ -72,7 +72,7 @@ impl Stage {
         self
     }
 
-    /// Every step that is taken is one of the table, and the log tells the same as the run.
+    /// Applies an input; checks that every transition is in the table and that the log replays to the run.
     pub(super) fn try_step(&mut self, input: &Input) -> Result<Stepped, Refusal> {
         let before = self.run.clone();
         let stepped = step(self.run.clone(), input, None, self.now)?;
@@ -80,15 +80,15 @@ impl Stage {
             Stepped::Already => assert_eq!(before, self.run),
             Stepped::Changed(change) => {
                 for entry in &change.log {
-                    let from = entry.from.expect("only creation comes from nowhere");
+                    let from = entry.from.expect("only creation has no previous status");
                     assert!(table::leads(from, entry.word, entry.to), "not in the table: {entry:?}");
                 }
                 self.run = change.run.clone();
                 self.log.extend(change.log.clone());
                 self.last = Some((**change).clone());
-                assert_eq!(replay(&self.log), summary(&self.run), "the log tells another story");
+                assert_eq!(replay(&self.log), summary(&self.run), "the log does not replay to the run");
                 let written = RawJson::of(&self.run);
-                assert_eq!(written.decode::<Run>().unwrap(), self.run, "it is not read back as it was");
+                assert_eq!(written.decode::<Run>().unwrap(), self.run, "it does not survive serialisation");
             }
         }
         Ok(stepped)
@@ -115,7 +115,7 @@ impl Stage {
         self.run.status()
     }
 
-    /// What the device that has the first seat does, by its own right.
+    /// An act of the device that holds the first seat, with its valid token.
     pub(super) fn by_holder(&self, doing: Doing) -> Input {
         self.by_holder_of(0, doing)
     }
@@ -123,7 +123,7 @@ impl Stage {
     pub(super) fn by_holder_of(&self, seat: u16, doing: Doing) -> Input {
         let act = match self.run.seats[usize::from(seat)].held() {
             Some(held) => Act { device: held.device.clone(), seat, token: held.token },
-            None => Act { device: device("nobody"), seat, token: Token(999) },
+            None => Act { device: device("stranger"), seat, token: Token(999) },
         };
         Input::Act(act, doing)
     }
@@ -137,7 +137,7 @@ impl Stage {
         self.step(&assign(0, to))
     }
 
-    /// As far as this status, by the shortest way.
+    /// Leads a run to this status by the shortest path.
     pub(super) fn reach(status: Status) -> Self {
         let mut stage = Self::new();
         match status {

@@ -1,12 +1,12 @@
-//! A graph as text: layer by layer, a line per node, what matters first.
+//! Draws a graph as text: layer by layer, one line per node, the most relevant status first.
 
 use super::layers::layers;
 use super::sketch::{Sketch, counted, cut};
 use crate::graph::NodeStatus;
 
-/// Nodes of a layer that are shown.
+/// Nodes shown per layer.
 const SHOWN: usize = 20;
-/// Layers that are shown from either end.
+/// Layers shown at either end.
 const ENDS: usize = 30;
 /// Parents that are named.
 const NAMED: usize = 3;
@@ -33,7 +33,7 @@ pub fn ascii(nodes: &[Sketch]) -> String {
 fn layer(text: &mut String, number: usize, mut nodes: Vec<&Sketch>) {
     text.push_str(&format!("layer {number}\n"));
     if nodes.len() > SHOWN {
-        // A stable sort: within a status the order of the picture stays.
+        // A stable sort keeps the layout order within a status.
         nodes.sort_by_key(|node| interest(node.status));
     }
     let (shown, hidden) = nodes.split_at(SHOWN.min(nodes.len()));
@@ -64,7 +64,7 @@ fn named(parents: &[String]) -> String {
     if more > 0 { format!("<- {names} and {more} more") } else { format!("<- {names}") }
 }
 
-/// What a person looks for first.
+/// Sort key: the statuses that operators look for come first.
 const fn interest(status: NodeStatus) -> u8 {
     match status {
         NodeStatus::Fail

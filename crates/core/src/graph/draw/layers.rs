@@ -1,13 +1,13 @@
-//! Which node is drawn where: each one layer below its lowest parent, beside its neighbours.
+//! Layered layout: each node is one layer below its lowest parent, near its neighbours.
 
 use std::collections::BTreeMap;
 
 use super::sketch::Sketch;
 
-/// Places of nodes in the list, layer by layer.
+/// Indices of nodes, layer by layer.
 pub(super) struct Layers {
     pub(super) layers: Vec<Vec<usize>>,
-    /// Of each node: its parents that are drawn.
+    /// For each node, its parents that are drawn.
     pub(super) parents: Vec<Vec<usize>>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn layers(nodes: &[Sketch]) -> Layers {
     Layers { layers, parents }
 }
 
-/// The longest way from a root. Nodes that wait for each other, which no valid graph has, stay at 0.
+/// The longest path from a root. Nodes on a cycle, which validation excludes, stay at 0.
 fn depths(parents: &[Vec<usize>]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); parents.len()];
     for (node, parents) in parents.iter().enumerate() {
@@ -60,14 +60,14 @@ fn depths(parents: &[Vec<usize>]) -> Vec<usize> {
     depths
 }
 
-/// Children stand near their parents, so that fewer lines cross; those without stand by name.
+/// Places children near their parents to reduce crossings; nodes without parents are sorted by name.
 fn arrange(nodes: &[Sketch], parents: &[Vec<usize>], layers: &mut [Vec<usize>]) {
     let mut rows: Vec<usize> = vec![0; nodes.len()];
     for layer in layers {
         let middle = |node: usize| {
             let parents = parents.get(node).map(Vec::as_slice).unwrap_or_default();
             let sum: usize = parents.iter().filter_map(|parent| rows.get(*parent)).sum();
-            // In thousandths of a row: whole numbers compare the same everywhere.
+            // In thousandths of a row: integers compare equally on every platform.
             sum * 1_000 / parents.len().max(1)
         };
         let mut placed: Vec<(usize, &str, usize)> = layer

@@ -1,7 +1,7 @@
-//! Graphs as pictures: text for terminals, SVG for everybody else.
+//! Draws graphs: text for terminals, SVG for everything else.
 //!
-//! Both are made of a [`Sketch`] of each node, so that whoever has node rows need not load the graph. A large
-//! graph is drawn as well: what would be too much to look at is counted instead.
+//! Both draw a list of [`Sketch`]es, one per node, so a caller with node rows need not load the graph. Large
+//! graphs are summarised: layers and nodes beyond a limit are counted.
 
 mod ascii;
 mod layers;

@@ -1,4 +1,4 @@
-//! As much of a node as a picture needs.
+//! The part of a node that a drawing needs.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::graph::{Graph, NodeStatus};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
     pub id: String,
-    /// Unknown ones are not drawn. An instance of a fan-out has the fan-out here.
+    /// Unknown parents are not drawn. For an instance, the fan-out is its parent here.
     pub parents: Vec<String>,
     pub status: NodeStatus,
-    /// What is written beside the id: a goal, an executor, a reason.
+    /// The text beside the id: a goal, an executor, a reason.
     pub label: String,
 }
 
-/// A whole graph, labelled with why each node is where it is, or with its goal.
+/// Sketches of a whole graph, labelled with the reason of each node's status, or with its goal.
 pub fn sketches(graph: &Graph) -> Vec<Sketch> {
     let sketch = |(id, node): (&crate::graph::NodeId, &crate::graph::Node)| {
         let parents = node.spec.parents.iter().map(|edge| &edge.from);
@@ -39,7 +39,7 @@ pub(super) fn counted<'a>(nodes: impl Iterator<Item = &'a Sketch>) -> String {
     counts.join(", ")
 }
 
-/// The first letters of a text, without line breaks and other surprises.
+/// The first characters of a text, without line breaks and control characters.
 pub(super) fn cut(text: &str, chars: usize) -> String {
     let mut plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let start: String = plain.by_ref().take(chars).collect();

@@ -7,7 +7,7 @@ use super::layers::layers;
 use super::sketch::{Sketch, counted, cut};
 use crate::graph::NodeStatus;
 
-/// Boxes of a layer; the last one stands for all that are left.
+/// Boxes per layer; the last box summarises the rest.
 const ROWS: usize = 60;
 const WIDTH: usize = 180;
 const HEIGHT: usize = 40;
@@ -75,7 +75,7 @@ fn edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
     let ((x1, y1), (x2, y2)) = (corner(from), corner(to));
     let (x1, y1, y2) = (x1 + WIDTH, y1 + HEIGHT / 2, y2 + HEIGHT / 2);
     let (near, far) = (x1 + (ACROSS - WIDTH) / 2, x2.saturating_sub((ACROSS - WIDTH) / 2));
-    // Writing into a text has no way to fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(out, "<path d=\"M{x1} {y1}C{near} {y1} {far} {y2} {x2} {y2}\"/>");
 }
 
@@ -92,7 +92,7 @@ fn boxed(out: &mut String, spot: (usize, usize), (fill, line): (&str, &str), wor
     );
 }
 
-/// Inside and border of a box.
+/// Fill and border colour of a box.
 const fn colours(status: NodeStatus) -> (&'static str, &'static str) {
     match status {
         NodeStatus::Pending => ("#f6f7f9", "#6b7585"),
@@ -113,7 +113,7 @@ fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Two that XML does not know at all.
+            // Two code points that XML excludes.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }

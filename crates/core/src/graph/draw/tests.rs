@@ -1,4 +1,4 @@
-//! Pictures of graphs small and large.
+//! Drawings of small and large graphs.
 
 use super::{Sketch, ascii, svg};
 use crate::graph::NodeStatus;
@@ -12,7 +12,7 @@ fn diamond() -> Vec<Sketch> {
     vec![
         sketch("join", &["left", "right"], NodeStatus::Pending, ""),
         sketch("left", &["root"], NodeStatus::Running, "parent root passed"),
-        sketch("right", &["root"], NodeStatus::Crash, "gone\nfor good"),
+        sketch("right", &["root"], NodeStatus::Crash, "killed\nby OOM"),
         sketch("root", &[], NodeStatus::Pass, ""),
     ]
 }
@@ -33,7 +33,7 @@ fn a_small_graph_is_drawn_as_it_is() {
       + root  PASS
     layer 2
       > left   RUNNING      <- root  parent root passed
-      ! right  CRASH        <- root  gone for good
+      ! right  CRASH        <- root  killed by OOM
     layer 3
       . join  PENDING      <- left, right
     ");
@@ -67,7 +67,7 @@ fn a_picture_has_a_box_per_node_and_a_curve_per_edge() {
 
 #[test]
 fn nothing_that_is_written_in_a_graph_is_markup() {
-    let picture = svg(&[sketch("<a>", &["<a>", "nobody"], NodeStatus::Pass, "\"'&</title><script>")]);
+    let picture = svg(&[sketch("<a>", &["<a>", "unknown"], NodeStatus::Pass, "\"'&</title><script>")]);
     assert!(!picture.contains("<script") && !picture.contains("<a>"), "{picture}");
     assert!(picture.contains("&lt;a&gt;") && picture.contains("&quot;&#39;&amp;&lt;/title&gt;"), "{picture}");
 }

@@ -1,4 +1,4 @@
-//! A graph on the bench: written as JSON, driven event by event, told as text.
+//! The fixture: a graph written as YAML, driven event by event, printed as text.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
 }
 
-/// Written as YAML so that it reads well; raw JSON within needs the reader for JSON.
+/// YAML for readability; raw JSON within needs the JSON reader.
 fn read<T: serde::de::DeserializeOwned>(source: &str) -> T {
     let value: serde_json::Value = serde_saphyr::from_str(source).unwrap();
     serde_json::from_str(&value.to_string()).unwrap()
@@ -73,7 +73,7 @@ pub(super) fn answer(status: NodeStatus, attempt: u32) -> Answer {
     }
 }
 
-/// What settling a dispatch emits.
+/// The event that settling a dispatch emits.
 pub(super) fn told(node: &str, answer: &Answer) -> Waiting {
     let answer = RawJson::of(answer);
     event(Name::node_outcome(), json(&format!("{{\"action\":{node:?},\"attempts\":1,\"result\":{answer}}}")))
@@ -81,13 +81,13 @@ pub(super) fn told(node: &str, answer: &Answer) -> Waiting {
 
 pub(super) struct Bench {
     pub(super) state: State,
-    /// The last one that was applied.
+    /// The last applied transition.
     pub(super) last: Applied,
     pub(super) now: Timestamp,
 }
 
 impl Bench {
-    /// Created and begun.
+    /// A graph that was created and begun.
     pub(super) fn of(source: &str) -> Self {
         let mut bench = Self::created(source);
         bench.apply(&event(Name::begin(), RawJson::null()));
@@ -109,7 +109,7 @@ impl Bench {
         let Outcome::Applied(applied) = outcome else { panic!("{outcome:?}") };
         self.state = evolve(Some(self.state.clone()), &applied.transition);
         self.last = *applied;
-        assert_eq!(self.graph(), &Graph::assemble(self.graph().parts()), "what is derived has drifted");
+        assert_eq!(self.graph(), &Graph::assemble(self.graph().parts()), "the derived fields have drifted");
         self
     }
 
@@ -119,7 +119,7 @@ impl Bench {
         reason
     }
 
-    /// The node's current attempt has come to this.
+    /// Ends the node's current attempt with this status.
     pub(super) fn ends(&mut self, node: &str, status: NodeStatus) -> &mut Self {
         let attempt = self.graph().nodes[node].attempt;
         self.apply(&told(node, &answer(status, attempt)))
@@ -154,7 +154,7 @@ impl Bench {
         self.graph().nodes[node].why.as_deref().unwrap_or_default()
     }
 
-    /// What the last transition dispatched.
+    /// The dispatches of the last transition.
     pub(super) fn dispatched(&self) -> Vec<NodeInput> {
         let inputs = self.last.actions.iter().filter_map(|action| {
             let Plan::Ready { input } = &action.plan else { panic!("{action:?}") };
@@ -169,7 +169,7 @@ impl Bench {
         self.dispatched().iter().map(|input| input.node.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The seq, the state and the reason of the end.
+    /// The seq, the final state and its reason.
     pub(super) fn stands(&self) -> (Seq, String, Option<&str>) {
         (self.state.seq, self.state.state.to_string(), self.state.reason.as_deref())
     }

@@ -1,8 +1,8 @@
-//! One budget for all conditions and lists of a decision.
+//! All conditions and lists of a decision share one budget.
 
 use super::bench::Bench;
 
-/// A graph whose node `a` is followed by so many nodes, each behind a condition that looks at a long list.
+/// A graph whose node `a` has `count` children, each behind a condition that scans a long list.
 fn conditions(count: usize) -> Bench {
     let node = |n: usize| format!("{{id: n{n}, parents: [{{node: a, if: 'input.l.all(x, x > 0)'}}]}}");
     let nodes: Vec<String> = (0..count).map(node).collect();
@@ -40,7 +40,7 @@ fn the_items_of_a_fan_out_are_paid_for() {
     let source = format!("{{name: g, input: {input}, nodes: [{{id: a}}, {}]}}", nodes.join(", "));
     let mut bench = Bench::of(&source);
     bench.passes("a");
-    // Each has more items than a graph has nodes. The last one is not even read.
+    // Each list has more items than a graph may have nodes. The last one is not even read.
     assert!(!bench.why("n0").contains("too much memory"), "{}", bench.why("n0"));
     assert!(bench.why("n4").contains("need too much memory"), "{}", bench.why("n4"));
 }

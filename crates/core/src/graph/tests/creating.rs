@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Validation: problems that prevent the creation of a graph.
 
 use super::bench::{Bench, problems};
 use crate::graph::limits::{MAX_EDGES, MAX_NODES};
@@ -12,11 +12,11 @@ fn ids_parents_and_dependencies_must_make_sense() {
     assert_eq!(
         found,
         [
-            "nodes[1].id: \"a\" is there twice",
+            "nodes[1].id: \"a\" is defined twice",
             "nodes[2].parents[0]: a node cannot be its own parent",
             "nodes[3].parents[1]: \"a\" is named twice",
             "nodes[3].parents[2]: there is no \"x\" (did you mean \"a\"?)",
-            "nodes[4].id: ids that begin with \"millstream.\" are the engine's own",
+            "nodes[4].id: ids that begin with \"millstream.\" are reserved for the engine",
             "nodes[5].task.dependencies.outline: \"a\" is not a parent of this node",
         ]
     );
@@ -51,9 +51,9 @@ fn expressions_mention_only_the_input_and_results_of_parents() {
     );
     assert!(condition("context.x > 1")[0].contains("expressions begin with input, results"));
     assert!(condition("now > 1")[0].contains("unknown name \"now\""));
-    assert!(condition("size(results) > 1")[0].contains("results are mentioned one by one"));
-    assert!(condition("results[input.x] > 1")[0].contains("results are mentioned one by one"));
-    assert!(condition("results[\"\\x61\"] > 1")[0].contains("write the result of \"a\" plainly"));
+    assert!(condition("size(results) > 1")[0].contains("results must be referenced one by one"));
+    assert!(condition("results[input.x] > 1")[0].contains("results must be referenced one by one"));
+    assert!(condition("results[\"\\x61\"] > 1")[0].contains("write the result of \"a\" as"));
     assert!(condition("1 +")[0].starts_with("nodes[2].parents[0].if: "));
     assert!(condition("input.exists(input, true)")[0].contains("may not be called input"));
 }
@@ -86,7 +86,7 @@ fn ids_of_instances_are_kept_for_them() {
         "{name: g, input: {l: []}, nodes: [{id: each, fan_out: {over: input.l}}, {id: each.0}, {id: each.x},
            {id: other.0}, {id: other}]}",
     );
-    assert_eq!(found, ["nodes[1].id: is kept for an instance of the fan-out \"each\""]);
+    assert_eq!(found, ["nodes[1].id: is reserved for an instance of the fan-out \"each\""]);
     let id = "x".repeat(125);
     let found = problems(&format!("{{name: g, nodes: [{{id: {id}, fan_out: {{over: input.l}}}}]}}"));
     assert_eq!(found, ["nodes[0].id: the id of a fan-out may have 122 characters"]);
@@ -104,7 +104,7 @@ fn numbers_and_lengths_must_be_in_range() {
             "input: must be an object",
             "options.max_parallel: must be at least 1",
             "nodes[0].options.retry.attempts: must be from 1 to 1000",
-            "nodes[0].options.retry.on: PASS is no failure",
+            "nodes[0].options.retry.on: PASS is not a failure",
         ]
     );
 }
@@ -131,7 +131,7 @@ fn texts_may_be_only_so_long() {
     );
     let goal = "x".repeat(65 * 1024);
     let found = problems(&format!("{{name: g, nodes: [{{id: a, task: {{goal: {goal}}}}}]}}"));
-    assert_eq!(found, ["nodes[0]: says 65 KiB about itself, at most 64 KiB are allowed"]);
+    assert_eq!(found, ["nodes[0]: is 65 KiB large, at most 64 KiB are allowed"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Edits: applied as a whole, or not at all, and never to the past.
+//! Edits: applied as a whole or not at all, and only to `PENDING` nodes.
 
 use super::bench::{Bench, answer, event, json, name, node, told};
 use crate::expr::{Budget, BudgetEnd, STEP_UNITS};
@@ -89,7 +89,7 @@ fn a_patch_is_checked_as_the_graph_that_it_makes() {
     assert_eq!(
         problems(&bench, vec![insert("{id: a}"), insert("{id: x, parents: [zz]}"), insert("{id: x}")]),
         [
-            "edits[0].insert.id: \"a\" is there already",
+            "edits[0].insert.id: \"a\" already exists",
             "edits[2].insert: \"x\" is edited twice",
             "edits[1].insert.parents[0]: there is no \"zz\"",
         ]
@@ -128,13 +128,13 @@ fn instances_of_a_fan_out_are_not_edited_and_nobody_s_parents() {
         [
             "edits[0].delete: \"each.1\" is an instance of the fan-out \"each\"",
             "edits[1].insert.parents[0]: is an instance: name the fan-out \"each\" itself",
-            "edits[2].insert.id: is kept for an instance of the fan-out \"each\"",
+            "edits[2].insert.id: is reserved for an instance of the fan-out \"each\"",
         ]
     );
     assert_eq!(
         problems(&bench, vec![insert("{id: x.1}"), update("{id: x, fan_out: {over: input.l}}")]),
         [
-            "edits[0].insert.id: is kept for an instance of the fan-out \"x\"",
+            "edits[0].insert.id: is reserved for an instance of the fan-out \"x\"",
             "edits: \"x\" cannot be a fan-out: there is \"x.1\"",
         ]
     );
@@ -194,7 +194,7 @@ fn what_an_edit_brings_along_is_known_to_its_expressions() {
     let bare = Edit { expected_revision: 1, edits, known: Vec::new() };
     let mut without = Bench { state: bench.state.clone(), last: bench.last.clone(), now: bench.now };
     without.apply(&event(Name::edit(), RawJson::of(&bare)));
-    assert!(without.why("x").contains("is not at hand"), "{}", without.why("x"));
+    assert!(without.why("x").contains("is not available"), "{}", without.why("x"));
     let known = Edit { known: vec![(name("a"), json("5")), (name("b"), json("6"))], ..bare };
     bench.apply(&event(Name::edit(), RawJson::of(&known)));
     assert_eq!(bench.statuses(), "a PASS, b RUNNING, c PENDING, w FILTERED, x RUNNING");
@@ -217,7 +217,7 @@ fn a_fan_out_may_come_by_an_edit() {
     assert_eq!((bench.dispatched_names().as_str(), bench.graph().revision), ("each.0 each.1", 3));
 }
 
-/// So many new nodes, each with a condition that has a pattern.
+/// Edits that insert `count` nodes, each with a condition that has a pattern.
 fn patterned(count: usize) -> Vec<NodeEdit> {
     let node =
         |n| format!("{{id: p{n}, parents: [{{node: a, if: \"results['a'].matches('a{{90}}b{n}')\"}}]}}");

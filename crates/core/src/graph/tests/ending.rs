@@ -1,4 +1,4 @@
-//! When a graph has ended, and how.
+//! The end of a graph.
 
 use super::bench::{Bench, event, json, name, spec, timeout};
 use crate::definition::ParentClose;

@@ -1,4 +1,4 @@
-//! Fan-outs: one node per item of a list.
+//! Fan-outs: one instance per item of a list.
 
 use super::bench::{Bench, name};
 use crate::graph::{NodeStatus, Work};
@@ -63,7 +63,7 @@ fn what_is_no_list_is_an_error_of_the_node() {
     let mut bench = Bench::of(EACH);
     bench.gives("list", r#"{"items": {"a": 1}}"#);
     assert_eq!(bench.statuses(), "after SKIPPED, each TASK_ERROR, list PASS");
-    assert_eq!(bench.why("each"), "the list cannot be told: a list is needed, not a map");
+    assert_eq!(bench.why("each"), "cannot evaluate `over`: a list is needed, not a map");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The rules of a graph, each with the case that would break it.
+//! Tests of the graph state machine, by topic.
 
 mod bench;
 mod budgeting;

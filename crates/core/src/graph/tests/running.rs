@@ -109,7 +109,7 @@ fn a_condition_that_errs_is_an_error_of_its_node() {
         Bench::of("{name: g, nodes: [{id: a}, {id: b, parents: [{node: a, if: 'results.a.score > 3'}]}]}");
     bench.gives("a", "{}");
     assert_eq!(bench.statuses(), "a PASS, b TASK_ERROR");
-    assert_eq!(bench.why("b"), "the condition on a cannot be told: there is no results.a.score");
+    assert_eq!(bench.why("b"), "cannot evaluate the condition on a: there is no results.a.score");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_result_too_long_for_expressions_is_an_error_of_whoever_mentions_it() {
     );
     bench.gives("a", &format!("\"{}\"", "x".repeat(64 * 1024)));
     assert_eq!(bench.statuses(), "a PASS, b TASK_ERROR, c RUNNING");
-    assert!(bench.why("b").contains("may have 64 KiB"), "{}", bench.why("b"));
+    assert!(bench.why("b").contains("exceeds 64 KiB"), "{}", bench.why("b"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Attempts: which failures are tried again, how long after, and which outcomes come too late.
+//! Attempts: retries, backoff, and stale outcomes.
 
 use super::bench::{Bench, answer, event, json, told};
 use crate::graph::{Answer, NodeStatus};

@@ -1,4 +1,4 @@
-//! What watchers are told, and what deciding again finds.
+//! Notices to watchers, and re-deciding recorded histories.
 
 use super::bench::{Bench, answer, event, node, told};
 use crate::graph::{NodeEdit, NodeStatus, notices, redecide};

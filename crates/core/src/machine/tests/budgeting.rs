@@ -1,4 +1,4 @@
-//! One budget for all expressions of a step.
+//! Tests of the shared expression budget of a step.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::machine::{
 };
 use crate::status::PauseState;
 
-/// A machine whose event has so many alternatives that do not hold, and one that does.
+/// A machine whose event has `count` alternatives that do not hold, and one that does.
 fn guarded(count: usize, guard: &str) -> super::super::Machine {
     let guards = format!("        - {{ if: \"{guard}\", set: {{ k: 1 }} }}\n").repeat(count);
     machine(&format!(
@@ -65,12 +65,12 @@ fn reading_a_text_is_paid_for_by_its_length() {
     ] {
         assert_eq!(spent(guard).1, Some(BudgetEnd::Work), "{guard}");
     }
-    // Too long for a number, which costs nothing to see.
+    // Too long for a number: refused by its length, without parsing.
     let (refused, end) = spent("event.payload.l.exists(x, int(event.payload.s) == 7) || true");
     assert!(end.is_none() || refused >= STEP_UNITS, "{refused}");
 }
 
-/// The text to parse, with so many zeros in it.
+/// The text to parse, padded with the given zeros.
 type TextOf = fn(&str) -> String;
 
 #[test]
@@ -158,7 +158,7 @@ fn a_long_visit_ends_with_what_it_has_decided() {
     assert_eq!(part.outcomes, whole.outcomes[..decided]);
 }
 
-/// A start whose `correlate` looks at every pair of the list in its input.
+/// A creation whose `correlate` compares every pair of the list in its input.
 fn correlated(n: u128, items: usize) -> ExecutionCreation {
     let machine = machine(
         "name: h\ninitial: a\ncorrelate: \"context.l.all(a, context.l.all(b, a == b)) ? 'same' : 'other'\"\nstates:\n  a: { final: true }\n",

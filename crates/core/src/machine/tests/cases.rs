@@ -1,4 +1,4 @@
-//! The makings of a case: a machine, a state, events, and outcomes told in short.
+//! Fixtures: a machine, a state, events, and outcomes in short form.
 
 use uuid::Uuid;
 

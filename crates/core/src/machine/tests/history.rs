@@ -1,4 +1,4 @@
-//! What was decided, folded, stored and decided again.
+//! Tests of re-decision and of the storage round trip.
 
 use uuid::Uuid;
 
@@ -43,10 +43,10 @@ fn a_changed_definition_shows_as_differences() {
         .replace("event.payload.amount >= context.total", "event.payload.amount >= 10")
         .replace("charged: { to: ready }", "charged: { to: ready, if: 'false' }");
     let differences = redecide(&machine(&changed), &history);
-    let told: Vec<_> =
+    let lines: Vec<_> =
         differences.iter().map(|d| format!("{} {}: {} / {}", d.seq, d.part, d.recorded, d.decided)).collect();
     assert_eq!(
-        told,
+        lines,
         [
             "2 branch: 1 / 0",
             "2 to: \"underpaid\" / \"paid\"",

@@ -1,4 +1,4 @@
-//! The rules of a step and of a turn, each with the case that would break it.
+//! Tests of steps and turns: each rule with a case that would break it.
 
 mod budgeting;
 mod cases;

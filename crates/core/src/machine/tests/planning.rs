@@ -1,4 +1,4 @@
-//! What a transition asks the world to do.
+//! Tests of the actions that a transition plans.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One event meets one state.
+//! Tests of single steps.
 
 use uuid::Uuid;
 
@@ -126,7 +126,7 @@ fn a_context_that_grows_too_large_rejects_the_event() {
     let state = start(&machine, "null");
     let kept = run(&machine, state.clone(), &[event(1, "put", &half)]).state;
     assert!(kept.context_bytes() <= MAX_CONTEXT_BYTES);
-    // Replacing what is there is fine; a little more than half is not.
+    // Replacing the existing values fits; adding slightly more than half does not.
     applied(step(&machine, &kept, &event(2, "put", &half), at(1)));
     let more = format!("\"{}\"", "x".repeat(MAX_CONTEXT_BYTES / 2));
     assert_eq!(
@@ -150,7 +150,7 @@ fn values_cannot_be_nested_without_end() {
 fn a_deep_answer_from_outside_is_not_copied_into_the_context() {
     let machine =
         machine("{name: x, initial: a, states: {a: {on: {put: {set: {a: event.payload.result}}}}}}");
-    // An action's result wraps what a server answered, so it may be deeper than a client may send.
+    // An action's result wraps a server's response, so it may be deeper than a client's payload.
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(65), "]".repeat(65));
     let put = Waiting { payload: RawJson::trusted(deep), ..event(1, "put", "null") };
     let outcome = step(&machine, &start(&machine, "null"), &put, at(1));

@@ -1,4 +1,4 @@
-//! A mailbox meets a state: order, deferral, pause, the end.
+//! Tests of mailbox visits: order, deferral, pause, the end.
 
 use super::cases::*;
 use crate::id::Seq;
@@ -110,7 +110,7 @@ fn deferred_events_go_first_after_each_change_of_state_in_order() {
         event(5, "note", "null"),
     ];
     let turn = run(&machine, start(&machine, "null"), &mailbox);
-    // 2 takes b to c, where 1 goes before 3 and leads back to a, where 3 is kept.
+    // Event 2 leads from b to c, where 1 is offered before 3 and leads back to a, which defers 3.
     assert_eq!(told(&turn), ["4 → b", "2 → c", "1 → a", "5 ✗ state \"a\" does not handle \"note\"", "3 …"]);
 }
 
@@ -133,7 +133,7 @@ fn what_was_deferred_is_kept_through_states_that_do_not_mention_it() {
         event(5, "one", "null"),
     ];
     let turn = run(&machine, start(&machine, "null"), &mailbox);
-    // d knows nothing of `two`; c, four transitions later, handles it.
+    // State d does not mention `two`; state c, four transitions later, handles it.
     assert_eq!(told(&turn), ["2 → d", "3 → a", "4 → b", "5 → c", "1 → a"]);
 }
 
@@ -167,7 +167,7 @@ fn only_so_many_events_are_kept() {
     mailbox.push(event(1_000, "two", "null"));
     mailbox.push(event(1_001, "two", "null"));
     let turn = run(&machine, start(&machine, "null"), &mailbox);
-    assert_eq!(told(&turn), ["1001 ✗ 1000 events are deferred already, no more are kept", "1000 …"]);
+    assert_eq!(told(&turn), ["1001 ✗ the limit of 1000 deferred events is reached", "1000 …"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Who is in the next commit.
+//! Which submissions the next commit takes.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
 }
 
-/// So many submissions of each tenant, with so many items each, in this order. They are numbered.
+/// A queue with `count` submissions of `items` items per tenant, in this order. They are numbered.
 fn queue(arrivals: &[(&str, usize, usize)]) -> CommitQueue<usize> {
     let mut queue = CommitQueue::with_weights(TenantWeights::default());
     let all = arrivals.iter().flat_map(|(name, count, items)| (0..*count).map(move |_| (name, *items)));
@@ -65,7 +65,7 @@ fn submissions_of_a_tenant_leave_in_the_order_of_their_arrival() {
 fn bulk_is_served_while_small_submissions_keep_coming() {
     let mut queue = queue(&[("bulk", 2, 1_000)]);
     let bulk = tenant("bulk");
-    // 1,000 items of the other tenant are one turn of bulk.
+    // 1,000 items of the other tenant equal one turn of bulk.
     let is_served = (0..12).any(|_| {
         for number in 0..100 {
             queue.push(&tenant("steady"), SubmissionSize { items: 1, bytes: 512 }, number);

@@ -1,4 +1,4 @@
-//! What lookups cost a store that is slow or silent.
+//! Queries of key lookups to a slow or silent store.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// Keys whose queries are counted, and wait for a permit each.
+/// A key store that counts queries, each of which waits for a permit.
 struct StalledKeys {
     keys: Arc<dyn KeyStore>,
     queries: AtomicUsize,
@@ -83,7 +83,7 @@ impl KeyStore for StalledKeys {
 
 const SECRET: &str = "ms_known";
 
-/// A lookup that believes nothing for long, and its store with one key.
+/// A lookup with a short cache time, and its store with one key.
 async fn lookup() -> (KeyLookup, Arc<StalledKeys>) {
     let keys: Arc<dyn KeyStore> = Memory::new();
     let hash = Sha256::digest(SECRET.as_bytes()).into();

@@ -1,4 +1,4 @@
-//! What people do with their assignments.
+//! Acts of a person on an assignment: start, submit, skip, heartbeat.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use crate::http::route::Route;
 use crate::http::tasks::read;
 use crate::query::Params;
 
-/// An answer that is a little too large is refused as an answer, with what is wrong with it.
+/// Body limit. Larger than the answer limit, so that a slightly oversized answer is rejected as an invalid
+/// answer, with the fault, and not as an oversized body.
 const BODY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
-/// Path, name, what it is, body and what it does.
+/// Path, operation id, kind of input, body schema and summary.
 type Row = (&'static str, &'static str, InputKind, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
@@ -32,28 +33,28 @@ const ROWS: &[Row] = &[
         "start_assignment",
         InputKind::Start,
         "AssignmentAct",
-        "Begin to work on it: the time to hand it in runs",
+        "Start work; the time limit for the answer begins",
     ),
     (
         "/v1/assignments/{assignment_id}/submit",
         "submit_assignment",
         InputKind::Submit,
         "AssignmentSubmit",
-        "Hand in the answer; one that is not valid leaves the assignment in progress",
+        "Submit the answer; an invalid answer leaves the assignment in progress",
     ),
     (
         "/v1/assignments/{assignment_id}/skip",
         "skip_assignment",
         InputKind::Skip,
         "AssignmentSkip",
-        "Leave it to others; it does not come back",
+        "Skip the assignment; the person is not given this item again",
     ),
     (
         "/v1/assignments/{assignment_id}/heartbeat",
         "heartbeat_assignment",
         InputKind::Heartbeat,
         "AssignmentAct",
-        "Still at it: the full time again",
+        "Extend the time limit: the full time again",
     ),
 ];
 
@@ -72,7 +73,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary(summary)
             .needs(Permission::WorkAsPerson)
             .body("application/json", body)
-            .answer(200, "GivenAssignment", "As it is now; done now, or by the same request before")
+            .answer(200, "GivenAssignment", "The assignment; a repeat gets the same answer")
             .problems(&[404, 409])
     };
     ROWS.iter().map(route).collect()
@@ -105,15 +106,15 @@ async fn act(
     }
     let reason = if kind == InputKind::Skip { fields.text("reason") } else { None };
     fields.finish().map_err(Problem::invalid)?;
-    // Without a person there was a fault.
-    let Some(person) = person else { return Err(Problem::bad_request("no person is named")) };
+    // Unreachable: a missing person is a fault, which `finish` reports.
+    let Some(person) = person else { return Err(Problem::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let input = match (kind, answer) {
         (InputKind::Start, _) => Input::Start { assignment, person },
         (InputKind::Submit, Some(answer)) => Input::Submit { assignment, person, answer },
         (InputKind::Skip, _) => Input::Skip { assignment, person, reason: reason.map(String::from) },
         (InputKind::Heartbeat, _) => Input::Heartbeat { assignment, person },
-        (_, _) => return Err(Problem::bad_request("there is no answer")),
+        (_, _) => return Err(Problem::bad_request("answer is missing")),
     };
     let work = door.desk.about(&caller.tenant, assignment, input).await?;
     Ok(Json(shown(work, assignment)?))

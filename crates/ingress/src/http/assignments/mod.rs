@@ -1,4 +1,4 @@
-//! Assignments over HTTP: people ask for work, do it, and hand it in.
+//! Assignments over HTTP: people request work, do it, and submit the answer.
 
 pub(super) mod acts;
 pub(super) mod next;

@@ -1,4 +1,4 @@
-//! Somebody asks for work.
+//! `POST /v1/assignments/next`: selects the next assignment of a person.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::people::giving::{self, Wanted};
 use crate::query::Params;
 
 const BODY_BYTES: usize = 64 * 1024;
-/// Queues that one request names.
+/// Maximum number of queues that a request may name.
 const QUEUES: usize = 100;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/assignments/next", "next_assignment", next)
-            .summary("What somebody is to do next; what they have and have not begun comes first")
+            .summary("Get the next assignment of a person; one that is assigned and not started comes first")
             .needs(Permission::WorkAsPerson)
             .body("application/json", "NextWanted")
-            .answer(200, "NextGiven", "An assignment, or why there is none"),
+            .answer(200, "NextGiven", "The assignment, or the reason why there is none"),
     ]
 }
 
@@ -78,8 +78,8 @@ async fn next(
     let queues = queues(&mut fields);
     let start = flag(&mut fields, "start");
     fields.finish().map_err(Problem::invalid)?;
-    // Without a person there was a fault.
-    let Some(person) = person else { return Err(Problem::bad_request("no person is named")) };
+    // Unreachable: a missing person is a fault, which `finish` reports.
+    let Some(person) = person else { return Err(Problem::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let wanted = Wanted { person, queues, start };
     Ok(Json(giving::next(&door, &caller.tenant, &wanted).await?.into()))

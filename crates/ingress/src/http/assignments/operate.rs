@@ -1,4 +1,4 @@
-//! What operators do with assignments of others: take them away or give them on, and have them corrected.
+//! Operator actions on assignments: reassign, and request a correction.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ const BODY_BYTES: usize = 16 * 1024;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/assignments/{assignment_id}/reassign", "reassign_assignment", reassign)
-            .summary("Take it away from its person, or give on what expired or was skipped")
+            .summary("Revoke an open assignment, or reassign one that expired or was skipped")
             .needs(Permission::Operate)
             .body("application/json", "AssignmentReassign")
             .body_optional()
-            .answer(200, "AssignmentFollowed", "As it is now, and the assignment that came of it")
+            .answer(200, "AssignmentFollowed", "The assignment, and the one that replaces it")
             .problems(&[404, 409]),
         Route::post("/v1/assignments/{assignment_id}/correct", "correct_assignment", correct)
-            .summary("Have a completed assignment corrected: a new one that refers to it")
+            .summary("Request a correction of a completed assignment: a new one that refers to it")
             .needs(Permission::Operate)
             .body("application/json", "AssignmentCorrect")
             .body_optional()
-            .answer(200, "AssignmentFollowed", "As it is now, and the assignment that corrects it")
+            .answer(200, "AssignmentFollowed", "The assignment, and the one that corrects it")
             .problems(&[404, 409]),
     ]
 }
@@ -45,11 +45,11 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 struct FollowedOut {
     #[serde(flatten)]
     assignment: AssignmentOut,
-    /// What came of it, unless that is an opening for whoever comes.
+    /// The assignment that replaces it; none while the slot is open to any person.
     next: Option<AssignmentOut>,
 }
 
-/// The one field of an optional body.
+/// Reads the person from the one field of an optional body.
 async fn named(door: &Door, request: Request, field: &'static str) -> Result<Option<PersonId>, Problem> {
     let (parts, body) = request.into_parts();
     let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };

@@ -1,4 +1,4 @@
-//! Assignments: listed, which is also a person's history, and looked at.
+//! Reads assignments: one, or a list; the list of one person is their history.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! An assignment as it is shown.
+//! JSON view of an assignment.
 
 use millstream_core::assignment::{Assignment, AssignmentStatus};
 use millstream_core::id::{AssignmentId, ItemId, Name, PersonId};
@@ -13,13 +13,13 @@ pub(in crate::http) struct AssignmentOut {
     person: PersonId,
     queue: Name,
     status: AssignmentStatus,
-    /// When it expires: to be started before it while it is pending, to be handed in before it then.
+    /// The deadline: of the start while it is pending, of the answer afterwards.
     deadline: Option<Timestamp>,
     attempts: u32,
     attempt: u32,
     answer: Option<RawJson>,
     skip_reason: Option<String>,
-    /// The completed assignment that it corrects.
+    /// The completed assignment that this one corrects.
     refers_to: Option<AssignmentId>,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
@@ -27,7 +27,7 @@ pub(in crate::http) struct AssignmentOut {
     completed_at: Option<Timestamp>,
     expired_at: Option<Timestamp>,
     skipped_at: Option<Timestamp>,
-    /// It was taken away from its person.
+    /// The assignment was revoked from its person.
     revoked_at: Option<Timestamp>,
 }
 

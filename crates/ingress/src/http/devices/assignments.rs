@@ -1,4 +1,4 @@
-//! What a device has or is asked about, and waiting for that to change.
+//! The seats that a device holds or is offered, with long polling for a change of the list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/devices/{device_id}/assignments", "get_assignments", read)
-            .summary("The seats that a device has or is asked about, the most important first")
+            .summary("Seats that the device holds or is offered, highest priority first")
             .needs(Permission::ActAsDevice)
             .query(&[("wait", "WaitSeconds"), ("seen", "AssignmentsMark")])
-            .answer(200, "Assignments", "All of them; none when nothing came in time")
+            .answer(200, "Assignments", "The complete list; empty when the wait timed out")
             .problems(&[404]),
     ]
 }
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize)]
 pub(super) struct AssignmentsOut {
     items: Vec<AssignmentOut>,
-    /// Changes when the list does: send it as `seen` to wait for that.
+    /// The version of the list: send it as `seen` to wait for the next change.
     mark: String,
 }
 
@@ -50,13 +50,13 @@ struct AssignmentOut {
     priority: i32,
     paused: bool,
     assigned_at: Timestamp,
-    /// What is to be done next, and until when: else the seat goes to another device.
+    /// The next step and its deadline; when the deadline passes, the seat is reassigned to another device.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<DueOut>,
-    /// How often it shall be heard of, once it has accepted.
+    /// The heartbeat interval, once the device has accepted.
     heartbeat_ms: u64,
     input: RawJson,
-    /// How far whoever had it before has come.
+    /// The progress of the previous device.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<Progress>,
 }
@@ -80,7 +80,7 @@ async fn read(
     let key = beat::key_of(&caller, &id)?;
     beat::find(&door, &key).await?;
     if !wait.is_zero() {
-        // Waiting costs others nothing.
+        // A waiting request holds no slot among the requests in flight.
         slot.give_back();
     }
     let all = assignments::wait(&door, &key, seen.as_deref(), wait).await?;

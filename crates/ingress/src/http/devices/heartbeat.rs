@@ -1,4 +1,4 @@
-//! A device says that it is there, and hears which of its runs it still has.
+//! Device heartbeat: records that the device is alive, and returns which of its runs it still holds.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ const BODY_BYTES: usize = 512 * 1024;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat)
-            .summary("Say that a device is there, how it is, and what it works on")
+            .summary("Record a device heartbeat: its state and the runs that it works on")
             .needs(Permission::ActAsDevice)
             .body("application/json", "DeviceHeartbeat")
-            .answer(200, "DeviceHeard", "Which of its runs it still has, in the order given")
+            .answer(200, "DeviceHeard", "Which of the runs the device still holds, in the order given")
             .problems(&[404]),
     ]
 }
@@ -84,18 +84,18 @@ struct RunHeard {
     run_id: RunId,
     seat: u16,
     token: Token,
-    /// Whether the device has it, or is asked about it.
+    /// The device holds the seat, or is offered it.
     yours: bool,
-    /// It shall let go of it: it has nothing to do with it any more.
+    /// The device must stop working on the run.
     release: bool,
     paused: bool,
-    /// Until when it has to be heard of again.
+    /// The deadline of the next heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
-    /// Where the seat stands, if it is not the device's.
+    /// The status of the seat, if the device does not hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status>,
-    /// Who has it now.
+    /// The current holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<HolderOut>,
 }
@@ -115,7 +115,7 @@ async fn heartbeat(
     Ok(Json(HeardOut { runs: runs.into_iter().map(|(said, heard)| shown(said, heard)).collect() }))
 }
 
-/// What is left out stays as it is known.
+/// Records a heartbeat. A field that is left out keeps its known value.
 pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Vec<(Said, Heard)>, Problem> {
     let known = beat::find(door, key).await?.device;
     let device = Device {
@@ -138,8 +138,7 @@ pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Ve
 fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if runs.len() > SEATS {
-        faults
-            .push(Fault::new("runs", format!("has {} items, at most {SEATS} are heard at once", runs.len())));
+        faults.push(Fault::new("runs", format!("has {} items, at most {SEATS} are allowed", runs.len())));
     }
     for (at, run) in runs.iter().enumerate() {
         let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());

@@ -1,4 +1,4 @@
-//! Devices over HTTP: they make themselves known, say that they are there, and ask for work.
+//! Devices over HTTP: registration, heartbeats and assignments.
 
 pub(super) mod assignments;
 pub(crate) mod heartbeat;

@@ -1,4 +1,4 @@
-//! The roster: devices register, are looked at, are taken out of the choice, and leave.
+//! The device roster: register, list, pause, resume, delete.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ const BODY_BYTES: usize = 64 * 1024;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/devices/{device_id}", "put_device", register)
-            .summary("Make a device known, or say anew what it is")
+            .summary("Register a device, or replace its description")
             .needs(Permission::ActAsDevice)
             .body("application/json", "NewDevice")
-            .answer(200, "Device", "As it is known now")
+            .answer(200, "Device", "The device as registered")
             .problems(&[404])
             .leads_to("get_device", &["device_id"])
             .leads_to("get_assignments", &["device_id"]),
@@ -40,24 +40,24 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "DevicePage", "One page"),
         Route::get("/v1/devices/{device_id}", "get_device", get)
-            .summary("One device, and how much it has been given")
+            .summary("One device, and how many seats it has been assigned")
             .needs(Permission::ReadData)
             .answer(200, "Device", "The device")
             .problems(&[404]),
         Route::post("/v1/devices/{device_id}/pause", "pause_device", pause)
-            .summary("Take a device out of the choice; it keeps what it has")
+            .summary("Pause a device: it gets no new assignments and keeps its current ones")
             .needs(Permission::Operate)
-            .answer(200, "Device", "It is not chosen any more")
+            .answer(200, "Device", "Paused")
             .problems(&[404]),
         Route::post("/v1/devices/{device_id}/resume", "resume_device", resume)
-            .summary("Take a device back into the choice")
+            .summary("Resume a device: it gets assignments again")
             .needs(Permission::Operate)
-            .answer(200, "Device", "It may be chosen")
+            .answer(200, "Device", "Resumed")
             .problems(&[404]),
         Route::delete("/v1/devices/{device_id}", "delete_device", delete)
-            .summary("Forget a device; what it has goes to others")
+            .summary("Delete a device; its runs are reassigned to other devices")
             .needs(Permission::ActAsDevice)
-            .answer_in(204, "", "", "It is not known (any more)")
+            .answer_in(204, "", "", "The device is not registered (any more)")
             .problems(&[404]),
     ]
 }

@@ -1,4 +1,4 @@
-//! A device as it is shown, and as it describes itself.
+//! JSON view of a device, and the description that a device sends of itself.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::http::strict::{whole, whole_or_none};
 
-/// What a device says of itself.
+/// Registration of a device.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct NewDevice {
@@ -36,7 +36,7 @@ const fn best() -> f64 {
     1.0
 }
 
-/// Numbers that every store keeps.
+/// The largest number that every store can keep.
 const MOST: u32 = 1_000_000_000;
 
 impl NewDevice {
@@ -76,7 +76,7 @@ impl NewDevice {
     }
 }
 
-/// What is wrong with numbers that are shares of a whole.
+/// Validates the numbers that are fractions or percentages.
 pub(super) fn shares(load: f64, quality: f64, battery: Option<u8>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, value) in [("load", load), ("quality", quality)] {
@@ -102,7 +102,7 @@ pub(super) struct DeviceOut {
     on_battery: bool,
     coordinator: bool,
     paused: bool,
-    /// Seats that it has or is asked about.
+    /// Seats that the device holds or is offered.
     open: u32,
     seen_at: Timestamp,
 }

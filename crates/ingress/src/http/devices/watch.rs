@@ -1,8 +1,8 @@
-//! `GET /v1/devices/{device_id}/assignments/stream`: what a device has or is asked about, as server-sent events.
+//! `GET /v1/devices/{device_id}/assignments/stream`: the assignments of a device as server-sent events.
 //!
-//! Each message is `event: assignments`, its data the whole list, its `id` the list's mark. A client that comes back
-//! with `Last-Event-ID` hears of the list only if it is another one by now. The stream ends with a drain, with a store
-//! that is down, and when the device is forgotten (404 when it reconnects).
+//! Each message is `event: assignments`, its data the whole list, its `id` the list's version (`mark`). A
+//! client that reconnects with `Last-Event-ID` gets the list only if it has changed since. The stream ends
+//! with a drain, with an unavailable store, and when the device is deleted (404 on reconnect).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/devices/{device_id}/assignments/stream", "watch_assignments", stream)
-            .summary("The seats that a device has or is asked about, and again whenever that changes")
+            .summary("Seats that the device holds or is offered, sent again on every change")
             .needs(Permission::ActAsDevice)
             .query(&[("seen", "AssignmentsMark")])
             .headers(&["Last-Event-ID"])
@@ -49,7 +49,7 @@ async fn stream(
     let seen = params.take("seen");
     params.finish()?;
     let key = beat::key_of(&caller, &id)?;
-    // A mark that is not one is that of another list.
+    // An unreadable `Last-Event-ID` counts as the version of another list.
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
     let watch = watch::watch(door, key, resumed.or(seen)).await?;
@@ -57,7 +57,7 @@ async fn stream(
         let event = next(&mut watch).await?;
         Some((Ok::<_, Infallible>(event), watch))
     });
-    // Proxies that buffer would turn "as it happens" into "some time later".
+    // Proxies that buffer would delay the messages.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))];
     Ok((unbuffered, Sse::new(events).keep_alive(keep_alive)).into_response())
 }

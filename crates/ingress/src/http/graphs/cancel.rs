@@ -25,13 +25,13 @@ use crate::trace::Trace;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/cancel", "cancel_graph", post)
-            .summary("End a graph: what runs is called off, what waits is not begun")
+            .summary("Cancel a graph: running nodes are cancelled, waiting nodes do not start")
             .needs(Permission::Operate)
             .headers(&["Prefer", "traceparent", "x-request-id"])
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "Graph", "It has ended, by this or before")
-            .answer(202, "Graph", "Durable, and not decided while the caller waited")
+            .answer(200, "Graph", "The graph has ended, by this request or before")
+            .answer(202, "Graph", "Durable; not decided before the wait timed out")
             .problems(&[404]),
     ]
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/graphs`: a graph as JSON, checked, stored and begun.
+//! `POST /v1/graphs`: validates, stores and starts a graph given as JSON.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::trace::Trace;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs", "create_graph", post)
-            .summary("Create a graph and let its first nodes run")
+            .summary("Create a graph and start its first nodes")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
             .body("application/json", "NewGraph")
@@ -77,7 +77,7 @@ async fn post(
     let allowed = Allowance { bytes: limits.graph_bytes, time: limits.body_timeout };
     let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let bytes = body.text()?.len();
-    // The bytes are paid for until the answer: what was read of them is as large.
+    // The body's bytes stay charged until the answer: the decoded graph is as large.
     let (wish, _paid) =
         heavy(&door.machines.graph_work, bytes, move || (read(&body, idempotency_key), body)).await?;
     let (made, found) = create::create(&door, &caller, &trace, &slot, wish?).await?;

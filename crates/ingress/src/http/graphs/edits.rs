@@ -1,4 +1,4 @@
-//! `POST /v1/graphs/{graph_id}/edits`: changing the shape of a graph that runs.
+//! `POST /v1/graphs/{graph_id}/edits`: changes the shape of a running graph.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ use crate::trace::Trace;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/edits", "edit_graph", post)
-            .summary("Insert, update and delete nodes: all of the edits, or none")
+            .summary("Insert, update and delete nodes; all edits are applied, or none")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
             .body("application/json", "GraphEdits")
             .answer(200, "GraphEdited", "Applied")
-            .answer(202, "GraphEditAccepted", "Durable, and not decided while the caller waited")
+            .answer(202, "GraphEditAccepted", "Durable; not decided before the wait timed out")
             .problems(&[404, 409]),
     ]
 }
@@ -79,7 +79,7 @@ fn read(text: &str, idempotency_key: Option<String>) -> Result<Wish, Problem> {
     let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
     let expected_revision = fields.whole("expected_revision", 0..=u32::MAX);
     if expected_revision.is_none() && !fields.has_fault("expected_revision") {
-        fields.fault("expected_revision", "is required: the revision that the edits were made for");
+        fields.fault("expected_revision", "is required: the revision that the edits are based on");
     }
     let edits = edits(&mut fields);
     if edits.is_none() && !fields.has_fault("edits") {

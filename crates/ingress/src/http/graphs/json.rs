@@ -1,4 +1,4 @@
-//! What users write about graphs, read strictly and with the path of what is wrong.
+//! Strict decoding of the JSON that describes graphs; every fault carries its path.
 
 use millstream_core::graph::{GraphSpec, NodeEdit, NodeSpec};
 use millstream_core::problem::Problem as Fault;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::edited::without_place;
 
-/// The value of a text that stands at `at` in the request. The text is known to be JSON.
+/// Decodes the text at the path `at` of the request. The text is known to be valid JSON.
 pub(in crate::http) fn decode<T: DeserializeOwned>(text: &str, at: &str) -> Result<T, Vec<Fault>> {
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
@@ -21,7 +21,7 @@ pub(in crate::http) fn decode<T: DeserializeOwned>(text: &str, at: &str) -> Resu
     })
 }
 
-/// Names of our types say nothing to those who write JSON.
+/// Replaces Rust type names in decoding errors: they mean nothing to authors of JSON.
 fn in_plain_words(message: String) -> String {
     if message.contains("untagged enum EdgeForm") {
         return "must be the id of a node, or {\"node\": ID, \"if\": CONDITION}".to_owned();
@@ -35,7 +35,7 @@ fn in_plain_words(message: String) -> String {
     }
 }
 
-/// Values of users' own that nest deeper than we let in.
+/// Rejects user values that exceed the nesting limit.
 pub(super) fn too_deep(spec: &GraphSpec) -> Vec<Fault> {
     let mut faults = Vec::new();
     in_graph(spec, "", &mut faults);

@@ -1,4 +1,4 @@
-//! Graphs over HTTP: the twin of the gRPC services, in JSON.
+//! Graphs over HTTP: the same operations as the gRPC services, in JSON.
 
 pub(super) mod cancel;
 pub(super) mod create;

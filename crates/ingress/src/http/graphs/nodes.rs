@@ -1,4 +1,4 @@
-//! The nodes of a graph: all of them, one with its result, and what executors wrote meanwhile.
+//! The nodes of a graph: the list, one node with its result, and the log that executors wrote.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(200, "NodeDetail", "The node")
             .problems(&[404]),
         Route::get("/v1/graphs/{graph_id}/nodes/{node}/logs", "get_node_logs", logs)
-            .summary("What executors wrote while they performed a node, of all attempts, in order")
+            .summary("The log that executors wrote for a node, all attempts, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "NodeLogPage", "One page")

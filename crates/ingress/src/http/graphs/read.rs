@@ -1,4 +1,4 @@
-//! Looking at graphs: one, or all of them.
+//! Reads graphs: one, or a list.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .query(&[("status", "GraphStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "GraphPage", "One page"),
         Route::get("/v1/graphs/{graph_id}", "get_graph", read)
-            .summary("One graph, and how many of its nodes are in which status")
+            .summary("One graph, with the number of its nodes per status")
             .needs(Permission::ReadData)
             .answer(200, "Graph", "The graph")
             .problems(&[404]),

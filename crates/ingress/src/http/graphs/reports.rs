@@ -1,4 +1,4 @@
-//! What executors that report on their own tell about a node: how far they are, and what came of it.
+//! Reports of executors about a node: progress, and the outcome of an attempt.
 
 use std::sync::Arc;
 
@@ -27,19 +27,19 @@ use crate::query::Params;
 use crate::trace::Trace;
 
 const PROGRESS_BYTES: usize = 16 * 1024;
-/// Of progress with what was written on the way.
+/// Body limit of a progress report, log text included.
 const PROGRESS_BODY: usize = 256 * 1024;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/result", "report_result", report_result)
-            .summary("Tell what came of an attempt at a node")
+            .summary("Report the outcome of an attempt at a node")
             .needs(Permission::ServeNodes)
             .body("application/json", "NodeResult")
-            .answer(200, "Node", "Recorded; it may still be on its way into the graph")
+            .answer(200, "Node", "Recorded; the graph may apply it a moment later")
             .problems(&[404, 409]),
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/progress", "report_progress", report_progress)
-            .summary("Tell how far an attempt at a node is")
+            .summary("Report the progress of an attempt at a node")
             .needs(Permission::ServeNodes)
             .body("application/json", "NodeProgress")
             .answer(200, "NodeHeld", "Heard")
@@ -70,7 +70,7 @@ async fn report_result(
     let edits = edits(&mut fields).unwrap_or_default();
     let logs = fields.text("logs").unwrap_or_default().into_owned();
     fields.finish().map_err(Problem::invalid)?;
-    // Without a status there was a fault.
+    // Unreachable: a missing status is a fault, which `finish` reports.
     let status = status.unwrap_or(NodeStatus::TaskError);
     let report = Report { status, result, error, edits, logs };
     let view = result::report(&door, &trace, &graph, &node, &said, report).await?;
@@ -79,7 +79,7 @@ async fn report_result(
 
 #[derive(Debug, Serialize)]
 struct HeldOut {
-    /// Nobody wants the result any more.
+    /// The result is no longer wanted.
     cancelled: bool,
 }
 
@@ -101,8 +101,8 @@ async fn report_progress(
     }
     let logs = fields.text("logs").unwrap_or_default().into_owned();
     fields.finish().map_err(Problem::invalid)?;
-    let told = Progress { progress, logs };
-    let (_, wanted) = progress::report(&door, &graph, &node, &said, told).await?;
+    let update = Progress { progress, logs };
+    let (_, wanted) = progress::report(&door, &graph, &node, &said, update).await?;
     Ok(Json(HeldOut { cancelled: wanted == Wanted::Cancelled }))
 }
 
@@ -113,7 +113,7 @@ fn said(fields: &mut Fields<'_>) -> Said {
     Said { token, attempt, idempotency_key }
 }
 
-/// Only what can become of work that was done.
+/// Accepts only statuses that an attempt can end with.
 fn status(fields: &mut Fields<'_>) -> Option<NodeStatus> {
     let word = fields.required("status")?;
     let status = NodeStatus::parse(&word);

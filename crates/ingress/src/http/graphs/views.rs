@@ -1,6 +1,6 @@
-//! What the outside sees of graphs and their nodes, in JSON.
+//! JSON views of graphs and their nodes.
 //!
-//! `spec` is what was written, byte for byte as it is stored; the rest is what became of it.
+//! `spec` is the author's text, byte for byte as stored; the other fields are computed from the state.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::graphs::find::Found;
 use crate::graphs::nodes::Beyond;
 
-/// Where a graph stands.
+/// The status of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum GraphStatus {
@@ -76,21 +76,21 @@ pub(super) struct GraphOut {
     creator: Option<String>,
     status: GraphStatus,
     revision: u32,
-    /// Not in lists: it may have a megabyte.
+    /// Absent in lists: it may be a megabyte large.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<RawJson>,
     options: GraphOptions,
-    /// How many are in which status.
+    /// Number of nodes per status.
     nodes: BTreeMap<NodeStatus, u32>,
-    /// Why it has ended so, or is paused.
+    /// Why the graph has ended or is paused.
     reason: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// When nothing more will happen to it.
+    /// The time of the last transition, once the graph has ended.
     ended_at: Option<Timestamp>,
 }
 
-/// What the store keeps of it that never changes.
+/// The immutable metadata in the store.
 #[derive(Deserialize)]
 struct Metadata {
     name: String,
@@ -121,7 +121,7 @@ impl TryFrom<Found> for GraphOut {
             input: Some(head.input),
             options: head.options,
             nodes: graph.nodes.into_iter().filter(|(_, count)| *count > 0).collect(),
-            // Nothing is applied to a graph that has ended.
+            // A graph that has ended gets no further transitions.
             ended_at: execution.state.phase.is_ended().then_some(execution.state.at),
             reason: execution.state.reason.or(execution.paused_reason),
             created_at: execution.created_at,
@@ -131,7 +131,7 @@ impl TryFrom<Found> for GraphOut {
 }
 
 impl GraphOut {
-    /// As it stands in lists.
+    /// The view in lists.
     pub(super) fn brief(found: Found) -> Result<Self, Unreadable> {
         Ok(Self { input: None, ..Self::try_from(found)? })
     }
@@ -142,7 +142,7 @@ pub(super) struct NodeOut {
     node: NodeId,
     status: NodeStatus,
     attempt: u32,
-    /// Why it stands there.
+    /// Why the node has this status.
     why: Option<String>,
     error: Option<String>,
     children: Vec<NodeId>,
@@ -153,10 +153,10 @@ pub(super) struct NodeOut {
     started_at: Option<Timestamp>,
     dispatched_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
-    /// Of the result, where there is one.
+    /// The size of the result, if there is one.
     result_bytes: Option<usize>,
     spec: RawJson,
-    /// Of one node alone.
+    /// Present for a single node only.
     #[serde(flatten)]
     detail: Option<Detail>,
 }
@@ -164,14 +164,14 @@ pub(super) struct NodeOut {
 #[derive(Debug, Serialize)]
 struct Detail {
     result: Option<RawJson>,
-    /// That the answer asked for.
+    /// The edits that the result requested.
     edits: Vec<NodeEdit>,
-    /// What the attempt under way told last.
+    /// The latest progress of the current attempt.
     progress: Option<RawJson>,
 }
 
 impl NodeOut {
-    /// Without its result.
+    /// The view without the result.
     pub(super) fn brief(view: NodeView) -> Self {
         let (instance_of, item) = view.instance.unzip();
         Self {
@@ -219,7 +219,7 @@ impl From<LogView> for LogOut {
 #[derive(Debug, Serialize)]
 pub(super) struct EditedOut {
     pub(super) graph_id: ExecutionId,
-    /// After the edits.
+    /// The revision after the edits.
     pub(super) revision: u32,
 }
 

@@ -1,8 +1,8 @@
-//! `GET /v1/graphs/{graph_id}/watch`: what happens to a graph, as server-sent events.
+//! `GET /v1/graphs/{graph_id}/watch`: the changes of a graph as server-sent events.
 //!
-//! The `event` of a message is its type, its `id` the place to go on from (`Last-Event-ID`). After the end of
-//! the graph the stream closes; a client that reconnects even then is told 204, which stops an `EventSource`
-//! for good. A drain, or a store that is down, ends the stream: reconnect.
+//! The `event` of a message is its type, its `id` the position to resume from (`Last-Event-ID`). The stream
+//! closes when the graph ends; a client that reconnects afterwards gets 204, on which an `EventSource` stops
+//! reconnecting. A drain or an unavailable store ends the stream as well: the client reconnects.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,17 +30,12 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/graphs/{graph_id}/watch", "watch_graph", get)
-            .summary("What happened to a graph and then what happens; ids are places to go on from")
+            .summary("Past and future changes of a graph; each id is a position to resume from")
             .needs(Permission::ReadData)
             .query(&[("after", "WatchPlace")])
             .headers(&["Last-Event-ID"])
-            .answer_in(
-                200,
-                "text/event-stream",
-                "WatchMessage",
-                "A stream of events, until the graph has ended",
-            )
-            .answer_in(204, "", "", "The graph has ended and everything was seen")
+            .answer_in(200, "text/event-stream", "WatchMessage", "A stream of events until the graph ends")
+            .answer_in(204, "", "", "The graph has ended and the client has every event")
             .problems(&[404]),
     ]
 }
@@ -55,7 +50,7 @@ async fn get(
     let place = |text: &str| Place::parse(text).ok_or("is not the id of an event");
     let after = params.parsed("after", place);
     params.finish()?;
-    // One without an id begins at the beginning.
+    // A `Last-Event-ID` header without a value starts at the beginning.
     let resumed = match headers.get("last-event-id").filter(|value| !value.is_empty()) {
         None => None,
         Some(value) => Some(
@@ -74,7 +69,7 @@ async fn get(
         let event = next(&mut watch, &graph_id).await?;
         Some((Ok::<_, Infallible>(event), (watch, graph_id)))
     });
-    // Proxies that buffer would turn "as it happens" into "some time later".
+    // Proxies that buffer would delay the events.
     let unbuffered = [(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))];
     Ok((unbuffered, Sse::new(events).keep_alive(keep_alive)).into_response())
 }
@@ -83,7 +78,7 @@ async fn next(watch: &mut Watch, graph_id: &ExecutionId) -> Option<Event> {
     match watch.next().await? {
         Ok(happening) => shown(happening, graph_id),
         Err(problem) => {
-            tracing::debug!(reason = %problem.detail, graph = %graph_id, "a watch ends");
+            tracing::debug!(reason = %problem.detail, graph = %graph_id, "graph watch ended");
             None
         }
     }
@@ -93,7 +88,7 @@ async fn next(watch: &mut Watch, graph_id: &ExecutionId) -> Option<Event> {
 struct HappeningOut<'a> {
     graph_id: &'a ExecutionId,
     at: Timestamp,
-    /// The place in the log, if it is on the log.
+    /// The seq in the log; none for an event that the log does not hold.
     seq: Option<Seq>,
     #[serde(flatten)]
     what: WhatOut,

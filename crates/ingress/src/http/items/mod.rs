@@ -1,4 +1,4 @@
-//! Items of people's work over HTTP: looked at, and withdrawn.
+//! Items of people's work over HTTP: read, list, withdraw.
 
 pub(super) mod read;
 pub(in crate::http) mod views;

@@ -1,4 +1,4 @@
-//! Items: listed, looked at, with what was done about them.
+//! Reads items: one with its assignments, a list, and the log of an item.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The key of a path; what belongs to another tenant is not there.
+/// Parses the item key of a path; an item of another tenant is answered with 404.
 pub(super) fn key_of(caller: &Caller, text: &str) -> Result<ItemKey, Problem> {
     let item = ItemId::parse(text).map_err(|_| Problem::not_found("item", text))?;
     Ok(ItemKey { tenant: caller.tenant.clone(), item })

@@ -1,4 +1,4 @@
-//! An item as it is shown.
+//! JSON view of an item.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(in crate::http) struct ItemOut {
     item_id: ItemId,
     queue: Name,
     status: ItemStatus,
-    /// Why it failed, was withdrawn or escalated.
+    /// Why the item failed, was withdrawn or was escalated.
     reason: Option<String>,
     priority: i32,
     skills: BTreeSet<Name>,
@@ -25,9 +25,9 @@ pub(in crate::http) struct ItemOut {
     created_at: Timestamp,
     ended_at: Option<Timestamp>,
     agreement: Option<Agreement>,
-    /// Queues that it was escalated from.
+    /// The queues that the item was escalated from.
     escalated_from: Vec<Name>,
-    /// The execution that waits for it.
+    /// The execution that waits for the item.
     execution_id: Option<ExecutionId>,
 }
 
@@ -51,15 +51,15 @@ impl From<Item> for ItemOut {
     }
 }
 
-/// The same with its payload, and everything that was done about it.
+/// The item with its payload and all its assignments.
 #[derive(Debug, Serialize)]
 pub(super) struct WholeItem {
     #[serde(flatten)]
     item: ItemOut,
-    /// Places that nobody has.
+    /// Number of open slots without an assignment.
     openings: usize,
     payload: RawJson,
-    /// In the order in which they were given.
+    /// In the order of assignment.
     assignments: Vec<AssignmentOut>,
 }
 

@@ -1,4 +1,4 @@
-//! An item that nobody wants any more is withdrawn; who works on it is told when they hand it in.
+//! Withdraws an item: its open assignments expire, and a later submit for them is rejected.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/items/{item_id}/withdraw", "withdraw_item", withdraw)
-            .summary("Take an item back: its open assignments expire")
+            .summary("Withdraw an item: its open assignments expire")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "WholeItem", "It is withdrawn, now or before")
+            .answer(200, "WholeItem", "The item is withdrawn, by this request or before")
             .problems(&[404, 409]),
     ]
 }

@@ -1,7 +1,7 @@
-//! Keys that issue keys: create and rotate. What a key may issue is decided by `millstream_core::key_grant`.
+//! Creates and rotates API keys. `millstream_core::key_grant` decides which keys a key may issue.
 //!
-//! The key of the caller is read from the store again before it issues anything: a key that was revoked a moment ago
-//! and is still believed by this process leaves no other key behind.
+//! The caller's key is read from the store again before it issues a key: a key that was just revoked, and
+//! that this process still has in its cache, cannot issue another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,16 +34,16 @@ use crate::http::tasks;
 use crate::query::Params;
 
 const BODY_BYTES: usize = 16 * 1024;
-/// How long a rotated key works on unless the request says otherwise, as with `millstream keys rotate`.
+/// Default overlap after which a rotated key expires, as with `millstream keys rotate`.
 const OVERLAP: Duration = Duration::from_secs(7 * 86_400);
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/keys", "create_key", create)
-            .summary("Create an API key; an operator names the tenant")
+            .summary("Create an API key; an operator must name the tenant")
             .needs(Permission::ManageKeys)
             .body("application/json", "NewApiKey")
-            .answer(201, "IssuedApiKey", "The key; its secret is shown this once")
+            .answer(201, "IssuedApiKey", "The key; its secret is shown only here")
             .problems(&[404, 409])
             .leads_to("rotate_key", &["key_id"])
             .leads_to("revoke_key", &["key_id"]),
@@ -52,7 +52,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .needs(Permission::ManageKeys)
             .body("application/json", "ApiKeyRotation")
             .body_optional()
-            .answer(201, "IssuedApiKey", "The successor; its secret is shown this once")
+            .answer(201, "IssuedApiKey", "The successor; its secret is shown only here")
             .problems(&[404, 409])
             .leads_to("revoke_key", &["key_id"]),
     ]
@@ -131,22 +131,22 @@ async fn rotate(
     };
     let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
     if !door.stores.keys.rotate_key(&rotation, now).await? {
-        let detail = format!("only a current key is rotated, and this one is {status}");
+        let detail = format!("only a current key can be rotated, this key is {status}");
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    // Its new end is read at its next use.
+    // The cached entry is dropped, so that the next use reads the new expiry.
     door.keys.forget(&key.hash);
     show_issued(&door, &secret, now).await
 }
 
 async fn show_issued(door: &Door, secret: &KeySecret, now: Timestamp) -> Result<Response, Problem> {
     let view = door.stores.keys.find_key(&secret.hash()).await?;
-    let view = view.ok_or_else(|| Problem::new(Kind::Conflict, "the key was revoked meanwhile"))?;
+    let view = view.ok_or_else(|| Problem::new(Kind::Conflict, "the key was revoked concurrently"))?;
     let shown = Json(IssuedKeyOut { view: KeyOut::of(view, now), key: secret.expose() });
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
 }
 
-/// The key of the caller as the store has it now.
+/// The caller's key as the store has it now.
 pub(super) async fn confirm_caller(door: &Door, identity: &Identity) -> Result<KeyView, Problem> {
     let Some(key) = identity.key() else {
         let detail = "while no key exists, the first one is created on the store: `millstream keys create`";
@@ -157,7 +157,7 @@ pub(super) async fn confirm_caller(door: &Door, identity: &Identity) -> Result<K
     live.ok_or_else(|| Problem::new(Kind::Unauthorized, "the API key was revoked or has expired"))
 }
 
-/// A key that the caller may manage; one of another tenant does not exist for it.
+/// Reads a key that the caller may manage; a key of another tenant is answered with 404.
 pub(super) async fn find_managed(door: &Door, caller: &KeyView, id: &str) -> Result<KeyView, Problem> {
     let absent = || Problem::not_found("key", id);
     let found = door.stores.keys.find_key_by_id(KeyId::parse(id).ok_or_else(absent)?).await?;
@@ -174,7 +174,7 @@ fn issuer_of(caller: &KeyView) -> KeyIssuer {
 fn refused(refusal: KeyGrantRefusal) -> Problem {
     let detail = refusal.to_string();
     match refusal {
-        // It does not exist for a key of a tenant.
+        // A key of another tenant is answered with 404.
         KeyGrantRefusal::OtherTenant => Problem::new(Kind::NotFound, detail),
         KeyGrantRefusal::TenantMissing | KeyGrantRefusal::OperatorHasNoTenant => {
             Problem::invalid(vec![Fault::new("tenant", detail)])
@@ -217,7 +217,7 @@ impl WantedKey {
             (Some(name), Some(role), Some(Ok(bound_to))) => {
                 Ok(Self { name, role, tenant, expires_in, bound_to })
             }
-            // Without them there was a fault.
+            // Unreachable: a missing name or role is a fault, which `finish` reports.
             (_, _, _) => Err(Problem::bad_request("the key has no name or no role")),
         }
     }

@@ -1,4 +1,4 @@
-//! The list of keys, and how a key is shown: never with its secret, of which the store has the hash only.
+//! Lists API keys. The secret is never shown: the store has its hash only.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/keys", "list_keys", list)
-            .summary("API keys, newest first, expired and revoked ones included; secrets are not shown")
+            .summary("API keys, newest first, including expired and revoked ones; without their secrets")
             .needs(Permission::ManageKeys)
             .query(&[("tenant", "TenantId"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ApiKeyPage", "One page; an operator who names no tenant sees all keys")
@@ -40,7 +40,7 @@ pub(super) struct KeyOut {
     status: &'static str,
     bound_to: Option<String>,
     created_at: Timestamp,
-    /// The name of the key that issued it; null for one that was created on the store.
+    /// The name of the key that issued this one; null if it was created on the store.
     created_by: Option<String>,
     last_used_at: Option<Timestamp>,
     expires_at: Option<Timestamp>,
@@ -77,7 +77,7 @@ async fn list(
     let of = match (identity.caller().map(|caller| caller.tenant), tenant) {
         (None, None) => KeyFilter::All,
         (None, Some(named)) => KeyFilter::Tenant(named),
-        // Another tenant does not exist for a key of a tenant.
+        // A key of a tenant sees no other tenant.
         (Some(own), Some(named)) if own != named => return Err(Problem::not_found("tenant", named)),
         (Some(own), _) => KeyFilter::Tenant(own),
     };

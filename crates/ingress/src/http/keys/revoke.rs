@@ -1,4 +1,5 @@
-//! Revoking a key. It works for at most 5 s more in other processes, and not at all in the one that answers.
+//! Revokes a key. Other processes accept it for at most 5 s more; the process that answers rejects it at
+//! once.
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::delete("/v1/keys/{key_id}", "revoke_key", revoke)
-            .summary("Revoke an API key; what it holds open ends within 5 s")
+            .summary("Revoke an API key; its open streams end within 5 s")
             .needs(Permission::ManageKeys)
-            .answer(200, "ApiKey", "The key, which is revoked; also if it was before")
+            .answer(200, "ApiKey", "The key, revoked by this request or before")
             .problems(&[404]),
     ]
 }

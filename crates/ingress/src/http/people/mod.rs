@@ -1,3 +1,3 @@
-//! People over HTTP: what is known of them.
+//! People over HTTP: their skills and whether they get assignments.
 
 pub(super) mod roster;

@@ -1,4 +1,4 @@
-//! People as they are known: their skills, and whether they are given work.
+//! The roster of people: their skills, and whether they get assignments.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ const BODY_BYTES: usize = 64 * 1024;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/people/{person}", "put_person", put)
-            .summary("Say what somebody can do")
+            .summary("Set the skills of a person")
             .needs(Permission::ManageDefinitions)
             .body("application/json", "NewPerson")
-            .answer(200, "Person", "As they are known now")
+            .answer(200, "Person", "The person")
             .problems(&[404])
             .leads_to("get_person", &["person"]),
         Route::get("/v1/people", "list_people", list)
@@ -40,19 +40,19 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "PersonPage", "One page"),
         Route::get("/v1/people/{person}", "get_person", get)
-            .summary("What is known of somebody")
+            .summary("One person and their skills")
             .needs(Permission::ReadData)
             .answer(200, "Person", "The person")
             .problems(&[404]),
         Route::post("/v1/people/{person}/pause", "pause_person", pause)
-            .summary("Give somebody nothing new; what they have they keep")
+            .summary("Pause a person: no new assignments, open ones stay")
             .needs(Permission::Operate)
-            .answer(200, "Person", "They are given nothing")
+            .answer(200, "Person", "Paused")
             .problems(&[404]),
         Route::post("/v1/people/{person}/resume", "resume_person", resume)
-            .summary("Give somebody work again")
+            .summary("Resume a person: they get assignments again")
             .needs(Permission::Operate)
-            .answer(200, "Person", "They are given work")
+            .answer(200, "Person", "Resumed")
             .problems(&[404]),
     ]
 }
@@ -79,7 +79,7 @@ async fn known(door: &Door, caller: &Caller, person: &PersonId) -> Result<Option
     Ok(found.into_iter().flatten().next())
 }
 
-/// Nobody needs to be known to work, so whoever is meant is known from now on.
+/// Changes a profile. An unknown person is added: assignments do not require a known person.
 async fn change(
     door: &Door,
     caller: &Caller,

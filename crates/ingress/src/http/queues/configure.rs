@@ -1,4 +1,4 @@
-//! Queues: put, looked at, paused.
+//! Queues: create, configure, read, pause and resume.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/queues/{queue}", "put_queue", put)
-            .summary("A new queue, or another configuration of one")
+            .summary("Create a queue, or replace its configuration")
             .needs(Permission::ManageDefinitions)
             .body("application/json", "QueueConfig")
             .body("application/yaml", "QueueConfig")
-            .answer(201, "Queue", "It is new, and active")
-            .answer(200, "Queue", "Its items follow this configuration from now on")
+            .answer(201, "Queue", "Created; the queue is active")
+            .answer(200, "Queue", "Replaced; its items follow this configuration from now on")
             .problems(&[404])
             .leads_to("get_queue", &["queue"]),
         Route::get("/v1/queues", "list_queues", list)
@@ -45,14 +45,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(200, "Queue", "The queue")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/pause", "pause_queue", pause)
-            .summary("Hand out nothing of a queue; what is open goes on")
+            .summary("Pause a queue: no new assignments, open ones stay")
             .needs(Permission::Operate)
-            .answer(200, "Queue", "It is paused")
+            .answer(200, "Queue", "Paused")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/resume", "resume_queue", resume)
-            .summary("Hand out a queue's items again")
+            .summary("Resume a queue: its items are assigned again")
             .needs(Permission::Operate)
-            .answer(200, "Queue", "It is active")
+            .answer(200, "Queue", "Resumed")
             .problems(&[404]),
     ]
 }
@@ -63,7 +63,7 @@ struct QueueOut {
     state: QueueState,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// With every default spelled out.
+    /// The configuration with every default spelled out.
     config: QueueConfig,
 }
 

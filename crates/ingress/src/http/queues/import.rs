@@ -1,4 +1,4 @@
-//! Items come into a queue: one, many, or as many lines as somebody sends.
+//! Imports items into a queue: one, an array, or any number of lines (NDJSON).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,26 +29,26 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/queues/{queue}/items", "import_items", import)
-            .summary("Put items into a queue; what is there already, word for word, is a repeat")
+            .summary("Import items into a queue; an item with identical content is a repeat")
             .needs(Permission::PostEvents)
             .body("application/json", "NewItems")
             .body("application/x-ndjson", "NewItem")
             .answer(
                 200,
                 "ImportReport",
-                "What became of them; with Accept: application/x-ndjson as it goes on",
+                "The outcome; with Accept: application/x-ndjson, progress as the import runs",
             )
             .problems(&[404]),
     ]
 }
 
-/// What a caller hears at the end.
+/// The summary at the end of an import.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
     counts: Counts,
     refused: Vec<RefusedItem>,
-    /// The ids of those that are in the queue, where the items are not lines.
+    /// The ids of the items in the queue, unless the items were sent as lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_ids: Option<Vec<ItemId>>,
 }
@@ -58,7 +58,7 @@ struct Counts {
     read: u64,
     created: u64,
     repeated: u64,
-    /// Of which the first are told.
+    /// The first of the rejected items.
     refused_count: u64,
 }
 
@@ -99,7 +99,7 @@ async fn import(
         import.take(text).await?;
     }
     import.flush().await?;
-    // What is sent alone is answered as such.
+    // A rejected item that was sent alone is the answer itself.
     if alone && let Some(refused) = import.refused.pop() {
         return Err(Problem::invalid(refused.problems));
     }
@@ -115,7 +115,7 @@ fn report(import: Import) -> Report {
     Report { counts: Counts::from(&import.tally), refused: import.refused, item_ids: import.ids }
 }
 
-/// An import whose lines are still arriving.
+/// An import that still receives lines.
 struct Going {
     import: Import,
     lines: Lines,
@@ -123,7 +123,7 @@ struct Going {
 }
 
 impl Going {
-    /// Goes on until a batch was imported; `false` when there is nothing more.
+    /// Reads lines until one batch is imported; `false` at the end of the lines.
     async fn on(&mut self) -> Result<bool, Problem> {
         while let Some(line) = self.lines.next().await? {
             let written = match line {
@@ -155,7 +155,7 @@ impl Going {
     }
 }
 
-/// A line after every batch.
+/// A progress line, written after every batch.
 #[derive(Debug, Serialize)]
 struct Progress<'a> {
     #[serde(flatten)]
@@ -168,7 +168,7 @@ struct Last<'a> {
     #[serde(flatten)]
     tally: &'a Tally,
     refusals: &'a [RefusedItem],
-    /// Why it ended before the last line; what was created until then stays.
+    /// Why the import ended before the last line; the items created until then stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Document<'a>>,
 }

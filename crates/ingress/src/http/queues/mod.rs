@@ -1,4 +1,4 @@
-//! Queues of people's work over HTTP: how they treat items and people, what comes into them, and how they are doing.
+//! Queues of people's work over HTTP: configuration, import and statistics.
 
 pub(super) mod configure;
 pub(super) mod import;

@@ -1,4 +1,4 @@
-//! How queues and people are doing, from totals that every change adds to.
+//! Statistics of queues and people, read from running totals that every change adds to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::query::Params;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/queue_stats", "queue_stats", stats)
-            .summary("How queues, people, or people in queues are doing")
+            .summary("Statistics per queue, per person, or per person and queue")
             .needs(Permission::ReadData)
             .query(&[
                 ("queue", "Name"),
@@ -32,7 +32,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("from", "Day"),
                 ("to", "Day"),
             ])
-            .answer(200, "QueueStats", "One line for each"),
+            .answer(200, "QueueStats", "One line per queue, person, or pair"),
     ]
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Display for By {
 #[derive(Debug, Serialize)]
 struct Line {
     queue: Option<Name>,
-    /// Nobody in particular where what is counted is the queue's own.
+    /// Null where the line is about the whole queue.
     person: Option<PersonId>,
     #[serde(flatten)]
     by_status: BTreeMap<&'static str, i64>,
@@ -66,7 +66,7 @@ struct Line {
     expiry_rate: Option<f64>,
     average_seconds_to_complete: Option<f64>,
     average_attempts: Option<f64>,
-    /// `open` is what is left: of whole queues, from their first day.
+    /// `open` is a remainder: it is reported for whole queues from their first day only.
     items: BTreeMap<&'static str, i64>,
 }
 
@@ -98,7 +98,7 @@ async fn stats(
     let items = sums.into_iter().map(|((queue, person), totals)| {
         let mut line = line(queue, person, &totals);
         if !is_whole {
-            // What came in is not counted with anybody, and not on the day on which it is done.
+            // Created items are counted for the queue, not for a person, and on the day of their creation.
             line.items.remove(ItemStatus::Open.as_str());
         }
         line

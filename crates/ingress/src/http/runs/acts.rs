@@ -1,4 +1,4 @@
-//! What devices do with runs: each names its seat and the token that it was given.
+//! Acts of a device on a run; each names its seat and the token of its assignment.
 
 use std::sync::Arc;
 
@@ -21,58 +21,52 @@ use crate::http::tasks::{read, whole};
 use crate::query::Params;
 
 const BODY_BYTES: usize = 256 * 1024;
-/// In characters.
+/// Length limit in characters.
 pub(crate) const MAX_NOTE: usize = 1_000;
 
-/// Path, name, word, body and what it does.
+/// Path, operation id, kind of input, body schema and summary.
 type Row = (&'static str, &'static str, Word, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
-    (
-        "/v1/runs/{run_id}/accept",
-        "accept_run",
-        Word::Accept,
-        "RunAct",
-        "Accept what the device is asked about",
-    ),
+    ("/v1/runs/{run_id}/accept", "accept_run", Word::Accept, "RunAct", "Accept the offered seat"),
     (
         "/v1/runs/{run_id}/decline",
         "decline_run",
         Word::Decline,
         "RunGiveUp",
-        "Decline it: another device is asked",
+        "Decline the offered seat: another device is asked",
     ),
-    ("/v1/runs/{run_id}/start", "start_run", Word::Start, "RunAct", "Begin to work on it"),
-    ("/v1/runs/{run_id}/progress", "progress_run", Word::Progress, "RunProgress", "Tell how far it is"),
+    ("/v1/runs/{run_id}/start", "start_run", Word::Start, "RunAct", "Start work on the run"),
+    ("/v1/runs/{run_id}/progress", "progress_run", Word::Progress, "RunProgress", "Report progress"),
     (
         "/v1/runs/{run_id}/complete",
         "complete_run",
         Word::Complete,
         "RunComplete",
-        "Finish it with its output",
+        "Complete the run with its output",
     ),
     (
         "/v1/runs/{run_id}/fail",
         "fail_run",
         Word::Fail,
         "RunFail",
-        "It cannot be done: by nobody, or not by this device",
+        "Report a failure: of the run, or of this device only",
     ),
     (
         "/v1/runs/{run_id}/release",
         "release_run",
         Word::Release,
         "RunGiveUp",
-        "Give it back; its progress is kept",
+        "Release the seat; the progress is kept",
     ),
-    ("/v1/runs/{run_id}/abort", "abort_run", Word::Abort, "RunGiveUp", "Stop working on it and give it back"),
-    ("/v1/runs/{run_id}/claim", "claim_run", Word::SelfClaim, "RunClaim", "Take a seat that nobody has"),
+    ("/v1/runs/{run_id}/abort", "abort_run", Word::Abort, "RunGiveUp", "Abort the work and release the seat"),
+    ("/v1/runs/{run_id}/claim", "claim_run", Word::SelfClaim, "RunClaim", "Claim an unassigned seat"),
     (
         "/v1/runs/{run_id}/offline_claim",
         "offline_claim_run",
         Word::OfflineClaim,
         "RunAct",
-        "Claim what the device was assigned before it was cut off",
+        "Claim the seat that the device held before it was disconnected",
     ),
 ];
 
@@ -91,7 +85,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .summary(summary)
             .needs(Permission::ActAsDevice)
             .body("application/json", body)
-            .answer(200, "RunActed", "Done, now or by the same request before")
+            .answer(200, "RunActed", "Done, by this request or by the same one before")
             .problems(&[404, 409])
     };
     ROWS.iter().map(route).collect()
@@ -110,8 +104,8 @@ async fn act(
     let who = who(&mut fields, word);
     let doing = doing(&mut fields, word);
     fields.finish().map_err(Problem::invalid)?;
-    // Without a device there was a fault.
-    let Some(who) = who else { return Err(Problem::bad_request("no device is named")) };
+    // Unreachable: a missing device is a fault, which `finish` reports.
+    let Some(who) = who else { return Err(Problem::bad_request("device is missing")) };
     caller.require_device(&who.device)?;
     let deed = match (word, doing) {
         (Word::OfflineClaim, _) => Deed::OfflineClaim,
@@ -142,7 +136,7 @@ fn token(fields: &mut Fields<'_>) -> Token {
     Token::NONE
 }
 
-/// `None` where it is not about a seat that the device has.
+/// `None` for an act that does not need a held seat.
 fn doing(fields: &mut Fields<'_>, word: Word) -> Option<Doing> {
     if word == Word::Accept {
         Some(Doing::Accept)
@@ -197,7 +191,7 @@ fn progress(fields: &mut Fields<'_>) -> Progress {
     Progress { step, total, note }
 }
 
-/// For good, unless it says that another device may be asked.
+/// Reads a failure: permanent, unless the device says that another device may be asked.
 fn failure(fields: &mut Fields<'_>) -> Doing {
     let message = fields.required("message").unwrap_or_default().chars().take(MAX_MESSAGE).collect();
     let class = fields.text("class");

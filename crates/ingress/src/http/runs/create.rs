@@ -1,4 +1,4 @@
-//! A run is created: its devices are chosen in the same write.
+//! Creates a run; its devices are chosen in the same write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::http::strict::{Object, decode_object, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
 
-/// As in a definition.
+/// The same limit as in a definition.
 const MAX_REASSIGNMENTS: u32 = 10_000;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "create_run", create)
-            .summary("Create a run and give it to the devices that suit it best")
+            .summary("Create a run and assign it to the best suited devices")
             .needs(Permission::PostEvents)
             .body("application/json", "NewRun")
-            .answer(201, "Run", "Created; it may be given to devices already")
-            .answer(200, "Run", "The same request created it before")
+            .answer(201, "Run", "Created; it may already be assigned")
+            .answer(200, "Run", "Created before by the same request")
             .problems(&[409])
             .located(Located::Always)
             .leads_to("get_run", &["run_id"])

@@ -1,4 +1,4 @@
-//! Runs over HTTP: created, looked at, acted upon by devices, and decided about by people.
+//! Runs over HTTP: created, read, acted upon by devices, and operated by people.
 
 pub(crate) mod acts;
 pub(super) mod create;

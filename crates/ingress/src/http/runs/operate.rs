@@ -1,4 +1,4 @@
-//! What people decide about runs: pause, resume, cancel, retry, assign.
+//! Operator actions on runs: pause, resume, cancel, retry, assign.
 
 use std::sync::Arc;
 
@@ -26,32 +26,32 @@ const BODY_BYTES: usize = 16 * 1024;
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{run_id}/pause", "pause_run", pause)
-            .summary("Ask nobody new; whoever has it keeps it and is told")
+            .summary("Pause a run: no new assignments; its current devices keep it and are notified")
             .needs(Permission::Operate)
-            .answer(200, "Run", "It is paused")
+            .answer(200, "Run", "Paused")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/resume", "resume_run", resume)
-            .summary("Let a paused run go on, with all its times anew")
+            .summary("Resume a paused run; all its time limits start again")
             .needs(Permission::Operate)
-            .answer(200, "Run", "It goes on")
+            .answer(200, "Run", "Resumed")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/retry", "retry_run", retry)
-            .summary("Begin a failed run again; everybody may be asked")
+            .summary("Retry a failed run; every device may be asked")
             .needs(Permission::Operate)
-            .answer(200, "Run", "It begins again")
+            .answer(200, "Run", "Restarted")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel)
-            .summary("End a run as failed; its devices are told")
+            .summary("End a run as failed; its devices are notified")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
-            .answer(200, "Run", "It has ended")
+            .answer(200, "Run", "Ended")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/assign", "assign_run", assign)
-            .summary("Give a seat that nobody has to a device")
+            .summary("Assign an unassigned seat to a device")
             .needs(Permission::Operate)
             .body("application/json", "RunAssign")
-            .answer(200, "Run", "The device is asked")
+            .answer(200, "Run", "Assigned; the device is asked")
             .problems(&[404, 409]),
     ]
 }
@@ -119,8 +119,8 @@ async fn assign(
     let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
     let seat = seat(&mut fields).unwrap_or(0);
     fields.finish().map_err(Problem::invalid)?;
-    // Without a device there was a fault.
-    let Some(device) = device else { return Err(Problem::bad_request("no device is named")) };
+    // Unreachable: a missing device is a fault, which `finish` reports.
+    let Some(device) = device else { return Err(Problem::bad_request("device is missing")) };
     beat::find(&door, &beat::key_of(&caller, device.as_str())?).await?;
     done(&door, &caller, &id, Input::Assign { seat, device, decision: None }).await
 }

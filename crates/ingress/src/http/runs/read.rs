@@ -1,4 +1,4 @@
-//! Runs as they stand, and what happened to them.
+//! Reads runs: one, a list, and the log of a run.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             ])
             .answer(200, "RunPage", "One page"),
         Route::get("/v1/runs/{run_id}", "get_run", get)
-            .summary("One run with its seats, who has them and who had them")
+            .summary("One run with its seats, their devices and their previous devices")
             .needs(Permission::ReadData)
             .answer(200, "Run", "The run")
             .problems(&[404]),

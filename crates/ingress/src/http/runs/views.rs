@@ -1,4 +1,4 @@
-//! A run as it is shown.
+//! JSON view of a run.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(super) struct RunOut {
     created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
-    /// The action of an execution that waits for it.
+    /// The action of an execution that waits for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<WaitingOut>,
     /// Not in lists.
@@ -62,7 +62,7 @@ pub(super) struct SeatOut {
     token: Option<Token>,
     #[serde(skip_serializing_if = "Option::is_none")]
     assigned_at: Option<Timestamp>,
-    /// When somebody looks at it again, and for what.
+    /// The next deadline of the seat, and its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<DueOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub(super) struct SeatOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<FailureOut>,
     reassignments: u32,
-    /// Who had it, in order. Not in lists.
+    /// Previous holders, in order. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<Vec<PreviousOut>>,
 }
@@ -99,7 +99,7 @@ struct PreviousOut {
 }
 
 impl RunOut {
-    /// In a list.
+    /// The view in lists.
     pub(super) fn brief(stored: StoredRun) -> Self {
         Self::of(stored.key.run, stored.run, false)
     }

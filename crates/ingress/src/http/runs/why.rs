@@ -1,4 +1,4 @@
-//! Why a run is where it is: where its seats stand, and the cards of the last choices.
+//! Explains a run: the status of its seats, and the score cards of the last device selections.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::http::problem::Problem;
 use crate::http::route::Route;
 use crate::query::Params;
 
-/// Choices that are shown.
+/// Number of selections that are shown.
 const LAST: usize = 10;
-/// Lines of the log that are read.
+/// Number of log entries that are read.
 const LINES: usize = 200;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{run_id}/why", "why_run", why)
-            .summary("Why a run is where it is: the last choices, with the score of every device")
+            .summary("Explain a run: the last device selections, with the score of every device")
             .needs(Permission::ReadData)
-            .answer(200, "RunWhy", "Where it stands, and why")
+            .answer(200, "RunWhy", "The status of the run, and its reasons")
             .problems(&[404]),
     ]
 }
@@ -40,7 +40,7 @@ struct WhyOut {
     status: Status,
     paused: bool,
     seats: Vec<SeatOut>,
-    /// The last ones, in order: `detail` has the cards.
+    /// The last selections, in order; `detail` has the score cards.
     decisions: Vec<EntryOut>,
 }
 
@@ -63,8 +63,8 @@ async fn why(
     }))
 }
 
-/// The log grows with every assignment, and only its end is read: a choice is followed by a few lines at most before
-/// the next one.
+/// Reads only the end of the log, because the log grows with every assignment: only a few entries lie between
+/// two selections.
 async fn decisions(door: &Door, key: &RunKey) -> Result<Vec<RunEntry>, Problem> {
     let end = door.stores.run_views.run_log_end(key, LINES).await?;
     let decisions: Vec<RunEntry> = end.into_iter().filter(is_decision).collect();

@@ -1,4 +1,4 @@
-//! D1: every run that was acknowledged is there, and is completed or has failed with a reason.
+//! D1: every acknowledged run exists, and is completed or has failed with a reason.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn of_run(run: &RunSeen) -> Vec<Finding> {
     for (number, seat) in run.seats.iter().enumerate() {
         match seat.status {
             Status::Completed if seat.device.is_none() => {
-                wrong(format!("seat {number}: completed by nobody"))
+                wrong(format!("seat {number}: completed without a device"))
             }
             Status::Failed if seat.error.as_ref().is_none_or(|(_, message)| message.is_empty()) => {
                 wrong(format!("seat {number}: failed without a reason"));

@@ -1,4 +1,4 @@
-//! What is known after the torture, what a violation of it is, and all checks at once.
+//! Evidence of a device torture, violations, and all checks together.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use crate::devices::record::Written;
 pub enum Rule {
     /// D1: every run is completed, or failed with a reason.
     Ended,
-    /// D2: one valid token per seat at any time, and nothing done under another one.
+    /// D2: one valid token per seat at any time, and no accepted operation under another one.
     Tokens,
-    /// D3: every log is a way through the table, and the run says what its log says.
+    /// D3: every log is a path through the transition table, and the run agrees with its log.
     History,
-    /// D4: no seat is without an owner for longer than it takes to notice.
+    /// D4: no seat lacks an owner for longer than the detection time.
     Unowned,
-    /// D5: an execution is told once how its run ended.
+    /// D5: an execution receives the outcome of its run exactly once.
     Settled,
-    /// No process ends by itself, and no request is answered with nonsense.
+    /// No process ends by itself, and no answer violates the protocol.
     Processes,
 }
 
@@ -57,20 +57,20 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Lengths of time in milliseconds.
+/// Durations in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How often the monitor looks.
+    /// Interval of the monitor.
     pub monitor: i64,
-    /// What a busy machine may add.
+    /// Allowance for a busy machine.
     pub allowance: i64,
-    /// How far the clocks of two processes may be apart.
+    /// Maximum difference between the clocks of two processes.
     pub clock: i64,
-    /// How long a write may take: a log has the time at which it was decided.
+    /// Maximum duration of a write: a log contains the time of the decision.
     pub write: i64,
 }
 
-/// Everything that is known.
+/// Everything known after the run.
 #[derive(Debug, Clone)]
 pub struct Evidence {
     pub clients: Written,
@@ -87,7 +87,7 @@ pub struct RunSeen {
     pub assign: Assign,
     pub settings: Settings,
     pub seats: Vec<SeatSeen>,
-    /// The execution that waits for it.
+    /// The execution that waits for the run.
     pub execution: Option<String>,
     pub log: Vec<Entry>,
 }
@@ -102,7 +102,7 @@ pub struct SeatSeen {
     pub previous: Vec<Previous>,
 }
 
-/// An execution that had a run made.
+/// An execution that created a run.
 #[derive(Debug, Clone)]
 pub struct ExecutionSeen {
     pub id: String,

@@ -1,4 +1,4 @@
-//! D3: every log is a way through the table of transitions, and the run says what its log says.
+//! D3: every log is a path through the transition table, and the run agrees with its log.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     evidence.runs.iter().flat_map(of_run).collect()
 }
 
-/// Every line begins where the one before it ended, and is in the table.
+/// Every line starts in the status where the previous one ended, and is in the table.
 fn path(run: &RunSeen, clock: i64) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut stands: BTreeMap<u16, Status> = BTreeMap::new();
@@ -78,7 +78,7 @@ fn against_replay(run: &RunSeen) -> Vec<String> {
     wrong
 }
 
-/// Former assignments have the times of the log, and whoever completed a seat is the last who had it.
+/// Former assignments have the times of the log, and a completed seat names its last holder.
 fn former(run: &RunSeen) -> Vec<String> {
     let (all, _) = tenures(&run.log);
     let mut wrong = Vec::new();

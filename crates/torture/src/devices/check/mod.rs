@@ -1,4 +1,4 @@
-//! What must hold after runs were given to devices that misbehave: pure functions over what was seen.
+//! Guarantees of device runs under misbehaving devices: pure functions over the evidence.
 
 mod ended;
 mod evidence;

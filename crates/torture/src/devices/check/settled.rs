@@ -1,4 +1,4 @@
-//! D5: an execution that waits for a run is told once how it ended, and as it ended.
+//! D5: an execution that waits for a run receives its outcome exactly once and correctly.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
             Some([run]) => {
                 let expected = if run.status == Status::Completed { SUCCEEDED } else { FAILED };
                 if told != [expected] {
-                    wrong(format!("its run is {}, and it was told {told:?}", run.status));
+                    wrong(format!("its run is {}, and it received {told:?}", run.status));
                 }
             }
             Some(several) => wrong(format!("has {} runs", several.len())),

@@ -1,4 +1,4 @@
-//! Who had a seat from when until when, as a log tells it.
+//! Holders of a seat over time, according to a log.
 
 use millstream_core::claim::{Ended, Entry, Status, Word};
 
@@ -9,9 +9,9 @@ pub(super) struct Tenure {
     pub(super) device: String,
     pub(super) token: i64,
     pub(super) from: i64,
-    /// When, by what and how it ended; `None` while it lasts.
+    /// Time, cause and manner of its end; `None` while it lasts.
     pub(super) end: Option<End>,
-    /// What was done under it, in order.
+    /// Inputs under it, in order.
     pub(super) words: Vec<Word>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct End {
     pub(super) how: Option<Ended>,
 }
 
-/// All of a run in the order of its log, or what cannot be.
+/// All tenures of a run in log order, and contradictions in the log.
 pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
     let (mut all, mut wrong): (Vec<Tenure>, Vec<String>) = (Vec::new(), Vec::new());
     for entry in log {
@@ -61,14 +61,14 @@ pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
                 one.words.push(entry.word);
                 one.end = Some(End { at, word: entry.word, how: entry.ended });
             }
-            (None, true, None) => wrong.push(format!("seat {seat}: {} by nobody", entry.to)),
+            (None, true, None) => wrong.push(format!("seat {seat}: {} without a holder", entry.to)),
             (Some(_), true, None) | (None, false, _) => {}
         }
     }
     (all, wrong)
 }
 
-/// Somebody has it, or gets it within the same write.
+/// Whether the seat has a holder, or gets one within the same write.
 fn is_with_somebody(status: Status) -> bool {
     status.is_held() || matches!(status, Status::AssigningToSelf | Status::AssigningToOther)
 }

@@ -1,4 +1,4 @@
-//! Evidence made by hand: a sound history is let pass, and each way to break it is found by its rule.
+//! Hand-made evidence: a correct history passes, and each violation is found by its rule.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn device(name: &str) -> DeviceId {
     DeviceId::parse(name).unwrap()
 }
 
-/// What happens to one run, by the engine's own rules, with what its devices are told.
+/// History of one run, made with the engine's own rules, with the answers to its devices.
 struct Story {
     run: Run,
     log: Vec<millstream_core::claim::Entry>,
@@ -68,7 +68,7 @@ impl Story {
         self.input(&Input::Assign { seat, device: device(name), decision: None })
     }
 
-    /// A device does something with what it has, and is told yes.
+    /// A device performs an input on its assignment, and it is accepted.
     fn does(&mut self, name: &str, seat: u16, doing: Doing) -> &mut Self {
         let token = self.run.seat(seat).and_then(Seat::held).unwrap().token;
         let word = Input::Act(ClaimAct { device: device(name), seat, token }, doing.clone()).word();
@@ -76,7 +76,7 @@ impl Story {
         self.input(&Input::Act(ClaimAct { device: device(name), seat, token }, doing))
     }
 
-    /// What a device asked for now, and what it was told.
+    /// A device's request now, and the answer to it.
     fn told(&mut self, name: &str, seat: u16, token: i64, word: Word, told: Told) -> &mut Self {
         let sent = i64::try_from(self.now).unwrap();
         let (device, run) = (name.to_owned(), "run-1".to_owned());
@@ -89,7 +89,7 @@ impl Story {
         self.does(name, seat, Doing::Complete { output: RawJson::null() })
     }
 
-    /// The first holder is not heard of any more, the second one ends it.
+    /// The first holder falls silent, the second one ends the run.
     fn taken_over() -> Self {
         let mut story = Self::new();
         story.assign(0, "a").pass(10).does("a", 0, Doing::Accept).pass(10).does("a", 0, Doing::Start);
@@ -224,7 +224,7 @@ fn progress_under_a_token_that_has_passed_on_is_found() {
 fn two_devices_that_are_both_told_yes_are_found_without_the_log() {
     let mut story = Story::taken_over();
     let mut evidence = story.evidence();
-    // As if the log had been written afterwards: only the devices know.
+    // As if the log had been written afterwards: only the devices' records show it.
     story.told("a", 0, 1, Word::Heartbeat, Told::Done { token: Some(1) });
     story.pass(40).told("a", 0, 1, Word::Heartbeat, Told::Done { token: Some(1) });
     evidence.clients.acts = story.acts.clone();
@@ -339,7 +339,7 @@ fn a_silence_that_is_noticed_too_late_is_found() {
     assert_eq!(found(&evidence), [Rule::Unowned]);
     let silent = waits(&evidence.runs).into_iter().find(|wait| wait.kind == Kind::Silent).unwrap();
     assert_eq!((silent.length(), silent.beyond()), (3_600, 1_600));
-    // Nobody was there to look.
+    // No process could monitor the runs.
     let mut evidence = evidence;
     evidence.clients.outages.push((silent.from + 1_000, silent.from + 1_500));
     assert_eq!(found(&evidence), []);

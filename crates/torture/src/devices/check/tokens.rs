@@ -1,4 +1,4 @@
-//! D2: never two devices with a valid token at once, in the logs and in what the devices themselves were told.
+//! D2: never two devices with a valid token at once, in the logs and in the devices' own records.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     found
 }
 
-/// By their times, as far as the clocks can be trusted.
+/// Overlaps by time, as far as the clocks can be trusted.
 fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
     let mut last: BTreeMap<u16, &Tenure> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -48,14 +48,14 @@ fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
     wrong
 }
 
-/// Why what a device was told cannot be.
+/// The reason why an answer to a device is wrong.
 fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<String> {
     let Told::Done { token: got } = &act.told else { return None };
     let says = |what: &str| {
         let Act { device, word, seat, token, sent, .. } = act;
-        Some(format!("seat {seat}: {device} was told yes to {word} with token {token} at {sent}, but {what}"))
+        Some(format!("seat {seat}: {word} of {device} with token {token} at {sent} was accepted, but {what}"))
     };
-    // Who takes a seat is told its token.
+    // A claim is answered with its token.
     let takes = matches!(act.word, Word::SelfClaim | Word::OfflineClaim);
     let token = got.filter(|_| takes).unwrap_or(act.token);
     let Some(one) = all.iter().find(|one| one.token == token) else {
@@ -112,7 +112,7 @@ fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<Stri
     }
 }
 
-/// What shows that a token is valid at some time between the question and the answer.
+/// Whether the answer proves that a token is valid at some time between request and answer.
 fn shows_validity(act: &Act) -> bool {
     let word = matches!(
         act.word,
@@ -121,8 +121,8 @@ fn shows_validity(act: &Act) -> bool {
     word && matches!(act.told, Told::Done { .. })
 }
 
-/// The devices' word alone, whatever the log says: from its first yes to its last question a token was valid all the
-/// time.
+/// The devices' records alone, without the log: a token was valid all the time from its first accepted
+/// request to its last.
 fn side_by_side(acts: &[&Act]) -> Vec<String> {
     let mut spans: BTreeMap<(u16, i64), (i64, i64, &str)> = BTreeMap::new();
     for act in acts.iter().filter(|act| shows_validity(act)) {
@@ -144,13 +144,14 @@ fn side_by_side(acts: &[&Act]) -> Vec<String> {
     wrong
 }
 
-/// By which token a device has its seat, if it was told that it has.
+/// The token by which a device has its seat, according to the answer.
 fn valid(act: &Act) -> Option<i64> {
     let Told::Done { token } = &act.told else { return None };
     shows_validity(act).then(|| token.unwrap_or(act.token))
 }
 
-/// Whether a device was told with it that its token is over: it ended it, or does not have it any more.
+/// Whether the answer proves to the device that its token is over: the device ended it, or no longer holds
+/// it.
 fn shows_end(act: &Act) -> bool {
     match &act.told {
         Told::Done { .. } => {
@@ -161,8 +162,8 @@ fn shows_end(act: &Act) -> bool {
     }
 }
 
-/// The devices' word alone: once it was told that a token is over, or that a later one is valid, nobody who asks then is
-/// told that it is valid.
+/// The devices' records alone: after proof that a token is over, or that a later one is valid, no request
+/// under it may be accepted.
 fn after_its_end(acts: &[&Act]) -> Vec<String> {
     let mut wrong = Vec::new();
     for act in acts {
@@ -173,14 +174,14 @@ fn after_its_end(acts: &[&Act]) -> Vec<String> {
         if let Some(end) = ends.map(|end| end.answered).min().filter(|end| *end < act.sent) {
             let Act { device, word, seat, sent, .. } = act;
             wrong.push(format!(
-                "seat {seat}: {device} was told yes to {word} with token {token} at {sent}; at {end} it was over"
+                "seat {seat}: {word} of {device} with token {token} at {sent} was accepted; the token was over at {end}"
             ));
         }
     }
     wrong
 }
 
-/// Nothing is completed that no device said to be.
+/// No seat is completed without a completion from its device.
 fn unasked(run: &RunSeen, acts: &[&Act]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, seat) in run.seats.iter().enumerate() {
@@ -195,8 +196,8 @@ fn unasked(run: &RunSeen, acts: &[&Act]) -> Vec<String> {
                 && !matches!(act.told, Told::Refused { .. })
         };
         if !acts.iter().any(|act| is_it(&act)) {
-            let device = seat.device.as_deref().unwrap_or("nobody");
-            wrong.push(format!("seat {number}: completed by {device}, who did not say so"));
+            let device = seat.device.as_deref().unwrap_or("none");
+            wrong.push(format!("seat {number}: completed by {device}, which sent no completion"));
         }
     }
     wrong

@@ -1,9 +1,9 @@
-//! D4: no seat is without an owner for longer than it takes to notice: the time that its holder may be silent, and one
-//! look of the monitor.
+//! D4: no seat lacks an owner for longer than the detection time: the allowed silence of its holder plus one
+//! interval of the monitor.
 //!
-//! Everything that somebody waits for is measured, each against its own time: a seat that nobody has and somebody could
-//! have, the silence of a holder until another one has the seat, a question that is not answered, a claim that is not
-//! begun, a rest. While a run is paused nobody is chosen, and while all are busy nobody can be.
+//! Every wait is measured against its own limit: a seat without a holder although a device could take it, the
+//! silence of a holder until the next holder, an unanswered offer, a claim without a start, a rest. No device
+//! is chosen while a run is paused, and none can be while all are busy.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use super::evidence::{Evidence, Finding, Rule, RunSeen};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nobody had it.
+    /// The seat had no holder.
     Open,
     /// From the last sign of life of its holder to the next holder.
     Silent,
-    /// Somebody was asked and did not answer.
+    /// A device was asked and did not answer.
     Unanswered,
-    /// Somebody had it and did not begin.
+    /// A device had the seat and did not start.
     NotBegun,
-    /// Everybody had declined.
+    /// All devices had declined.
     Rest,
 }
 
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// One time that somebody waited, in milliseconds.
+/// One wait, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
     pub run: String,
@@ -58,7 +58,7 @@ impl Wait {
         self.until - self.from
     }
 
-    /// How much of it was beyond what the settings allow.
+    /// The part beyond the limit of the settings.
     pub fn beyond(&self) -> i64 {
         (self.length() - self.allowed).max(0)
     }
@@ -84,12 +84,12 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     found.collect()
 }
 
-/// How long nobody could have looked meanwhile.
+/// The part of a wait in which no process could monitor runs.
 fn outage(outages: &[(i64, i64)], wait: &Wait) -> i64 {
     outages.iter().map(|(from, until)| (wait.until.min(*until) - wait.from.max(*from)).max(0)).sum()
 }
 
-/// Everything that somebody waited for.
+/// All waits in the logs.
 pub fn waits(runs: &[RunSeen]) -> Waits {
     let of_seat = |run: &RunSeen, number: u16| {
         let mut walk = Walk::of(run, number);
@@ -106,7 +106,7 @@ pub fn waits(runs: &[RunSeen]) -> Waits {
     runs.iter().flat_map(|run| (0..seats(run)).flat_map(move |number| of_seat(run, number))).collect()
 }
 
-/// Where the walk through a log stands with one seat.
+/// Position of the walk through a log, for one seat.
 struct Walk<'a> {
     run: &'a RunSeen,
     number: u16,
@@ -114,13 +114,13 @@ struct Walk<'a> {
     status: Status,
     is_paused: bool,
     is_resting: bool,
-    /// All devices were busy, and nobody has accepted since: that they are still busy is not written down again.
+    /// All devices were busy and none has accepted since: the log does not repeat that they are still busy.
     is_queued: bool,
-    /// Since when somebody is wanted.
+    /// Since when a device is wanted.
     open: Option<i64>,
     /// Since when the last holder is silent.
     silent: Option<i64>,
-    /// Since when the time to answer or to begin counts.
+    /// Start of the time limit to answer or to start.
     counted: i64,
     rest: Option<(i64, i64)>,
     rounds: u32,
@@ -153,7 +153,7 @@ impl<'a> Walk<'a> {
         self.waits.push(Wait { run, seat, kind, from, until, allowed });
     }
 
-    /// What was waited for is there, or it is not waited for any more.
+    /// The wait is over: fulfilled or no longer applicable.
     fn close(&mut self, at: i64) {
         if let Some(from) = self.open.take() {
             self.push(Kind::Open, from, at, 0);
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A line about the run as a whole.
+    /// A log entry about the run as a whole.
     fn run(&mut self, entry: &Entry) {
         let at = entry.at.as_millis();
         if entry.word == Word::Pause {
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Somebody is wanted from now on, if it is not paused and not for people to decide.
+    /// A device is wanted from now on, unless the run is paused or waits for a person.
     fn want(&mut self, at: i64) {
         let is_wanted = self.status.is_open() && !self.is_paused && !self.is_resting && !self.is_queued;
         self.open = (is_wanted && self.run.assign == Assign::Auto).then_some(at);
@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// When the holder was heard of last, as the monitor wrote it down.
+/// When the holder was last heard of, according to the monitor's log entry.
 fn heard_at(entry: &Entry) -> Option<i64> {
     let text = entry.why.as_deref()?.strip_prefix("not heard of since ")?;
     Timestamp::parse(text).ok().map(Timestamp::as_millis)

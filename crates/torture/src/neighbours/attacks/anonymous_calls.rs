@@ -14,7 +14,7 @@ use super::AttackScene;
 
 const CONNECTIONS: usize = 17;
 const CALLS_PER_CONNECTION: usize = 240;
-/// How often a refused attack tries again.
+/// Pause between attempts of a refused attack.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Paths of up to 60 KB, each different, as gRPC and as plain requests.
@@ -40,7 +40,7 @@ pub(super) async fn send_paths(scene: &AttackScene) {
     }
 }
 
-/// Calls whose message never comes.
+/// Calls that never send their message.
 pub(super) async fn open_empty_calls(scene: &AttackScene) {
     let mut connections = JoinSet::new();
     for _ in 0..CONNECTIONS {
@@ -70,7 +70,7 @@ pub(super) async fn open_health_watches(scene: &AttackScene) {
     connections.shutdown().await;
 }
 
-/// One connection with as many open calls as it takes, until it breaks or time is over.
+/// One connection with the maximum number of open calls, until it breaks or time is over.
 async fn hold_calls(scene: &AttackScene, path: &str, with_message: bool) {
     let Some(mut calls) = connect(scene).await else { return };
     let mut held = Vec::new();

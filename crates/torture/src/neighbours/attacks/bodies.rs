@@ -1,4 +1,4 @@
-//! Request bodies that hold memory and never end: most of a batch or of an import at once, then a byte now and then.
+//! Slow request bodies that hold memory: most of a batch or of an import at once, then single bytes.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::AttackScene;
 
 const WITH_KEY: usize = 40;
 const WITHOUT_KEY: usize = 40;
-/// Imports of items, of which neither the length nor the end is known.
+/// Imports of unknown length.
 const IMPORTS: usize = 40;
 const ANNOUNCED: usize = 6 * 1024 * 1024;
 const AT_ONCE: usize = 4 * 1024 * 1024;
@@ -76,7 +76,7 @@ impl SlowBody {
         format!("POST {path} HTTP/1.1\r\nhost: {host}\r\n{authorization}{media}\r\n{length}\r\n\r\n")
     }
 
-    /// So many bytes of the body as they go over the wire.
+    /// This piece of the body in its wire format.
     fn piece(&self, text: &str) -> String {
         match self {
             Self::Events(_) => text.to_owned(),
@@ -94,7 +94,7 @@ impl SlowBody {
         }
     }
 
-    /// How much comes at once. Of an import less: its lines are stored as they come.
+    /// Lines of the first piece. Fewer for an import: its lines are stored as they arrive.
     fn lines_at_once(&self) -> usize {
         match self {
             Self::Events(_) => AT_ONCE / self.line().len(),
@@ -103,7 +103,7 @@ impl SlowBody {
     }
 }
 
-/// Sends until the server answers or closes. Answers the status.
+/// Sends until the server answers or closes. Returns the status.
 async fn drip(scene: &AttackScene, body: &SlowBody) -> io::Result<String> {
     let stream = TcpStream::connect(scene.fleet.address()).await?;
     let (mut read, mut write) = stream.into_split();

@@ -1,4 +1,5 @@
-//! Definitions as weapons: expressions that build gigabytes, a definition that starts itself, actions that never end.
+//! Hostile definitions: expressions that build gigabytes, a definition that starts itself, actions that never
+//! end.
 
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ pub(super) async fn start_recursively(scene: &AttackScene) {
     scene.sleep_until_over().await;
 }
 
-/// Actions that occupy a slot for as long as the definition may say.
+/// Actions that occupy a slot for the maximum time of a definition.
 pub(super) async fn call_tarpit(scene: &AttackScene) {
     let client = &scene.fleet.hostile;
     for (name, timeout) in [("tarpit-century", "36500d"), ("tarpit", "1h")] {

@@ -22,7 +22,7 @@ pub(super) async fn open_idle_connections(scene: &AttackScene) {
     for number in 0..CONNECTIONS {
         let scene = scene.clone();
         connections.spawn(async move {
-            // Not all in the same instant.
+            // Connections are opened at different times.
             tokio::time::sleep(Duration::from_millis(number as u64)).await;
             while !scene.is_over() {
                 let word = match idle(&scene).await {

@@ -1,4 +1,4 @@
-//! How many events of the hostile tenant were accepted, over all attacks.
+//! Number of accepted events of the hostile tenant, over all attacks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::AttackScene;
 
-/// What was answered to posts of events. Starts are no part of it.
+/// Answers to posts of events. Starts are not included.
 #[derive(Debug, Default)]
 pub(in crate::neighbours) struct AttackLedger {
     accepted: AtomicU64,
-    /// Events of requests whose answer is not known.
+    /// Events of requests without a known answer.
     in_doubt: AtomicU64,
 }
 
@@ -33,14 +33,14 @@ impl AttackLedger {
     }
 }
 
-/// What came of a request with events: how many were accepted, and how many may have been.
+/// Result of a request with events: accepted events, and possibly accepted ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PostedBatch {
     pub(super) accepted: u64,
     pub(super) in_doubt: u64,
 }
 
-/// Posts one event or several, and notes what was accepted.
+/// Posts one or several events, and records the accepted ones.
 pub(super) async fn post_events(scene: &AttackScene, path: &str, events: &Value) -> PostedBatch {
     let count = events.as_array().map_or(1, |events| events.len() as u64);
     let answer = scene.fleet.hostile.request(Method::POST, path).json(events).send().await;

@@ -1,5 +1,5 @@
-//! One file for each group of attacks. Every attack is bounded in time and count, and tallies what it did and what it
-//! was answered, so that an attack that did nothing is noticed.
+//! One file per group of attacks. Every attack is bounded in time and count, and counts its operations and
+//! the answers, so that an attack without an effect is noticed.
 
 mod anonymous_calls;
 mod bodies;

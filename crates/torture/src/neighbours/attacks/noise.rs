@@ -1,4 +1,4 @@
-//! More events than can be decided in the time of the attack, and the count that shows that none was lost.
+//! More events than can be decided during the attack, and a count that proves that none was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ actions:
 #[derive(Debug)]
 pub(in crate::neighbours) struct NoisyTenant {
     accepted: AtomicU64,
-    /// Events of requests whose answer is not known.
+    /// Events of requests without a known answer.
     in_doubt: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ fn execution_id(number: usize) -> String {
     format!("noisy-{number}")
 }
 
-/// Posts events in batches as fast as they are taken, from many connections.
+/// Posts events in batches at full speed, from many connections.
 pub(super) async fn burst(scene: &AttackScene) {
     let next = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
@@ -75,7 +75,7 @@ pub(super) async fn burst(scene: &AttackScene) {
 }
 
 async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
-    // So that every connection has something to post.
+    // Every connection gets events to post.
     let batch = (scene.burst / CONNECTIONS).clamp(1, BATCH);
     loop {
         let from = next.fetch_add(batch, Ordering::Relaxed);
@@ -90,7 +90,7 @@ async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
             let answer = post_events(scene, "/v1/events", &events).await;
             scene.noisy.accepted.fetch_add(answer.accepted, Ordering::Relaxed);
             scene.noisy.in_doubt.fetch_add(answer.in_doubt, Ordering::Relaxed);
-            // One that was refused is sent again; one that may be durable is not.
+            // A refused batch is sent again; a possibly durable one is not.
             if answer.accepted + answer.in_doubt > 0 {
                 break;
             }
@@ -130,7 +130,7 @@ async fn inject_faults(scene: AttackScene) {
     }
 }
 
-/// Waits until every accepted event of the bursts is applied, and says what is missing when time is up.
+/// Waits until every accepted event of the bursts is applied; reports missing ones when time is up.
 pub(in crate::neighbours) async fn verify_nothing_lost(
     fleet: &FleetUnderTest,
     noisy: &NoisyTenant,

@@ -1,9 +1,9 @@
-//! From the name of an attack to the attack.
+//! Maps the name of an attack to its implementation.
 
 use super::{AttackScene, anonymous_calls, bodies, definitions, idle_connections, noise, quota, waiting};
 use crate::neighbours::attack::Attack;
 
-/// Makes the attack until its time is over. Everything that it opened is closed when this returns.
+/// Performs the attack until its time is over. All its connections are closed when this returns.
 pub(in crate::neighbours) async fn perform(attack: Attack, scene: &AttackScene) {
     match attack {
         Attack::None => scene.sleep_until_over().await,

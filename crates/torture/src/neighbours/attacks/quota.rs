@@ -1,4 +1,4 @@
-//! A tenant that works at its quotas: what is refused says which quota it is, and everything accepted is applied.
+//! A tenant that works at its quotas: a refusal names its quota, and every accepted event is applied.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::neighbours::settled::QuotaOutcome;
 
 const EXECUTIONS: usize = 16;
 const CLIENTS: usize = 8;
-/// Both hold a few clients up all the time.
+/// Quotas that throttle a few clients all the time.
 const EVENTS_PER_SECOND: u64 = 50;
 const STARTS: u64 = 3;
 
@@ -34,7 +34,7 @@ pub(super) async fn work_at_quota(scene: &AttackScene) {
     let quota = json!({ "events_per_second": EVENTS_PER_SECOND, "events_burst": EVENTS_PER_SECOND,
                         "open_executions": open + STARTS, "action_slots": 1 });
     scene.fleet.enforce_hostile_quota(quota).await;
-    // The time of the attack begins now.
+    // The time of the attack starts now.
     let scene = &scene.begun_now();
     let mut clients = JoinSet::new();
     for client in 0..CLIENTS {
@@ -65,7 +65,7 @@ async fn start(scene: &AttackScene, execution: &str) {
     }
 }
 
-/// One key after the other, each until it is accepted, and then once more.
+/// Posts one key after another, each until it is accepted, and then once more.
 async fn post_keyed(scene: &AttackScene, client: usize) {
     let mut number = 0;
     while !scene.is_over() {
@@ -107,7 +107,7 @@ async fn post(scene: &AttackScene, execution: &str, key: &str) -> Option<String>
     body["event_id"].as_str().filter(|_| status == 202).map(str::to_owned)
 }
 
-/// A refusal is of a quota, and says which.
+/// Checks that a refusal names its quota.
 fn judge(scene: &AttackScene, status: u16, body: &Value) {
     let mut outcome = scene.quota.lock().unwrap_or_else(PoisonError::into_inner);
     match (status, body["quota"]["name"].as_str()) {
@@ -120,7 +120,7 @@ fn judge(scene: &AttackScene, status: u16, body: &Value) {
 /// Shared by the clients of the attack.
 pub(super) type SharedOutcome = Arc<Mutex<QuotaOutcome>>;
 
-/// The sum of what the executions have counted.
+/// Sum of the executions' counters.
 pub(in crate::neighbours) async fn applied_at_quota(client: &millstream_testkit::Client) -> u64 {
     let mut applied = 0;
     for number in 0..EXECUTIONS {

@@ -1,4 +1,4 @@
-//! What every attack knows, and the tally of what it did.
+//! Parameters of an attack, and the tally of its operations.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::neighbours::options::NeighbourOptions;
 use crate::neighbours::settled::QuotaOutcome;
 use crate::neighbours::target::HostileTarget;
 
-/// What an attack needs to know.
+/// Parameters of an attack.
 #[derive(Clone)]
 pub(in crate::neighbours) struct AttackScene {
     pub(in crate::neighbours) fleet: Arc<FleetUnderTest>,
-    /// An address at which no call is ever answered.
+    /// An address that never answers.
     pub(super) tarpit: String,
-    /// An address at which every call is answered.
+    /// An address that always answers.
     pub(super) swift: String,
     pub(super) noisy: Arc<NoisyTenant>,
     pub(super) ledger: Arc<AttackLedger>,
@@ -60,7 +60,7 @@ impl AttackScene {
         }
     }
 
-    /// The same, as long as an attack from now on.
+    /// The same parameters, with the time of the attack starting now.
     pub(super) fn begun_now(&self) -> Self {
         Self { until: Instant::now() + self.length, ..self.clone() }
     }

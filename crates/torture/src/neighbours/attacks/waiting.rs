@@ -1,4 +1,4 @@
-//! Requests that wait: tails and long polls, as many as there are places for.
+//! Requests that wait: tails and long polls, up to the limits.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const TAILS: usize = 700;
 const POLLS: usize = 5_000;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Tails of an execution to which nothing happens.
+/// Tails of an idle execution.
 pub(super) async fn open_tails(scene: &AttackScene) {
     let execution = scene.noisy.first_execution();
     let mut tails = JoinSet::new();
