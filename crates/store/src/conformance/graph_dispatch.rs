@@ -52,7 +52,7 @@ pub async fn only_an_attempt_that_is_under_way_is_dispatched(bench: Bench) {
         dispatch(&key, "old", 1),
         dispatch(&key, "over", 1),
         dispatch(&key, "waits", 0),
-        dispatch(&nobody, "a", 1),
+        dispatch(&missing, "a", 1),
     ];
     assert!(bench.dispatch(&batch, 10).await.iter().all(Option::is_none));
     assert_eq!(told(&bench.feed(&key).await), ["1-1", "2-2", "3-3"], "nothing to tell");

@@ -185,7 +185,7 @@ pub async fn an_execution_that_is_no_graph_has_none(bench: Bench) {
     let graph = execution("g");
     bench.start_graph(&graph, vec![node("a", &[], &[])]).await;
     assert_eq!(bench.load(&machine, None).await.graph, None);
-    let asked = [machine.clone(), graph.clone(), nobody, execution_of("other", "g"), graph.clone()];
+    let asked = [machine.clone(), graph.clone(), missing, execution_of("other", "g"), graph.clone()];
     let found = bench.stores.graph_views.graphs(&asked).await.unwrap();
     let there: Vec<_> = found.iter().map(|view| view.as_ref().map(|view| view.execution.clone())).collect();
     assert_eq!(there, [None, Some(graph.clone()), None, None, Some(graph)], "in the order asked");

@@ -186,7 +186,7 @@ pub async fn entries_that_are_gone_leave_an_empty_parcel_at_most(bench: Bench) {
     hand_over(&bench, "one", &[all]).await;
     assert!(due(&bench, "one").await.is_empty());
     let missing = HandedOver { execution: execution("missing"), ..taken(&parcel, 1) };
-    hand_over(&bench, "one", &[nobody]).await;
+    hand_over(&bench, "one", &[missing]).await;
 }
 
 pub async fn spreading_and_handing_over_at_once_lose_nothing(bench: Bench) {
