@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use millstream_runtime::config::Flags;
+use millstream_runtime::config::ConfigFlags;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
 pub(crate) use bench_work::{BenchDevicesArgs, BenchFairnessArgs, BenchPeopleArgs};
@@ -23,11 +23,12 @@ pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,
 };
 pub(crate) use incidents::{
-    IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
+    IncidentSelectionArgs, IncidentsArgs, IncidentsCommand, IncidentsListArgs, ResolutionReasonArgs,
+    SignalArgs,
 };
 pub(crate) use people::{
-    AssignmentArgs, AssignmentCommand, AssignmentListArgs, By, PersonArgs, PersonCommand, QueueArgs,
-    QueueCommand, StatsArgs,
+    AssignmentArgs, AssignmentCommand, AssignmentListArgs, PersonArgs, PersonCommand, QueueArgs,
+    QueueCommand, QueueStatsBy, StatsArgs,
 };
 pub(crate) use quota::{QuotaArgs, QuotaCommand};
 pub(crate) use run::{RunArgs, RunCommand, RunListArgs};
@@ -46,13 +47,13 @@ Examples:
 #[command(name = "millstream", version, after_help = EXIT_CODES, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub global: Global,
+    pub global: GlobalArgs,
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub json: bool,
@@ -73,9 +74,9 @@ pub(crate) struct Global {
     pub url: Option<String>,
 }
 
-impl Global {
-    pub(crate) fn flags(&self, listen: Option<SocketAddr>) -> Flags {
-        Flags {
+impl GlobalArgs {
+    pub(crate) fn config_flags(&self, listen: Option<SocketAddr>) -> ConfigFlags {
+        ConfigFlags {
             database_url: self.database_url.clone(),
             redis_url: self.redis_url.clone(),
             listen,
@@ -86,7 +87,7 @@ impl Global {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run everything in this process: SQLite, no services
     Dev(DevArgs),
     /// Run the HTTP door of a fleet
@@ -159,9 +160,9 @@ pub(crate) enum Command {
     New(NewArgs),
 }
 
-impl Command {
+impl CliCommand {
     /// The address from the role's own flag.
-    pub(crate) fn listen(&self) -> Option<SocketAddr> {
+    pub(crate) fn listen_address(&self) -> Option<SocketAddr> {
         if let Self::Dev(DevArgs { listen, .. })
         | Self::BenchDev(DevArgs { listen, .. })
         | Self::Ingress(IngressArgs { listen, .. }) = self

@@ -6,22 +6,22 @@ use millstream_runtime::pem_files::ClientTls;
 use reqwest::{Certificate, Identity, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-use crate::failure::{ExitCode, Failure};
+use crate::failure::{CommandFailure, ExitCode};
 
 /// A server's base URL and the HTTP client for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub(crate) struct ApiClient {
     http: reqwest::Client,
     base: String,
     key: String,
 }
 
-impl Client {
+impl ApiClient {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         Self::with_tls(&config.url, &config.key, &ClientTls::read(config)?)
     }
 
-    pub(crate) fn to(url: &str, key: &str) -> Result<Self> {
+    pub(crate) fn with_key(url: &str, key: &str) -> Result<Self> {
         Self::with_tls(url, key, &ClientTls::default())
     }
 
@@ -50,30 +50,30 @@ impl Client {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
-        self.json(self.request(Method::GET, path)).await
+        self.send_for_json(self.request(Method::GET, path)).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        self.json(self.request(Method::POST, path).json(body)).await
+        self.send_for_json(self.request(Method::POST, path).json(body)).await
     }
 
     /// Sends a request; reads a JSON answer, or turns a refusal into an error.
-    pub(crate) async fn json(&self, request: RequestBuilder) -> Result<Value> {
+    pub(crate) async fn send_for_json(&self, request: RequestBuilder) -> Result<Value> {
         self.send(request).await?.json().await.context("the server's answer is not JSON")
     }
 
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response> {
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let response = request.send().await.map_err(|error| self.unreachable_failure(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         let status = response.status();
         let problem: Value = response.json().await.unwrap_or(Value::Null);
-        bail!(explain(status, &problem));
+        bail!(refusal_failure(status, &problem));
     }
 
     /// All items of a list, up to `limit`, page by page.
-    pub(crate) async fn list(
+    pub(crate) async fn list_pages(
         &self,
         path: &str,
         query: &[(&str, String)],
@@ -89,7 +89,7 @@ impl Client {
             if let Some(cursor) = &cursor {
                 request = request.query(&[("cursor", cursor)]);
             }
-            let mut page = self.json(request).await?;
+            let mut page = self.send_for_json(request).await?;
             if let Value::Array(found) = page["items"].take() {
                 items.extend(found);
             }
@@ -101,7 +101,7 @@ impl Client {
         Ok(items)
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    fn unreachable_failure(&self, error: &reqwest::Error) -> CommandFailure {
         let causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
         let cause = causes.last().map_or_else(String::new, ToString::to_string);
         let hint = if cause.contains("certificate") {
@@ -109,11 +109,11 @@ impl Client {
         } else {
             "\nis it running? start one with `millstream dev`, or name another with --url or MILLSTREAM_URL"
         };
-        Failure::new(ExitCode::Unreachable, format!("cannot reach {}: {cause}{hint}", self.base))
+        CommandFailure::new(ExitCode::Unreachable, format!("cannot reach {}: {cause}{hint}", self.base))
     }
 }
 
-fn explain(status: StatusCode, problem: &Value) -> Failure {
+fn refusal_failure(status: StatusCode, problem: &Value) -> CommandFailure {
     let code = match status.as_u16() {
         400 | 413 | 415 | 422 => ExitCode::Invalid,
         429 | 500.. => ExitCode::Unreachable,
@@ -135,10 +135,10 @@ fn explain(status: StatusCode, problem: &Value) -> Failure {
     if status == StatusCode::UNAUTHORIZED {
         message.push_str("\nset MILLSTREAM_KEY; `millstream keys create NAME --role ROLE` makes a key");
     }
-    Failure::new(code, message)
+    CommandFailure::new(code, message)
 }
 
 /// Encodes user input as a path segment.
-pub(crate) fn segment(text: &str) -> String {
+pub(crate) fn path_segment(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use millstream_runtime::backend::NoDatabase;
+use millstream_runtime::backend::MissingSqliteFile;
 
 /// The exit codes of `millstream --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,30 +19,30 @@ pub(crate) enum ExitCode {
 
 /// An error with an exit code. `anyhow` errors without one exit with 2.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     pub code: ExitCode,
     pub message: String,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for CommandFailure {}
 
 /// Adds a hint to a refusal; other errors already contain one.
 pub(crate) fn hinted(error: anyhow::Error, hint: &str) -> anyhow::Error {
-    match error.downcast::<Failure>() {
-        Ok(Failure { code: ExitCode::Refused, message }) => {
-            Failure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
+    match error.downcast::<CommandFailure>() {
+        Ok(CommandFailure { code: ExitCode::Refused, message }) => {
+            CommandFailure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
         }
         Ok(other) => other.into(),
         Err(error) => error,
@@ -51,10 +51,10 @@ pub(crate) fn hinted(error: anyhow::Error, hint: &str) -> anyhow::Error {
 
 /// The exit code of any error of a command.
 pub(crate) fn exit_code(error: &anyhow::Error) -> i32 {
-    let code = if error.is::<NoDatabase>() {
+    let code = if error.is::<MissingSqliteFile>() {
         ExitCode::Refused
     } else {
-        error.downcast_ref::<Failure>().map_or(ExitCode::Invalid, |failure| failure.code)
+        error.downcast_ref::<CommandFailure>().map_or(ExitCode::Invalid, |failure| failure.code)
     };
     code as i32
 }

@@ -1,25 +1,25 @@
 //! The `millstream` binary: the command line, one file per subcommand, output. Settings and wiring are in
-//! `millstream-runtime`.
+//! `millstream-build_runtime`.
 
 mod cli;
 mod client;
 mod cmd;
 mod failure;
 mod output;
-mod written;
+mod user_input;
 
 use anyhow::Result;
 use clap::Parser;
 use millstream_core::time::Timestamp;
 use millstream_runtime::backend::Database;
 use millstream_runtime::config::{self, Config};
-use millstream_runtime::drills;
+use millstream_runtime::fault_injection;
 use millstream_store::Stores;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command};
-use crate::client::Client;
-use crate::output::Output;
+use crate::cli::{Cli, CliCommand};
+use crate::client::ApiClient;
+use crate::output::CliOutput;
 
 /// A worker spends half of its time between two round trips on small allocations.
 #[global_allocator]
@@ -29,8 +29,8 @@ fn main() {
     // The one TLS provider of the process; a second call, which cannot happen, would keep the first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
-    let outcome = settings(&cli).and_then(|config| {
-        let runtime = runtime(threads(&config))?;
+    let outcome = load_settings(&cli).and_then(|config| {
+        let runtime = build_runtime(worker_threads(&config))?;
         let outcome = runtime.block_on(run(&cli, config));
         // A pending name lookup, for example, must not delay the exit.
         runtime.shutdown_background();
@@ -42,11 +42,14 @@ fn main() {
     }
 }
 
-fn settings(cli: &Cli) -> Result<Config> {
-    config::of_process(cli.global.config.as_deref(), &cli.global.flags(cli.command.listen()))
+fn load_settings(cli: &Cli) -> Result<Config> {
+    config::load_for_process(
+        cli.global.config.as_deref(),
+        &cli.global.config_flags(cli.command.listen_address()),
+    )
 }
 
-fn threads(config: &Config) -> usize {
+fn worker_threads(config: &Config) -> usize {
     match config.threads {
         0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
         threads => threads,
@@ -55,7 +58,7 @@ fn threads(config: &Config) -> usize {
 
 /// With one thread, that thread does all the work. A second thread would only wait for the main future, and
 /// every arriving event would cross between the two.
-fn runtime(threads: usize) -> std::io::Result<Runtime> {
+fn build_runtime(threads: usize) -> std::io::Result<Runtime> {
     match threads {
         1 => Builder::new_current_thread().enable_all().build(),
         threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
@@ -63,51 +66,51 @@ fn runtime(threads: usize) -> std::io::Result<Runtime> {
 }
 
 async fn run(cli: &Cli, config: Config) -> Result<()> {
-    drills::plant_bug()?;
-    drills::expect_clock_signals()?;
-    let output = if cli.global.json { Output::Json } else { Output::Text };
+    fault_injection::plant_bug()?;
+    fault_injection::expect_clock_signals()?;
+    let output = if cli.global.json { CliOutput::Json } else { CliOutput::Text };
     match &cli.command {
-        Command::Dev(args) => cmd::dev::run(args, &config, None).await,
-        Command::Ingress(args) => cmd::ingress::run(args, &config).await,
-        Command::Worker => cmd::worker::run(&config, None).await,
-        Command::Migrate(args) => cmd::migrate::run(args, &config, output).await,
-        Command::Check(args) => cmd::check::run(args, output),
-        Command::Apply(args) => cmd::apply::run(args, &Client::new(&config)?, output).await,
-        Command::Start(args) => cmd::start::run(args, &Client::new(&config)?, output).await,
-        Command::Send(args) => cmd::send::run(args, &Client::new(&config)?, output).await,
-        Command::Signal(args) => cmd::signal::run(args, &Client::new(&config)?, output).await,
-        Command::Get(args) => cmd::get::run(args, &Client::new(&config)?, output).await,
-        Command::List(args) => cmd::list::run(args, &Client::new(&config)?, output).await,
-        Command::Tail(args) => cmd::tail::run(args, &Client::new(&config)?, output).await,
-        Command::Graph(args) => cmd::graph::run(args, &config, output).await,
-        Command::Device(args) => cmd::device::run(args, &Client::new(&config)?, output).await,
-        Command::Run(args) => cmd::run::run(args, &Client::new(&config)?, output).await,
-        Command::Queue(args) => cmd::queue::run(args, &Client::new(&config)?, output).await,
-        Command::Assignment(args) => cmd::assignment::run(args, &Client::new(&config)?, output).await,
-        Command::Person(args) => cmd::person::run(args, &Client::new(&config)?, output).await,
-        Command::Replay(args) => cmd::replay::run(args, &open(&config).await?.0, output).await,
-        Command::Incidents(args) => cmd::incidents::run(args, &Client::new(&config)?, output).await,
-        Command::Dead(command) => cmd::dead::run(command, &Client::new(&config)?, output).await,
-        Command::Cancel(args) => cmd::cancel::run(args, &Client::new(&config)?, output).await,
-        Command::Why(args) => cmd::why::run(args, &Client::new(&config)?, output).await,
-        Command::Workers => cmd::workers::run(&Client::new(&config)?, output).await,
-        Command::Quota(args) => cmd::quota::run(args, &Client::new(&config)?, output).await,
-        Command::Keys(command) => {
-            let (stores, now) = open(&config).await?;
+        CliCommand::Dev(args) => cmd::dev::run(args, &config, None).await,
+        CliCommand::Ingress(args) => cmd::ingress::run(args, &config).await,
+        CliCommand::Worker => cmd::worker::run(&config, None).await,
+        CliCommand::Migrate(args) => cmd::migrate::run(args, &config, output).await,
+        CliCommand::Check(args) => cmd::check::run(args, output),
+        CliCommand::Apply(args) => cmd::apply::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Start(args) => cmd::start::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Send(args) => cmd::send::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Signal(args) => cmd::signal::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Get(args) => cmd::get::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::List(args) => cmd::list::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Tail(args) => cmd::tail::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Graph(args) => cmd::graph::run(args, &config, output).await,
+        CliCommand::Device(args) => cmd::device::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Run(args) => cmd::run::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Queue(args) => cmd::queue::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Assignment(args) => cmd::assignment::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Person(args) => cmd::person::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Replay(args) => cmd::replay::run(args, &open_stores(&config).await?.0, output).await,
+        CliCommand::Incidents(args) => cmd::incidents::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Dead(command) => cmd::dead::run(command, &ApiClient::new(&config)?, output).await,
+        CliCommand::Cancel(args) => cmd::cancel::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Why(args) => cmd::why::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Workers => cmd::workers::run(&ApiClient::new(&config)?, output).await,
+        CliCommand::Quota(args) => cmd::quota::run(args, &ApiClient::new(&config)?, output).await,
+        CliCommand::Keys(command) => {
+            let (stores, now) = open_stores(&config).await?;
             cmd::keys::run(command, &stores, now, output).await
         }
-        Command::Config(args) => cmd::config::run(args, &config, output),
-        Command::Completions(args) => cmd::completions::run(args),
-        Command::Demo(args) => cmd::demo::run(args, &config, output).await,
-        Command::New(args) => cmd::new::run(args, output),
-        Command::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
-        Command::BenchWorker => cmd::bench_engine::worker(&config).await,
-        Command::BenchDev(args) => cmd::bench_engine::dev(args, &config).await,
+        CliCommand::Config(args) => cmd::config::run(args, &config, output),
+        CliCommand::Completions(args) => cmd::completions::run(args),
+        CliCommand::Demo(args) => cmd::demo::run(args, &config, output).await,
+        CliCommand::New(args) => cmd::new::run(args, output),
+        CliCommand::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
+        CliCommand::BenchWorker => cmd::bench_engine::run_bench_worker(&config).await,
+        CliCommand::BenchDev(args) => cmd::bench_engine::run_bench_dev(args, &config).await,
     }
 }
 
 /// The store and its time, for commands that use it directly.
-async fn open(config: &Config) -> Result<(Stores, Timestamp)> {
+async fn open_stores(config: &Config) -> Result<(Stores, Timestamp)> {
     let stores = Database::open(config).await?.stores();
     let now = stores.housekeeping.ping().await?;
     Ok((stores, now))

@@ -8,23 +8,23 @@ use serde_json::Value;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum CliOutput {
     Text,
     Json,
 }
 
-impl Output {
+impl CliOutput {
     /// Prints the JSON itself, or the text that `text` makes of it.
     pub(crate) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> Result<()> {
         match self {
-            Self::Json => line(&serde_json::to_string_pretty(value)?),
-            Self::Text => line(&text(value)),
+            Self::Json => print_line(&serde_json::to_string_pretty(value)?),
+            Self::Text => print_line(&text(value)),
         }
     }
 }
 
 /// Prints one line to stdout. A closed reader (`| head`) is not an error.
-pub(crate) fn line(text: &str) -> Result<()> {
+pub(crate) fn print_line(text: &str) -> Result<()> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => Ok(other?),
@@ -32,29 +32,29 @@ pub(crate) fn line(text: &str) -> Result<()> {
 }
 
 /// A table of JSON objects: one column per (heading, field).
-pub(crate) fn table(rows: &[Value], columns: &[(&str, &str)]) -> String {
+pub(crate) fn format_table(rows: &[Value], columns: &[(&str, &str)]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(heading, _)| Cell::new(heading.to_uppercase())));
     for row in rows {
-        table.add_row(columns.iter().map(|(_, field)| cell(field, &row[*field])));
+        table.add_row(columns.iter().map(|(_, field)| table_cell(field, &row[*field])));
     }
     table.trim_fmt()
 }
 
 /// `field  value` lines of one object.
-pub(crate) fn fields(object: &Value, names: &[&str]) -> String {
+pub(crate) fn format_fields(object: &Value, names: &[&str]) -> String {
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
     names
         .iter()
         .filter(|name| !object[**name].is_null())
-        .map(|name| format!("{name:width$}  {}", coloured(name, &plain(&object[*name]))))
+        .map(|name| format!("{name:width$}  {}", colour_status(name, &plain_text(&object[*name]))))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 /// A JSON value as plain text.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn plain_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -65,16 +65,16 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-fn cell(field: &str, value: &Value) -> Cell {
-    let text = plain(value);
-    match colour(field, &text) {
+fn table_cell(field: &str, value: &Value) -> Cell {
+    let text = plain_text(value);
+    match status_colour(field, &text) {
         Some(colour) if std::io::stdout().is_terminal() => Cell::new(text).fg(colour),
         _ => Cell::new(text),
     }
 }
 
-fn coloured(field: &str, text: &str) -> String {
-    let code = match colour(field, text) {
+fn colour_status(field: &str, text: &str) -> String {
+    let code = match status_colour(field, text) {
         Some(Color::Green) => "32",
         Some(Color::Red) => "31",
         Some(Color::Yellow) => "33",
@@ -83,7 +83,7 @@ fn coloured(field: &str, text: &str) -> String {
     if std::io::stdout().is_terminal() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-fn colour(field: &str, text: &str) -> Option<Color> {
+fn status_colour(field: &str, text: &str) -> Option<Color> {
     if field != "status" {
         return None;
     }

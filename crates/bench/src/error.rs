@@ -3,7 +3,7 @@
 use std::io;
 
 /// Result of every fallible function of this crate.
-pub type Result<T> = std::result::Result<T, BenchError>;
+pub type BenchResult<T> = std::result::Result<T, BenchError>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -30,7 +30,7 @@ impl BenchError {
     }
 
     /// For `map_err`: names the operation that failed.
-    pub(crate) fn machine(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn machine_error(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Machine { doing, source }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// Longer latencies are recorded as this.
 const LONGEST_MICROS: u64 = 120_000_000;
@@ -15,13 +15,13 @@ pub(crate) const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// A recording with three significant digits.
 #[derive(Debug, Clone)]
-pub(crate) struct Latencies {
+pub(crate) struct LatencyHistogram {
     histogram: Histogram<u64>,
 }
 
 /// Summary of a recording, in milliseconds.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Percentiles {
+pub struct LatencyPercentiles {
     pub count: u64,
     pub mean_ms: f64,
     pub p50_ms: f64,
@@ -33,8 +33,8 @@ pub struct Percentiles {
     pub curve: Vec<(f64, f64)>,
 }
 
-impl Latencies {
-    pub(crate) fn new() -> Result<Self> {
+impl LatencyHistogram {
+    pub(crate) fn new() -> BenchResult<Self> {
         let histogram = Histogram::new_with_bounds(1, LONGEST_MICROS, 3)
             .map_err(|error| BenchError::Wrong(format!("no histogram: {error}")))?;
         Ok(Self { histogram })
@@ -45,20 +45,20 @@ impl Latencies {
         self.histogram.saturating_record(micros.clamp(1, LONGEST_MICROS));
     }
 
-    pub(crate) fn percentiles(&self) -> Percentiles {
-        let at = |percentile: f64| millis(self.histogram.value_at_percentile(percentile));
+    pub(crate) fn percentiles(&self) -> LatencyPercentiles {
+        let at = |percentile: f64| to_millis(self.histogram.value_at_percentile(percentile));
         if self.histogram.is_empty() {
-            return Percentiles::default();
+            return LatencyPercentiles::default();
         }
         let [p50, p90, p99, p999] = PERCENTILES.map(at);
-        Percentiles {
+        LatencyPercentiles {
             count: self.histogram.len(),
             mean_ms: self.histogram.mean() / 1000.0,
             p50_ms: p50,
             p90_ms: p90,
             p99_ms: p99,
             p999_ms: p999,
-            max_ms: millis(self.histogram.max()),
+            max_ms: to_millis(self.histogram.max()),
             curve: CURVE.iter().map(|percentile| (*percentile, at(*percentile))).collect(),
         }
     }
@@ -71,7 +71,7 @@ const CURVE: &[f64] = &[
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "two minutes in microseconds fit a double exactly")]
-fn millis(micros: u64) -> f64 {
+fn to_millis(micros: u64) -> f64 {
     micros as f64 / 1000.0
 }
 
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_of_one_to_a_thousand_milliseconds() {
-        let mut latencies = Latencies::new().unwrap();
+    fn percentiles_of_known_latencies() {
+        let mut latencies = LatencyHistogram::new().unwrap();
         for millis in 1..=1000 {
             latencies.record(Duration::from_millis(millis));
         }
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_nothing_and_extremes_are_kept_in_bounds() {
-        let mut latencies = Latencies::new().unwrap();
+    fn extreme_latencies_stay_in_bounds() {
+        let mut latencies = LatencyHistogram::new().unwrap();
         assert_eq!(latencies.percentiles().count, 0);
         latencies.record(Duration::ZERO);
         latencies.record(Duration::MAX);

@@ -7,7 +7,7 @@
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load), `graph`
 //! (graphs, and the executor of their nodes), `people`, `line` and `devices` (items and runs that are
 //! assigned), `fairness` (two tenants), `target` (the engine under test), `phase` (the steps of each
-//! measurement), `quiet` (recognising the end), `verify` (checking that nothing is missing), [`expressions`]
+//! measurement), `completion` (recognising the end), `verify` (checking that nothing is missing), [`expressions`]
 //! (cost of one step), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
 pub mod calls;
@@ -27,7 +27,7 @@ pub mod workload;
 mod request;
 mod wire;
 
-mod crew;
+mod external_workers;
 mod generator;
 mod latency;
 mod lists;
@@ -44,9 +44,9 @@ mod target;
 mod usage;
 mod world;
 
+mod completion;
 mod floor;
 mod phase;
-mod quiet;
 mod run;
 mod verify;
 
@@ -54,17 +54,17 @@ pub mod plot;
 pub mod report;
 pub mod table;
 
-pub use crew::Complete;
-pub use devices::Devices;
-pub use error::{BenchError, Result};
-pub use fairness::Fairness;
-pub use graph::{GraphShape, Graphs};
-pub use line::Line;
-pub use people::People;
-pub use plan::{Amount, Measure, Plan, Size, Target};
-pub use progress::Progress;
-pub use rate::Rate;
-pub use report::Report;
-pub use request::Submit;
+pub use devices::DeviceBench;
+pub use error::{BenchError, BenchResult};
+pub use external_workers::TaskCompletion;
+pub use fairness::FairnessBench;
+pub use graph::{GraphBench, GraphShape};
+pub use line::LineBench;
+pub use people::PeopleBench;
+pub use plan::{BenchMeasure, BenchPlan, BenchSize, BenchTarget, LoadAmount};
+pub use progress::BenchProgress;
+pub use rate::LoadRate;
+pub use report::BenchReport;
+pub use request::SubmitMode;
 pub use run::run;
 pub use workload::Workload;

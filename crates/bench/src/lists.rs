@@ -3,23 +3,26 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{BenchError, Result};
-use crate::wire::Connection;
+use crate::error::{BenchError, BenchResult};
+use crate::wire::BenchConnection;
 
 const PAGE: usize = 500;
 
 #[derive(Debug, Deserialize)]
-struct Page<T> {
+struct BenchPage<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
 }
 
 /// All items of a path with a query.
-pub(crate) async fn all<T: DeserializeOwned>(front: &mut Connection, path: &str) -> Result<Vec<T>> {
+pub(crate) async fn read_all_pages<T: DeserializeOwned>(
+    front: &mut BenchConnection,
+    path: &str,
+) -> BenchResult<Vec<T>> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let body = front.get(&format!("{path}&limit={PAGE}{cursor}")).await?;
-        let page: Page<T> = read(path, &body)?;
+        let page: BenchPage<T> = parse_answer(path, &body)?;
         found.extend(page.items);
         match page.next_cursor {
             Some(next) => cursor = format!("&cursor={next}"),
@@ -29,13 +32,13 @@ pub(crate) async fn all<T: DeserializeOwned>(front: &mut Connection, path: &str)
 }
 
 /// Parses an answer; the error names its path.
-pub(crate) fn read<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T> {
+pub(crate) fn parse_answer<T: DeserializeOwned>(path: &str, body: &[u8]) -> BenchResult<T> {
     serde_json::from_slice(body)
         .map_err(|error| BenchError::Wrong(format!("the answer of {path} cannot be read: {error}")))
 }
 
 /// Summarises deviations: the first ones, and their number.
-pub(crate) fn nothing_wrong(wrong: &[String]) -> std::result::Result<(), String> {
+pub(crate) fn check_deviations(wrong: &[String]) -> std::result::Result<(), String> {
     if wrong.is_empty() {
         return Ok(());
     }

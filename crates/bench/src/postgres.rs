@@ -11,7 +11,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
 use url::Url;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 const NAME_PREFIX: &str = "millstream_bench_";
 
@@ -47,49 +47,54 @@ const SETTINGS: &[&str] = &[
 
 impl PrivateDatabase {
     /// Creates an empty database on the server of `admin`.
-    pub(crate) async fn create(admin: &str, run: &str) -> Result<Self> {
+    pub(crate) async fn create_database(admin: &str, run: &str) -> BenchResult<Self> {
         let name = format!("{NAME_PREFIX}{run}");
         let mut url = Url::parse(admin)
             .map_err(|error| BenchError::Usage(format!("the database url cannot be read: {error}")))?;
         url.set_path(&name);
-        execute(admin, format!("CREATE DATABASE {name}")).await?;
+        execute_statement(admin, format!("CREATE DATABASE {name}")).await?;
         Ok(Self { url: url.into(), name, admin: admin.to_owned() })
     }
 
-    pub(crate) async fn drop_it(&self) -> Result<()> {
-        execute(&self.admin, format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await
+    pub(crate) async fn drop_it(&self) -> BenchResult<()> {
+        execute_statement(&self.admin, format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await
     }
 }
 
 /// Bytes on disk of the database of this URL.
-pub(crate) async fn size(url: &str) -> Result<u64> {
-    let mut connection = connect(url).await?;
+pub(crate) async fn database_size(url: &str) -> BenchResult<u64> {
+    let mut connection = connect_postgres(url).await?;
     let size: i64 = sqlx::query_scalar("SELECT pg_database_size(current_database())")
         .fetch_one(&mut connection)
         .await
-        .map_err(failed)?;
+        .map_err(postgres_error)?;
     Ok(size.unsigned_abs())
 }
 
-pub(crate) async fn facts(url: &str) -> Result<PostgresFacts> {
-    let mut connection = connect(url).await?;
+pub(crate) async fn server_facts(url: &str) -> BenchResult<PostgresFacts> {
+    let mut connection = connect_postgres(url).await?;
     let version: String = sqlx::query_scalar("SELECT current_setting('server_version')")
         .fetch_one(&mut connection)
         .await
-        .map_err(failed)?;
+        .map_err(postgres_error)?;
     let rows = sqlx::query("SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name")
         .bind(SETTINGS)
         .fetch_all(&mut connection)
         .await
-        .map_err(failed)?;
+        .map_err(postgres_error)?;
     let mut settings = BTreeMap::new();
     for row in rows {
-        settings.insert(row.try_get("name").map_err(failed)?, row.try_get("value").map_err(failed)?);
+        settings.insert(
+            row.try_get("name").map_err(postgres_error)?,
+            row.try_get("value").map_err(postgres_error)?,
+        );
     }
-    let backend: i32 =
-        sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.map_err(failed)?;
+    let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(postgres_error)?;
     let postmaster =
-        if is_local(url) { crate::process::parent(backend.unsigned_abs(), "postgres") } else { None };
+        if is_local(url) { crate::process::named_parent(backend.unsigned_abs(), "postgres") } else { None };
     Ok(PostgresFacts { version, settings, postmaster })
 }
 
@@ -98,7 +103,7 @@ fn is_local(url: &str) -> bool {
     matches!(host.as_str(), "" | "localhost" | "127.0.0.1" | "[::1]" | "::1")
 }
 
-pub(crate) async fn connect(url: &str) -> Result<PgConnection> {
+pub(crate) async fn connect_postgres(url: &str) -> BenchResult<PgConnection> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| BenchError::Usage(format!("the database url cannot be used: {error}")))?;
     // Dropping a large database is slow; a log line about it is not useful.
@@ -106,13 +111,13 @@ pub(crate) async fn connect(url: &str) -> Result<PgConnection> {
     connection.map_err(|error| BenchError::unreachable("PostgreSQL", error))
 }
 
-async fn execute(url: &str, statement: String) -> Result<()> {
-    let mut connection = connect(url).await?;
-    sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await.map_err(failed)?;
+async fn execute_statement(url: &str, statement: String) -> BenchResult<()> {
+    let mut connection = connect_postgres(url).await?;
+    sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await.map_err(postgres_error)?;
     Ok(())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: sqlx::Error) -> BenchError {
+fn postgres_error(error: sqlx::Error) -> BenchError {
     BenchError::Wrong(format!("PostgreSQL: {error}"))
 }

@@ -7,7 +7,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The used fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Stat {
+struct ProcessStat {
     parent: u32,
     /// CPU seconds of the process.
     own: f64,
@@ -34,7 +34,7 @@ pub(crate) fn thread_cpu_seconds(stat: &Path) -> Option<f64> {
 /// CPU seconds of a process and of all its children, ended ones included.
 pub(crate) fn family_cpu_seconds(pid: u32) -> Option<f64> {
     let head = read_stat(pid)?;
-    let children: f64 = children(pid).filter_map(read_stat).map(|stat| stat.own + stat.waited).sum();
+    let children: f64 = child_processes(pid).filter_map(read_stat).map(|stat| stat.own + stat.waited).sum();
     Some(head.own + head.waited + children)
 }
 
@@ -47,39 +47,39 @@ pub(crate) fn machine_cpu_seconds() -> Option<f64> {
 pub(crate) fn family_rss(pid: u32) -> Option<u64> {
     let memory = |pid: u32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        Some((kilobytes(&status, "RssAnon:")?, kilobytes(&status, "RssShmem:")?))
+        Some((status_kilobytes(&status, "RssAnon:")?, status_kilobytes(&status, "RssShmem:")?))
     };
-    let all: Vec<(u64, u64)> = std::iter::once(pid).chain(children(pid)).filter_map(memory).collect();
+    let all: Vec<(u64, u64)> = std::iter::once(pid).chain(child_processes(pid)).filter_map(memory).collect();
     let shared = all.iter().map(|(_, shared)| *shared).max()?;
     Some((all.iter().map(|(own, _)| own).sum::<u64>() + shared) * 1024)
 }
 
 /// Present memory of a process, in bytes.
-pub(crate) fn rss(pid: u32) -> Option<u64> {
+pub(crate) fn process_rss(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    kilobytes(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024)
+    status_kilobytes(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
 /// Peak memory of a process, in bytes.
 pub(crate) fn peak_rss(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    kilobytes(&status, "VmHWM:").map(|kilobytes| kilobytes * 1024)
+    status_kilobytes(&status, "VmHWM:").map(|kilobytes| kilobytes * 1024)
 }
 
 /// Parent process, if it has this name and runs on this machine.
-pub(crate) fn parent(pid: u32, name: &str) -> Option<u32> {
+pub(crate) fn named_parent(pid: u32, name: &str) -> Option<u32> {
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     if command.trim().contains(name) { read_stat(pid).map(|stat| stat.parent) } else { None }
 }
 
-fn children(of: u32) -> impl Iterator<Item = u32> {
+fn child_processes(of: u32) -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir(Path::new("/proc")).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(move |pid| read_stat(*pid).is_some_and(|stat| stat.parent == of))
 }
 
-fn kilobytes(status: &str, name: &str) -> Option<u64> {
+fn status_kilobytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
@@ -92,15 +92,15 @@ fn parse_machine(text: &str) -> Option<f64> {
     Some((user + nice + system + hard + soft) / TICKS_PER_SECOND)
 }
 
-fn read_stat(pid: u32) -> Option<Stat> {
+fn read_stat(pid: u32) -> Option<ProcessStat> {
     parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The name in parentheses may contain any character, parentheses included: fields follow the last one.
-fn parse_stat(text: &str) -> Option<Stat> {
+fn parse_stat(text: &str) -> Option<ProcessStat> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some(Stat {
+    Some(ProcessStat {
         parent: fields.get(1)?.parse().ok()?,
         own: (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND,
         waited: (ticks(13)? + ticks(14)?) / TICKS_PER_SECOND,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_busy_when_it_is_not_idle() {
+    fn machine_cpu_excludes_idle_time() {
         let text = "cpu  100 50 200 9999 888 7 3 0 0 0\ncpu0 1 1 1 1 1 1 1\n";
         assert_eq!(parse_machine(text), Some(3.6));
         assert_eq!(parse_machine("intr 1 2 3"), None);
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn reads_past_any_name() {
         let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 100 0 0 0 250 50 10 5 20 0 1 0";
-        assert_eq!(parse_stat(text), Some(Stat { parent: 7, own: 3.0, waited: 0.15 }));
+        assert_eq!(parse_stat(text), Some(ProcessStat { parent: 7, own: 3.0, waited: 0.15 }));
         for text in ["", "42 (x", "42 (x) S 1", "42 (x) S y 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1"] {
             assert_eq!(parse_stat(text), None, "{text}");
         }

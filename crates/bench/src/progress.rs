@@ -6,15 +6,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Whether progress is displayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum BenchProgress {
     /// A bar on standard error, if that is a terminal.
     Shown,
     Hidden,
 }
 
-impl Progress {
+impl BenchProgress {
     /// A bar for one part of the work.
-    pub(crate) fn bar(self, what: &str, total: usize) -> Bar {
+    pub(crate) fn start_bar(self, what: &str, total: usize) -> BenchProgressBar {
         let bar = match self {
             Self::Hidden => ProgressBar::hidden(),
             Self::Shown => {
@@ -27,23 +27,23 @@ impl Progress {
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style);
         bar.set_message(what.to_owned());
-        Bar { bar }
+        BenchProgressBar { bar }
     }
 }
 
 /// A progress bar, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Bar {
+pub(crate) struct BenchProgressBar {
     bar: ProgressBar,
 }
 
-impl Bar {
-    pub(crate) fn set(&self, position: u64) {
+impl BenchProgressBar {
+    pub(crate) fn set_position(&self, position: u64) {
         self.bar.set_position(position);
     }
 }
 
-impl Drop for Bar {
+impl Drop for BenchProgressBar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -2,39 +2,40 @@
 
 use serde::Serialize;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rate {
+pub enum LoadRate {
     PerSecond(f64),
     /// Fraction of the measured capacity, between 0 and 1.
     OfCapacity(f64),
 }
 
-impl Rate {
+impl LoadRate {
     /// A comma-separated list like `100,50%`.
-    pub fn list(text: &str) -> Result<Vec<Self>> {
+    pub fn parse_list(text: &str) -> BenchResult<Vec<Self>> {
         let rates: Vec<Self> = text
             .split(',')
             .map(str::trim)
             .filter(|word| !word.is_empty())
             .map(Self::parse)
-            .collect::<Result<_>>()?;
-        if rates.is_empty() { Err(wrong(text)) } else { Ok(rates) }
+            .collect::<BenchResult<_>>()?;
+        if rates.is_empty() { Err(invalid_rate(text)) } else { Ok(rates) }
     }
 
-    fn parse(word: &str) -> Result<Self> {
+    fn parse(word: &str) -> BenchResult<Self> {
         let number =
             |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
         match word.strip_suffix('%') {
             Some(percent) => number(percent)
                 .filter(|percent| *percent <= 100.0)
                 .map(|percent| Self::OfCapacity(percent / 100.0))
-                .ok_or_else(|| wrong(word)),
-            None => {
-                number(word).filter(|rate| *rate <= 100_000.0).map(Self::PerSecond).ok_or_else(|| wrong(word))
-            }
+                .ok_or_else(|| invalid_rate(word)),
+            None => number(word)
+                .filter(|rate| *rate <= 100_000.0)
+                .map(Self::PerSecond)
+                .ok_or_else(|| invalid_rate(word)),
         }
     }
 
@@ -61,7 +62,7 @@ impl Rate {
     }
 }
 
-fn wrong(word: &str) -> BenchError {
+fn invalid_rate(word: &str) -> BenchError {
     BenchError::Usage(format!(
         "--rate: {word:?} is neither a number of events per second nor a part of the capacity like 50%"
     ))
@@ -73,16 +74,19 @@ mod tests {
 
     #[test]
     fn rates_are_numbers_or_parts() {
-        assert_eq!(Rate::list("100, 50%").unwrap(), [Rate::PerSecond(100.0), Rate::OfCapacity(0.5)]);
+        assert_eq!(
+            LoadRate::parse_list("100, 50%").unwrap(),
+            [LoadRate::PerSecond(100.0), LoadRate::OfCapacity(0.5)]
+        );
         for text in ["", "fast", "0", "-1", "150%", "0%", "1e9", "NaN", "inf", "%"] {
-            assert!(Rate::list(text).is_err(), "{text}");
+            assert!(LoadRate::parse_list(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_part_of_the_capacity_is_at_least_one_per_second() {
-        assert_eq!(Rate::OfCapacity(0.5).per_second(8000.0), 4000.0);
-        assert_eq!(Rate::OfCapacity(0.5).per_second(0.0), 1.0);
-        assert_eq!(Rate::PerSecond(7.0).per_second(8000.0), 7.0);
+    fn capacity_fraction_is_at_least_one() {
+        assert_eq!(LoadRate::OfCapacity(0.5).per_second(8000.0), 4000.0);
+        assert_eq!(LoadRate::OfCapacity(0.5).per_second(0.0), 1.0);
+        assert_eq!(LoadRate::PerSecond(7.0).per_second(8000.0), 7.0);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::aio::MultiplexedConnection;
 use serde::Serialize;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// A connection for queries.
 #[derive(Clone)]
@@ -32,20 +32,20 @@ pub struct RedisFacts {
 }
 
 impl RedisServer {
-    pub(crate) async fn connect(url: &str) -> Result<Self> {
+    pub(crate) async fn connect(url: &str) -> BenchResult<Self> {
         let client = redis::Client::open(url)
             .map_err(|error| BenchError::Usage(format!("the redis url cannot be used: {error}")))?;
-        let connection = client.get_multiplexed_async_connection().await.map_err(failed)?;
+        let connection = client.get_multiplexed_async_connection().await.map_err(redis_error)?;
         Ok(Self { connection })
     }
 
-    pub(crate) async fn facts(&mut self) -> Result<RedisFacts> {
-        let info: String = redis::cmd("INFO").query_async(&mut self.connection).await.map_err(failed)?;
+    pub(crate) async fn server_facts(&mut self) -> BenchResult<RedisFacts> {
+        let info: String = redis::cmd("INFO").query_async(&mut self.connection).await.map_err(redis_error)?;
         Ok(read_info(&info))
     }
 
     /// Removes the keys of one run.
-    pub(crate) async fn remove(&mut self, prefix: &str) -> Result<()> {
+    pub(crate) async fn remove_keys(&mut self, prefix: &str) -> BenchResult<()> {
         let mut cursor = 0u64;
         loop {
             let (next, keys): (u64, Vec<String>) = redis::cmd("SCAN")
@@ -56,13 +56,13 @@ impl RedisServer {
                 .arg(1000)
                 .query_async(&mut self.connection)
                 .await
-                .map_err(failed)?;
+                .map_err(redis_error)?;
             if !keys.is_empty() {
                 let _: u64 = redis::cmd("UNLINK")
                     .arg(&keys)
                     .query_async(&mut self.connection)
                     .await
-                    .map_err(failed)?;
+                    .map_err(redis_error)?;
             }
             if next == 0 {
                 return Ok(());
@@ -85,7 +85,7 @@ fn read_info(info: &str) -> RedisFacts {
     }
 }
 
-fn failed(error: redis::RedisError) -> BenchError {
+fn redis_error(error: redis::RedisError) -> BenchError {
     BenchError::unreachable("Redis", error)
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_needs_and_does_without_the_rest() {
+    fn redis_info_is_parsed_partially() {
         let info = "# Server\r\nredis_version:7.0.15\r\nprocess_id:77\r\n# Memory\r\nused_memory:1024\r\nused_memory_human:1K\r\naof_enabled:1\r\nused_cpu_sys:0.5\r\nused_cpu_user:1.25\r\n";
         let facts = read_info(info);
         assert_eq!((facts.version.as_str(), facts.appendonly.as_str()), ("7.0.15", "yes"));

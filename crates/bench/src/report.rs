@@ -4,30 +4,30 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::batches::Batches;
-use crate::crew::Complete;
+use crate::batches::BatchStatistics;
 use crate::devices::DevicesReport;
+use crate::external_workers::TaskCompletion;
 use crate::fairness::FairnessReport;
 use crate::graph::GraphsReport;
-use crate::latency::Percentiles;
+use crate::latency::LatencyPercentiles;
 use crate::line::LineReport;
 use crate::people::PeopleReport;
 use crate::postgres::PostgresFacts;
-use crate::rate::Rate;
+use crate::rate::LoadRate;
 use crate::redis_server::RedisFacts;
-use crate::request::Submit;
+use crate::request::SubmitMode;
 use crate::sqlite::SqliteFacts;
 use crate::usage::RoleUsage;
 use crate::workload::Workload;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     pub version: &'static str,
-    pub machine: Machine,
+    pub machine: MachineFacts,
     pub target: String,
-    pub submit: Submit,
+    pub submit: SubmitMode,
     pub connections: usize,
-    pub complete: Complete,
+    pub complete: TaskCompletion,
     pub postgres: Option<PostgresFacts>,
     pub sqlite: Option<SqliteFacts>,
     pub redis: Option<RedisFacts>,
@@ -41,11 +41,11 @@ pub struct Report {
     pub line: Option<LineReport>,
     pub devices: Option<DevicesReport>,
     pub fairness: Option<FairnessReport>,
-    pub floor_raw: Option<Spread>,
+    pub floor_raw: Option<FigureSpread>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Machine {
+pub struct MachineFacts {
     pub os: &'static str,
     pub architecture: &'static str,
     pub cores: usize,
@@ -57,14 +57,14 @@ pub struct Machine {
 pub struct WorkloadReport {
     pub workload: Workload,
     pub median: RunReport,
-    pub end_to_end_per_second: Spread,
-    pub submit_per_second: Spread,
+    pub end_to_end_per_second: FigureSpread,
+    pub submit_per_second: FigureSpread,
     pub floor: Option<FloorReport>,
     pub runs: Vec<RunReport>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Spread {
+pub struct FigureSpread {
     pub least: f64,
     pub median: f64,
     pub most: f64,
@@ -76,7 +76,7 @@ pub struct RunReport {
     pub executions: usize,
     pub submit_seconds: f64,
     pub submit_per_second: f64,
-    pub submit_latency: Percentiles,
+    pub submit_latency: LatencyPercentiles,
     /// Answers with status 429 or 503 (backpressure).
     pub pushed_back: usize,
     pub end_to_end_seconds: f64,
@@ -90,7 +90,7 @@ pub struct RunReport {
     pub redis_used_memory_before: Option<u64>,
     pub redis_used_memory_after: Option<u64>,
     pub redis_bytes_per_event: Option<f64>,
-    pub batches: BTreeMap<String, Batches>,
+    pub batches: BTreeMap<String, BatchStatistics>,
     pub history: Option<HistoryReport>,
     pub course: Vec<CoursePoint>,
 }
@@ -101,9 +101,9 @@ pub struct HistoryReport {
     /// Length of the history.
     pub events: usize,
     /// POST to applied: the first event of new executions.
-    pub first: Percentiles,
+    pub first: LatencyPercentiles,
     /// POST to applied: the next events of the old one.
-    pub next: Percentiles,
+    pub next: LatencyPercentiles,
     /// Ratio of the medians.
     pub ratio: f64,
 }
@@ -111,7 +111,7 @@ pub struct HistoryReport {
 /// Floor: throughput of the store alone with the same rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct FloorReport {
-    pub per_second: Spread,
+    pub per_second: FigureSpread,
     /// Rows per transaction, equal to the engine's.
     pub append_batch: usize,
     pub commit_batch: usize,
@@ -128,11 +128,11 @@ pub struct FloorReport {
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskToCall {
     /// CPU per event, all roles but the generator.
-    pub cost: Spread,
+    pub cost: FigureSpread,
     /// CPU per event minus that of an event without an action; when `plain` was run too.
-    pub cost_of_action: Option<Spread>,
+    pub cost_of_action: Option<FigureSpread>,
     /// Events per second, end to end.
-    pub throughput: Spread,
+    pub throughput: FigureSpread,
 }
 
 /// External workers that wait for tasks.
@@ -149,7 +149,7 @@ pub struct PollersReport {
     /// As of a throughput run.
     pub cores_taken_by_others: Option<f64>,
     /// From the answer to an event until a worker has its task; events one at a time.
-    pub single: Percentiles,
+    pub single: LatencyPercentiles,
     pub burst: BurstReport,
 }
 
@@ -158,7 +158,7 @@ pub struct PollersReport {
 pub struct BurstReport {
     pub size: usize,
     pub bursts: usize,
-    pub wake: Percentiles,
+    pub wake: LatencyPercentiles,
 }
 
 /// Latencies at set rates.
@@ -173,19 +173,19 @@ pub struct LatencyReport {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct LatencyFigure {
-    pub rate: Rate,
+    pub rate: LoadRate,
     pub per_second: f64,
-    pub stage: Stage,
+    pub stage: EventStage,
     /// From the due time of a request.
-    pub latency: Percentiles,
+    pub latency: LatencyPercentiles,
     /// Send delay caused by the generator: part of `latency`.
-    pub send_delay: Percentiles,
+    pub send_delay: LatencyPercentiles,
 }
 
 /// Stages of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum EventStage {
     /// 202: durable.
     Accepted,
     /// Its transition is committed and the caller is notified.
@@ -196,7 +196,7 @@ pub enum Stage {
     Completed,
 }
 
-impl Stage {
+impl EventStage {
     pub const ALL: [Self; 4] = [Self::Accepted, Self::Applied, Self::ActionStarted, Self::Completed];
 
     pub const fn name(self) -> &'static str {
@@ -217,8 +217,8 @@ pub struct CoursePoint {
     pub decided: Option<u64>,
 }
 
-impl Machine {
-    pub(crate) fn look() -> Self {
+impl MachineFacts {
+    pub(crate) fn read_facts() -> Self {
         let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
             let line = text.lines().find(|line| line.starts_with("model name"))?;
             Some(line.split_once(':')?.1.trim().to_owned())
@@ -234,29 +234,30 @@ impl Machine {
 
 impl WorkloadReport {
     /// The median run by end-to-end throughput (of an even number, the lower one).
-    pub(crate) fn of(workload: Workload, runs: Vec<RunReport>) -> Option<Self> {
+    pub(crate) fn from_runs(workload: Workload, runs: Vec<RunReport>) -> Option<Self> {
         let mut order: Vec<&RunReport> = runs.iter().collect();
         order.sort_by(|left, right| left.end_to_end_per_second.total_cmp(&right.end_to_end_per_second));
         let median = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
-        let end_to_end_per_second = Spread::of(runs.iter().map(|run| run.end_to_end_per_second))?;
-        let submit_per_second = Spread::of(runs.iter().map(|run| run.submit_per_second))?;
+        let end_to_end_per_second =
+            FigureSpread::from_values(runs.iter().map(|run| run.end_to_end_per_second))?;
+        let submit_per_second = FigureSpread::from_values(runs.iter().map(|run| run.submit_per_second))?;
         Some(Self { workload, median, end_to_end_per_second, submit_per_second, floor: None, runs })
     }
 }
 
 impl TaskToCall {
     /// `None` unless both were run.
-    pub(crate) fn of(workloads: &[WorkloadReport]) -> Option<Self> {
+    pub(crate) fn from_workloads(workloads: &[WorkloadReport]) -> Option<Self> {
         let runs = |wanted: Workload| {
             workloads.iter().find(|one| one.workload == wanted).map(|one| one.runs.as_slice())
         };
         let (calls, tasks) = (runs(Workload::Call)?, runs(Workload::Task)?);
         let ratio = |of: fn(&RunReport) -> f64| {
-            Spread::of(tasks.iter().zip(calls).map(|(task, call)| of(task) / of(call)))
+            FigureSpread::from_values(tasks.iter().zip(calls).map(|(task, call)| of(task) / of(call)))
         };
         let above = |plain: &[RunReport]| {
             let rounds = tasks.iter().zip(calls).zip(plain);
-            Spread::of(rounds.map(|((task, call), plain)| {
+            FigureSpread::from_values(rounds.map(|((task, call), plain)| {
                 let plain = plain.cpu_micros_per_event;
                 (task.cpu_micros_per_event - plain) / (call.cpu_micros_per_event - plain)
             }))
@@ -269,10 +270,10 @@ impl TaskToCall {
     }
 }
 
-impl Spread {
+impl FigureSpread {
     /// `None` without values. Of an even number the median is the lower of the two in the middle, so that it
     /// is a measured value.
-    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn from_values(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -287,7 +288,8 @@ mod tests {
     #[test]
     fn the_median_is_a_measured_value() {
         let of = |values: &[f64]| {
-            Spread::of(values.iter().copied()).map(|spread| (spread.least, spread.median, spread.most))
+            FigureSpread::from_values(values.iter().copied())
+                .map(|spread| (spread.least, spread.median, spread.most))
         };
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[3.0]), Some((3.0, 3.0, 3.0)));

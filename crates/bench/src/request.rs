@@ -2,20 +2,20 @@
 
 use std::io::Write;
 
-use crate::wire::Address;
+use crate::wire::ServerAddress;
 use crate::workload::Workload;
 
 /// How events are posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Submit {
+pub enum SubmitMode {
     /// One POST per event.
     Single,
     /// `batch` events per POST, one per line.
     Ndjson { batch: usize },
 }
 
-impl Submit {
+impl SubmitMode {
     /// Events in one request.
     pub(crate) const fn per_request(self) -> usize {
         match self {
@@ -35,14 +35,14 @@ impl Submit {
 
 /// The stage that a single POST waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum AwaitedStage {
     Accepted,
     Applied,
     Completed,
 }
 
-impl Until {
-    const fn header(self) -> &'static str {
+impl AwaitedStage {
+    const fn prefer_header(self) -> &'static str {
         match self {
             Self::Accepted => "",
             Self::Applied => "Prefer: wait=10, until=applied\r\n",
@@ -53,27 +53,27 @@ impl Until {
 
 /// Writes requests for events of one workload.
 #[derive(Debug, Clone)]
-pub(crate) struct Requests {
+pub(crate) struct EventRequests {
     headers: String,
-    until: Until,
+    until: AwaitedStage,
     payload: String,
-    /// Executions are `{prefix}{number}`.
+    /// Executions are `{prefix}{write_number}`.
     prefix: String,
     executions: usize,
-    submit: Submit,
+    submit: SubmitMode,
 }
 
-impl Requests {
+impl EventRequests {
     pub(crate) fn new(
-        address: &Address,
+        address: &ServerAddress,
         workload: Workload,
         prefix: &str,
         executions: usize,
-        submit: Submit,
+        submit: SubmitMode,
     ) -> Self {
         Self {
             headers: address.headers().to_owned(),
-            until: Until::Accepted,
+            until: AwaitedStage::Accepted,
             payload: workload.payload(),
             prefix: prefix.to_owned(),
             executions,
@@ -81,26 +81,32 @@ impl Requests {
         }
     }
 
-    pub(crate) fn until(mut self, until: Until) -> Self {
+    pub(crate) fn until(mut self, until: AwaitedStage) -> Self {
         self.until = until;
         self
     }
 
-    pub(crate) fn waits_for(&self) -> Until {
+    pub(crate) fn waits_for(&self) -> AwaitedStage {
         self.until
     }
 
-    pub(crate) fn submit(&self) -> Submit {
+    pub(crate) fn submit(&self) -> SubmitMode {
         self.submit
     }
 
     /// Writes the request for `count` events from the number `first` on. `scratch` is for the body.
-    pub(crate) fn write(&self, into: &mut Vec<u8>, scratch: &mut Vec<u8>, first: usize, count: usize) {
+    pub(crate) fn write_request(
+        &self,
+        into: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        first: usize,
+        count: usize,
+    ) {
         into.clear();
         scratch.clear();
         // Writing to a Vec does not fail.
         let _ = match self.submit {
-            Submit::Single => {
+            SubmitMode::Single => {
                 scratch.extend_from_slice(b"{\"name\":\"go\",\"payload\":");
                 scratch.extend_from_slice(self.payload.as_bytes());
                 scratch.push(b'}');
@@ -110,15 +116,15 @@ impl Requests {
                     self.prefix,
                     first % self.executions,
                     self.headers,
-                    self.until.header(),
+                    self.until.prefer_header(),
                     scratch.len()
                 )
             }
-            Submit::Ndjson { .. } => {
+            SubmitMode::Ndjson { .. } => {
                 for event in first..first + count {
                     scratch.extend_from_slice(b"{\"execution_id\":\"");
                     scratch.extend_from_slice(self.prefix.as_bytes());
-                    number(scratch, event % self.executions);
+                    write_number(scratch, event % self.executions);
                     scratch.extend_from_slice(b"\",\"name\":\"go\",\"payload\":");
                     scratch.extend_from_slice(self.payload.as_bytes());
                     scratch.extend_from_slice(b"}\n");
@@ -136,7 +142,7 @@ impl Requests {
 }
 
 /// Decimal digits without the formatting machinery.
-fn number(into: &mut Vec<u8>, mut value: usize) {
+fn write_number(into: &mut Vec<u8>, mut value: usize) {
     let (mut digits, mut at) = ([0u8; 20], 20);
     loop {
         at -= 1;
@@ -153,17 +159,18 @@ fn number(into: &mut Vec<u8>, mut value: usize) {
 mod tests {
     use super::*;
 
-    fn text(submit: Submit, first: usize, count: usize) -> String {
-        let requests = Requests::new(&Address::local(7400), Workload::Many, "m-", 10, submit);
+    fn request_text(submit: SubmitMode, first: usize, count: usize) -> String {
+        let requests =
+            EventRequests::new(&ServerAddress::on_loopback(7400), Workload::Many, "m-", 10, submit);
         let (mut into, mut scratch) = (b"old".to_vec(), Vec::new());
-        requests.until(Until::Applied).write(&mut into, &mut scratch, first, count);
+        requests.until(AwaitedStage::Applied).write_request(&mut into, &mut scratch, first, count);
         String::from_utf8(into).unwrap()
     }
 
     #[test]
-    fn a_single_post_names_its_execution_and_its_length() {
+    fn single_post_has_execution_and_length() {
         assert_eq!(
-            text(Submit::Single, 13, 1),
+            request_text(SubmitMode::Single, 13, 1),
             "POST /v1/executions/m-3/events HTTP/1.1\r\nHost: 127.0.0.1:7400\r\n\
              Prefer: wait=10, until=applied\r\nContent-Type: application/json\r\nContent-Length: 36\r\n\r\n\
              {\"name\":\"go\",\"payload\":{\"amount\":7}}"
@@ -171,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_a_line_per_event() {
-        let text = text(Submit::Ndjson { batch: 3 }, 8, 3);
+    fn batch_request_has_line_per_event() {
+        let text = request_text(SubmitMode::Ndjson { batch: 3 }, 8, 3);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())));
         let lines: Vec<serde_json::Value> =
@@ -182,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_as_they_are_read() {
+    fn written_numbers_parse_back() {
         for value in [0, 7, 10, 12_345, usize::MAX] {
             let mut into = Vec::new();
-            number(&mut into, value);
+            write_number(&mut into, value);
             assert_eq!(String::from_utf8(into).unwrap(), value.to_string());
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::BenchResult;
 
 /// Settings with which the embedded store opens its file. `synchronous` belongs to a connection and cannot be
 /// queried from outside; the store sets it.
@@ -15,13 +15,13 @@ pub struct SqliteFacts {
     pub synchronous: &'static str,
 }
 
-pub(crate) async fn facts() -> Result<SqliteFacts> {
+pub(crate) async fn sqlite_facts() -> BenchResult<SqliteFacts> {
     let version = millstream_store_sqlite::sqlite_version().to_owned();
     Ok(SqliteFacts { version, journal_mode: "wal", synchronous: "full" })
 }
 
 /// Bytes on disk, the write-ahead log included.
-pub(crate) fn size(file: &Path) -> u64 {
+pub(crate) fn file_size(file: &Path) -> u64 {
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let mut log = file.as_os_str().to_owned();
     log.push("-wal");

@@ -2,31 +2,37 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToCall, WorkloadReport};
+use crate::report::{
+    BenchReport, EventStage, FigureSpread, LatencyReport, PollersReport, TaskToCall, WorkloadReport,
+};
 use crate::usage::GENERATOR;
 use crate::{devices, fairness, graph, line, people};
 
 /// The full report.
-pub fn render(report: &Report) -> String {
-    let mut parts = vec![head(report)];
+pub fn render_report(report: &BenchReport) -> String {
+    let mut parts = vec![header_table(report)];
     if !report.workloads.is_empty() {
-        parts.extend([throughput(&report.workloads), cpu(&report.workloads), context(&report.workloads)]);
+        parts.extend([
+            throughput_table(&report.workloads),
+            cpu_table(&report.workloads),
+            context_table(&report.workloads),
+        ]);
     }
     parts.extend(report.task_to_call.as_ref().map(task_to_call));
-    parts.extend(floors(report));
-    parts.extend(report.workloads.iter().filter_map(history));
-    parts.extend(report.latency.as_ref().map(latency));
-    parts.extend(report.pollers.as_ref().map(pollers));
-    parts.extend(report.graphs.iter().flat_map(graph::tables));
-    parts.extend(report.people.iter().flat_map(people::tables));
-    parts.extend(report.line.iter().flat_map(line::tables));
-    parts.extend(report.fairness.iter().flat_map(fairness::tables));
-    parts.extend(report.devices.iter().flat_map(devices::tables));
-    parts.extend(disturbed(report));
+    parts.extend(floors_table(report));
+    parts.extend(report.workloads.iter().filter_map(history_text));
+    parts.extend(report.latency.as_ref().map(latency_table));
+    parts.extend(report.pollers.as_ref().map(pollers_table));
+    parts.extend(report.graphs.iter().flat_map(graph::graph_tables));
+    parts.extend(report.people.iter().flat_map(people::people_tables));
+    parts.extend(report.line.iter().flat_map(line::line_tables));
+    parts.extend(report.fairness.iter().flat_map(fairness::fairness_tables));
+    parts.extend(report.devices.iter().flat_map(devices::device_tables));
+    parts.extend(disturbance_warning(report));
     parts.join("\n\n")
 }
 
-fn head(report: &Report) -> String {
+fn header_table(report: &BenchReport) -> String {
     let mut lines = vec![format!(
         "millstream {} · {} · {} cores{}",
         report.version,
@@ -52,8 +58,8 @@ fn head(report: &Report) -> String {
     lines.join("\n")
 }
 
-fn throughput(workloads: &[WorkloadReport]) -> String {
-    let mut table = table(&[
+fn throughput_table(workloads: &[WorkloadReport]) -> String {
+    let mut table = new_table(&[
         "workload",
         "events",
         "submit/s",
@@ -68,36 +74,40 @@ fn throughput(workloads: &[WorkloadReport]) -> String {
     for one in workloads {
         let (run, latency) = (&one.median, &one.median.submit_latency);
         let timed = |text: String| if latency.count == 0 { "-".to_owned() } else { text };
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             one.workload.to_string(),
-            whole(crate::usage::as_f64(run.events)),
-            timed(whole(run.submit_per_second)),
-            timed(millis(latency.p50_ms)),
-            timed(millis(latency.p90_ms)),
-            timed(millis(latency.p99_ms)),
-            timed(millis(latency.p999_ms)),
-            whole(run.end_to_end_per_second),
-            format!("{}…{}", whole(one.end_to_end_per_second.least), whole(one.end_to_end_per_second.most)),
+            format_whole(crate::usage::as_f64(run.events)),
+            timed(format_whole(run.submit_per_second)),
+            timed(format_millis(latency.p50_ms)),
+            timed(format_millis(latency.p90_ms)),
+            timed(format_millis(latency.p99_ms)),
+            timed(format_millis(latency.p999_ms)),
+            format_whole(run.end_to_end_per_second),
+            format!(
+                "{}…{}",
+                format_whole(one.end_to_end_per_second.least),
+                format_whole(one.end_to_end_per_second.most)
+            ),
             one.runs.len().to_string(),
         ]));
     }
     table.trim_fmt()
 }
 
-fn cpu(workloads: &[WorkloadReport]) -> String {
-    let mut table = table(&["workload", "role", "CPU s", "CPU us/event", "peak MiB"]);
+fn cpu_table(workloads: &[WorkloadReport]) -> String {
+    let mut table = new_table(&["workload", "role", "CPU s", "CPU us/event", "peak MiB"]);
     for one in workloads {
         for role in &one.median.roles {
-            table.add_row(cells(&[
+            table.add_row(table_cells(&[
                 one.workload.to_string(),
                 role.role.clone(),
                 format!("{:.2}", role.cpu_seconds),
                 format!("{:.1}", role.cpu_micros_per_event),
-                if role.peak_rss == 0 { String::new() } else { mebibytes(role.peak_rss) },
+                if role.peak_rss == 0 { String::new() } else { format_mebibytes(role.peak_rss) },
             ]));
         }
         let run = &one.median;
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             one.workload.to_string(),
             "all but the generator".to_owned(),
             format!("{:.2}", run.cpu_micros_per_event * crate::usage::as_f64(run.events) / 1e6),
@@ -109,8 +119,8 @@ fn cpu(workloads: &[WorkloadReport]) -> String {
 }
 
 /// Batch sizes, transaction times, and remaining work.
-fn context(workloads: &[WorkloadReport]) -> String {
-    let mut table = table(&[
+fn context_table(workloads: &[WorkloadReport]) -> String {
+    let mut table = new_table(&[
         "workload",
         "append",
         "ms",
@@ -127,9 +137,9 @@ fn context(workloads: &[WorkloadReport]) -> String {
     for one in workloads {
         let mean = |name: &str| one.median.batches.get(name).map(|batches| batches.mean);
         let size = |name: &str| mean(name).map_or("-".to_owned(), |mean| format!("{mean:.1}"));
-        let time = |name: &str| mean(name).map_or("-".to_owned(), |mean| millis(mean * 1000.0));
-        let bytes = |value: Option<f64>| value.map_or("-".to_owned(), whole);
-        table.add_row(cells(&[
+        let time = |name: &str| mean(name).map_or("-".to_owned(), |mean| format_millis(mean * 1000.0));
+        let bytes = |value: Option<f64>| value.map_or("-".to_owned(), format_whole);
+        table.add_row(table_cells(&[
             one.workload.to_string(),
             size("append_items"),
             time("append_seconds"),
@@ -147,8 +157,8 @@ fn context(workloads: &[WorkloadReport]) -> String {
     table.trim_fmt()
 }
 
-fn floors(report: &Report) -> Option<String> {
-    let mut table = table(&[
+fn floors_table(report: &BenchReport) -> Option<String> {
+    let mut table = new_table(&[
         "floor",
         "events/s",
         "least…most",
@@ -162,10 +172,10 @@ fn floors(report: &Report) -> Option<String> {
     for one in &report.workloads {
         let Some(floor) = &one.floor else { continue };
         rows += 1;
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             one.workload.to_string(),
-            whole(floor.per_second.median),
-            format!("{}…{}", whole(floor.per_second.least), whole(floor.per_second.most)),
+            format_whole(floor.per_second.median),
+            format!("{}…{}", format_whole(floor.per_second.least), format_whole(floor.per_second.most)),
             floor.append_batch.to_string(),
             floor.commit_batch.to_string(),
             floor.settle_batch.to_string(),
@@ -175,28 +185,32 @@ fn floors(report: &Report) -> Option<String> {
     }
     if let Some(raw) = &report.floor_raw {
         rows += 1;
-        let mut row =
-            vec!["raw".to_owned(), whole(raw.median), format!("{}…{}", whole(raw.least), whole(raw.most))];
+        let mut row = vec![
+            "raw".to_owned(),
+            format_whole(raw.median),
+            format!("{}…{}", format_whole(raw.least), format_whole(raw.most)),
+        ];
         row.extend(["100", "100", "100", "4", ""].map(str::to_owned));
-        table.add_row(cells(&row));
+        table.add_row(table_cells(&row));
     }
     (rows > 0).then(|| table.trim_fmt())
 }
 
-fn history(one: &WorkloadReport) -> Option<String> {
+fn history_text(one: &WorkloadReport) -> Option<String> {
     let history = one.median.history.as_ref()?;
     Some(format!(
         "After {} events the next one takes {} ms at the median, the first one of an execution {} ms: {:.2} times.",
-        whole(crate::usage::as_f64(history.events)),
-        millis(history.next.p50_ms),
-        millis(history.first.p50_ms),
+        format_whole(crate::usage::as_f64(history.events)),
+        format_millis(history.next.p50_ms),
+        format_millis(history.first.p50_ms),
         history.ratio
     ))
 }
 
 fn task_to_call(ratio: &TaskToCall) -> String {
-    let spread =
-        |spread: &Spread| format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most);
+    let spread = |spread: &FigureSpread| {
+        format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most)
+    };
     let action = ratio.cost_of_action.as_ref().map(|action| {
         format!(" Without what an event alone costs, the task takes {} the CPU of the call.", spread(action))
     });
@@ -208,8 +222,8 @@ fn task_to_call(ratio: &TaskToCall) -> String {
     )
 }
 
-fn pollers(pollers: &PollersReport) -> String {
-    let mut table = table(&[
+fn pollers_table(pollers: &PollersReport) -> String {
+    let mut table = new_table(&[
         "from the answer to a worker that has the task",
         "events",
         "p50 ms",
@@ -220,17 +234,17 @@ fn pollers(pollers: &PollersReport) -> String {
     ]);
     let together = format!("{} at once", pollers.burst.size);
     for (what, seen) in [("one at a time", &pollers.single), (&together, &pollers.burst.wake)] {
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             what.to_owned(),
             seen.count.to_string(),
-            millis(seen.p50_ms),
-            millis(seen.p90_ms),
-            millis(seen.p99_ms),
-            millis(seen.p999_ms),
-            millis(seen.max_ms),
+            format_millis(seen.p50_ms),
+            format_millis(seen.p90_ms),
+            format_millis(seen.p99_ms),
+            format_millis(seen.p999_ms),
+            format_millis(seen.max_ms),
         ]));
     }
-    let bytes = |value: Option<u64>| value.map_or("?".to_owned(), mebibytes);
+    let bytes = |value: Option<u64>| value.map_or("?".to_owned(), format_mebibytes);
     let cores: f64 =
         pollers.idle_cores.iter().filter(|(role, _)| *role != GENERATOR).map(|(_, cores)| cores).sum();
     format!(
@@ -244,8 +258,8 @@ fn pollers(pollers: &PollersReport) -> String {
     )
 }
 
-fn latency(latency: &LatencyReport) -> String {
-    let mut table = table(&[
+fn latency_table(latency: &LatencyReport) -> String {
+    let mut table = new_table(&[
         "from POST to",
         "rate",
         "events",
@@ -258,29 +272,29 @@ fn latency(latency: &LatencyReport) -> String {
     ]);
     for figure in &latency.figures {
         let seen = &figure.latency;
-        table.add_row(cells(&[
-            words(figure.stage).to_owned(),
+        table.add_row(table_cells(&[
+            stage_words(figure.stage).to_owned(),
             format!("{:.0}/s", figure.per_second),
             seen.count.to_string(),
-            millis(seen.p50_ms),
-            millis(seen.p90_ms),
-            millis(seen.p99_ms),
-            millis(seen.p999_ms),
-            millis(seen.max_ms),
-            millis(figure.send_delay.p50_ms),
+            format_millis(seen.p50_ms),
+            format_millis(seen.p90_ms),
+            format_millis(seen.p99_ms),
+            format_millis(seen.p999_ms),
+            format_millis(seen.max_ms),
+            format_millis(figure.send_delay.p50_ms),
         ]));
     }
     let capacity = latency.capacity_per_second.map(|capacity| {
         format!(
             "\nSingle POSTs reach {} events/s end to end: the capacity that rates are a part of.",
-            whole(capacity)
+            format_whole(capacity)
         )
     });
     format!("{}{}", table.trim_fmt(), capacity.unwrap_or_default())
 }
 
 /// Warns about other programs' load: figures taken meanwhile understate the machine.
-fn disturbed(report: &Report) -> Option<String> {
+fn disturbance_warning(report: &BenchReport) -> Option<String> {
     let runs = report.workloads.iter().filter_map(|one| one.median.cores_taken_by_others);
     let latency = report.latency.iter().filter_map(|latency| latency.cores_taken_by_others);
     let pollers = report.pollers.iter().filter_map(|pollers| pollers.cores_taken_by_others);
@@ -298,24 +312,24 @@ fn disturbed(report: &Report) -> Option<String> {
     })
 }
 
-const fn words(stage: Stage) -> &'static str {
+const fn stage_words(stage: EventStage) -> &'static str {
     match stage {
-        Stage::Accepted => "202",
-        Stage::Applied => "applied",
-        Stage::ActionStarted => "action started",
-        Stage::Completed => "completed",
+        EventStage::Accepted => "202",
+        EventStage::Applied => "applied",
+        EventStage::ActionStarted => "action started",
+        EventStage::Completed => "completed",
     }
 }
 
-pub(crate) fn table(headings: &[&str]) -> Table {
+pub(crate) fn new_table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(cells(&headings.iter().map(|heading| heading.to_uppercase()).collect::<Vec<_>>()));
+    table.set_header(table_cells(&headings.iter().map(|heading| heading.to_uppercase()).collect::<Vec<_>>()));
     table
 }
 
 /// The first column is text, the others are numbers.
-pub(crate) fn cells(texts: &[String]) -> Vec<Cell> {
+pub(crate) fn table_cells(texts: &[String]) -> Vec<Cell> {
     let aligned = |(at, text): (usize, &String)| {
         let alignment = if at == 0 { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(text).set_alignment(alignment)
@@ -323,7 +337,7 @@ pub(crate) fn cells(texts: &[String]) -> Vec<Cell> {
     texts.iter().enumerate().map(aligned).collect()
 }
 
-pub(crate) fn whole(value: f64) -> String {
+pub(crate) fn format_whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -335,12 +349,12 @@ pub(crate) fn whole(value: f64) -> String {
     grouped
 }
 
-pub(crate) fn millis(value: f64) -> String {
+pub(crate) fn format_millis(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^52")]
-pub(crate) fn mebibytes(bytes: u64) -> String {
+pub(crate) fn format_mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / (1024.0 * 1024.0))
 }
 
@@ -353,7 +367,7 @@ mod tests {
         for (value, text) in
             [(0.4, "0"), (999.0, "999"), (1000.0, "1,000"), (1_234_567.0, "1,234,567"), (-1000.0, "-1,000")]
         {
-            assert_eq!(whole(value), text);
+            assert_eq!(format_whole(value), text);
         }
     }
 }

@@ -6,47 +6,51 @@
 
 use serde::Deserialize;
 
-use crate::error::{BenchError, Result};
-use crate::target::Subject;
+use crate::error::{BenchError, BenchResult};
+use crate::target::EngineUnderTest;
 use crate::workload::Workload;
 
 const PAGE: usize = 500;
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    items: Vec<Item>,
+struct ExecutionPage {
+    items: Vec<ListedExecution>,
     next_cursor: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Item {
+struct ListedExecution {
     execution_id: String,
     seq: u64,
     status: String,
 }
 
 /// Executions `{prefix}{number}`, which received `events` events in rotation (round robin).
-pub(crate) async fn applied(
-    subject: &mut Subject,
+pub(crate) async fn verify_applied(
+    subject: &mut EngineUnderTest,
     workload: Workload,
     prefix: &str,
     executions: usize,
     events: usize,
-) -> Result<()> {
-    let mut seen = vec![Seen::Nothing; executions];
+) -> BenchResult<()> {
+    let mut seen = vec![VerifiedExecution::Nothing; executions];
     let mut found = 0;
     let mut cursor = String::new();
     // Newest first: our executions precede all older ones.
     while found < executions {
         let path = format!("/v1/executions?definition=bench_{workload}&limit={PAGE}{cursor}");
-        let body = subject.front().get(&path).await?;
-        let page: Page = serde_json::from_slice(&body)
+        let body = subject.front_connection().get(&path).await?;
+        let page: ExecutionPage = serde_json::from_slice(&body)
             .map_err(|error| BenchError::Wrong(format!("a list of executions cannot be read: {error}")))?;
         for item in page.items {
             let number = item.execution_id.strip_prefix(prefix).and_then(|text| text.parse::<usize>().ok());
             if let Some(slot) = number.and_then(|number| seen.get_mut(number)) {
-                found += usize::from(*slot == Seen::Nothing);
-                *slot = if item.status == "active" { Seen::At(item.seq) } else { Seen::Stopped };
+                found += usize::from(*slot == VerifiedExecution::Nothing);
+                *slot = if item.status == "active" {
+                    VerifiedExecution::At(item.seq)
+                } else {
+                    VerifiedExecution::Stopped
+                };
             }
         }
         match page.next_cursor {
@@ -54,12 +58,12 @@ pub(crate) async fn applied(
             None => break,
         }
     }
-    judge(&seen, events)?;
-    nothing_left(subject).await
+    judge_executions(&seen, events)?;
+    verify_nothing_left(subject).await
 }
 
 /// Verifies that nothing new is undecided, open, dead or paused.
-pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
+pub(crate) async fn verify_nothing_left(subject: &mut EngineUnderTest) -> BenchResult<()> {
     let metrics = subject.front_metrics().await?;
     for (name, what) in [
         ("millstream_undecided", "undecided events"),
@@ -67,7 +71,7 @@ pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
         ("millstream_dead", "dead events"),
         ("millstream_paused", "paused executions"),
     ] {
-        let count = metrics.sum(name, "") - subject.before(name);
+        let count = metrics.sum_series(name, "") - subject.initial_gauge(name);
         if count > 0.0 {
             return Err(BenchError::Wrong(format!("{count} {what} are left after the run")));
         }
@@ -77,7 +81,7 @@ pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
 
 /// State of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum VerifiedExecution {
     Nothing,
     /// Active, at this seq.
     At(u64),
@@ -85,16 +89,18 @@ enum Seen {
     Stopped,
 }
 
-fn judge(seen: &[Seen], events: usize) -> Result<()> {
+fn judge_executions(seen: &[VerifiedExecution], events: usize) -> BenchResult<()> {
     let executions = seen.len();
     let mut wrong = Vec::new();
     for (number, seen) in seen.iter().enumerate() {
         let wanted = 1 + (events / executions + usize::from(number < events % executions)) as u64;
         match seen {
-            Seen::At(seq) if *seq == wanted => {}
-            Seen::At(seq) => wrong.push(format!("execution {number} is at seq {seq}, not {wanted}")),
-            Seen::Stopped => wrong.push(format!("execution {number} is not active any more")),
-            Seen::Nothing => wrong.push(format!("execution {number} is missing")),
+            VerifiedExecution::At(seq) if *seq == wanted => {}
+            VerifiedExecution::At(seq) => {
+                wrong.push(format!("execution {number} is at seq {seq}, not {wanted}"))
+            }
+            VerifiedExecution::Stopped => wrong.push(format!("execution {number} is not active any more")),
+            VerifiedExecution::Nothing => wrong.push(format!("execution {number} is missing")),
         }
     }
     if wrong.is_empty() {
@@ -111,8 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_go_round_and_a_missing_one_is_found() {
-        let judged = |seqs: &[u64]| judge(&seqs.iter().map(|seq| Seen::At(*seq)).collect::<Vec<_>>(), 7);
+    fn verify_finds_missing_event() {
+        let judged = |seqs: &[u64]| {
+            judge_executions(&seqs.iter().map(|seq| VerifiedExecution::At(*seq)).collect::<Vec<_>>(), 7)
+        };
         assert!(judged(&[4, 3, 3]).is_ok());
         for wrong in [&[3, 3, 3][..], &[4, 4, 3], &[4, 3]] {
             assert!(judged(wrong).is_err(), "{wrong:?}");
@@ -120,8 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_that_stopped_or_is_missing_is_wrong() {
-        let said = judge(&[Seen::At(2), Seen::Stopped, Seen::Nothing], 3).unwrap_err().to_string();
+    fn verify_finds_stopped_or_missing_execution() {
+        let said = judge_executions(
+            &[VerifiedExecution::At(2), VerifiedExecution::Stopped, VerifiedExecution::Nothing],
+            3,
+        )
+        .unwrap_err()
+        .to_string();
         assert!(said.contains("2 of those") && said.contains("execution 1 is not active"), "{said}");
     }
 }

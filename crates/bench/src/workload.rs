@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// What the engine has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -34,7 +34,7 @@ pub enum Workload {
 
 /// Performers of a workload's actions, in addition to the engine itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hands {
+pub(crate) enum ActionPerformers {
     /// The engine alone.
     Engine,
     /// Engine workers with the function [`WORK`].
@@ -76,21 +76,21 @@ impl Workload {
     }
 
     /// A comma-separated list, or `all`. Each workload once, in the order given.
-    pub fn list(text: &str) -> Result<Vec<Self>> {
+    pub fn parse_list(text: &str) -> BenchResult<Vec<Self>> {
         let mut found = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::named(word)?] };
+            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::parse_name(word)?] };
             for workload in meant {
                 if !found.contains(workload) {
                     found.push(*workload);
                 }
             }
         }
-        if found.is_empty() { Err(unknown(text)) } else { Ok(found) }
+        if found.is_empty() { Err(unknown_workload(text)) } else { Ok(found) }
     }
 
-    fn named(word: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|workload| workload.name() == word).ok_or_else(|| unknown(word))
+    fn parse_name(word: &str) -> BenchResult<Self> {
+        Self::ALL.into_iter().find(|workload| workload.name() == word).ok_or_else(|| unknown_workload(word))
     }
 
     /// Number of events of a full-sized run.
@@ -114,7 +114,7 @@ impl Workload {
     }
 
     /// Number of executions that share this number of events, in rotation (round robin).
-    pub const fn executions(self, events: usize) -> usize {
+    pub const fn execution_count(self, events: usize) -> usize {
         let wanted = match self {
             Self::Many
             | Self::Plain
@@ -131,7 +131,7 @@ impl Workload {
     }
 
     /// Actions per event.
-    pub const fn actions(self) -> usize {
+    pub const fn actions_per_event(self) -> usize {
         match self {
             Self::Plain => 0,
             Self::Many
@@ -147,7 +147,7 @@ impl Workload {
     }
 
     /// Performers of the actions.
-    pub(crate) const fn hands(self) -> Hands {
+    pub(crate) const fn action_performers(self) -> ActionPerformers {
         match self {
             Self::Many
             | Self::Plain
@@ -156,9 +156,9 @@ impl Workload {
             | Self::Payload
             | Self::Backlog
             | Self::History
-            | Self::Http => Hands::Engine,
-            Self::Call => Hands::Function,
-            Self::Task => Hands::Outside,
+            | Self::Http => ActionPerformers::Engine,
+            Self::Call => ActionPerformers::Function,
+            Self::Task => ActionPerformers::Outside,
         }
     }
 
@@ -179,7 +179,7 @@ impl Workload {
     /// The payload of every event, a JSON object.
     pub fn payload(self) -> String {
         match self {
-            Self::Payload => format!("{{\"amount\":7,\"note\":\"{}\"}}", note(10 * 1024)),
+            Self::Payload => format!("{{\"amount\":7,\"note\":\"{}\"}}", incompressible_text(10 * 1024)),
             Self::Many
             | Self::Plain
             | Self::Chain
@@ -234,7 +234,7 @@ impl Workload {
 }
 
 /// Poorly compressible text: with compressible text the database would store less than intended.
-fn note(length: usize) -> String {
+fn incompressible_text(length: usize) -> String {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
     let next = |_| {
@@ -252,7 +252,7 @@ impl fmt::Display for Workload {
     }
 }
 
-fn unknown(word: &str) -> BenchError {
+fn unknown_workload(word: &str) -> BenchError {
     let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
     BenchError::Usage(format!("there is no workload {word:?}; there are {} and all", names.join(", ")))
 }
@@ -262,16 +262,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_keeps_its_order_and_names_each_once() {
-        assert_eq!(Workload::list("hot, many,hot").unwrap(), [Workload::Hot, Workload::Many]);
-        assert_eq!(Workload::list("all").unwrap(), Workload::ALL);
-        assert_eq!(Workload::list("http,all").unwrap().len(), 10);
+    fn workload_list_keeps_order() {
+        assert_eq!(Workload::parse_list("hot, many,hot").unwrap(), [Workload::Hot, Workload::Many]);
+        assert_eq!(Workload::parse_list("all").unwrap(), Workload::ALL);
+        assert_eq!(Workload::parse_list("http,all").unwrap().len(), 10);
     }
 
     #[test]
-    fn an_unknown_workload_is_told_the_known_ones() {
+    fn unknown_workload_lists_known_ones() {
         for text in ["mny", "", ",", "many,x"] {
-            let said = Workload::list(text).unwrap_err().to_string();
+            let said = Workload::parse_list(text).unwrap_err().to_string();
             assert!(
                 said.contains("many, plain, chain, hot, payload, backlog, history, http, call, task and all"),
                 "{said}"
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_payload_is_ten_kibibytes_of_json_that_does_not_repeat() {
+    fn large_payload_is_ten_kibibytes() {
         let payload: serde_json::Value = serde_json::from_str(&Workload::Payload.payload()).unwrap();
         let note = payload["note"].as_str().unwrap();
         assert_eq!(note.len(), 10 * 1024);
@@ -289,8 +289,8 @@ mod tests {
 
     #[test]
     fn chains_are_ten_long() {
-        assert_eq!(Workload::Chain.executions(1000), 100);
-        assert_eq!(Workload::Chain.executions(5), 1);
-        assert_eq!(Workload::Many.executions(0), 1);
+        assert_eq!(Workload::Chain.execution_count(1000), 100);
+        assert_eq!(Workload::Chain.execution_count(5), 1);
+        assert_eq!(Workload::Many.execution_count(0), 1);
     }
 }

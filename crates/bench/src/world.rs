@@ -2,21 +2,21 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::{BenchError, Result};
-use crate::plan::{Plan, Target};
+use crate::error::{BenchError, BenchResult};
+use crate::plan::{BenchPlan, BenchTarget};
 use crate::postgres::{self, PostgresFacts, PrivateDatabase};
 use crate::redis_server::{RedisFacts, RedisServer};
-use crate::sink::Sink;
+use crate::sink::BenchSink;
 use crate::sqlite::{self, SqliteFacts};
-use crate::target::{Guard, Role, Start, Subject, Workers};
-use crate::usage::Meter;
-use crate::workload::Hands;
+use crate::target::{CleanupGuard, EngineRole, EngineStart, EngineUnderTest, WorkerStart};
+use crate::usage::CpuMeter;
+use crate::workload::ActionPerformers;
 
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) plan: Plan,
-    pub(crate) sink: Sink,
-    pub(crate) guard: Arc<Guard>,
+pub(crate) struct BenchWorld {
+    pub(crate) plan: BenchPlan,
+    pub(crate) sink: BenchSink,
+    pub(crate) guard: Arc<CleanupGuard>,
     pub(crate) postgres: Option<PostgresFacts>,
     pub(crate) sqlite: Option<SqliteFacts>,
     pub(crate) redis_facts: Option<RedisFacts>,
@@ -25,12 +25,12 @@ pub(crate) struct World {
     prefixes: Mutex<Vec<String>>,
 }
 
-impl World {
-    pub(crate) async fn open(plan: &Plan) -> Result<Self> {
+impl BenchWorld {
+    pub(crate) async fn open_services(plan: &BenchPlan) -> BenchResult<Self> {
         let mut world = Self {
             plan: plan.clone(),
-            sink: Sink::open(plan.action_wait).await?,
-            guard: Arc::new(Guard::start()?),
+            sink: BenchSink::open(plan.action_wait).await?,
+            guard: Arc::new(CleanupGuard::start()?),
             postgres: None,
             sqlite: None,
             redis_facts: None,
@@ -39,12 +39,12 @@ impl World {
             prefixes: Mutex::default(),
         };
         match &plan.target {
-            Target::Url { .. } => {}
-            Target::Embedded { .. } => world.sqlite = Some(sqlite::facts().await?),
-            Target::Fleet { database_url, redis_url, .. } => {
-                world.postgres = Some(postgres::facts(database_url).await?);
+            BenchTarget::Url { .. } => {}
+            BenchTarget::Embedded { .. } => world.sqlite = Some(sqlite::sqlite_facts().await?),
+            BenchTarget::Fleet { database_url, redis_url, .. } => {
+                world.postgres = Some(postgres::server_facts(database_url).await?);
                 let mut redis = RedisServer::connect(redis_url).await?;
-                world.redis_facts = Some(redis.facts().await?);
+                world.redis_facts = Some(redis.server_facts().await?);
                 world.redis = Some(redis);
             }
         }
@@ -52,8 +52,8 @@ impl World {
     }
 
     /// A new id for one run.
-    pub(crate) fn new_run(&self, hands: Hands) -> Start {
-        Start {
+    pub(crate) fn new_run(&self, hands: ActionPerformers) -> EngineStart {
+        EngineStart {
             guard: self.guard.clone(),
             binary: self.plan.binary.clone(),
             settings: self.plan.settings.clone(),
@@ -63,28 +63,36 @@ impl World {
     }
 
     /// Starts an engine for one run.
-    pub(crate) async fn start(&self, start: &Start, workers: Workers) -> Result<Subject> {
+    pub(crate) async fn start_engine(
+        &self,
+        start: &EngineStart,
+        workers: WorkerStart,
+    ) -> BenchResult<EngineUnderTest> {
         let database = match &self.plan.target {
-            Target::Fleet { .. } => Some(self.private_database(&start.run).await?),
-            Target::Url { .. } | Target::Embedded { .. } => None,
+            BenchTarget::Fleet { .. } => Some(self.private_database(&start.run).await?),
+            BenchTarget::Url { .. } | BenchTarget::Embedded { .. } => None,
         };
         self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).push(start.redis_prefix());
-        Subject::start(&self.plan.target, database.as_ref(), start, workers).await
+        EngineUnderTest::start(&self.plan.target, database.as_ref(), start, workers).await
     }
 
     /// Stops the engine of a run and removes its data; the error of a run includes the ends of its logs.
-    pub(crate) async fn finish<T>(&self, subject: Subject, outcome: Result<T>) -> Result<T> {
+    pub(crate) async fn finish_run<T>(
+        &self,
+        subject: EngineUnderTest,
+        outcome: BenchResult<T>,
+    ) -> BenchResult<T> {
         let outcome = outcome.map_err(|error| with_logs(error, &subject));
         drop(subject);
         self.clean_up().await;
         outcome
     }
 
-    pub(crate) async fn private_database(&self, run: &str) -> Result<PrivateDatabase> {
-        let Target::Fleet { database_url, .. } = &self.plan.target else {
+    pub(crate) async fn private_database(&self, run: &str) -> BenchResult<PrivateDatabase> {
+        let BenchTarget::Fleet { database_url, .. } = &self.plan.target else {
             return Err(BenchError::Wrong("only a fleet has a database of its own".to_owned()));
         };
-        let database = PrivateDatabase::create(database_url, run).await?;
+        let database = PrivateDatabase::create_database(database_url, run).await?;
         self.databases.lock().unwrap_or_else(PoisonError::into_inner).push(database.clone());
         Ok(database)
     }
@@ -100,24 +108,27 @@ impl World {
         if let Some(redis) = &self.redis {
             let mut redis = redis.clone();
             for prefix in prefixes {
-                let _ = redis.remove(&prefix).await;
+                let _ = redis.remove_keys(&prefix).await;
             }
         }
     }
 
     /// All CPU clocks, and Redis' memory.
-    pub(crate) async fn meter(&self, roles: &[Role]) -> Result<(Meter, Option<RedisFacts>)> {
+    pub(crate) async fn read_meter(
+        &self,
+        roles: &[EngineRole],
+    ) -> BenchResult<(CpuMeter, Option<RedisFacts>)> {
         let redis = match &self.redis {
-            Some(redis) => Some(redis.clone().facts().await?),
+            Some(redis) => Some(redis.clone().server_facts().await?),
             None => None,
         };
         let postmaster = self.postgres.as_ref().and_then(|facts| facts.postmaster);
-        Ok((Meter::read(roles, postmaster, redis.as_ref()), redis))
+        Ok((CpuMeter::read_clocks(roles, postmaster, redis.as_ref()), redis))
     }
 }
 
-fn with_logs(error: BenchError, subject: &Subject) -> BenchError {
-    let with = |text: String| match subject.logs() {
+fn with_logs(error: BenchError, subject: &EngineUnderTest) -> BenchError {
+    let with = |text: String| match subject.log_tails() {
         logs if logs.is_empty() => text,
         logs => format!("{text}\n{logs}"),
     };

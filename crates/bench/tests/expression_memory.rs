@@ -5,8 +5,8 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
-use millstream_bench::expressions::{HostileCase, Scale, generated, reviewed};
-use millstream_core::expr::{Budget, STEP_BYTES, STEP_UNITS, StopRule};
+use millstream_bench::expressions::{CaseScale, HostileCase, generated_cases, reviewed_cases};
+use millstream_core::expr::{ExprBudget, STEP_BYTES, STEP_UNITS, StopRule};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -19,11 +19,11 @@ const BESIDE: usize = 768 * 1024;
 const SEED: u64 = 20_261_118;
 
 /// Runs every case with the budget of a step, made smaller like the data; gives the largest peak.
-fn peak(cases: &[HostileCase], scale: Scale) -> usize {
+fn peak_memory(cases: &[HostileCase], scale: CaseScale) -> usize {
     let (units, bytes) = (STEP_UNITS / scale.0 as u64, STEP_BYTES / scale.0 as u64);
     let mut largest = 0;
     for case in cases {
-        let budget = Budget::with_limits(units, bytes, StopRule::NEVER);
+        let budget = ExprBudget::with_limits(units, bytes, StopRule::NEVER);
         let before = ALLOCATOR.current_usage();
         ALLOCATOR.reset_peak_usage();
         case.run(&budget);
@@ -36,17 +36,17 @@ fn peak(cases: &[HostileCase], scale: Scale) -> usize {
 }
 
 #[test]
-fn steps_that_once_took_gigabytes_stay_within_32_mib() {
-    let largest = peak(&reviewed(Scale::FULL).unwrap(), Scale::FULL);
+fn hostile_steps_stay_within_32_mib() {
+    let largest = peak_memory(&reviewed_cases(CaseScale::FULL).unwrap(), CaseScale::FULL);
     assert!(largest <= 32 * 1024 * 1024, "{largest}");
     // The allocator counts: some of them come near to what they may take.
     assert!(largest >= 2 * 1024 * 1024, "{largest}");
 }
 
 #[test]
-fn a_thousand_generated_steps_take_at_most_twice_their_budget() {
-    let scale = Scale(16);
-    let cases = generated(1_000, SEED, scale).unwrap();
+fn generated_steps_stay_within_memory_budget() {
+    let scale = CaseScale(16);
+    let cases = generated_cases(1_000, SEED, scale).unwrap();
     assert_eq!(cases.len(), 1_000);
-    peak(&cases, scale);
+    peak_memory(&cases, scale);
 }

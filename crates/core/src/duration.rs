@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
 }
 
 /// Write a duration in the largest unit that represents it exactly.
-pub fn format(length: Duration) -> String {
+pub fn format_duration(length: Duration) -> String {
     let millis = length.as_millis();
     for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
         if millis >= size && millis.is_multiple_of(size) {
@@ -74,7 +74,7 @@ pub(crate) mod text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub(crate) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::format(*length))
+        serializer.serialize_str(&super::format_duration(*length))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -93,7 +93,7 @@ pub(crate) mod optional {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match length {
-            Some(length) => serializer.serialize_some(&super::format(*length)),
+            Some(length) => serializer.serialize_some(&super::format_duration(*length)),
             None => serializer.serialize_none(),
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_every_unit_and_combinations() {
+    fn duration_parses_every_unit() {
         for (text, millis) in
             [("250ms", 250), ("15s", 15_000), ("30m", 1_800_000), ("1h30m", 5_400_000), ("2d", 172_800_000)]
         {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_could_be_misunderstood() {
+    fn ambiguous_durations_are_refused() {
         for text in
             ["", "5", "-5s", "1.5s", "5 s", "s", "5x", "5m1h", "1s1s", "5S", "99999999999999999999d", "٣s"]
         {
@@ -131,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn formatted_duration_parses_back() {
         for text in ["250ms", "15s", "30m", "90m", "12h", "30d"] {
-            assert_eq!(format(parse(text).unwrap()), text);
+            assert_eq!(format_duration(parse(text).unwrap()), text);
         }
     }
 }

@@ -5,25 +5,27 @@
 
 /// A candidate of the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member<'a, Id> {
+pub struct ElectionMember<'a, Id> {
     pub id: &'a Id,
     pub capability: u64,
 }
 
 /// All members, the leader first.
-pub fn order<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Vec<&'a Id> {
-    let mut members: Vec<Member<'a, Id>> = members.into_iter().collect();
+pub fn election_order<'a, Id: Ord>(members: impl IntoIterator<Item = ElectionMember<'a, Id>>) -> Vec<&'a Id> {
+    let mut members: Vec<ElectionMember<'a, Id>> = members.into_iter().collect();
     members.sort_by(|one, other| other.capability.cmp(&one.capability).then_with(|| one.id.cmp(other.id)));
     members.into_iter().map(|member| member.id).collect()
 }
 
 /// The leader: the first member of the order.
-pub fn coordinator<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Option<&'a Id> {
-    order(members).first().copied()
+pub fn elect_coordinator<'a, Id: Ord>(
+    members: impl IntoIterator<Item = ElectionMember<'a, Id>>,
+) -> Option<&'a Id> {
+    election_order(members).first().copied()
 }
 
 /// The position in an order of `of` members, scaled: the first has 1, the last 0, a single member 1.
-pub fn rank(place: usize, of: usize) -> f64 {
+pub fn scaled_rank(place: usize, of: usize) -> f64 {
     if of <= 1 {
         return 1.0;
     }
@@ -36,31 +38,31 @@ pub fn rank(place: usize, of: usize) -> f64 {
 mod tests {
     use super::*;
 
-    fn members<'a>(all: &'a [(&'static str, u64)]) -> Vec<Member<'a, &'static str>> {
-        all.iter().map(|(id, capability)| Member { id, capability: *capability }).collect()
+    fn members<'a>(all: &'a [(&'static str, u64)]) -> Vec<ElectionMember<'a, &'static str>> {
+        all.iter().map(|(id, capability)| ElectionMember { id, capability: *capability }).collect()
     }
 
     #[test]
-    fn the_most_capable_comes_first_and_then_the_smallest_id() {
+    fn election_orders_by_capability_then_id() {
         let all = members(&[("c", 8), ("b", 16), ("a", 8), ("d", 0)]);
-        assert_eq!(order(all.clone()), [&"b", &"a", &"c", &"d"]);
-        assert_eq!(coordinator(all), Some(&"b"));
-        assert_eq!(coordinator(members(&[])), None);
+        assert_eq!(election_order(all.clone()), [&"b", &"a", &"c", &"d"]);
+        assert_eq!(elect_coordinator(all), Some(&"b"));
+        assert_eq!(elect_coordinator(members(&[])), None);
     }
 
     #[test]
-    fn whoever_asks_and_in_whatever_order_the_answer_is_the_same() {
+    fn election_ignores_member_order() {
         let mut all = members(&[("x", 1), ("y", 1), ("z", 3), ("w", 2)]);
-        let first = order(all.clone());
+        let first = election_order(all.clone());
         for _ in 0..all.len() {
             all.rotate_left(1);
-            assert_eq!(order(all.clone()), first);
+            assert_eq!(election_order(all.clone()), first);
         }
     }
 
     #[test]
-    fn ranks_go_from_one_to_nothing() {
-        assert_eq!([rank(0, 3), rank(1, 3), rank(2, 3)], [1.0, 0.5, 0.0]);
-        assert_eq!((rank(0, 1), rank(0, 0), rank(9, 2)), (1.0, 1.0, 0.0));
+    fn election_ranks_scale_to_zero() {
+        assert_eq!([scaled_rank(0, 3), scaled_rank(1, 3), scaled_rank(2, 3)], [1.0, 0.5, 0.0]);
+        assert_eq!((scaled_rank(0, 1), scaled_rank(0, 0), scaled_rank(9, 2)), (1.0, 1.0, 0.0));
     }
 }

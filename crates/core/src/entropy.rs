@@ -50,7 +50,7 @@ pub fn is_signal(id: EventId) -> bool {
 }
 
 /// A number in `0.0..1.0`.
-pub fn unit(entropy: &dyn Entropy) -> f64 {
+pub fn random_unit(entropy: &dyn Entropy) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
     let bits = (entropy.next_u64() >> 11) as f64;
     bits / (1u64 << 53) as f64
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_known_by_its_id_and_nothing_else_is_taken_for_one() {
+    fn only_signal_ids_are_signals() {
         let entropy = Counting(1.into());
         for i in 0..20_000 {
             let (random, derived) =

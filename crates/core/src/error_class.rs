@@ -98,16 +98,16 @@ mod tests {
     use crate::raw::RawJson;
 
     #[test]
-    fn the_words_for_error_classes_are_those_that_are_stored() {
+    fn error_class_word_is_its_json() {
         for class in ErrorClass::OWN {
-            let stored = RawJson::of(class);
+            let stored = RawJson::from_value(class);
             assert_eq!(stored.as_str(), format!("\"{class}\""));
             assert_eq!(stored.decode::<ErrorClass>().unwrap(), *class);
         }
     }
 
     #[test]
-    fn a_word_of_somebody_s_own_is_kept() {
+    fn custom_error_class_survives_json() {
         let class: ErrorClass = RawJson::parse("\"card_declined\"").unwrap().decode().unwrap();
         assert_eq!(class, ErrorClass::Custom(Name::parse("card_declined").unwrap()));
     }

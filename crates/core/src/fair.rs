@@ -7,7 +7,7 @@
 //! served after at most one item (at equal weights) of each other tenant.
 //!
 //! ```text
-//! start tag  = max(virtual time, finish tag of the tenant's item before)
+//! start tag  = max(virtual time, finish tag weight_of the tenant's item before)
 //! finish tag = start tag + cost / weight
 //! ```
 //!
@@ -30,7 +30,7 @@ pub const MAX_WEIGHT: u32 = 1_000;
 struct VirtualTime(u64);
 
 impl VirtualTime {
-    fn after(self, cost: u64, weight: u32) -> Self {
+    fn finish_after(self, cost: u64, weight: u32) -> Self {
         let one = UNIT / u64::from(weight.clamp(1, MAX_WEIGHT));
         Self(self.0.saturating_add(one.saturating_mul(cost)))
     }
@@ -42,11 +42,11 @@ pub struct TenantWeights(BTreeMap<TenantId, u32>);
 
 impl TenantWeights {
     /// Clamps the weight to 1 ..= [`MAX_WEIGHT`].
-    pub fn set(&mut self, tenant: TenantId, weight: u32) {
+    pub fn set_weight(&mut self, tenant: TenantId, weight: u32) {
         self.0.insert(tenant, weight.clamp(1, MAX_WEIGHT));
     }
 
-    pub fn of(&self, tenant: &TenantId) -> u32 {
+    pub fn weight_of(&self, tenant: &TenantId) -> u32 {
         self.0.get(tenant).copied().unwrap_or(1)
     }
 }
@@ -55,7 +55,7 @@ impl FromIterator<(TenantId, u32)> for TenantWeights {
     fn from_iter<I: IntoIterator<Item = (TenantId, u32)>>(weights: I) -> Self {
         let mut all = Self::default();
         for (tenant, weight) in weights {
-            all.set(tenant, weight);
+            all.set_weight(tenant, weight);
         }
         all
     }
@@ -145,7 +145,7 @@ impl<T> FairQueue<T> {
         self.len -= 1;
         // A tenant that was skipped keeps its smaller tag.
         self.now = self.now.max(start);
-        let finish = start.after(cost(&item), self.weights.of(&tenant));
+        let finish = start.finish_after(cost(&item), self.weights.weight_of(&tenant));
         if backlog.items.is_empty() {
             self.waiting.remove(&tenant);
             self.resting.insert(tenant.clone(), finish);
@@ -186,7 +186,7 @@ impl<T> FairQueue<T> {
     }
 
     /// The tenants with items waiting, those with the smallest tags first.
-    pub fn tenants(&self) -> impl Iterator<Item = &TenantId> {
+    pub fn waiting_tenants(&self) -> impl Iterator<Item = &TenantId> {
         self.order.iter().map(|(_, tenant)| tenant)
     }
 

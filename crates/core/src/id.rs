@@ -147,7 +147,7 @@ impl TenantId {
 
 impl WorkerId {
     /// Placeholder worker: marks outcomes that another write settles without a lease.
-    pub fn nobody() -> Self {
+    pub fn no_worker() -> Self {
         Self("nobody".into())
     }
 }
@@ -157,7 +157,7 @@ impl Name {
     pub const RESERVED_PREFIX: &'static str = "millstream.";
 
     /// A reserved name of the engine.
-    pub(crate) fn reserved(name: &'static str) -> Self {
+    pub(crate) fn reserved_name(name: &'static str) -> Self {
         Self(name.into())
     }
 
@@ -165,18 +165,18 @@ impl Name {
         self.0.starts_with(Self::RESERVED_PREFIX)
     }
 
-    /// `millstream.start`: creation, always seq 1.
-    pub fn start() -> Self {
+    /// `millstream.start_event`: creation, always seq 1.
+    pub fn start_event() -> Self {
         Self("millstream.start".into())
     }
 
-    /// `millstream.cancel`: an operator ends the execution.
-    pub fn cancel() -> Self {
+    /// `millstream.cancel_event`: an operator ends the execution.
+    pub fn cancel_event() -> Self {
         Self("millstream.cancel".into())
     }
 
-    /// `millstream.fail`: an operator ends the execution as failed.
-    pub fn fail() -> Self {
+    /// `millstream.fail_event`: an operator ends the execution as failed.
+    pub fn fail_event() -> Self {
         Self("millstream.fail".into())
     }
 
@@ -195,8 +195,8 @@ impl Name {
         Self("millstream.close_children".into())
     }
 
-    /// `millstream.timeout`: the execution's own timeout has passed.
-    pub fn timeout() -> Self {
+    /// `millstream.timeout_event`: the execution's own timeout has passed.
+    pub fn timeout_event() -> Self {
         Self("millstream.timeout".into())
     }
 }
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_an_action_is_read_back_as_it_was_written() {
+    fn action_key_parses_back() {
         let tenant = TenantId::default_tenant();
         let execution =
             ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse("o-1").unwrap() };

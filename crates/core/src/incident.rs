@@ -16,7 +16,7 @@ pub struct NewIncident {
 
 /// Groups incidents with the same cause: definition, action and error class. An event that could not be
 /// decided has no action.
-pub fn fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass) -> String {
+pub fn incident_fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass) -> String {
     let mut hash = Sha256::new();
     for part in [definition.as_str(), action.map_or("", Name::as_str), class.as_str()] {
         hash.update(part.as_bytes());
@@ -35,10 +35,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_trouble_has_the_same_fingerprint_and_no_other() {
+    fn incident_fingerprint_identifies_the_cause() {
         let name = |word: &str| Name::parse(word).unwrap();
         let of = |definition: &str, action: Option<&str>, class| {
-            fingerprint(&name(definition), action.map(name).as_ref(), &class)
+            incident_fingerprint(&name(definition), action.map(name).as_ref(), &class)
         };
         let one = of("order", Some("charge"), ErrorClass::Status);
         assert_eq!(one, of("order", Some("charge"), ErrorClass::Status));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_issues_a_key_with_more_rights_than_its_own() {
+    fn key_cannot_grant_stronger_rights() {
         let (acme, rival) = (tenant("acme"), tenant("rival"));
         for role in Role::ALL {
             let issuer = issuer(*role);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenants_key_issues_for_its_tenant_and_an_operator_names_one() {
+    fn new_key_belongs_to_permitted_tenant() {
         let (acme, rival) = (Some(tenant("acme")), Some(tenant("rival")));
         let (admin, operator) = (issuer(Role::Admin), issuer(Role::Operator));
         assert_eq!(admin.tenant_of_new(Role::Read, None), Ok(acme.clone()));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_key_does_not_outlive_its_issuer() {
+    fn new_key_cannot_outlive_issuer() {
         let at = Timestamp::from_millis;
         let eternal = issuer(Role::Admin);
         assert_eq!(eternal.expiry_of_new(None), Ok(None));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiring_key_renews_itself_and_gives_others_no_longer_life_than_its_own() {
+    fn rotation_limits_successor_lifetime() {
         let (now, length) = (Timestamp::from_millis(0), Duration::from_secs);
         let after = |seconds| Ok(Some(now.plus(length(seconds))));
         let eternal = issuer(Role::Admin);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_bound_as_its_role_asks() {
+    fn key_binding_follows_role() {
         assert_eq!(bind_key(Role::Work, Some("ann"), None), Ok(Some("ann".to_owned())));
         assert_eq!(bind_key(Role::Work, None, None), Err(KeyBindingRefusal::PersonMissing));
         assert_eq!(bind_key(Role::Device, None, Some("d-1")), Ok(Some("d-1".to_owned())));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_short_and_printable() {
+    fn key_name_is_short_and_printable() {
         let longest = "é".repeat(KEY_NAME_CHARS);
         for name in ["a", "Build server 7", &longest] {
             assert_eq!(check_key_name(name), Ok(()), "{name}");

@@ -14,7 +14,7 @@ pub const LANES: u8 = 16;
 pub struct Lane(u8);
 
 impl Lane {
-    pub fn of(tenant: &TenantId) -> Self {
+    pub fn of_tenant(tenant: &TenantId) -> Self {
         // FNV-1a: small, stable, good enough to spread names.
         let hash = tenant.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -37,16 +37,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenant_keeps_its_lane_between_builds() {
-        assert_eq!(Lane::of(&TenantId::default_tenant()).number(), 14);
+    fn lane_hash_is_stable() {
+        assert_eq!(Lane::of_tenant(&TenantId::default_tenant()).number(), 14);
     }
 
     #[test]
-    fn tenants_are_spread_over_all_lanes() {
+    fn tenants_spread_over_all_lanes() {
         let mut seen = [0u32; LANES as usize];
         for n in 0..1600 {
             let tenant = TenantId::parse(format!("tenant-{n}")).unwrap();
-            seen[usize::from(Lane::of(&tenant).number())] += 1;
+            seen[usize::from(Lane::of_tenant(&tenant).number())] += 1;
         }
         assert!(seen.iter().all(|&count| count > 50), "{seen:?}");
     }

@@ -7,16 +7,17 @@
 //! Reading order: vocabulary ([`id`], [`time`], [`raw`], [`status`], [`problem`]), the execution log
 //! ([`log`]), workflow definitions ([`definition`], [`expr`]), the deciders ([`machine`], [`graph`],
 //! [`claim`] with [`election`], [`assignment`], [`action`]), notifications ([`notice`]), and the small
-//! decisions of the I/O layers ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`],
+//! decisions of the I/O layers ([`retry`], [`lane`], [`fair`], [`overdue_sweep`], [`network_policy`], [`permission`],
 //! [`key_grant`]).
 
 pub mod action;
+pub mod action_queue;
 pub mod assignment;
+pub mod batch_pacing;
 pub mod claim;
 pub mod crash;
 pub mod definition;
 pub mod duration;
-pub mod effort;
 pub mod election;
 pub mod entropy;
 pub mod error_class;
@@ -27,23 +28,22 @@ pub mod id;
 pub mod incident;
 pub mod key_grant;
 pub mod lane;
+pub mod lease_policy;
 pub mod log;
 pub mod machine;
+pub mod mutation;
 pub mod network_policy;
 pub mod notice;
-pub mod pace;
+pub mod overdue_sweep;
 pub mod permission;
-pub mod placement;
-pub mod planted;
 pub mod problem;
 pub mod program;
 pub mod quota;
 pub mod raw;
-mod redacting;
+mod redaction;
 pub mod retry;
 pub mod schedule;
-pub mod sealed;
+pub mod secrets;
 pub mod status;
-pub mod sweep;
-pub mod terms;
 pub mod time;
+pub mod visit_limits;

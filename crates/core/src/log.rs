@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::ParentClose;
-use crate::graph::{Change, Graph};
+use crate::graph::{Graph, GraphChange};
 use crate::id::{AcceptNo, EventId, ExecutionId, Name, Seq};
 use crate::raw::RawJson;
-pub use crate::status::Phase;
+pub use crate::status::ExecutionPhase;
 use crate::time::Timestamp;
 
 /// The format that this build writes into transition and snapshot blobs. It reads this one and the
@@ -21,13 +21,13 @@ pub const FORMAT: u8 = 1;
 
 /// An execution's data: top-level keys with values kept as raw JSON, so that a step touches only
 /// what its expressions mention.
-pub type Context = BTreeMap<String, RawJson>;
+pub type ExecutionContext = BTreeMap<String, RawJson>;
 
 /// An execution's context may not grow beyond this many bytes of JSON.
 pub const MAX_CONTEXT_BYTES: usize = 256 * 1024;
 
 /// One applied event. `seq`, `event_id`, `name` and `at` are columns, the rest is a blob
-/// ([`Decision`]).
+/// ([`TransitionDecision`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
     pub seq: Seq,
@@ -35,12 +35,12 @@ pub struct Transition {
     pub name: Name,
     /// Never before the `at` of the transition before it.
     pub at: Timestamp,
-    pub decision: Decision,
+    pub decision: TransitionDecision,
 }
 
 /// The decision of a step, stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct TransitionDecision {
     pub format: u8,
     /// Which of the ordered alternatives was taken; 0 for the engine's own events.
     pub branch: u32,
@@ -50,11 +50,11 @@ pub struct Decision {
     pub to: Name,
     /// Whether a state was entered: timers of the one before are cancelled, new ones armed. An
     /// internal transition stays.
-    pub entered: Entry,
+    pub entered: StateEntry,
     /// Only the top-level values that the transition wrote; at creation the whole context.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub set: Context,
-    pub phase: Phase,
+    pub set: ExecutionContext,
+    pub phase: ExecutionPhase,
     /// Why the execution ended, if not by entering a final state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -64,18 +64,18 @@ pub struct Decision {
     pub actions: Vec<Name>,
     /// At creation: the parent of a child execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
+    pub parent: Option<ExecutionParent>,
     /// The correlation, if the transition set or changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
     /// Of a graph: the changes of its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub graph: Option<Box<Change>>,
+    pub graph: Option<Box<GraphChange>>,
 }
 
 /// The action that started a child execution. Both belong to the same tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
+pub struct ExecutionParent {
     pub execution: ExecutionId,
     pub seq: Seq,
     pub action: Name,
@@ -98,7 +98,7 @@ const fn is_first_level(depth: &u64) -> bool {
 /// Whether a transition entered a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+pub enum StateEntry {
     Entered,
     Stayed,
 }
@@ -122,20 +122,20 @@ impl ArmedTimer {
 
 /// The input of the next step: the fold of all transitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct ExecutionState {
     pub format: u8,
     pub seq: Seq,
     pub state: Name,
     /// The seq of the transition that entered the current state: timers carry it.
     pub entered_seq: Seq,
-    pub phase: Phase,
+    pub phase: ExecutionPhase,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    pub context: Context,
+    pub context: ExecutionContext,
     /// When the last transition happened.
     pub at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
+    pub parent: Option<ExecutionParent>,
     /// Key by which signals address the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
@@ -144,21 +144,21 @@ pub struct State {
     pub graph: Option<Arc<Graph>>,
 }
 
-impl State {
+impl ExecutionState {
     /// Approximate size of the context as JSON, for the size limit.
     pub fn context_bytes(&self) -> usize {
         context_bytes(&self.context)
     }
 }
 
-pub fn context_bytes(context: &Context) -> usize {
+pub fn context_bytes(context: &ExecutionContext) -> usize {
     2 + context.iter().map(|(key, value)| key.len() + value.len() + 4).sum::<usize>()
 }
 
 /// Origin of an event, as far as the decision depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Origin {
+pub enum EventOrigin {
     /// A client, an action's outcome, another execution.
     Posted,
     /// A timer that was armed by the entry at `armed_seq`: stale once that state has been left.
@@ -167,14 +167,14 @@ pub enum Origin {
 
 /// An event in an execution's mailbox: undecided, or deferred earlier.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct MailboxEvent {
     pub event_id: EventId,
     pub accept_no: AcceptNo,
     pub name: Name,
     pub payload: RawJson,
     pub accepted_at: Timestamp,
-    pub origin: Origin,
-    pub kept: Kept,
+    pub origin: EventOrigin,
+    pub kept: MailboxState,
     /// Number of decision attempts that ended in a crash or an error.
     pub attempts: i32,
     /// W3C trace context of the request that posted it.
@@ -183,7 +183,7 @@ pub struct Waiting {
 
 /// Whether an event in the mailbox is new or was deferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum MailboxState {
     Undecided,
     Deferred,
 }
@@ -195,12 +195,12 @@ pub struct PlannedAction {
     /// Its position in the `do` list.
     pub ordinal: i32,
     pub needs: Vec<Name>,
-    pub plan: Plan,
+    pub plan: ActionPlan,
 }
 
 /// When and how the input of an action is rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Plan {
+pub enum ActionPlan {
     /// No external effect and no dependency: settled in the commit of the transition.
     Inline { input: RawJson, result: RawJson },
     /// Its input is rendered; it may be leased at once.
@@ -216,9 +216,9 @@ pub enum Plan {
 
 /// The decision about one event of the mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EventOutcome {
     /// It took the next seq.
-    Applied(Box<Applied>),
+    Applied(Box<AppliedEvent>),
     /// It causes no transition, for the given reason.
     Rejected { reason: String },
     /// It stays in the mailbox for a later state.
@@ -227,25 +227,25 @@ pub enum Outcome {
 
 /// One transition with its planned actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedEvent {
     pub transition: Transition,
     pub actions: Vec<PlannedAction>,
 }
 
 /// All decisions of one mailbox visit, in the order of decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turn {
+pub struct VisitDecisions {
     /// Each event at most once.
-    pub outcomes: Vec<(EventId, Outcome)>,
+    pub outcomes: Vec<(EventId, EventOutcome)>,
     /// The state after all of them.
-    pub state: State,
+    pub state: ExecutionState,
     /// Why the visit left decidable events undecided.
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedReason>,
 }
 
 /// Why a visit ended before the whole mailbox was decided. No outcome depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfinished {
+pub enum UnfinishedReason {
     /// The work limit of the visit was reached; the next visit decides the rest.
     Rest,
     /// The stop rule abandoned the decision of this event, which stays undecided.

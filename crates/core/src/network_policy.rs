@@ -35,13 +35,13 @@ pub struct NetworkPolicy {
 }
 
 impl NetworkPolicy {
-    pub fn allowing(allow: Vec<IpNet>) -> Self {
+    pub fn allowing_networks(allow: Vec<IpNet>) -> Self {
         Self { allow }
     }
 
     /// Why the address may not be connected to.
-    pub fn check(&self, ip: IpAddr) -> Result<(), &'static str> {
-        let plain = unwrapped(ip);
+    pub fn check_address(&self, ip: IpAddr) -> Result<(), &'static str> {
+        let plain = unwrap_ipv4(ip);
         let metadata = METADATA.contains(&plain);
         let allows = |net: &IpNet| {
             (net.contains(&ip) || net.contains(&plain))
@@ -62,7 +62,7 @@ impl NetworkPolicy {
 }
 
 /// The IPv4 address inside an IPv6 one: mapped, compatible, 6to4 or NAT64.
-fn unwrapped(ip: IpAddr) -> IpAddr {
+fn unwrap_ipv4(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     let [a, b, c, d, e, f, g, h] = v6.segments();
     let v4 = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
@@ -112,15 +112,15 @@ mod tests {
     use super::*;
 
     fn policy(allow: &[&str]) -> NetworkPolicy {
-        NetworkPolicy::allowing(allow.iter().map(|net| net.parse().unwrap()).collect())
+        NetworkPolicy::allowing_networks(allow.iter().map(|net| net.parse().unwrap()).collect())
     }
 
     fn check(policy: &NetworkPolicy, ip: &str) -> Result<(), &'static str> {
-        policy.check(ip.parse().unwrap())
+        policy.check_address(ip.parse().unwrap())
     }
 
     #[test]
-    fn an_allowed_network_is_reached_and_nothing_beside_it() {
+    fn only_allowed_private_networks_pass() {
         let policy = policy(&["10.1.0.0/16", "::1/128"]);
         for ip in ["10.1.2.3", "::ffff:10.1.2.3", "::1", "1.1.1.1"] {
             assert_eq!(check(&policy, ip), Ok(()), "{ip}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_services_are_refused_even_within_an_allowed_network() {
+    fn allowed_network_excludes_metadata_services() {
         let wide = policy(&["0.0.0.0/0", "::/0"]);
         for ip in ["10.0.0.1", "127.0.0.1", "fd00::1", "169.254.169.1"] {
             assert_eq!(check(&wide, ip), Ok(()), "{ip}");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metadata_service_is_reached_when_its_own_address_is_allowed() {
+    fn metadata_service_needs_own_entry() {
         assert_eq!(check(&policy(&["168.63.129.16/32"]), "168.63.129.16"), Ok(()));
         assert_eq!(check(&policy(&["fd00:ec2::254/128"]), "fd00:ec2::254"), Ok(()));
     }

@@ -1,6 +1,6 @@
 //! Notices: outbound notifications about runs and items, for rare events that may need an operator.
 //!
-//! A notice is derived from a change alone ([`claim::notices`](crate::claim::notices),
+//! A notice is derived from a change alone ([`claim::notices`](crate::claim::run_notices),
 //! [`assignment::notices`](mod@crate::assignment::notices)) and written in the same commit. Successes cause
 //! no notice, and neither do requested changes: the caller that cancels a run or withdraws an item knows
 //! already.
@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 
 words! {
     /// Subject type of a notice. Ids are unique within one subject type.
-    Family {
+    NoticeSubject {
         Run = "run",
         Item = "item",
     }
@@ -21,7 +21,7 @@ words! {
 
 words! {
     /// Kind of a notice. The words are part of the public contract and never change.
-    Kind {
+    NoticeKind {
         /// No device is left for a run, which has failed.
         #[serde(rename = "run.nobody_left")]
         RunNobodyLeft = "run.nobody_left",
@@ -37,18 +37,18 @@ words! {
     }
 }
 
-impl Kind {
-    pub const fn family(self) -> Family {
+impl NoticeKind {
+    pub const fn subject_kind(self) -> NoticeSubject {
         match self {
-            Self::RunNobodyLeft | Self::RunFailed => Family::Run,
-            Self::ItemFailed | Self::ItemEscalated => Family::Item,
+            Self::RunNobodyLeft | Self::RunFailed => NoticeSubject::Run,
+            Self::ItemFailed | Self::ItemEscalated => NoticeSubject::Item,
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    pub kind: Kind,
+    pub kind: NoticeKind,
     /// The id of the run or item.
     pub subject: String,
     pub at: Timestamp,
@@ -61,16 +61,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_begins_with_its_family() {
-        for kind in Kind::ALL {
-            assert!(kind.as_str().starts_with(&format!("{}.", kind.family())), "{kind}");
+    fn notice_kind_starts_with_subject() {
+        for kind in NoticeKind::ALL {
+            assert!(kind.as_str().starts_with(&format!("{}.", kind.subject_kind())), "{kind}");
         }
     }
 
     #[test]
-    fn a_kind_is_written_with_its_word() {
-        for kind in Kind::ALL {
-            assert_eq!(RawJson::of(kind).as_str(), format!("\"{kind}\""));
+    fn notice_kind_serializes_as_its_word() {
+        for kind in NoticeKind::ALL {
+            assert_eq!(RawJson::from_value(kind).as_str(), format!("\"{kind}\""));
         }
     }
 }

@@ -131,7 +131,7 @@ impl Role {
     }
 
     /// The roles whose keys may make a call that needs `permission`, joined by commas.
-    pub fn permitted(permission: Permission) -> String {
+    pub fn permitted_roles(permission: Permission) -> String {
         let roles = Self::ALL.iter().filter(|role| role.permits(permission));
         roles.map(|role| role.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenants_key_grants_at_most_its_own_permissions() {
+    fn tenant_key_grants_own_permissions_only() {
         for creator in Role::ALL {
             for wanted in Role::ALL {
                 let within = Permission::ALL.iter().all(|p| !wanted.permits(*p) || creator.permits(*p));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_has_no_permission_over_a_tenants_data() {
+    fn operator_cannot_access_tenant_data() {
         let data = [
             Permission::ReadData,
             Permission::PostEvents,
@@ -169,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn submit_registers_no_executor_and_every_permission_has_a_role() {
+    fn every_permission_has_a_role() {
         assert!(!Role::Submit.permits(Permission::RegisterExecutor));
-        assert_eq!(Role::permitted(Permission::RegisterExecutor), "admin, executor");
+        assert_eq!(Role::permitted_roles(Permission::RegisterExecutor), "admin, executor");
         for permission in Permission::ALL {
-            assert!(!Role::permitted(*permission).is_empty(), "{permission}");
+            assert!(!Role::permitted_roles(*permission).is_empty(), "{permission}");
         }
     }
 }

@@ -4,58 +4,66 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::definition::ActionSpec;
-use crate::effort::VisitLimits;
 use crate::graph;
 use crate::id::{DefinitionRef, Name};
-use crate::log::{State, Turn, Waiting};
+use crate::log::{ExecutionState, MailboxEvent, VisitDecisions};
 use crate::machine::{self, Machine};
 use crate::status::PauseState;
 use crate::time::Timestamp;
+use crate::visit_limits::VisitLimits;
 
 /// The decider of an execution. Cheap to clone.
 #[derive(Debug, Clone)]
-pub enum Program {
+pub enum ExecutionProgram {
     Machine(Arc<Machine>),
     /// The same for all graphs: the graph itself is part of the state.
     Graph,
 }
 
-impl Program {
+impl ExecutionProgram {
     /// The built-in program, which needs no definition.
     pub fn built_in(definition: &DefinitionRef) -> Option<Self> {
         (definition.name == Name::graph()).then_some(Self::Graph)
     }
 
     /// Decides a slice of a mailbox.
-    pub fn turn(&self, state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
+    pub fn decide_mailbox(
+        &self,
+        state: ExecutionState,
+        mailbox: &[MailboxEvent],
+        pause: PauseState,
+        now: Timestamp,
+    ) -> VisitDecisions {
         match self {
-            Self::Machine(machine) => machine::turn(machine, state, mailbox, pause, now),
-            Self::Graph => graph::turn(state, mailbox, pause, now),
+            Self::Machine(machine) => machine::decide_mailbox(machine, state, mailbox, pause, now),
+            Self::Graph => graph::decide_mailbox(state, mailbox, pause, now),
         }
     }
 
     /// Decides a slice of a mailbox and ends early at the limits.
-    pub fn turn_within(
+    pub fn decide_mailbox_within(
         &self,
-        state: State,
-        mailbox: &[Waiting],
+        state: ExecutionState,
+        mailbox: &[MailboxEvent],
         pause: PauseState,
         now: Timestamp,
         limits: VisitLimits<'_>,
-    ) -> Turn {
+    ) -> VisitDecisions {
         match self {
-            Self::Machine(machine) => machine::turn_within(machine, state, mailbox, pause, now, limits),
-            Self::Graph => graph::turn_within(state, mailbox, pause, now, limits),
+            Self::Machine(machine) => {
+                machine::decide_mailbox_within(machine, state, mailbox, pause, now, limits)
+            }
+            Self::Graph => graph::decide_mailbox_within(state, mailbox, pause, now, limits),
         }
     }
 
     /// The spec of an action (retries, timeouts, result events), internal actions included.
-    pub fn action(&self, name: &Name) -> Option<Cow<'_, ActionSpec>> {
-        if let Some(internal) = machine::internal(name) {
+    pub fn action_spec(&self, name: &Name) -> Option<Cow<'_, ActionSpec>> {
+        if let Some(internal) = machine::internal_action_spec(name) {
             return Some(Cow::Owned(internal));
         }
         match self {
-            Self::Machine(machine) => machine.action(name).map(Cow::Borrowed),
+            Self::Machine(machine) => machine.action_spec(name).map(Cow::Borrowed),
             Self::Graph => Some(Cow::Owned(graph::dispatch_spec(name))),
         }
     }

@@ -39,12 +39,12 @@ impl RawJson {
 
     /// Serializes a value. Falls back to `null` for values that JSON cannot represent (maps with
     /// non-text keys), which none of our types contain.
-    pub fn of<T: Serialize>(value: &T) -> Self {
+    pub fn from_value<T: Serialize>(value: &T) -> Self {
         serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
     }
 
     /// Text from the store, which was checked when it was accepted.
-    pub fn trusted(text: impl Into<Arc<str>>) -> Self {
+    pub fn from_trusted_text(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
@@ -61,7 +61,7 @@ impl RawJson {
     }
 
     /// Checks the nesting depth against [`MAX_DEPTH`].
-    pub fn within_depth(&self) -> Result<(), InvalidJson> {
+    pub fn check_nesting(&self) -> Result<(), InvalidJson> {
         check_depth(self.0.as_bytes())
     }
 
@@ -130,28 +130,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_the_bytes_that_came_in() {
+    fn raw_json_keeps_original_bytes() {
         let text = r#"{"b":1.50,  "a":"\u0000"}"#;
         assert_eq!(RawJson::parse(text).unwrap().as_str(), text);
     }
 
     #[test]
-    fn refuses_what_is_not_json() {
+    fn raw_json_refuses_invalid_syntax() {
         assert!(matches!(RawJson::parse("{"), Err(InvalidJson::Syntax(_))));
         assert!(matches!(RawJson::parse("1 2"), Err(InvalidJson::Syntax(_))));
     }
 
     #[test]
-    fn what_wraps_a_deep_value_can_still_be_read_back() {
+    fn wrapped_deep_json_decodes() {
         let deep = RawJson::parse(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH))).unwrap();
-        let wrapped = RawJson::of(&std::collections::BTreeMap::from([("body", deep)]));
-        assert_eq!(wrapped.within_depth(), Err(InvalidJson::TooDeep));
+        let wrapped = RawJson::from_value(&std::collections::BTreeMap::from([("body", deep)]));
+        assert_eq!(wrapped.check_nesting(), Err(InvalidJson::TooDeep));
         let again: RawJson = wrapped.decode().unwrap();
         assert_eq!(again, wrapped);
     }
 
     #[test]
-    fn counts_depth_outside_strings_only() {
+    fn json_depth_ignores_strings() {
         let deep = format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1));
         assert_eq!(RawJson::parse(&deep), Err(InvalidJson::TooDeep));
         let brackets = format!("\"{}\\\"{}\"", "[".repeat(100), "{".repeat(100));

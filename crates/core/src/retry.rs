@@ -44,7 +44,7 @@ impl Jitter {
     }
 
     /// Applies the jitter to `length`; `unit` is a random number in `0.0..1.0`.
-    fn of(self, length: Duration, unit: f64) -> Duration {
+    fn apply_to(self, length: Duration, unit: f64) -> Duration {
         let unit = unit.clamp(0.0, 1.0);
         match self {
             Self::Full => length.mul_f64(unit),
@@ -77,7 +77,7 @@ impl RetryPolicy {
         }
         let doublings = attempt.saturating_sub(1).min(31);
         let ceiling = self.backoff.saturating_mul(1 << doublings).min(self.max);
-        let jittered = self.jitter.of(ceiling, unit);
+        let jittered = self.jitter.apply_to(ceiling, unit);
         let asked = asked.unwrap_or_default().min(self.max.saturating_mul(10));
         Some(jittered.max(asked))
     }
@@ -96,13 +96,13 @@ mod tests {
     };
 
     #[test]
-    fn doubles_up_to_the_cap() {
+    fn backoff_doubles_up_to_cap() {
         let waits: Vec<_> = (1..5).map(|n| POLICY.wait_after(n, 1.0, None).unwrap().as_millis()).collect();
         assert_eq!(waits, [200, 400, 800, 1000]);
     }
 
     #[test]
-    fn chance_has_as_much_to_say_as_it_is_given() {
+    fn jitter_bounds_the_random_share() {
         let wait = |jitter| {
             let policy = RetryPolicy { jitter, ..POLICY };
             [0.0, 1.0].map(|unit| policy.wait_after(1, unit, None).unwrap().as_millis())
@@ -113,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn stops_when_the_attempts_are_used_up() {
+    fn retry_stops_after_last_attempt() {
         assert_eq!(POLICY.wait_after(5, 1.0, None), None);
         assert_eq!(POLICY.wait_after(u32::MAX, 1.0, None), None);
     }
 
     #[test]
-    fn the_other_side_can_ask_for_more_patience_within_reason() {
+    fn retry_after_is_capped() {
         let asked = Some(Duration::from_secs(3));
         assert_eq!(POLICY.wait_after(1, 0.0, asked), asked);
         let unreasonable = Some(Duration::from_secs(86_400));

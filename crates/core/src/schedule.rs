@@ -2,32 +2,41 @@
 
 use std::time::Duration;
 
-use crate::action::{ActionError, ErrorClass};
-use crate::definition::Timeouts;
+use crate::action::{ActionFailure, ErrorClass};
+use crate::definition::ActionTimeouts;
 use crate::duration;
 use crate::time::Timestamp;
 
 /// The schedule timeout that an attempt starting now has missed. `attempt` counts from 1.
-pub fn missed(timeouts: &Timeouts, attempt: i32, ready_at: Timestamp, now: Timestamp) -> Option<ActionError> {
+pub fn missed_timeout(
+    timeouts: &ActionTimeouts,
+    attempt: i32,
+    ready_at: Timestamp,
+    now: Timestamp,
+) -> Option<ActionFailure> {
     let over = |limit: &Duration| now >= ready_at.plus(*limit);
     let message = if let Some(limit) = timeouts.schedule_to_close.filter(over) {
-        format!("no outcome within {} of becoming ready (schedule_to_close)", duration::format(limit))
+        format!(
+            "no outcome within {} of becoming ready (schedule_to_close)",
+            duration::format_duration(limit)
+        )
     } else if let Some(limit) = timeouts.schedule_to_start.filter(|limit| attempt <= 1 && over(limit)) {
-        format!("not started within {} (schedule_to_start)", duration::format(limit))
+        format!("not started within {} (schedule_to_start)", duration::format_duration(limit))
     } else {
         return None;
     };
-    Some(ActionError { class: ErrorClass::Schedule, message, status: None })
+    Some(ActionFailure { class: ErrorClass::Schedule, message, status: None })
 }
 
 /// The remainder of `schedule_to_close`.
-pub fn left(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Option<Duration> {
+pub fn remaining_time(timeouts: &ActionTimeouts, ready_at: Timestamp, now: Timestamp) -> Option<Duration> {
     timeouts.schedule_to_close.map(|limit| ready_at.plus(limit).since(now))
 }
 
 /// The timeout of an attempt that starts now.
-pub fn attempt_within(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Duration {
-    left(timeouts, ready_at, now).map_or(timeouts.start_to_close, |left| left.min(timeouts.start_to_close))
+pub fn attempt_timeout(timeouts: &ActionTimeouts, ready_at: Timestamp, now: Timestamp) -> Duration {
+    remaining_time(timeouts, ready_at, now)
+        .map_or(timeouts.start_to_close, |left| left.min(timeouts.start_to_close))
 }
 
 #[cfg(test)]
@@ -38,7 +47,7 @@ mod tests {
         Timestamp::EPOCH.plus(Duration::from_secs(second))
     }
 
-    const LIMITS: Timeouts = Timeouts {
+    const LIMITS: ActionTimeouts = ActionTimeouts {
         start_to_close: Duration::from_secs(30),
         schedule_to_start: Some(Duration::from_secs(5)),
         schedule_to_close: Some(Duration::from_secs(60)),
@@ -46,20 +55,20 @@ mod tests {
     };
 
     #[test]
-    fn only_the_first_attempt_can_begin_too_late() {
-        assert_eq!(missed(&LIMITS, 1, at(100), at(104)), None);
-        let late = missed(&LIMITS, 1, at(100), at(105)).unwrap();
+    fn schedule_to_start_limits_first_attempt() {
+        assert_eq!(missed_timeout(&LIMITS, 1, at(100), at(104)), None);
+        let late = missed_timeout(&LIMITS, 1, at(100), at(105)).unwrap();
         assert_eq!(
             (late.class, late.message.as_str()),
             (ErrorClass::Schedule, "not started within 5s (schedule_to_start)")
         );
-        assert_eq!(missed(&LIMITS, 2, at(100), at(105)), None);
+        assert_eq!(missed_timeout(&LIMITS, 2, at(100), at(105)), None);
     }
 
     #[test]
-    fn any_attempt_can_come_after_the_end() {
-        assert!(missed(&LIMITS, 7, at(100), at(160)).is_some());
-        assert_eq!(attempt_within(&LIMITS, at(100), at(150)), Duration::from_secs(10));
-        assert_eq!(attempt_within(&LIMITS, at(100), at(101)), Duration::from_secs(30));
+    fn schedule_to_close_limits_every_attempt() {
+        assert!(missed_timeout(&LIMITS, 7, at(100), at(160)).is_some());
+        assert_eq!(attempt_timeout(&LIMITS, at(100), at(150)), Duration::from_secs(10));
+        assert_eq!(attempt_timeout(&LIMITS, at(100), at(101)), Duration::from_secs(30));
     }
 }

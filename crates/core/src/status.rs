@@ -71,7 +71,7 @@ impl EventStatus {
 
 words! {
     /// Phase of an execution, derived from the log alone.
-    Phase {
+    ExecutionPhase {
         Active = "active",
         Completed = "completed",
         Failed = "failed",
@@ -79,7 +79,7 @@ words! {
     }
 }
 
-impl Phase {
+impl ExecutionPhase {
     pub const fn is_ended(self) -> bool {
         match self {
             Self::Active => false,
@@ -101,13 +101,13 @@ words! {
 
 impl ExecutionStatus {
     /// A pause is an operational flag outside of the log: it replaces `active` and no other phase.
-    pub const fn of(phase: Phase, pause: PauseState) -> Self {
+    pub const fn of_phase(phase: ExecutionPhase, pause: PauseState) -> Self {
         match (phase, pause) {
-            (Phase::Active, PauseState::Running) => Self::Active,
-            (Phase::Active, PauseState::Paused) => Self::Paused,
-            (Phase::Completed, PauseState::Running | PauseState::Paused) => Self::Completed,
-            (Phase::Failed, PauseState::Running | PauseState::Paused) => Self::Failed,
-            (Phase::Cancelled, PauseState::Running | PauseState::Paused) => Self::Cancelled,
+            (ExecutionPhase::Active, PauseState::Running) => Self::Active,
+            (ExecutionPhase::Active, PauseState::Paused) => Self::Paused,
+            (ExecutionPhase::Completed, PauseState::Running | PauseState::Paused) => Self::Completed,
+            (ExecutionPhase::Failed, PauseState::Running | PauseState::Paused) => Self::Failed,
+            (ExecutionPhase::Cancelled, PauseState::Running | PauseState::Paused) => Self::Cancelled,
         }
     }
 }
@@ -154,7 +154,7 @@ impl ActionStatus {
 
 words! {
     /// How an incident was resolved.
-    Resolution {
+    IncidentResolution {
         /// Retry with the same input and the same idempotency key.
         Retry = "retry",
         /// Retry with an edited input and a new idempotency key.
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_read_back_as_itself() {
+    fn status_word_parses_back() {
         for status in EventStatus::ALL {
             assert_eq!(EventStatus::parse(status.as_str()), Some(*status));
         }
@@ -199,8 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_hides_active_and_nothing_else() {
-        assert_eq!(ExecutionStatus::of(Phase::Active, PauseState::Paused), ExecutionStatus::Paused);
-        assert_eq!(ExecutionStatus::of(Phase::Cancelled, PauseState::Paused), ExecutionStatus::Cancelled);
+    fn pause_replaces_active_only() {
+        assert_eq!(
+            ExecutionStatus::of_phase(ExecutionPhase::Active, PauseState::Paused),
+            ExecutionStatus::Paused
+        );
+        assert_eq!(
+            ExecutionStatus::of_phase(ExecutionPhase::Cancelled, PauseState::Paused),
+            ExecutionStatus::Cancelled
+        );
     }
 }

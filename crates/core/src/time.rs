@@ -88,18 +88,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_written_in_utc_with_milliseconds() {
+    fn timestamp_displays_utc_milliseconds() {
         assert_eq!(Timestamp::from_millis(1_767_225_600_042).to_string(), "2026-01-01T00:00:00.042Z");
     }
 
     #[test]
-    fn reads_any_offset_and_writes_utc() {
+    fn timestamp_parses_any_offset() {
         let time = Timestamp::parse("2026-01-01T02:00:00.042+02:00").unwrap();
         assert_eq!(time.to_string(), "2026-01-01T00:00:00.042Z");
     }
 
     #[test]
-    fn far_ends_neither_panic_nor_wrap() {
+    fn timestamp_arithmetic_saturates() {
         assert!(Timestamp::from_millis(i64::MAX).plus(Duration::MAX).to_string().len() > 20);
         assert_eq!(Timestamp::EPOCH.since(Timestamp::from_millis(5)), Duration::ZERO);
     }

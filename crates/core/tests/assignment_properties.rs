@@ -9,13 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::assignment::logbook::Outline;
-use millstream_core::assignment::next::OpeningChange;
-use millstream_core::assignment::queue::{Eligible, Escalate, QueueConfig};
-use millstream_core::assignment::stats::{self, Counter, Report, Totals};
+use millstream_core::assignment::item_log::ItemOutline;
+use millstream_core::assignment::queue::{EligiblePersons, EscalationTarget, QueueConfig};
+use millstream_core::assignment::select::OpeningChange;
+use millstream_core::assignment::stats::{self, AssignmentCounter, AssignmentStats, AssignmentTotals};
 use millstream_core::assignment::{
-    Assignment, AssignmentStatus, Change, Input, Item, LogEntry, NewItem, QueueState, Setting, Stepped, Work,
-    step,
+    AssignmentStatus, ItemAggregate, ItemAssignment, ItemChange, ItemInput, ItemLogEntry, ItemQueueContext,
+    ItemStepOutcome, NewQueueItem, QueueItem, QueueState, step_item,
 };
 use millstream_core::id::{AssignmentId, ItemId, Name, PersonId};
 use millstream_core::raw::RawJson;
@@ -30,9 +30,9 @@ fn person(at: u64) -> PersonId {
 }
 
 /// SplitMix64.
-struct Dice(u64);
+struct ItemDice(u64);
 
-impl Dice {
+impl ItemDice {
     fn of(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -42,32 +42,32 @@ impl Dice {
     }
 }
 
-struct World {
+struct ItemWorld {
     queues: BTreeMap<Name, QueueConfig>,
     state: QueueState,
-    work: Work,
-    log: Vec<LogEntry>,
-    totals: Totals,
+    work: ItemAggregate,
+    log: Vec<ItemLogEntry>,
+    totals: AssignmentTotals,
     now: Timestamp,
     ids: u128,
 }
 
-impl World {
-    fn new(dice: &mut Dice) -> Self {
+impl ItemWorld {
+    fn new(dice: &mut ItemDice) -> Self {
         let name = |text: &str| Name::parse(text).unwrap();
         let mut first = config(dice, name("first"));
         let second = config(dice, name("second"));
         if dice.of(3) == 0 {
-            first.escalate = Some(Escalate::Queue(name("second")));
+            first.escalate = Some(EscalationTarget::Queue(name("second")));
         }
         let now = Timestamp::from_millis(1_000_000);
-        let new = NewItem::plain(ItemId::parse("i").unwrap(), RawJson::parse("{}").unwrap());
-        assert_eq!(new.problems(&first), []);
-        let item = Item::imported(&new, &first, now);
-        let log = vec![LogEntry::imported(&item)];
+        let new = NewQueueItem::with_defaults(ItemId::parse("i").unwrap(), RawJson::parse("{}").unwrap());
+        assert_eq!(new.find_problems(&first), []);
+        let item = QueueItem::from_import(&new, &first, now);
+        let log = vec![ItemLogEntry::of_import(&item)];
         let queues = [first, second].into_iter().map(|queue| (queue.name.clone(), queue)).collect();
-        let work = Work::new(item, new.payload);
-        Self { queues, state: QueueState::Active, work, log, totals: stats::imported(1), now, ids: 0 }
+        let work = ItemAggregate::new(item, new.payload);
+        Self { queues, state: QueueState::Active, work, log, totals: stats::totals_of_import(1), now, ids: 0 }
     }
 
     fn queue(&self) -> &QueueConfig {
@@ -79,7 +79,7 @@ impl World {
         AssignmentId(Uuid::from_u128(self.ids))
     }
 
-    fn input(&mut self, dice: &mut Dice) -> Input {
+    fn input(&mut self, dice: &mut ItemDice) -> ItemInput {
         let ids: Vec<AssignmentId> = self.work.assignments.keys().copied().collect();
         let next = self.id();
         let assignment = match ids.len() {
@@ -93,42 +93,42 @@ impl World {
         };
         let to = (dice.of(2) == 0).then(|| self::person(dice.of(5)));
         match dice.of(24) {
-            0..=5 => Input::Assign { person: self::person(dice.of(5)), next },
-            6..=9 => Input::Start { assignment, person },
+            0..=5 => ItemInput::Assign { person: self::person(dice.of(5)), next },
+            6..=9 => ItemInput::Start { assignment, person },
             10..=13 => {
                 let answer = RawJson::parse(["1", "2", "{}"][usize::try_from(dice.of(3)).unwrap()]).unwrap();
-                Input::Submit { assignment, person, answer }
+                ItemInput::Submit { assignment, person, answer }
             }
-            14..=15 => Input::Skip { assignment, person, reason: Some("no".to_owned()) },
-            16 => Input::Heartbeat { assignment, person },
-            17..=19 => Input::Expire { assignment, next },
-            20 => Input::Revoke { assignment, to, next, by: None },
-            21 => Input::Reassign { assignment, to, next, by: None },
-            22 => Input::Correct { assignment, person: to, next, by: None },
+            14..=15 => ItemInput::Skip { assignment, person, reason: Some("no".to_owned()) },
+            16 => ItemInput::Heartbeat { assignment, person },
+            17..=19 => ItemInput::Expire { assignment, next },
+            20 => ItemInput::Revoke { assignment, to, next, by: None },
+            21 => ItemInput::Reassign { assignment, to, next, by: None },
+            22 => ItemInput::Correct { assignment, person: to, next, by: None },
             _ => match dice.of(6) {
-                0 => Input::Withdraw { reason: None, by: None },
-                1 => Input::Overdue,
-                _ => Input::Expire { assignment, next },
+                0 => ItemInput::Withdraw { reason: None, by: None },
+                1 => ItemInput::Overdue,
+                _ => ItemInput::Expire { assignment, next },
             },
         }
     }
 
-    fn take(&mut self, input: &Input) {
+    fn take(&mut self, input: &ItemInput) {
         let queue = self.queue().clone();
         let target = match &queue.escalate {
-            Some(Escalate::Queue(name)) => self.queues.get(name).cloned(),
-            Some(Escalate::Event(_)) | None => None,
+            Some(EscalationTarget::Queue(name)) => self.queues.get(name).cloned(),
+            Some(EscalationTarget::Event(_)) | None => None,
         };
-        let setting = Setting { queue: &queue, state: self.state, escalates_to: target.as_ref() };
+        let setting = ItemQueueContext { queue: &queue, state: self.state, escalates_to: target.as_ref() };
         let before = self.work.clone();
-        match step(&before, setting, input, self.now) {
-            Ok(Stepped::Changed(change)) => self.changed(&before, *change),
-            Ok(Stepped::Repeated) | Err(_) => {}
+        match step_item(&before, setting, input, self.now) {
+            Ok(ItemStepOutcome::Changed(change)) => self.changed(&before, *change),
+            Ok(ItemStepOutcome::Repeated) | Err(_) => {}
         }
     }
 
-    fn changed(&mut self, before: &Work, change: Change) {
-        for totals in stats::added(before, &change).values() {
+    fn changed(&mut self, before: &ItemAggregate, change: ItemChange) {
+        for totals in stats::totals_added(before, &change).values() {
             self.totals.merge(totals);
         }
         for (id, one) in &before.assignments {
@@ -138,7 +138,7 @@ impl World {
             }
             assert!(one == after || change.changed.contains(id), "a change that is not reported: {after:?}");
         }
-        let open = change.work.needs() > 0;
+        let open = change.work.opening_count() > 0;
         assert_eq!(
             open,
             matches!(change.opening.change, OpeningChange::Place | OpeningChange::Update),
@@ -156,17 +156,17 @@ impl World {
 
     fn check(&self) {
         let (work, queue) = (&self.work, self.queue());
-        let places: Vec<&Assignment> =
+        let places: Vec<&ItemAssignment> =
             work.assignments.values().filter(|one| one.refers_to.is_none()).collect();
         let overlap = usize::try_from(work.item.overlap).unwrap();
         assert!(
-            work.completed() + work.open() <= overlap.max(work.completed()),
+            work.completed_count() + work.open_count() <= overlap.max(work.completed_count()),
             "more than it needs: {work:?}"
         );
         if !work.item.status.is_ended() {
-            assert!(work.completed() < overlap);
+            assert!(work.completed_count() < overlap);
         }
-        assert!(work.attempts() <= usize::try_from(queue.max_attempts_total).unwrap());
+        assert!(work.attempt_count() <= usize::try_from(queue.max_attempts_total).unwrap());
         for who in PEOPLE.map(|who| PersonId::parse(who).unwrap()) {
             assert!(work.attempts_of(&who) <= queue.max_attempts_per_labeler);
             let mut theirs: Vec<_> = places.iter().filter(|one| one.person == who).collect();
@@ -192,36 +192,39 @@ impl World {
                 }
             }
         }
-        let kept = places.iter().filter(|one| one.has_place() && !one.status.is_open());
+        let kept = places.iter().filter(|one| one.has_slot() && !one.status.is_open());
         let waits_for_operator = kept.filter(|one| one.status != AssignmentStatus::Completed).count() > 0;
-        let moves = work.needs() > 0 || work.open() > 0 || waits_for_operator;
+        let moves = work.opening_count() > 0 || work.open_count() > 0 || waits_for_operator;
         assert_eq!(moves, !work.item.status.is_ended(), "stuck, or changed after its end: {work:?}");
-        if work.needs() > 0 && !work.assignments.values().any(|one| one.status.is_open()) {
+        if work.opening_count() > 0 && !work.assignments.values().any(|one| one.status.is_open()) {
             let somebody = match &queue.people {
-                Eligible::Anyone => true,
-                Eligible::Listed(people) => people.iter().any(|person| !work.bars(person, queue)),
+                EligiblePersons::Anyone => true,
+                EligiblePersons::Listed(people) => people.iter().any(|person| !work.is_barred(person, queue)),
             };
             assert!(somebody, "an opening without an eligible person");
         }
-        let told = Outline::replay(&work.item.id, &self.log).expect("a log without gaps");
-        assert_eq!(told, Outline::of(work), "the log does not replay to the rows");
+        let told = ItemOutline::replay_log(&work.item.id, &self.log).expect("a log without gaps");
+        assert_eq!(told, ItemOutline::from_rows(work), "the log does not replay to the rows");
         self.check_totals();
     }
 
     fn check_totals(&self) {
-        let report = Report::of(&self.totals);
+        let report = AssignmentStats::from_totals(&self.totals);
         for status in AssignmentStatus::ALL {
             let count = self.work.assignments.values().filter(|one| one.status == *status).count();
             assert_eq!(report.by_status[status.as_str()], i64::try_from(count).unwrap(), "{status}");
         }
         let ended = i64::from(self.work.item.status.is_ended());
         assert_eq!(report.items["open"], 1 - ended);
-        assert_eq!(self.totals.get(Counter::Created), i64::try_from(self.work.assignments.len()).unwrap());
+        assert_eq!(
+            self.totals.get(AssignmentCounter::Created),
+            i64::try_from(self.work.assignments.len()).unwrap()
+        );
     }
 }
 
-fn config(dice: &mut Dice, name: Name) -> QueueConfig {
-    let mut queue = QueueConfig::plain(name);
+fn config(dice: &mut ItemDice, name: Name) -> QueueConfig {
+    let mut queue = QueueConfig::with_defaults(name);
     queue.overlap = 1 + u32::try_from(dice.of(3)).unwrap();
     queue.max_attempts_total = queue.overlap + u32::try_from(dice.of(5)).unwrap();
     queue.max_attempts_per_labeler = 1 + u32::try_from(dice.of(3)).unwrap();
@@ -233,10 +236,10 @@ fn config(dice: &mut Dice, name: Name) -> QueueConfig {
     }
     if dice.of(3) == 0 {
         let people: BTreeSet<PersonId> = (0..3 + dice.of(2)).map(person).collect();
-        queue.people = Eligible::Listed(people);
+        queue.people = EligiblePersons::Listed(people);
     }
     if dice.of(4) == 0 {
-        queue.escalate = Some(Escalate::Event(Name::parse("late").unwrap()));
+        queue.escalate = Some(EscalationTarget::Event(Name::parse("late").unwrap()));
     }
     queue
 }
@@ -245,9 +248,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_item_keeps_its_promises_whatever_happens(seed in any::<u64>()) {
-        let mut dice = Dice(seed);
-        let mut world = World::new(&mut dice);
+    fn item_invariants_hold_under_random_inputs(seed in any::<u64>()) {
+        let mut dice = ItemDice(seed);
+        let mut world = ItemWorld::new(&mut dice);
         for _ in 0..60 {
             world.now = world.now.plus(Duration::from_secs([1, 60, 600, 4000][usize::try_from(dice.of(4)).unwrap()]));
             if dice.of(20) == 0 {
@@ -260,9 +263,9 @@ proptest! {
 
     /// From any state, persons who work and time that passes bring every item to its end.
     #[test]
-    fn every_item_ends_if_people_come_or_time_passes(seed in any::<u64>(), lazy in any::<bool>()) {
-        let mut dice = Dice(seed);
-        let mut world = World::new(&mut dice);
+    fn every_item_ends_eventually(seed in any::<u64>(), lazy in any::<bool>()) {
+        let mut dice = ItemDice(seed);
+        let mut world = ItemWorld::new(&mut dice);
         for queue in world.queues.values_mut() {
             (queue.reassign_expired, queue.reassign_skipped) = (true, true);
             queue.pre_assignment_timeout = Some(Duration::from_secs(60));
@@ -278,17 +281,17 @@ proptest! {
                 break;
             }
             world.now = world.now.plus(Duration::from_secs(4000));
-            let open: Vec<Assignment> =
+            let open: Vec<ItemAssignment> =
                 world.work.assignments.values().filter(|one| one.status.is_open()).cloned().collect();
             for one in open {
                 let next = world.id();
                 let (assignment, person) = (one.id, one.person);
                 let input = if lazy {
-                    Input::Expire { assignment, next }
+                    ItemInput::Expire { assignment, next }
                 } else if one.status == AssignmentStatus::Pending {
-                    Input::Start { assignment, person }
+                    ItemInput::Start { assignment, person }
                 } else {
-                    Input::Submit { assignment, person, answer: RawJson::null() }
+                    ItemInput::Submit { assignment, person, answer: RawJson::null() }
                 };
                 world.take(&input);
             }
@@ -296,10 +299,10 @@ proptest! {
             // More persons than the item has had so far.
             let newcomer = PersonId::parse(format!("new-{round}")).unwrap();
             let person = match world.queue().people {
-                Eligible::Anyone => newcomer,
-                Eligible::Listed(_) => self::person(round),
+                EligiblePersons::Anyone => newcomer,
+                EligiblePersons::Listed(_) => self::person(round),
             };
-            world.take(&Input::Assign { person, next });
+            world.take(&ItemInput::Assign { person, next });
         }
         prop_assert!(world.work.item.status.is_ended(), "{:?}", world.work);
     }

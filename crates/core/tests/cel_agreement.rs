@@ -12,8 +12,10 @@
 use std::collections::BTreeMap;
 
 use cel::Value as Theirs;
-use millstream_core::expr::{Budget, EventScope, Program, Scope, Value as Ours, Vocabulary};
-use millstream_core::log::Context;
+use millstream_core::expr::{
+    CelProgram, CelValue as Ours, EventScope, ExprBudget, ExprScope, ExprVocabulary,
+};
+use millstream_core::log::ExecutionContext;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use proptest::prelude::*;
@@ -22,19 +24,19 @@ const CONTEXT: &str =
     r#"{"n":7,"m":-2,"d":2.5,"t":"grüße","l":[3,1,2],"o":{"a":1,"b":{"c":"x"}},"e":null,"y":true}"#;
 
 fn ours(source: &str) -> Option<Ours> {
-    let context: Context = serde_json::from_str(CONTEXT).unwrap();
+    let context: ExecutionContext = serde_json::from_str(CONTEXT).unwrap();
     let payload = RawJson::null();
     let time = Timestamp::from_millis(0);
     let event = EventScope { name: "e", payload: &payload, time };
-    let scope = Scope {
+    let scope = ExprScope {
         context: &context,
         event,
         now: time,
         results: &BTreeMap::new(),
         response: None,
-        budget: &Budget::default(),
+        budget: &ExprBudget::default(),
     };
-    Program::compile(source, Vocabulary::Decision).ok()?.evaluate(&scope).ok()
+    CelProgram::compile(source, ExprVocabulary::Decision).ok()?.evaluate(&scope).ok()
 }
 
 fn theirs(source: &str) -> Option<Theirs> {
@@ -109,7 +111,7 @@ fn agree(source: &str) {
 }
 
 #[test]
-fn on_a_list_of_expressions_both_give_the_same() {
+fn listed_expressions_agree_with_cel_crate() {
     let sources = [
         "1 + 2 * 3 - 4",
         "(1 + 2) * 3",
@@ -277,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn on_random_expressions_both_give_the_same(source in expression()) {
+    fn random_expressions_agree_with_cel_crate(source in expression()) {
         agree(&source);
     }
 }

@@ -13,20 +13,20 @@ mod fleet;
 
 use proptest::prelude::*;
 
-use dice::Dice;
-use fleet::Fleet;
+use dice::RunDice;
+use fleet::DeviceFleet;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_keeps_its_promises_until_it_ends(
+    fn run_invariants_hold_until_it_ends(
         shape in any::<u64>(),
         moves in prop::collection::vec(any::<u64>(), 0..120),
     ) {
-        let mut fleet = Fleet::new(&mut Dice(shape));
+        let mut fleet = DeviceFleet::new(&mut RunDice(shape));
         for number in moves {
-            fleet.make_move(&mut Dice(number));
+            fleet.make_move(&mut RunDice(number));
         }
         // From any state, without further answers, time alone ends the run.
         fleet.fall_silent();
@@ -34,13 +34,13 @@ proptest! {
     }
 
     #[test]
-    fn a_fleet_that_does_its_work_completes_every_run(
+    fn working_fleet_completes_every_run(
         shape in any::<u64>(),
         moves in prop::collection::vec(any::<u64>(), 0..60),
     ) {
-        let mut fleet = Fleet::new(&mut Dice(shape));
+        let mut fleet = DeviceFleet::new(&mut RunDice(shape));
         for number in moves {
-            fleet.make_move(&mut Dice(number));
+            fleet.make_move(&mut RunDice(number));
         }
         fleet.work_on();
         prop_assert!(fleet.run().status().is_ended(), "it does not end: {:?}", fleet.run());

@@ -7,7 +7,7 @@
 )]
 
 use millstream_core::assignment::QueueConfig;
-use millstream_core::definition::{ActionKind, Format, parse};
+use millstream_core::definition::{ActionKind, SourceFormat, parse};
 use millstream_core::machine::Machine;
 
 fn examples() -> Vec<(String, String)> {
@@ -29,21 +29,22 @@ fn texts_in(directory: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_example_is_valid_and_named_after_its_file() {
+fn examples_are_valid_definitions() {
     let examples = examples();
     assert!(examples.len() >= 4);
     for (name, source) in examples {
-        let definition = parse(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let definition =
+            parse(&source, SourceFormat::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(definition.name().as_str(), name);
         Machine::compile(definition).unwrap();
     }
 }
 
 #[test]
-fn the_canonical_text_of_every_example_is_the_same_definition() {
+fn examples_survive_canonical_form() {
     for (name, source) in examples() {
-        let definition = parse(&source, Format::Yaml).unwrap();
-        let again = parse(&definition.canonical_json(), Format::Json)
+        let definition = parse(&source, SourceFormat::Yaml).unwrap();
+        let again = parse(&definition.canonical_json(), SourceFormat::Json)
             .unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(again, definition, "{name}");
         assert_eq!(again.checksum(), definition.checksum(), "{name}");
@@ -51,11 +52,11 @@ fn the_canonical_text_of_every_example_is_the_same_definition() {
 }
 
 #[test]
-fn every_queue_that_an_example_asks_people_in_is_there_and_valid() {
+fn example_queues_exist_and_are_valid() {
     let queues: Vec<_> = texts_in(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/queues"))
         .into_iter()
         .map(|(name, source)| {
-            let queue = QueueConfig::parse(&source, Format::Yaml);
+            let queue = QueueConfig::parse(&source, SourceFormat::Yaml);
             let queue = queue.unwrap_or_else(|problems| panic!("{name}: {problems}"));
             assert_eq!(queue.name.as_str(), name);
             queue.name
@@ -63,7 +64,7 @@ fn every_queue_that_an_example_asks_people_in_is_there_and_valid() {
         .collect();
     let mut asked = 0;
     for (name, source) in examples() {
-        let definition = parse(&source, Format::Yaml).unwrap();
+        let definition = parse(&source, SourceFormat::Yaml).unwrap();
         for action in definition.actions().values() {
             if let ActionKind::TaskFor(spec) = &action.kind {
                 assert!(queues.contains(&spec.queue), "{name}: {}", spec.queue);

@@ -6,9 +6,9 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
-use millstream_core::definition::Format;
-use millstream_core::expr::Budget;
-use millstream_core::graph::{GraphSpec, create, patch, read, read_patch, validate};
+use millstream_core::definition::SourceFormat;
+use millstream_core::expr::ExprBudget;
+use millstream_core::graph::{GraphSpec, build_patch, create_graph, read_graph, read_patch, validate_graph};
 use millstream_core::id::EventId;
 use millstream_core::time::Timestamp;
 
@@ -28,42 +28,42 @@ fn files(directory: &str) -> Vec<(String, String)> {
 }
 
 fn graph(name: &str, source: &str) -> GraphSpec {
-    read(source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+    read_graph(source, SourceFormat::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"))
 }
 
 #[test]
-fn every_example_is_valid_and_named_after_its_file() {
+fn example_graphs_are_valid_and_named() {
     let examples = files(DIRECTORY);
     assert!(examples.len() >= 3);
     for (name, source) in examples {
         let graph = graph(&name, &source);
-        validate(&graph).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
+        validate_graph(&graph).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
         assert_eq!(graph.name, name);
     }
 }
 
 #[test]
-fn what_is_written_of_an_example_is_the_same_graph() {
+fn serialised_example_graph_is_unchanged() {
     for (name, source) in files(DIRECTORY) {
         let graph = graph(&name, &source);
         let again = serde_json::to_string(&graph).unwrap();
-        assert_eq!(read(&again, Format::Json).unwrap(), graph, "{name}");
+        assert_eq!(read_graph(&again, SourceFormat::Json).unwrap(), graph, "{name}");
     }
 }
 
 #[test]
-fn every_list_of_edits_fits_the_graph_of_its_name() {
+fn example_edits_apply_to_their_graph() {
     let edits = files(&format!("{DIRECTORY}/edits"));
     assert!(!edits.is_empty());
     for (name, source) in edits {
         let of = std::fs::read_to_string(format!("{DIRECTORY}/{name}.yaml")).unwrap();
         let event = EventId(uuid::Uuid::nil());
-        let (_, state) = create(graph(&name, &of), None, event, None, Timestamp::EPOCH).unwrap();
+        let (_, state) = create_graph(graph(&name, &of), None, event, None, Timestamp::EPOCH).unwrap();
         let graph = state.graph.unwrap();
         let written =
-            read_patch(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+            read_patch(&source, SourceFormat::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(written.expected_revision, Some(graph.revision), "{name}");
-        patch(&graph, &written.edits, &Budget::default())
+        build_patch(&graph, &written.edits, &ExprBudget::default())
             .unwrap_or_else(|problems| panic!("{name}: {problems}"));
     }
 }

@@ -13,33 +13,33 @@ mod scratch;
 #[path = "graph_properties/world.rs"]
 mod world;
 
-use millstream_core::expr::Budget;
-use millstream_core::graph::{Edit, NodeStatus, create, patch};
+use millstream_core::expr::ExprBudget;
+use millstream_core::graph::{GraphEdit, NodeStatus, build_patch, create_graph};
 use millstream_core::id::{EventId, Name};
-use millstream_core::log::Outcome;
+use millstream_core::log::EventOutcome;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use dice::Dice;
-use world::World;
+use dice::GraphDice;
+use world::GraphWorld;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_graph_keeps_its_promises_until_it_ends(shape in any::<u64>(), moves in prop::collection::vec(any::<u64>(), 0..40)) {
-        let spec = dice::graph(&mut Dice(shape));
+    fn graph_invariants_hold_until_it_ends(shape in any::<u64>(), moves in prop::collection::vec(any::<u64>(), 0..40)) {
+        let spec = dice::graph(&mut GraphDice(shape));
         let (applied, state) =
-            create(spec, None, EventId(Uuid::nil()), None, Timestamp::from_millis(0)).expect("it is valid");
-        let mut world = World::created(applied, state);
+            create_graph(spec, None, EventId(Uuid::nil()), None, Timestamp::from_millis(0)).expect("it is valid");
+        let mut world = GraphWorld::created(applied, state);
         world.event(Name::begin(), RawJson::null());
         for number in moves {
             if world.state.phase.is_ended() {
                 break;
             }
-            make_move(&mut world, &mut Dice(number));
+            make_move(&mut world, &mut GraphDice(number));
         }
         // From any state, answering the running nodes leads to the end, within a bounded number of steps.
         let most = 4 * 20 * (world.graph().nodes.len() + 200);
@@ -52,15 +52,15 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_valid_graph_is_refused_and_nothing_panics(shape in any::<u64>()) {
-        let mut dice = Dice(shape);
+    fn invalid_random_graph_never_panics(shape in any::<u64>()) {
+        let mut dice = GraphDice(shape);
         let mut spec = dice::graph(&mut dice);
         dice::spoil(&mut dice, &mut spec);
-        let _ = create(spec, None, EventId(Uuid::nil()), None, Timestamp::EPOCH);
+        let _ = create_graph(spec, None, EventId(Uuid::nil()), None, Timestamp::EPOCH);
     }
 }
 
-fn make_move(world: &mut World, dice: &mut Dice) {
+fn make_move(world: &mut GraphWorld, dice: &mut GraphDice) {
     let running = world.running();
     match dice.of(20) {
         0..=11 => {
@@ -77,7 +77,7 @@ fn make_move(world: &mut World, dice: &mut Dice) {
             let attempt = world.graph().nodes[&node].attempt.wrapping_sub(1);
             let before = world.state.clone();
             let outcome = world.answer(&node, attempt, NodeStatus::Pass, None, Vec::new());
-            assert!(matches!(outcome, Outcome::Rejected { .. }), "{outcome:?}");
+            assert!(matches!(outcome, EventOutcome::Rejected { .. }), "{outcome:?}");
             assert_eq!(before, world.state);
         }
         13 => {
@@ -89,12 +89,12 @@ fn make_move(world: &mut World, dice: &mut Dice) {
         }
         14..=16 => {
             let edits = dice::edits(dice, world.graph());
-            let is_valid = patch(world.graph(), &edits, &Budget::default()).is_ok();
-            let edit = Edit { expected_revision: world.graph().revision, edits, known: Vec::new() };
+            let is_valid = build_patch(world.graph(), &edits, &ExprBudget::default()).is_ok();
+            let edit = GraphEdit { expected_revision: world.graph().revision, edits, known: Vec::new() };
             let before = world.state.clone();
-            match world.event(Name::edit(), RawJson::of(&edit)) {
-                Outcome::Applied(_) => assert!(is_valid),
-                Outcome::Rejected { .. } | Outcome::Deferred => {
+            match world.event(Name::edit(), RawJson::from_value(&edit)) {
+                EventOutcome::Applied(_) => assert!(is_valid),
+                EventOutcome::Rejected { .. } | EventOutcome::Deferred => {
                     assert!(!is_valid);
                     assert_eq!(before, world.state, "an invalid edit has changed the graph");
                 }
@@ -103,8 +103,8 @@ fn make_move(world: &mut World, dice: &mut Dice) {
         17..=18 => {
             if let Some((node, attempt)) = dice.one(&running) {
                 let edits = dice::edits(dice, world.graph());
-                let valid = patch(world.graph(), &edits, &Budget::default()).is_ok();
-                let shape = |world: &World| {
+                let valid = build_patch(world.graph(), &edits, &ExprBudget::default()).is_ok();
+                let shape = |world: &GraphWorld| {
                     let nodes = world.graph().nodes.values();
                     nodes.filter(|node| node.of.is_none()).map(|node| node.spec.clone()).collect::<Vec<_>>()
                 };
@@ -118,7 +118,10 @@ fn make_move(world: &mut World, dice: &mut Dice) {
         }
         _ => {
             if dice.of(4) == 0 {
-                world.event(if dice.of(2) == 0 { Name::cancel() } else { Name::fail() }, RawJson::null());
+                world.event(
+                    if dice.of(2) == 0 { Name::cancel_event() } else { Name::fail_event() },
+                    RawJson::null(),
+                );
             }
         }
     }

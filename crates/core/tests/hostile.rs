@@ -6,8 +6,8 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
-use millstream_core::definition::{Format, parse};
-use millstream_core::expr::{Program, Vocabulary};
+use millstream_core::definition::{SourceFormat, parse};
+use millstream_core::expr::{CelProgram, ExprVocabulary};
 use millstream_core::machine::Machine;
 use proptest::prelude::*;
 
@@ -91,8 +91,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_a_definition_or_a_list_of_problems(text in ".{0,400}") {
-        for format in [Format::Json, Format::Yaml] {
+    fn random_text_never_crashes_definition_parser(text in ".{0,400}") {
+        for format in [SourceFormat::Json, SourceFormat::Yaml] {
             if let Err(problems) = parse(&text, format) {
                 prop_assert!(!problems.0.is_empty());
             }
@@ -100,8 +100,8 @@ proptest! {
     }
 
     #[test]
-    fn any_soup_of_tokens_is_a_definition_or_a_list_of_problems(text in fragment()) {
-        for format in [Format::Json, Format::Yaml] {
+    fn random_tokens_never_crash_definition_parser(text in fragment()) {
+        for format in [SourceFormat::Json, SourceFormat::Yaml] {
             if let Err(problems) = parse(&text, format) {
                 prop_assert!(!problems.0.is_empty());
             }
@@ -109,26 +109,26 @@ proptest! {
     }
 
     #[test]
-    fn any_soup_of_tokens_is_an_expression_or_has_problems(text in fragment()) {
-        if let Err(problems) = Program::compile(&text, Vocabulary::Decision) {
+    fn random_tokens_never_crash_expression_parser(text in fragment()) {
+        if let Err(problems) = CelProgram::compile(&text, ExprVocabulary::Decision) {
             prop_assert!(problems.iter().all(|problem| !problem.is_empty() && !problem.contains('\n')));
         }
     }
 
     #[test]
-    fn a_definition_with_a_hole_in_it_is_still_no_crash(at in 0usize..ORDER.len(), soup in fragment(), len in 0usize..60) {
+    fn damaged_definition_never_crashes(at in 0usize..ORDER.len(), soup in fragment(), len in 0usize..60) {
         let (mut from, mut to) = (at, (at + len).min(ORDER.len()));
         while !ORDER.is_char_boundary(from) { from -= 1; }
         while !ORDER.is_char_boundary(to) { to += 1; }
         let text = format!("{}{soup}{}", &ORDER[..from], &ORDER[to..]);
-        if let Ok(definition) = parse(&text, Format::Yaml) {
+        if let Ok(definition) = parse(&text, SourceFormat::Yaml) {
             prop_assert!(Machine::compile(definition).is_ok(), "accepted and then not compiled");
         }
     }
 }
 
 #[test]
-fn the_deepest_legal_expressions_fit_a_small_stack() {
+fn deepest_expressions_fit_small_stack() {
     let nested = |inside: &str| format!("{}{inside}{}", "(1 + [".repeat(15), "][0])".repeat(15));
     let sources = [
         format!("{}1{}", "(".repeat(31), ")".repeat(31)),
@@ -141,7 +141,7 @@ fn the_deepest_legal_expressions_fit_a_small_stack() {
     ];
     let run = move || {
         for source in sources {
-            let compiled = Program::compile(&source, Vocabulary::Decision);
+            let compiled = CelProgram::compile(&source, ExprVocabulary::Decision);
             assert!(compiled.is_ok() || source.contains("size"), "{source}: {compiled:?}");
         }
     };

@@ -6,10 +6,15 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
-use millstream_core::definition::{Format, parse};
+use millstream_core::definition::{SourceFormat, parse};
 use millstream_core::id::{AcceptNo, EventId, Name, Seq};
-use millstream_core::log::{Decision, Entry, Kept, Origin, Outcome, State, Transition, Waiting};
-use millstream_core::machine::{Machine, Recorded, create, evolve, redecide, step, turn};
+use millstream_core::log::{
+    EventOrigin, EventOutcome, ExecutionState, MailboxEvent, MailboxState, StateEntry, Transition,
+    TransitionDecision,
+};
+use millstream_core::machine::{
+    Machine, RecordedTransition, create_execution, decide_mailbox, evolve, redecide_history, step,
+};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
@@ -145,23 +150,28 @@ fn payload() -> impl Strategy<Value = RawJson> {
     .prop_map(|text| RawJson::parse(text).unwrap())
 }
 
-fn mailbox() -> impl Strategy<Value = Vec<Waiting>> {
+fn mailbox() -> impl Strategy<Value = Vec<MailboxEvent>> {
     let names =
         &["e0", "e1", "e2", "e3", "e4", "e0", "e1", "e2", "e3", "e4", "go", "go", "go", "millstream.cancel"]
             [..];
     let one = (prop::sample::select(names), payload(), 0i64..6, prop::bool::weighted(0.2));
     prop::collection::vec(one, 0..40).prop_map(|events| {
-        let waiting = |(n, (name, payload, armed, timer)): (usize, (&str, RawJson, i64, bool))| Waiting {
-            event_id: EventId(Uuid::from_u128(n as u128 + 1)),
-            accept_no: AcceptNo(n as i64 + 1),
-            name: Name::parse(name).unwrap(),
-            payload,
-            accepted_at: Timestamp::from_millis(1_000 + n as i64),
-            origin: if timer { Origin::Timer { armed_seq: Seq(armed + 1) } } else { Origin::Posted },
-            kept: Kept::Undecided,
-            attempts: 0,
-            traceparent: None,
-        };
+        let waiting =
+            |(n, (name, payload, armed, timer)): (usize, (&str, RawJson, i64, bool))| MailboxEvent {
+                event_id: EventId(Uuid::from_u128(n as u128 + 1)),
+                accept_no: AcceptNo(n as i64 + 1),
+                name: Name::parse(name).unwrap(),
+                payload,
+                accepted_at: Timestamp::from_millis(1_000 + n as i64),
+                origin: if timer {
+                    EventOrigin::Timer { armed_seq: Seq(armed + 1) }
+                } else {
+                    EventOrigin::Posted
+                },
+                kept: MailboxState::Undecided,
+                attempts: 0,
+                traceparent: None,
+            };
         events.into_iter().enumerate().map(waiting).collect()
     })
 }
@@ -170,17 +180,17 @@ fn now(n: i64) -> Timestamp {
     Timestamp::from_millis(2_000_000 + n)
 }
 
-fn begun(machine: &Machine) -> (Transition, State) {
-    let (created, state) = create(machine, EventId(Uuid::nil()), &RawJson::null(), now(0)).unwrap();
+fn begun(machine: &Machine) -> (Transition, ExecutionState) {
+    let (created, state) = create_execution(machine, EventId(Uuid::nil()), &RawJson::null(), now(0)).unwrap();
     (created.transition, state)
 }
 
-fn transitions(outcomes: &[(EventId, Outcome)]) -> Vec<Transition> {
+fn transitions(outcomes: &[(EventId, EventOutcome)]) -> Vec<Transition> {
     outcomes
         .iter()
         .filter_map(|(_, outcome)| match outcome {
-            Outcome::Applied(applied) => Some(applied.transition.clone()),
-            Outcome::Rejected { .. } | Outcome::Deferred => None,
+            EventOutcome::Applied(applied) => Some(applied.transition.clone()),
+            EventOutcome::Rejected { .. } | EventOutcome::Deferred => None,
         })
         .collect()
 }
@@ -190,10 +200,10 @@ proptest! {
 
     #[test]
     fn replay_equals_incremental_evolution(source in definition(), mailbox in mailbox()) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
         let machine = Machine::compile(definition).unwrap();
         let (first, state) = begun(&machine);
-        let visit = turn(&machine, state, &mailbox, PauseState::Running, now(5));
+        let visit = decide_mailbox(&machine, state, &mailbox, PauseState::Running, now(5));
         let mut log = vec![first];
         log.extend(transitions(&visit.outcomes));
         let replayed = log.iter().fold(None, |state, transition| Some(evolve(state, transition))).unwrap();
@@ -203,27 +213,27 @@ proptest! {
             prop_assert_eq!(transition.seq, Seq(n as i64 + 1));
         }
         prop_assert!(log.windows(2).all(|pair| pair[0].at <= pair[1].at));
-        let last_entry = log.iter().rfind(|t| t.decision.entered == Entry::Entered).unwrap();
+        let last_entry = log.iter().rfind(|t| t.decision.entered == StateEntry::Entered).unwrap();
         prop_assert_eq!(visit.state.entered_seq, last_entry.seq);
     }
 
     #[test]
-    fn a_log_that_went_through_storage_replays_the_same(source in definition(), mailbox in mailbox()) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+    fn stored_log_replays_the_same(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
         let machine = Machine::compile(definition).unwrap();
-        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(5));
-        let stored: State = RawJson::of(&visit.state).decode().unwrap();
+        let visit = decide_mailbox(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(5));
+        let stored: ExecutionState = RawJson::from_value(&visit.state).decode().unwrap();
         prop_assert_eq!(&stored, &visit.state);
         for transition in transitions(&visit.outcomes) {
-            let stored: Decision = RawJson::of(&transition.decision).decode().unwrap();
+            let stored: TransitionDecision = RawJson::from_value(&transition.decision).decode().unwrap();
             prop_assert_eq!(stored, transition.decision);
         }
     }
 
     #[test]
-    fn deciding_is_deterministic_and_survives_the_canonical_text(source in definition(), mailbox in mailbox()) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
-        let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+    fn decisions_survive_canonical_form(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
+        let again = parse(&definition.canonical_json(), SourceFormat::Json).unwrap();
         prop_assert_eq!(&again, &definition);
         prop_assert_eq!(again.checksum(), definition.checksum());
         let (machine, other) = (Machine::compile(definition).unwrap(), Machine::compile(again).unwrap());
@@ -231,24 +241,24 @@ proptest! {
         for event in &mailbox {
             prop_assert_eq!(step(&machine, &state, event, now(1)), step(&other, &state, event, now(1)));
         }
-        let one = turn(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
-        prop_assert_eq!(one, turn(&other, state, &mailbox, PauseState::Running, now(1)));
+        let one = decide_mailbox(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
+        prop_assert_eq!(one, decide_mailbox(&other, state, &mailbox, PauseState::Running, now(1)));
     }
 
     #[test]
-    fn it_does_not_matter_how_a_mailbox_is_sliced(source in definition(), mailbox in mailbox(), cut in 0usize..40) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+    fn mailbox_slicing_changes_no_decision(source in definition(), mailbox in mailbox(), cut in 0usize..40) {
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
         let machine = Machine::compile(definition).unwrap();
         let (_, state) = begun(&machine);
-        let whole = turn(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
+        let whole = decide_mailbox(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
         let cut = cut.min(mailbox.len());
-        let first = turn(&machine, state, &mailbox[..cut], PauseState::Running, now(1));
+        let first = decide_mailbox(&machine, state, &mailbox[..cut], PauseState::Running, now(1));
         // Events that the first visit deferred are offered to the second, marked as deferred.
-        let kept = |event: &&Waiting| first.outcomes.contains(&(event.event_id, Outcome::Deferred));
-        let mut rest: Vec<Waiting> =
-            mailbox.iter().filter(kept).map(|event| Waiting { kept: Kept::Deferred, ..event.clone() }).collect();
+        let kept = |event: &&MailboxEvent| first.outcomes.contains(&(event.event_id, EventOutcome::Deferred));
+        let mut rest: Vec<MailboxEvent> =
+            mailbox.iter().filter(kept).map(|event| MailboxEvent { kept: MailboxState::Deferred, ..event.clone() }).collect();
         rest.extend_from_slice(&mailbox[cut..]);
-        let second = turn(&machine, first.state.clone(), &rest, PauseState::Running, now(1));
+        let second = decide_mailbox(&machine, first.state.clone(), &rest, PauseState::Running, now(1));
         prop_assert_eq!(&second.state, &whole.state);
         let mut log = transitions(&first.outcomes);
         log.extend(transitions(&second.outcomes));
@@ -256,49 +266,49 @@ proptest! {
     }
 
     #[test]
-    fn every_event_is_decided_once_or_stays_kept(source in definition(), mailbox in mailbox()) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+    fn every_event_is_decided_or_deferred(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
         let machine = Machine::compile(definition).unwrap();
-        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
+        let visit = decide_mailbox(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
         let mut decided: Vec<_> = visit.outcomes.iter().map(|(id, _)| *id).collect();
         decided.sort();
         let mut sent: Vec<_> = mailbox.iter().map(|event| event.event_id).collect();
         sent.sort();
         prop_assert_eq!(decided, sent);
-        let kept = visit.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Deferred);
+        let kept = visit.outcomes.iter().any(|(_, outcome)| *outcome == EventOutcome::Deferred);
         prop_assert!(!(kept && visit.state.phase.is_ended()), "no event stays deferred past the end");
     }
 
     #[test]
-    fn history_decided_again_is_the_same(source in definition(), mailbox in mailbox()) {
-        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+    fn random_history_redecides_the_same(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { return Ok(()) };
         let machine = Machine::compile(definition).unwrap();
         let (first, state) = begun(&machine);
-        let visit = turn(&machine, state, &mailbox, PauseState::Running, now(5));
-        let mut history = vec![Recorded { transition: first, payload: RawJson::null(), accepted_at: now(0) }];
+        let visit = decide_mailbox(&machine, state, &mailbox, PauseState::Running, now(5));
+        let mut history = vec![RecordedTransition { transition: first, payload: RawJson::null(), accepted_at: now(0) }];
         for transition in transitions(&visit.outcomes) {
             let event = mailbox.iter().find(|event| event.event_id == transition.event_id).unwrap();
             let (payload, accepted_at) = (event.payload.clone(), event.accepted_at);
-            history.push(Recorded { transition, payload, accepted_at });
+            history.push(RecordedTransition { transition, payload, accepted_at });
         }
-        prop_assert_eq!(redecide(&machine, &history), vec![]);
+        prop_assert_eq!(redecide_history(&machine, &history), vec![]);
     }
 }
 
 #[test]
-fn most_random_definitions_are_valid_and_do_something() {
+fn random_definitions_are_mostly_valid() {
     // Otherwise the properties above would hold vacuously.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut valid, mut moved, mut kept) = (0, 0, 0);
     for _ in 0..200 {
         let source = definition().new_tree(&mut runner).unwrap().current();
         let mailbox = mailbox().new_tree(&mut runner).unwrap().current();
-        let Ok(definition) = parse(&source, Format::Json) else { continue };
+        let Ok(definition) = parse(&source, SourceFormat::Json) else { continue };
         valid += 1;
         let machine = Machine::compile(definition).unwrap();
-        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
+        let visit = decide_mailbox(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
         moved += usize::from(visit.state.seq > Seq(2));
-        kept += usize::from(visit.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Deferred));
+        kept += usize::from(visit.outcomes.iter().any(|(_, outcome)| *outcome == EventOutcome::Deferred));
     }
     assert!(valid > 190 && moved > 60 && kept > 8, "valid {valid}, moved {moved}, kept {kept}");
 }

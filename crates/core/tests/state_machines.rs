@@ -32,14 +32,15 @@ fn check(machine: &str, generated: &str) {
 }
 
 #[test]
-fn the_lifecycle_of_runs_is_drawn_as_it_is() {
-    let generated = format!("\n```mermaid\n{}```\n\n{}\n", claim::diagram(), claim::listing());
+fn run_lifecycle_diagram_matches_code() {
+    let generated =
+        format!("\n```mermaid\n{}```\n\n{}\n", claim::draw_run_diagram(), claim::list_transitions());
     check("claim", &generated);
 }
 
 #[test]
-fn the_lifecycles_of_assignments_and_items_are_drawn_as_they_are() {
-    for (machine, diagram) in [("assignment", diagram::assignments()), ("item", diagram::items())] {
+fn item_lifecycle_diagrams_match_code() {
+    for (machine, diagram) in [("assignment", diagram::draw_assignments()), ("item", diagram::draw_items())] {
         check(machine, &format!("\n```mermaid\n{diagram}```\n\n"));
     }
 }

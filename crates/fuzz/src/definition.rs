@@ -5,7 +5,7 @@
 //! every start and every worker.
 
 use millstream_core::definition::limits::MAX_PROBLEMS;
-use millstream_core::definition::{Format, parse};
+use millstream_core::definition::{SourceFormat, parse};
 use millstream_core::machine::Machine;
 
 pub(crate) const WORDS: &[&str] = &[
@@ -68,20 +68,20 @@ pub(crate) const WORDS: &[&str] = &[
     "millstream.x",
 ];
 
-pub(crate) fn yaml(bytes: &[u8]) {
-    check(bytes, Format::Yaml);
+pub(crate) fn check_yaml(bytes: &[u8]) {
+    check_definition(bytes, SourceFormat::Yaml);
 }
 
-pub(crate) fn json(bytes: &[u8]) {
-    check(bytes, Format::Json);
+pub(crate) fn check_json(bytes: &[u8]) {
+    check_definition(bytes, SourceFormat::Json);
 }
 
-fn check(bytes: &[u8], format: Format) {
+fn check_definition(bytes: &[u8], format: SourceFormat) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parse(text, format) {
         Ok(definition) => {
             let (canonical, checksum) = (definition.canonical_json(), definition.checksum());
-            let again = parse(&canonical, Format::Json)
+            let again = parse(&canonical, SourceFormat::Json)
                 .unwrap_or_else(|problems| panic!("accepted, and not read back: {problems}\n{canonical}"));
             assert_eq!(again.canonical_json(), canonical, "the canonical text has a canonical text");
             assert_eq!(again.checksum(), checksum);

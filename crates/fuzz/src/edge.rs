@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::mutate::{Chooser, mutate};
+use crate::mutate::{FuzzRandom, mutate_input};
 
 /// Words that the protocols and the API care about.
 const WORDS: &[&str] = &[
@@ -102,7 +102,7 @@ const MEDIA: &[&str] = &["application/json", "application/x-ndjson", "applicatio
 /// Generates inputs; the same seed gives the same inputs.
 #[derive(Debug, Clone)]
 pub struct EdgeInputs {
-    chooser: Chooser,
+    chooser: FuzzRandom,
     key: String,
     seeds: Vec<Vec<u8>>,
 }
@@ -110,27 +110,29 @@ pub struct EdgeInputs {
 impl EdgeInputs {
     /// Some of the requests carry `key`.
     pub fn seeded(seed: u64, key: &str) -> Self {
-        let mut inputs = Self { chooser: Chooser::seeded(seed), key: key.to_owned(), seeds: Vec::new() };
-        inputs.seeds = (0..64).map(|n| if n % 2 == 0 { inputs.plain() } else { inputs.framed() }).collect();
+        let mut inputs = Self { chooser: FuzzRandom::seeded(seed), key: key.to_owned(), seeds: Vec::new() };
+        inputs.seeds = (0..64)
+            .map(|n| if n % 2 == 0 { inputs.http1_request() } else { inputs.http2_request() })
+            .collect();
         inputs
     }
 
     /// The bytes that a client sends on one connection.
     pub fn next_input(&mut self) -> Vec<u8> {
         match self.chooser.below(4) {
-            0 => self.plain(),
-            1 => self.framed(),
-            _ => mutate(&mut self.chooser, &self.seeds, WORDS),
+            0 => self.http1_request(),
+            1 => self.http2_request(),
+            _ => mutate_input(&mut self.chooser, &self.seeds, WORDS),
         }
     }
 
     /// Requests of HTTP/1.1 on one connection.
-    fn plain(&mut self) -> Vec<u8> {
+    fn http1_request(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for _ in 0..=self.chooser.below(3) {
-            let (method, path) = (self.one_of(METHODS), self.part(PATHS));
-            let (media, body) = (self.one_of(MEDIA), self.part(BODIES));
-            let mut head = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", method, text(&path));
+            let (method, path) = (self.one_of(METHODS), self.random_part(PATHS));
+            let (media, body) = (self.one_of(MEDIA), self.random_part(BODIES));
+            let mut head = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", method, lossy_text(&path));
             if let Some(key) = self.authorization() {
                 head += &format!("authorization: {key}\r\n");
             }
@@ -151,34 +153,34 @@ impl EdgeInputs {
     }
 
     /// Requests of HTTP/2, most of them calls of gRPC, on one connection.
-    fn framed(&mut self) -> Vec<u8> {
+    fn http2_request(&mut self) -> Vec<u8> {
         let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        bytes.extend(frame(4, 0, 0, &[]));
+        bytes.extend(http2_frame(4, 0, 0, &[]));
         for n in 0..=self.chooser.below(4) {
             let stream = u32::try_from(2 * n + 1).unwrap_or(1);
             let is_call = self.chooser.below(4) > 0;
-            let path = if is_call { self.part(CALLS) } else { self.part(PATHS) };
+            let path = if is_call { self.random_part(CALLS) } else { self.random_part(PATHS) };
             let mut block = Vec::new();
-            literal(&mut block, b":method", if is_call { b"POST" } else { b"GET" });
-            literal(&mut block, b":scheme", b"http");
-            literal(&mut block, b":authority", b"localhost");
-            literal(&mut block, b":path", &path);
+            hpack_literal(&mut block, b":method", if is_call { b"POST" } else { b"GET" });
+            hpack_literal(&mut block, b":scheme", b"http");
+            hpack_literal(&mut block, b":authority", b"localhost");
+            hpack_literal(&mut block, b":path", &path);
             if is_call {
-                literal(&mut block, b"content-type", b"application/grpc");
-                literal(&mut block, b"te", b"trailers");
+                hpack_literal(&mut block, b"content-type", b"application/grpc");
+                hpack_literal(&mut block, b"te", b"trailers");
             }
             if let Some(key) = self.authorization() {
-                literal(&mut block, b"authorization", key.as_bytes());
+                hpack_literal(&mut block, b"authorization", key.as_bytes());
             }
-            bytes.extend(frame(1, 4, stream, &block));
-            let message = self.message();
+            bytes.extend(http2_frame(1, 4, stream, &block));
+            let message = self.grpc_message();
             let ends = u8::from(self.chooser.below(4) > 0);
-            bytes.extend(frame(0, ends, stream, &message));
+            bytes.extend(http2_frame(0, ends, stream, &message));
             match self.chooser.below(8) {
-                0 => bytes.extend(frame(3, 0, stream, &8_u32.to_be_bytes())),
-                1 => bytes.extend(frame(6, 0, 0, &[0; 8])),
-                2 => bytes.extend(frame(8, 0, stream, &1_u32.to_be_bytes())),
-                3 => bytes.extend(frame(9, 4, stream, &[])),
+                0 => bytes.extend(http2_frame(3, 0, stream, &8_u32.to_be_bytes())),
+                1 => bytes.extend(http2_frame(6, 0, 0, &[0; 8])),
+                2 => bytes.extend(http2_frame(8, 0, stream, &1_u32.to_be_bytes())),
+                3 => bytes.extend(http2_frame(9, 4, stream, &[])),
                 _ => {}
             }
         }
@@ -186,10 +188,10 @@ impl EdgeInputs {
     }
 
     /// A message as gRPC frames it; its fields are random.
-    fn message(&mut self) -> Vec<u8> {
+    fn grpc_message(&mut self) -> Vec<u8> {
         let mut fields = Vec::new();
         for _ in 0..self.chooser.below(5) {
-            let value = self.part(BODIES);
+            let value = self.random_part(BODIES);
             let tag = u8::try_from(self.chooser.below(16) * 8 + 2).unwrap_or(2);
             fields.push(tag);
             fields.push(u8::try_from(value.len().min(127)).unwrap_or(0));
@@ -214,18 +216,18 @@ impl EdgeInputs {
     }
 
     /// One of these, sometimes mutated.
-    fn part(&mut self, from: &'static [&'static str]) -> Vec<u8> {
+    fn random_part(&mut self, from: &'static [&'static str]) -> Vec<u8> {
         let part = self.one_of(from).as_bytes().to_vec();
-        if self.chooser.below(3) > 0 { part } else { mutate(&mut self.chooser, &[part], WORDS) }
+        if self.chooser.below(3) > 0 { part } else { mutate_input(&mut self.chooser, &[part], WORDS) }
     }
 }
 
 /// Text without characters that would end its line.
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().filter(|one| !one.is_control() && *one != ' ').collect()
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+fn http2_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(0).to_be_bytes();
     let mut frame = vec![length[1], length[2], length[3], kind, flags];
     frame.extend(stream.to_be_bytes());
@@ -234,7 +236,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// An HPACK header field without table references.
-fn literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+fn hpack_literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     block.push(0);
     for part in [name, value] {
         let part = &part[..part.len().min(16 * 1024)];
@@ -255,7 +257,7 @@ fn literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 }
 
 /// Sends the bytes on a separate connection and reads until the other side is silent or has closed.
-pub fn throw(address: SocketAddr, input: &[u8]) -> std::io::Result<Vec<u8>> {
+pub fn send_input(address: SocketAddr, input: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_millis(30)))?;
     stream.set_write_timeout(Some(Duration::from_secs(1)))?;

@@ -28,7 +28,7 @@ pub(crate) const WORDS: &[&str] = &[
     "\"\"",
 ];
 
-pub(crate) fn check(bytes: &[u8]) {
+pub(crate) fn check_event_body(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Some((name, payload)) = read_event(text) {
         assert!(!name.as_str().is_empty());

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::expr::{Budget, EventScope, Program, Scope, Vocabulary};
-use millstream_core::log::Context;
+use millstream_core::expr::{CelProgram, EventScope, ExprBudget, ExprScope, ExprVocabulary};
+use millstream_core::log::ExecutionContext;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
@@ -79,13 +79,13 @@ pub(crate) const WORDS: &[&str] = &[
     "\u{202e}",
 ];
 
-pub(crate) fn check(bytes: &[u8]) {
+pub(crate) fn check_expression(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (source, payload) = text.split_once('\n').unwrap_or((text, "null"));
-    let payload =
-        RawJson::parse(payload).unwrap_or_else(|_| RawJson::trusted(r#"{"x":1,"list":[1,2.5,"a"]}"#));
-    match Program::compile(source, Vocabulary::Decision) {
-        Ok(program) => evaluate(&program, &payload),
+    let payload = RawJson::parse(payload)
+        .unwrap_or_else(|_| RawJson::from_trusted_text(r#"{"x":1,"list":[1,2.5,"a"]}"#));
+    match CelProgram::compile(source, ExprVocabulary::Decision) {
+        Ok(program) => evaluate_twice(&program, &payload),
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a reason");
             for problem in problems {
@@ -95,15 +95,15 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-fn evaluate(program: &Program, payload: &RawJson) {
-    let context: Context = [("n", "7"), ("text", "\"a\\u0000b\""), ("list", "[3,1,{\"k\":null}]")]
-        .map(|(key, json)| (key.to_owned(), RawJson::trusted(json)))
+fn evaluate_twice(program: &CelProgram, payload: &RawJson) {
+    let context: ExecutionContext = [("n", "7"), ("text", "\"a\\u0000b\""), ("list", "[3,1,{\"k\":null}]")]
+        .map(|(key, json)| (key.to_owned(), RawJson::from_trusted_text(json)))
         .into();
     let time = Timestamp::from_millis(1_700_000_000_000);
     let event = EventScope { name: "pay", payload, time };
     let results = BTreeMap::new();
-    let budgets: [Budget<'_>; 4] = Default::default();
-    let [first, second, third, fourth] = budgets.each_ref().map(|budget| Scope {
+    let budgets: [ExprBudget<'_>; 4] = Default::default();
+    let [first, second, third, fourth] = budgets.each_ref().map(|budget| ExprScope {
         context: &context,
         event,
         now: time,

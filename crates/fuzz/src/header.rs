@@ -30,7 +30,7 @@ pub(crate) const WORDS: &[&str] = &[
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-pub(crate) fn check(bytes: &[u8]) {
+pub(crate) fn check_header(bytes: &[u8]) {
     if let Some((granted, told)) = grant_wait(bytes, LONGEST) {
         assert!(granted <= LONGEST, "{granted:?}");
         let (again, told_again) = grant_wait(told.as_bytes(), LONGEST).expect("what we say can be asked for");

@@ -2,9 +2,9 @@
 
 /// A random number generator (splitmix64).
 #[derive(Debug, Clone)]
-pub struct Chooser(u64);
+pub struct FuzzRandom(u64);
 
-impl Chooser {
+impl FuzzRandom {
     pub fn seeded(seed: u64) -> Self {
         Self(seed)
     }
@@ -30,16 +30,16 @@ impl Chooser {
 const LONGEST: usize = 16 * 1024;
 
 /// One of the `seeds` with a few changes: bytes and words put in, taken out, copied, taken from another seed.
-pub fn mutate(chooser: &mut Chooser, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
+pub fn mutate_input(chooser: &mut FuzzRandom, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     let mut input = chooser.pick(seeds).cloned().unwrap_or_default();
     for _ in 0..=chooser.below(6) {
-        change(chooser, &mut input, seeds, words);
+        change_bytes(chooser, &mut input, seeds, words);
         input.truncate(LONGEST);
     }
     input
 }
 
-fn change(chooser: &mut Chooser, input: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&str]) {
+fn change_bytes(chooser: &mut FuzzRandom, input: &mut Vec<u8>, seeds: &[Vec<u8>], words: &[&str]) {
     let at = chooser.below(input.len() + 1);
     let end = (at + chooser.below(24)).min(input.len());
     match chooser.below(8) {

@@ -3,7 +3,7 @@
 
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_core::lane::Lane;
-use millstream_stream::doorbell::Bell;
+use millstream_stream::doorbell::Doorbell;
 use millstream_stream::redis::fuzzing::{read, write};
 
 pub(crate) const WORDS: &[&str] = &[
@@ -33,7 +33,7 @@ pub(crate) const WORDS: &[&str] = &[
     "*2147483647\r\n",
 ];
 
-pub(crate) fn check(bytes: &[u8]) {
+pub(crate) fn check_stream_entry(bytes: &[u8]) {
     for lane in Lane::all() {
         let Some(sorted) = read(lane, bytes) else { continue };
         assert_eq!(sorted.deliveries.len() + sorted.discarded.len(), 1, "an entry is one or the other");
@@ -42,13 +42,13 @@ pub(crate) fn check(bytes: &[u8]) {
             is_read_as_written(&delivery.entry.id, &delivery.bell);
         }
     }
-    if let Some(execution) = execution(bytes) {
-        is_read_as_written("1-0", &Bell::Mailbox(execution.clone()));
-        is_read_as_written("1-0", &Bell::Actions(execution));
+    if let Some(execution) = execution_key(bytes) {
+        is_read_as_written("1-0", &Doorbell::Mailbox(execution.clone()));
+        is_read_as_written("1-0", &Doorbell::Actions(execution));
     }
 }
 
-fn is_read_as_written(id: &str, bell: &Bell) {
+fn is_read_as_written(id: &str, bell: &Doorbell) {
     let again = read(bell.lane(), &write(id, bell)).expect("what we write is an entry");
     let again: Vec<_> =
         again.deliveries.into_iter().map(|delivery| (delivery.entry.id, delivery.bell)).collect();
@@ -56,7 +56,7 @@ fn is_read_as_written(id: &str, bell: &Bell) {
 }
 
 /// An execution from the first words of the input that form a valid key.
-fn execution(bytes: &[u8]) -> Option<ExecutionKey> {
+fn execution_key(bytes: &[u8]) -> Option<ExecutionKey> {
     let mut words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace();
     let tenant = words.by_ref().find_map(|word| TenantId::parse(word).ok())?;
     let execution = words.find_map(|word| ExecutionId::parse(word).ok())?;

@@ -15,13 +15,13 @@ pub struct Target {
 
 impl Target {
     pub const ALL: &'static [Target] = &[
-        Target { name: "definition_yaml", check: definition::yaml, words: definition::WORDS },
-        Target { name: "definition_json", check: definition::json, words: definition::WORDS },
-        Target { name: "expression", check: expression::check, words: expression::WORDS },
-        Target { name: "stream_entry", check: stream_entry::check, words: stream_entry::WORDS },
-        Target { name: "cursor", check: cursor::check, words: cursor::WORDS },
-        Target { name: "header", check: header::check, words: header::WORDS },
-        Target { name: "event_body", check: event_body::check, words: event_body::WORDS },
+        Target { name: "definition_yaml", check: definition::check_yaml, words: definition::WORDS },
+        Target { name: "definition_json", check: definition::check_json, words: definition::WORDS },
+        Target { name: "expression", check: expression::check_expression, words: expression::WORDS },
+        Target { name: "stream_entry", check: stream_entry::check_stream_entry, words: stream_entry::WORDS },
+        Target { name: "cursor", check: cursor::check_cursor, words: cursor::WORDS },
+        Target { name: "header", check: header::check_header, words: header::WORDS },
+        Target { name: "event_body", check: event_body::check_event_body, words: event_body::WORDS },
     ];
 
     pub fn named(name: &str) -> Option<&'static Target> {

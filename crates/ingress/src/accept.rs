@@ -1,13 +1,13 @@
 //! Accepting events: group commit, many requests in one transaction.
 //!
 //! ```text
-//! handler ─ submit ─→ shares ─→ queue ─→ dispatch ─ append(batch) ─→ store
+//! handler ─ submit_batch ─→ shares ─→ queue ─→ dispatch_commits ─ append(batch) ─→ store
 //!    ↑             (or refused)  (by tenant)  │ after the commit
 //!    └────────────── verdicts ←───────────────┴──→ ring
 //! ```
 //!
 //! Reading order: `shares` (queue limits, in total and per tenant), `queue` (fair queueing: which
-//! submissions the next commit takes), `dispatch` (when a commit begins), `committer` (the commit, its
+//! submissions the next commit takes), `dispatch_commits` (when a commit begins), `committer` (the commit, its
 //! doorbells, its verdicts, and its failures).
 //!
 //! Backpressure: a full queue refuses before memory grows, and a tenant that has used its share is refused
@@ -23,22 +23,22 @@ use std::time::Duration;
 
 use millstream_core::id::TenantId;
 use millstream_store::clock::Clock;
-use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog, EventSubmission};
 use millstream_store::graph_store::GraphRows;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-use self::committer::Committer;
-use self::dispatch::{CommitRules, dispatch};
+use self::committer::BatchCommitter;
+use self::dispatch_commits::{CommitRules, dispatch_commits};
 use self::queue::SubmissionSize;
 use self::shares::{QueueRoom, QueueUse, SharedQueueShares};
 use crate::options::IngressOptions;
-use crate::ring::Ring;
+use crate::ring::DoorbellRinger;
 use crate::write_evidence::WriteEvidence;
 
 /// The verdict on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AppendVerdict {
     /// The store's answer.
     Stored(Appended),
     /// The store cannot store this item, in any batch.
@@ -62,8 +62,8 @@ pub enum AcceptError {
 
 /// The entry of the commit queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Accept {
-    queue: mpsc::Sender<Submission>,
+pub(crate) struct EventAcceptor {
+    queue: mpsc::Sender<QueuedSubmission>,
     shares: SharedQueueShares,
     patience: Duration,
     /// Outcomes of the last commits.
@@ -71,19 +71,19 @@ pub(crate) struct Accept {
 }
 
 #[derive(Debug)]
-struct Submission {
-    items: Vec<Append>,
+struct QueuedSubmission {
+    items: Vec<AppendRequest>,
     size: SubmissionSize,
     room: QueueRoom,
-    answer: oneshot::Sender<Result<Vec<Verdict>, AcceptError>>,
+    answer: oneshot::Sender<Result<Vec<AppendVerdict>, AcceptError>>,
 }
 
-impl Accept {
+impl EventAcceptor {
     /// Starts the dispatcher; it ends when every handle is gone and the queue is empty.
-    pub(crate) fn start(
+    pub(crate) fn start_dispatcher(
         log: Arc<dyn EventLog>,
         clock: Arc<dyn Clock>,
-        ring: Ring,
+        ring: DoorbellRinger,
         options: &IngressOptions,
         tasks: &TaskTracker,
     ) -> Self {
@@ -92,23 +92,26 @@ impl Accept {
         // The shares bound the submissions on their way to the dispatcher.
         let (queue, arrivals) = mpsc::channel(most.submissions);
         let writes = WriteEvidence::default();
-        let committer = Committer { log, clock, ring, writes: writes.clone(), crash: options.crash };
+        let committer = BatchCommitter { log, clock, ring, writes: writes.clone(), crash: options.crash };
         let rules = CommitRules {
             cap: SubmissionSize { items: limits.batch_items, bytes: limits.batch_bytes },
             appenders: options.appenders.clamp(1, 4),
             weights: options.weights.clone(),
         };
-        tasks.spawn(dispatch(arrivals, Arc::new(committer), rules, tasks.clone()));
-        Self { queue, shares: SharedQueueShares::of(most), patience: options.commit_timeout, writes }
+        tasks.spawn(dispatch_commits(arrivals, Arc::new(committer), rules, tasks.clone()));
+        Self { queue, shares: SharedQueueShares::with_limit(most), patience: options.commit_timeout, writes }
     }
 
     /// One verdict per item, in order, after the commit that holds them. All items are of one tenant.
-    pub(crate) async fn submit(&self, items: Vec<Append>) -> Result<Vec<Verdict>, AcceptError> {
+    pub(crate) async fn submit_batch(
+        &self,
+        items: Vec<AppendRequest>,
+    ) -> Result<Vec<AppendVerdict>, AcceptError> {
         let Some(tenant) = items.first().map(tenant_of).cloned() else { return Ok(Vec::new()) };
         let size = SubmissionSize { items: items.len(), bytes: items.iter().map(bytes_of).sum() };
-        let room = self.shares.take(tenant, size.bytes)?;
+        let room = self.shares.take_room(tenant, size.bytes)?;
         let (answer, verdicts) = oneshot::channel();
-        self.queue.try_send(Submission { items, size, room, answer }).map_err(|error| match error {
+        self.queue.try_send(QueuedSubmission { items, size, room, answer }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => AcceptError::QueueFull,
             mpsc::error::TrySendError::Closed(_) => AcceptError::Closed,
         })?;
@@ -121,21 +124,21 @@ impl Accept {
     }
 }
 
-fn tenant_of(item: &Append) -> &TenantId {
+fn tenant_of(item: &AppendRequest) -> &TenantId {
     match item {
-        Append::Event(event) => &event.execution.tenant,
-        Append::Signal(signal) => &signal.tenant,
-        Append::Start(start) => &start.key.tenant,
+        AppendRequest::Event(event) => &event.execution.tenant,
+        AppendRequest::Signal(signal) => &signal.tenant,
+        AppendRequest::Start(start) => &start.key.tenant,
     }
 }
 
 /// Estimated size of an item: its payloads and a constant per row.
-fn bytes_of(item: &Append) -> usize {
-    let event = |event: &NewEvent| event.payload.len() + 512;
+fn bytes_of(item: &AppendRequest) -> usize {
+    let event = |event: &EventSubmission| event.payload.len() + 512;
     match item {
-        Append::Event(new) => event(new),
-        Append::Signal(signal) => signal.payload.len() + 512,
-        Append::Start(start) => {
+        AppendRequest::Event(new) => event(new),
+        AppendRequest::Signal(signal) => signal.payload.len() + 512,
+        AppendRequest::Start(start) => {
             let graph = start.graph.as_deref().map_or(0, graph_bytes);
             let events = start.events.iter().map(event).sum::<usize>();
             event(&start.start) + start.state.context_bytes() + events + graph

@@ -21,7 +21,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::PaidBytes;
 use crate::connection_use::{AnswerProgress, ConnectionUse, RequestInProgress};
-use crate::gate::Slot;
+use crate::gate::RequestSlot;
 
 /// Resources of a whole answer, held until it is sent. In the extensions of a response.
 #[derive(Debug, Clone)]
@@ -29,13 +29,13 @@ pub(crate) struct AnswerHold(#[expect(dead_code, reason = "held until it is drop
 
 #[derive(Debug)]
 struct AnswerResources {
-    _slot: Option<Slot>,
+    _slot: Option<RequestSlot>,
     _paid: Option<PaidBytes>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl AnswerHold {
-    pub(crate) fn of_request(slot: Slot, paid: Option<PaidBytes>) -> Self {
+    pub(crate) fn of_request(slot: RequestSlot, paid: Option<PaidBytes>) -> Self {
         Self(Arc::new(AnswerResources { _slot: Some(slot), _paid: paid, _place: None }))
     }
 
@@ -71,7 +71,7 @@ const PIECE: usize = 32 * 1024;
 
 impl AnswerBody {
     /// The response together with its resources.
-    pub(crate) fn attach(
+    pub(crate) fn attach_to_response(
         mut response: Response,
         connection: &Arc<ConnectionUse>,
         in_progress: RequestInProgress,
@@ -83,9 +83,9 @@ impl AnswerBody {
         response.map(|body| Self { body, rest: Bytes::new(), hold })
     }
 
-    fn piece(&mut self) -> Frame<HeldBytes> {
+    fn next_piece(&mut self) -> Frame<HeldBytes> {
         if let Some(progress) = &self.hold.progress {
-            progress.advance();
+            progress.record_progress();
         }
         let bytes = self.rest.split_to(self.rest.len().min(PIECE));
         Frame::data(HeldBytes { bytes, _hold: self.hold.clone() })
@@ -101,13 +101,13 @@ impl hyper::body::Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<HeldBytes>, axum::Error>>> {
         if !self.rest.is_empty() {
-            return Poll::Ready(Some(Ok(self.piece())));
+            return Poll::Ready(Some(Ok(self.next_piece())));
         }
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_data() {
                 Ok(data) => {
                     self.rest = data;
-                    self.piece()
+                    self.next_piece()
                 }
                 Err(other) => other.map_data(|bytes| HeldBytes { bytes, _hold: self.hold.clone() }),
             }))),

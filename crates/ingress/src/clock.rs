@@ -12,7 +12,11 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Synchronizes until `closing` is cancelled. A store that does not answer changes nothing.
-pub(crate) async fn follow(store: Arc<dyn Housekeeping>, clock: Arc<dyn Clock>, closing: CancellationToken) {
+pub(crate) async fn follow_store_clock(
+    store: Arc<dyn Housekeeping>,
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+) {
     loop {
         tokio::select! {
             biased;
@@ -21,7 +25,7 @@ pub(crate) async fn follow(store: Arc<dyn Housekeeping>, clock: Arc<dyn Clock>, 
         }
         let asked = Instant::now();
         if let Ok(Ok(store_time)) = tokio::time::timeout(EVERY, store.ping()).await {
-            clock.follow(store_time, asked.elapsed());
+            clock.follow_store(store_time, asked.elapsed());
         }
     }
 }

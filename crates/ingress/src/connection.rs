@@ -29,13 +29,13 @@ use tokio_util::task::TaskTracker;
 use crate::answer_body::AnswerBody;
 use crate::connection_use::{BeyondUnproven, ConnectionLane, ConnectionUse, OnReserve};
 use crate::connections::{ConnectionPlace, ConnectionRegistry};
+use crate::http_version::{self, HttpVersion};
 use crate::metrics;
-use crate::options::Limits;
-use crate::preface::{self, Version};
+use crate::options::IngressLimits;
 
 /// Signals that end connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Goodbye {
+pub(crate) struct ShutdownSignals {
     /// Finish the requests in flight, take no others (graceful shutdown).
     pub(crate) leaving: CancellationToken,
     /// Close at once.
@@ -46,9 +46,9 @@ pub(crate) struct Goodbye {
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionServer {
     pub(crate) router: Router,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<IngressLimits>,
     pub(crate) registry: Arc<ConnectionRegistry>,
-    pub(crate) goodbye: Goodbye,
+    pub(crate) goodbye: ShutdownSignals,
     /// Connections, and the requests of HTTP/2 connections.
     pub(crate) tasks: TaskTracker,
 }
@@ -64,7 +64,12 @@ const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 const LEAVING: Duration = Duration::from_secs(5);
 
 impl ConnectionServer {
-    pub(crate) fn new(router: Router, limits: Limits, goodbye: &Goodbye, tasks: &TaskTracker) -> Self {
+    pub(crate) fn new(
+        router: Router,
+        limits: IngressLimits,
+        goodbye: &ShutdownSignals,
+        tasks: &TaskTracker,
+    ) -> Self {
         let registry = ConnectionRegistry::of(&limits);
         let (goodbye, tasks) = (goodbye.clone(), tasks.clone());
         Self { router, limits: Arc::new(limits), registry, goodbye, tasks }
@@ -72,24 +77,27 @@ impl ConnectionServer {
 
     /// Serves an admitted connection until it ends. `opening` produces the stream, with a handshake if
     /// there is one; it has the time of a request head.
-    pub(crate) async fn serve<S>(self, opening: impl Future<Output = io::Result<S>>, place: ConnectionPlace)
-    where
+    pub(crate) async fn serve_connection<S>(
+        self,
+        opening: impl Future<Output = io::Result<S>>,
+        place: ConnectionPlace,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let connection = &place.connection;
-        let opening = async { preface::told(opening.await?).await };
+        let opening = async { http_version::detect_version(opening.await?).await };
         let told = tokio::select! {
             told = tokio::time::timeout(self.limits.head_timeout, opening) => told,
             () = self.goodbye.leaving.cancelled() => return,
-            () = connection.evicted() => return,
+            () = connection.wait_for_eviction() => return,
         };
         let Ok(Ok((version, stream))) = told else { return };
         let stream = TokioIo::new(stream);
         let patience = PLACE_PATIENCE.min(self.limits.head_timeout);
         let service = counted_service(self.router, Arc::clone(connection), patience);
-        let ends = Ends { connection, limits: &self.limits, goodbye: &self.goodbye };
+        let ends = ConnectionDriver { connection, limits: &self.limits, goodbye: &self.goodbye };
         match version {
-            Version::Http1 => {
+            HttpVersion::Http1 => {
                 let mut builder = http1::Builder::new();
                 builder
                     .timer(TokioTimer::new())
@@ -97,10 +105,10 @@ impl ConnectionServer {
                     .max_buf_size(64 * 1024)
                     .max_headers(100)
                     .keep_alive(true);
-                ends.serve(builder.serve_connection(stream, service)).await;
+                ends.drive_connection(builder.serve_connection(stream, service)).await;
             }
-            Version::Http2 => {
-                let streams = Streams { tasks: self.tasks.clone(), cut: self.goodbye.cut.clone() };
+            HttpVersion::Http2 => {
+                let streams = StreamExecutor { tasks: self.tasks.clone(), cut: self.goodbye.cut.clone() };
                 let mut builder = http2::Builder::new(streams);
                 builder
                     .timer(TokioTimer::new())
@@ -108,7 +116,7 @@ impl ConnectionServer {
                     .keep_alive_timeout(self.limits.stall_timeout)
                     .max_header_list_size(HEAD_BYTES)
                     .max_concurrent_streams(self.limits.streams_per_connection);
-                ends.serve(builder.serve_connection(stream, service)).await;
+                ends.drive_connection(builder.serve_connection(stream, service)).await;
             }
         }
     }
@@ -116,12 +124,12 @@ impl ConnectionServer {
 
 /// Executor for the requests of HTTP/2 connections: each is a tracked task and ends at the cut.
 #[derive(Debug, Clone)]
-struct Streams {
+struct StreamExecutor {
     tasks: TaskTracker,
     cut: CancellationToken,
 }
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
         let cut = self.cut.clone();
         self.tasks.spawn(async move {
@@ -160,22 +168,22 @@ fn counted_service(
                 request.extensions_mut().insert(BeyondUnproven);
             }
             let answer = router.call(request).await?;
-            Ok(AnswerBody::attach(answer, &connection, in_progress))
+            Ok(AnswerBody::attach_to_response(answer, &connection, in_progress))
         }
     })
 }
 
 /// The conditions under which the ingress ends a connection.
 #[derive(Clone, Copy)]
-struct Ends<'a> {
+struct ConnectionDriver<'a> {
     connection: &'a ConnectionUse,
-    limits: &'a Limits,
-    goodbye: &'a Goodbye,
+    limits: &'a IngressLimits,
+    goodbye: &'a ShutdownSignals,
 }
 
 /// Decision about a connection when its timer fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum ConnectionVerdict {
     /// Check again after this time.
     Keep(Duration),
     AskToLeave,
@@ -183,8 +191,8 @@ enum Verdict {
     CutOff,
 }
 
-impl Ends<'_> {
-    async fn serve<C>(&self, serving: C)
+impl ConnectionDriver<'_> {
+    async fn drive_connection<C>(&self, serving: C)
     where
         C: GracefulConnection,
         C::Error: std::fmt::Display,
@@ -206,7 +214,7 @@ impl Ends<'_> {
                     serving.as_mut().graceful_shutdown();
                     asked = true;
                 }
-                () = self.connection.evicted() => {
+                () = self.connection.wait_for_eviction() => {
                     // An authenticated caller sent a request just before the eviction: answer it, then end
                     // the connection.
                     serving.as_mut().graceful_shutdown();
@@ -215,22 +223,22 @@ impl Ends<'_> {
                         let _ = futures::poll!(serving.as_mut());
                         return;
                     }
-                    return self.finish(serving).await;
+                    return self.finish_requests(serving).await;
                 }
-                () = &mut look => match self.verdict() {
-                    Verdict::Keep(time) => look.as_mut().reset(Instant::now() + time),
-                    Verdict::CutOff => {
-                        metrics::connection_timed_out();
+                () = &mut look => match self.judge_connection() {
+                    ConnectionVerdict::Keep(time) => look.as_mut().reset(Instant::now() + time),
+                    ConnectionVerdict::CutOff => {
+                        metrics::record_timeout();
                         return;
                     }
-                    Verdict::AskToLeave if asked => {
+                    ConnectionVerdict::AskToLeave if asked => {
                         if self.connection.idle_for().is_some() || !self.connection.is_proven() {
                             return;
                         }
                         look.as_mut().reset(Instant::now() + LEAVING);
                     }
-                    Verdict::AskToLeave => {
-                        metrics::connection_timed_out();
+                    ConnectionVerdict::AskToLeave => {
+                        metrics::record_timeout();
                         serving.as_mut().graceful_shutdown();
                         asked = true;
                         look.as_mut().reset(Instant::now() + LEAVING);
@@ -241,7 +249,7 @@ impl Ends<'_> {
     }
 
     /// Serves the requests in flight and takes no others.
-    async fn finish<C>(&self, serving: Pin<&mut C>)
+    async fn finish_requests<C>(&self, serving: Pin<&mut C>)
     where
         C: GracefulConnection,
         C::Error: std::fmt::Display,
@@ -252,20 +260,20 @@ impl Ends<'_> {
         }
     }
 
-    fn verdict(&self) -> Verdict {
+    fn judge_connection(&self) -> ConnectionVerdict {
         let (unread, stall) = (self.connection.unread_for(), self.limits.stall_timeout);
         if unread >= stall {
-            return Verdict::CutOff;
+            return ConnectionVerdict::CutOff;
         }
         let age = self.connection.age();
         if !self.connection.is_proven() && age >= UNPROVEN_LIFE {
-            return Verdict::AskToLeave;
+            return ConnectionVerdict::AskToLeave;
         }
         let limit = self.limits.idle_timeout;
         match self.connection.idle_for() {
-            Some(idle) if idle >= limit => Verdict::AskToLeave,
-            Some(idle) => Verdict::Keep(limit - idle),
-            None => Verdict::Keep(limit.min(stall.saturating_sub(unread))),
+            Some(idle) if idle >= limit => ConnectionVerdict::AskToLeave,
+            Some(idle) => ConnectionVerdict::Keep(limit - idle),
+            None => ConnectionVerdict::Keep(limit.min(stall.saturating_sub(unread))),
         }
     }
 }
@@ -275,39 +283,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_leaves_when_it_is_idle_or_anonymous_for_too_long() {
-        let (limits, goodbye) =
-            (Limits::default(), Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() });
-        let verdict =
-            |connection: &ConnectionUse| Ends { connection, limits: &limits, goodbye: &goodbye }.verdict();
+    fn idle_or_unproven_connection_is_closed() {
+        let (limits, goodbye) = (
+            IngressLimits::default(),
+            ShutdownSignals { leaving: CancellationToken::new(), cut: CancellationToken::new() },
+        );
+        let verdict = |connection: &ConnectionUse| {
+            ConnectionDriver { connection, limits: &limits, goodbye: &goodbye }.judge_connection()
+        };
         let idle = ConnectionUse::begun_before(limits.idle_timeout);
-        assert_eq!(verdict(&idle), Verdict::AskToLeave);
+        assert_eq!(verdict(&idle), ConnectionVerdict::AskToLeave);
         let in_progress = idle.begin_request();
-        assert_eq!(verdict(&idle), Verdict::Keep(limits.stall_timeout), "a request is in progress");
+        assert_eq!(verdict(&idle), ConnectionVerdict::Keep(limits.stall_timeout), "a request is in progress");
         drop(in_progress);
 
         // A stream that its client does not read keeps a connection busy.
         let old = ConnectionUse::begun_before(UNPROVEN_LIFE);
         let _in_progress = old.begin_request();
-        assert_eq!(verdict(&old), Verdict::AskToLeave);
-        old.prove();
-        assert_eq!(verdict(&old), Verdict::Keep(limits.stall_timeout), "an identified caller uses it");
+        assert_eq!(verdict(&old), ConnectionVerdict::AskToLeave);
+        old.mark_proven();
+        assert_eq!(
+            verdict(&old),
+            ConnectionVerdict::Keep(limits.stall_timeout),
+            "an identified caller uses it"
+        );
     }
 
     #[test]
-    fn a_connection_is_cut_off_when_an_answer_is_not_read() {
-        let limits = Limits { stall_timeout: Duration::ZERO, ..Limits::default() };
-        let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
+    fn unread_answer_cuts_connection_off() {
+        let limits = IngressLimits { stall_timeout: Duration::ZERO, ..IngressLimits::default() };
+        let goodbye = ShutdownSignals { leaving: CancellationToken::new(), cut: CancellationToken::new() };
         let connection = ConnectionUse::begun_before(Duration::ZERO);
-        connection.prove();
-        let patient = Ends { connection: &connection, limits: &Limits::default(), goodbye: &goodbye };
-        let impatient = Ends { limits: &limits, ..patient };
+        connection.mark_proven();
+        let patient = ConnectionDriver {
+            connection: &connection,
+            limits: &IngressLimits::default(),
+            goodbye: &goodbye,
+        };
+        let impatient = ConnectionDriver { limits: &limits, ..patient };
         let _in_progress = connection.begin_request();
         let answer = connection.begin_answer();
-        assert_eq!(impatient.verdict(), Verdict::CutOff);
-        assert!(matches!(patient.verdict(), Verdict::Keep(_)));
-        answer.advance();
-        assert!(connection.unread_for() < Limits::default().stall_timeout);
+        assert_eq!(impatient.judge_connection(), ConnectionVerdict::CutOff);
+        assert!(matches!(patient.judge_connection(), ConnectionVerdict::Keep(_)));
+        answer.record_progress();
+        assert!(connection.unread_for() < IngressLimits::default().stall_timeout);
         drop(answer);
         assert_eq!(connection.unread_for(), Duration::ZERO, "it was read");
     }

@@ -106,7 +106,7 @@ impl ConnectionUse {
     }
 
     /// Marks the connection as proven: an authenticated caller has used it.
-    pub(crate) fn prove(&self) {
+    pub(crate) fn mark_proven(&self) {
         if !self.proven.swap(true, Ordering::AcqRel) {
             self.unproven_places.add_permits(PROVEN_REQUESTS);
         }
@@ -114,18 +114,18 @@ impl ConnectionUse {
 
     /// Registers a whole answer, which the client has to read.
     pub(crate) fn begin_answer(self: &Arc<Self>) -> AnswerProgress {
-        let last_millis = Arc::new(AtomicU64::new(self.millis()));
-        let id = self.unread.begin(last_millis.clone());
+        let last_millis = Arc::new(AtomicU64::new(self.elapsed_millis()));
+        let id = self.unread.begin_answer(last_millis.clone());
         AnswerProgress { connection: Arc::clone(self), id, last_millis }
     }
 
     /// Time since the client last took a piece of its slowest whole answer.
     pub(crate) fn unread_for(&self) -> Duration {
         let oldest = self.unread.oldest_millis().unwrap_or(u64::MAX);
-        Duration::from_millis(self.millis().saturating_sub(oldest))
+        Duration::from_millis(self.elapsed_millis().saturating_sub(oldest))
     }
 
-    fn millis(&self) -> u64 {
+    fn elapsed_millis(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -152,7 +152,7 @@ impl ConnectionUse {
     }
 
     /// Evicts the connection in favour of another one.
-    pub(crate) fn evict(&self) {
+    pub(crate) fn evict_connection(&self) {
         self.evicted.cancel();
     }
 
@@ -162,13 +162,13 @@ impl ConnectionUse {
     }
 
     /// Completes when the registry has evicted the connection.
-    pub(crate) async fn evicted(&self) {
+    pub(crate) async fn wait_for_eviction(&self) {
         self.evicted.cancelled().await;
     }
 
     /// The eviction rank; `None` while the connection must not be evicted. A reserve connection can always
     /// be evicted.
-    pub(crate) fn rank(&self) -> Option<EvictionRank> {
+    pub(crate) fn eviction_rank(&self) -> Option<EvictionRank> {
         match (self.idle_for().is_some(), self.is_proven()) {
             (true, false) => Some(EvictionRank::IdleUnproven),
             (true, true) => Some(EvictionRank::IdleProven),
@@ -180,7 +180,7 @@ impl ConnectionUse {
     /// Whether the connection may still be closed after its eviction: a request of an authenticated caller
     /// that began in the meantime is answered first.
     pub(crate) fn gives_way(&self) -> bool {
-        self.lane == ConnectionLane::Reserve || self.rank().is_some()
+        self.lane == ConnectionLane::Reserve || self.eviction_rank().is_some()
     }
 }
 
@@ -221,7 +221,7 @@ impl Drop for RequestInProgress {
         if self.has_place {
             connection.unproven_places.add_permits(1);
         }
-        connection.idle_since.store(connection.millis(), Ordering::Release);
+        connection.idle_since.store(connection.elapsed_millis(), Ordering::Release);
         connection.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -231,7 +231,7 @@ impl Drop for RequestInProgress {
 struct UnreadAnswers(Mutex<(u64, HashMap<u64, Arc<AtomicU64>>)>);
 
 impl UnreadAnswers {
-    fn begin(&self, last_millis: Arc<AtomicU64>) -> u64 {
+    fn begin_answer(&self, last_millis: Arc<AtomicU64>) -> u64 {
         let (next, answers) = &mut *self.lock();
         *next += 1;
         answers.insert(*next, last_millis);
@@ -257,8 +257,8 @@ pub(crate) struct AnswerProgress {
 
 impl AnswerProgress {
     /// Records that the client took a piece.
-    pub(crate) fn advance(&self) {
-        self.last_millis.store(self.connection.millis(), Ordering::Relaxed);
+    pub(crate) fn record_progress(&self) {
+        self.last_millis.store(self.connection.elapsed_millis(), Ordering::Relaxed);
     }
 }
 

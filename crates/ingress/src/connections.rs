@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use crate::connection_use::{ClientNetwork, ConnectionLane, ConnectionUse};
 use crate::metrics;
-use crate::options::Limits;
+use crate::options::IngressLimits;
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct OpenConnections {
 const EVICTED_SHARE: usize = 128;
 
 impl ConnectionRegistry {
-    pub(crate) fn of(limits: &Limits) -> Arc<Self> {
+    pub(crate) fn of(limits: &IngressLimits) -> Arc<Self> {
         Arc::new(Self {
             total: limits.connections.max(1),
             per_address: limits.connections_per_address,
@@ -54,9 +54,9 @@ impl ConnectionRegistry {
     }
 
     /// Admits a new connection, evicting others if necessary.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> ConnectionPlace {
+    pub(crate) fn admit_connection(self: &Arc<Self>, address: IpAddr) -> ConnectionPlace {
         let network = ClientNetwork::of(address);
-        let mut open = self.lock();
+        let mut open = self.lock_open();
         let lane = self.make_room(&mut open, network);
         open.next += 1;
         let connection = ConnectionUse::new(open.next, network, lane, Instant::now());
@@ -66,25 +66,25 @@ impl ConnectionRegistry {
                 *open.per_network.entry(network).or_default() += 1;
             }
             ConnectionLane::Reserve => {
-                metrics::connection_reserved();
+                metrics::record_reserved();
                 open.reserve.insert(connection.id, Arc::clone(&connection));
             }
         }
-        open.count();
+        open.record_count();
         ConnectionPlace { connection, registry: Arc::clone(self) }
     }
 
     /// Load shedding: evicts the oldest idle connections when the process has no file descriptors left.
-    pub(crate) fn shed(&self) {
-        self.lock().evict("descriptors", share(self.total), |_| true);
+    pub(crate) fn shed_idle(&self) {
+        self.lock_open().evict_ranked("descriptors", eviction_count(self.total), |_| true);
     }
 
     fn make_room(&self, open: &mut OpenConnections, network: ClientNetwork) -> ConnectionLane {
         let of_network = open.per_network.get(&network).copied().unwrap_or(0);
         let has_room = if self.per_address > 0 && of_network >= self.per_address {
-            open.evict("address", share(self.per_address), |one| one.network == network)
+            open.evict_ranked("address", eviction_count(self.per_address), |one| one.network == network)
         } else {
-            open.main.len() < self.total || open.evict("total", share(self.total), |_| true)
+            open.main.len() < self.total || open.evict_ranked("total", eviction_count(self.total), |_| true)
         };
         if has_room {
             return ConnectionLane::Main;
@@ -92,47 +92,52 @@ impl ConnectionRegistry {
         if open.reserve.len() >= self.reserve
             && let Some(oldest) = open.reserve.keys().min().copied()
         {
-            open.remove(oldest, "reserve");
+            open.remove_evicted(oldest, "reserve");
         }
         ConnectionLane::Reserve
     }
 
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
+    fn lock_open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn share(limit: usize) -> usize {
+fn eviction_count(limit: usize) -> usize {
     (limit / EVICTED_SHARE).max(1)
 }
 
 impl OpenConnections {
     /// Evicts up to `most` connections among `within`; returns whether there was one.
-    fn evict(&mut self, reason: &'static str, most: usize, within: impl Fn(&ConnectionUse) -> bool) -> bool {
+    fn evict_ranked(
+        &mut self,
+        reason: &'static str,
+        most: usize,
+        within: impl Fn(&ConnectionUse) -> bool,
+    ) -> bool {
         let candidates = self.main.values().filter(|one| within(one));
         let mut ranked: Vec<_> =
-            candidates.filter_map(|one| Some((one.rank()?, one.idle_from(), one.id))).collect();
+            candidates.filter_map(|one| Some((one.eviction_rank()?, one.idle_from(), one.id))).collect();
         // One round evicts a single rank, the lowest: a higher rank is evicted only when necessary.
         let Some((first, _, _)) = ranked.iter().min().copied() else { return false };
         ranked.retain(|(rank, _, _)| *rank == first);
         ranked.sort_unstable();
         ranked.truncate(most);
         for (_, _, id) in ranked {
-            self.remove(id, reason);
+            self.remove_evicted(id, reason);
         }
         true
     }
 
-    fn remove(&mut self, id: u64, reason: &'static str) {
+    fn remove_evicted(&mut self, id: u64, reason: &'static str) {
         let removed = self.main.remove(&id).or_else(|| self.reserve.remove(&id));
         if let Some(connection) = removed {
-            self.release(&connection);
-            connection.evict();
-            metrics::connection_evicted(reason);
+            self.release_place(&connection);
+            connection.evict_connection();
+            metrics::record_eviction(reason);
         }
     }
 
-    fn release(&mut self, connection: &ConnectionUse) {
+    fn release_place(&mut self, connection: &ConnectionUse) {
         if connection.lane == ConnectionLane::Reserve {
             return;
         }
@@ -144,8 +149,8 @@ impl OpenConnections {
         }
     }
 
-    fn count(&self) {
-        metrics::connections_open(self.main.len() + self.reserve.len());
+    fn record_count(&self) {
+        metrics::set_open_connections(self.main.len() + self.reserve.len());
     }
 }
 
@@ -158,14 +163,14 @@ pub(crate) struct ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let mut open = self.registry.lock();
+        let mut open = self.registry.lock_open();
         let id = self.connection.id;
         let removed = open.main.remove(&id).or_else(|| open.reserve.remove(&id));
         // An evicted connection has been released already.
         if removed.is_some() {
-            open.release(&self.connection);
+            open.release_place(&self.connection);
         }
-        open.count();
+        open.record_count();
     }
 }
 
@@ -174,11 +179,11 @@ mod tests {
     use super::*;
 
     fn registry(total: usize, per_address: usize) -> Arc<ConnectionRegistry> {
-        ConnectionRegistry::of(&Limits {
+        ConnectionRegistry::of(&IngressLimits {
             connections: total,
             connections_per_address: per_address,
             connections_reserved: 2,
-            ..Limits::default()
+            ..IngressLimits::default()
         })
     }
 
@@ -191,60 +196,60 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_idle_connection_gives_way_and_one_that_brought_no_key_before_one_that_did() {
+    fn unproven_connections_are_evicted_first() {
         let registry = registry(3, 0);
-        let [proven, first, second] = [1, 2, 3].map(|n| registry.admit(address(n)));
-        proven.connection.prove();
-        let third = registry.admit(address(4));
+        let [proven, first, second] = [1, 2, 3].map(|n| registry.admit_connection(address(n)));
+        proven.connection.mark_proven();
+        let third = registry.admit_connection(address(4));
         assert!(is_evicted(&first) && !is_evicted(&second) && !is_evicted(&proven));
         let _busy = [&second, &third].map(|place| place.connection.begin_request());
-        let fourth = registry.admit(address(5));
+        let fourth = registry.admit_connection(address(5));
         assert!(
             is_evicted(&second) && !is_evicted(&proven),
             "a busy one that brought no key gives way first"
         );
         for place in [&third, &fourth] {
-            place.connection.prove();
+            place.connection.mark_proven();
         }
         let _busy_too = fourth.connection.begin_request();
-        let _fifth = registry.admit(address(6));
+        let _fifth = registry.admit_connection(address(6));
         assert!(is_evicted(&proven), "idle ones with a key give way at last");
     }
 
     #[test]
-    fn busy_connections_of_identified_callers_stay_and_newcomers_go_to_the_reserve() {
+    fn proven_busy_connections_are_never_evicted() {
         let registry = registry(2, 0);
-        let places = [1, 2].map(|n| registry.admit(address(n)));
+        let places = [1, 2].map(|n| registry.admit_connection(address(n)));
         let busy = places.each_ref().map(|place| {
-            place.connection.prove();
+            place.connection.mark_proven();
             place.connection.begin_request()
         });
-        let reserve: Vec<_> = (3..6).map(|n| registry.admit(address(n))).collect();
+        let reserve: Vec<_> = (3..6).map(|n| registry.admit_connection(address(n))).collect();
         assert!(reserve.iter().all(|place| place.connection.lane == ConnectionLane::Reserve));
         assert!(is_evicted(&reserve[0]) && !is_evicted(&reserve[1]), "the oldest of the reserve leaves");
         assert!(places.iter().all(|place| !is_evicted(place)));
         drop(busy);
-        assert_eq!(registry.admit(address(9)).connection.lane, ConnectionLane::Main);
+        assert_eq!(registry.admit_connection(address(9)).connection.lane, ConnectionLane::Main);
     }
 
     #[test]
-    fn an_address_at_its_limit_displaces_its_own_connections_alone() {
+    fn address_limit_evicts_own_connections() {
         let registry = registry(10, 2);
-        let other = registry.admit(address(1));
-        let [first, second] = [2, 2].map(|n| registry.admit(address(n)));
-        let third = registry.admit(address(2));
+        let other = registry.admit_connection(address(1));
+        let [first, second] = [2, 2].map(|n| registry.admit_connection(address(n)));
+        let third = registry.admit_connection(address(2));
         assert!(is_evicted(&first) && !is_evicted(&second) && !is_evicted(&other));
         for place in [&second, &third] {
-            place.connection.prove();
+            place.connection.mark_proven();
             std::mem::forget(place.connection.begin_request());
         }
-        assert_eq!(registry.admit(address(2)).connection.lane, ConnectionLane::Reserve);
+        assert_eq!(registry.admit_connection(address(2)).connection.lane, ConnectionLane::Reserve);
         drop(second);
-        assert_eq!(registry.admit(address(2)).connection.lane, ConnectionLane::Main);
+        assert_eq!(registry.admit_connection(address(2)).connection.lane, ConnectionLane::Main);
     }
 
     #[test]
-    fn one_client_of_ipv6_is_one_network() {
+    fn ipv6_prefix_is_one_network() {
         let of = |text: &str| ClientNetwork::of(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
@@ -253,15 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_given_back_is_free_once() {
+    fn evicted_place_is_released_once() {
         let registry = registry(1, 1);
-        let first = registry.admit(address(1));
-        let second = registry.admit(address(1));
+        let first = registry.admit_connection(address(1));
+        let second = registry.admit_connection(address(1));
         assert!(is_evicted(&first));
         drop(first);
-        assert_eq!(registry.lock().per_network.len(), 1);
+        assert_eq!(registry.lock_open().per_network.len(), 1);
         drop(second);
-        let open = registry.lock();
+        let open = registry.lock_open();
         assert!(open.main.is_empty() && open.per_network.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use millstream_core::crash::CrashPoint;
 
 /// Aborts the process if `here` is the chosen point.
-pub(crate) fn point(chosen: Option<CrashPoint>, here: CrashPoint) {
+pub(crate) fn crash_at(chosen: Option<CrashPoint>, here: CrashPoint) {
     #[cfg(debug_assertions)]
     if chosen == Some(here) {
         std::process::abort();

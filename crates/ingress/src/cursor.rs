@@ -6,7 +6,7 @@
 
 /// The list of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum CursorList {
     Definitions,
     Executions,
     Events,
@@ -28,8 +28,8 @@ pub(crate) enum List {
     Keys,
 }
 
-impl List {
-    pub(crate) const ALL: &[List] = &[
+impl CursorList {
+    pub(crate) const ALL: &[CursorList] = &[
         Self::Definitions,
         Self::Executions,
         Self::Events,
@@ -76,12 +76,12 @@ impl List {
     }
 }
 
-pub(crate) fn encode(list: List, position: impl std::fmt::Display) -> String {
+pub(crate) fn encode(list: CursorList, position: impl std::fmt::Display) -> String {
     format!("{}{position}", list.tag()).bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The position in the cursor; `None` when it is not a cursor of this list.
-pub(crate) fn decode(list: List, cursor: &str) -> Option<String> {
+pub(crate) fn decode(list: CursorList, cursor: &str) -> Option<String> {
     if cursor.len() > 1024 || !cursor.len().is_multiple_of(2) || !cursor.is_ascii() {
         return None;
     }
@@ -98,24 +98,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_by_its_own_list_only() {
-        let cursor = encode(List::Executions, 42);
-        assert_eq!(decode(List::Executions, &cursor).as_deref(), Some("42"));
-        assert_eq!(decode(List::Events, &cursor), None);
+    fn cursor_decodes_for_own_list_only() {
+        let cursor = encode(CursorList::Executions, 42);
+        assert_eq!(decode(CursorList::Executions, &cursor).as_deref(), Some("42"));
+        assert_eq!(decode(CursorList::Events, &cursor), None);
     }
 
     #[test]
-    fn another_text_for_the_same_place_is_not_a_cursor() {
-        assert_eq!(decode(List::Executions, "78313a3a").as_deref(), Some(":"));
+    fn only_canonical_cursor_text_decodes() {
+        assert_eq!(decode(CursorList::Executions, "78313a3a").as_deref(), Some(":"));
         for other in ["78313a3A", "78313a+5", "78313A35"] {
-            assert_eq!(decode(List::Executions, other), None, "{other}");
+            assert_eq!(decode(CursorList::Executions, other), None, "{other}");
         }
     }
 
     #[test]
-    fn nonsense_is_not_a_cursor() {
+    fn invalid_cursor_is_rejected() {
         for nonsense in ["", "z", "zz", "+1", "é", "ff", &"00".repeat(600)] {
-            assert_eq!(decode(List::History, nonsense), None, "{nonsense}");
+            assert_eq!(decode(CursorList::History, nonsense), None, "{nonsense}");
         }
     }
 }

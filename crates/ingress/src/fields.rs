@@ -8,24 +8,24 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::{InvalidJson, RawJson};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The fields of one object, in document order.
 #[derive(Debug)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct JsonFields<'a> {
     path: String,
     left: Vec<(Cow<'a, str>, &'a RawValue)>,
     known: Vec<&'static str>,
     faults: Vec<Fault>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> JsonFields<'a> {
     /// Splits one object. `path` is its position in the request, empty for the whole body.
     pub(crate) fn of(text: &'a str, path: &str) -> Result<Self, Vec<Fault>> {
-        let Object(left) = serde_json::from_str(text)
+        let RawObject(left) = serde_json::from_str(text)
             .map_err(|error| vec![Fault::new(path, format!("must be an object: {error}"))])?;
         Ok(Self { path: path.to_owned(), left, known: Vec::new(), faults: Vec::new() })
     }
@@ -34,7 +34,7 @@ impl<'a> Fields<'a> {
         if self.path.is_empty() { field.to_owned() } else { format!("{}.{field}", self.path) }
     }
 
-    pub(crate) fn fault(&mut self, field: &str, message: impl fmt::Display) {
+    pub(crate) fn add_fault(&mut self, field: &str, message: impl fmt::Display) {
         let path = self.path_of(field);
         self.faults.push(Fault::new(path, message.to_string()));
     }
@@ -45,13 +45,13 @@ impl<'a> Fields<'a> {
         self.faults.iter().any(|fault| fault.path.starts_with(&path))
     }
 
-    pub(crate) fn faults(&mut self, faults: Vec<Fault>) {
+    pub(crate) fn add_faults(&mut self, faults: Vec<Fault>) {
         self.faults.extend(faults);
     }
 
     /// The raw value of a field; `null` counts as absent. A duplicate field is left over and becomes a
     /// fault.
-    pub(crate) fn take(&mut self, field: &'static str) -> Option<&'a str> {
+    pub(crate) fn take_field(&mut self, field: &'static str) -> Option<&'a str> {
         self.take_any(field).filter(|text| *text != "null")
     }
 
@@ -64,29 +64,29 @@ impl<'a> Fields<'a> {
     }
 
     /// A string field.
-    pub(crate) fn text(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
-        let value = self.take(field)?;
-        match serde_json::from_str::<Text<'_>>(value) {
-            Ok(Text(text)) => Some(text),
+    pub(crate) fn take_text(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
+        let value = self.take_field(field)?;
+        match serde_json::from_str::<JsonString<'_>>(value) {
+            Ok(JsonString(text)) => Some(text),
             Err(_) => {
-                self.fault(field, "must be a string");
+                self.add_fault(field, "must be a string");
                 None
             }
         }
     }
 
     /// A required string field.
-    pub(crate) fn required(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
+    pub(crate) fn required_text(&mut self, field: &'static str) -> Option<Cow<'a, str>> {
         let before = self.faults.len();
-        let text = self.text(field);
+        let text = self.take_text(field);
         if text.is_none() && self.faults.len() == before {
-            self.fault(field, "is required");
+            self.add_fault(field, "is required");
         }
         text
     }
 
     /// A string field, parsed.
-    pub(crate) fn parsed<T, E: fmt::Display>(
+    pub(crate) fn parse_text<T, E: fmt::Display>(
         &mut self,
         field: &'static str,
         text: Option<Cow<'a, str>>,
@@ -96,15 +96,15 @@ impl<'a> Fields<'a> {
         match parse(&text) {
             Ok(value) => Some(value),
             Err(error) => {
-                self.fault(field, format!("{:?} {error}", clip(&text)));
+                self.add_fault(field, format!("{:?} {error}", clip_text(&text)));
                 None
             }
         }
     }
 
     /// An integer within a range; `2.0` counts as an integer.
-    pub(crate) fn whole(&mut self, field: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
-        let number = self.take(field)?.parse::<f64>().ok();
+    pub(crate) fn whole_number(&mut self, field: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let number = self.take_field(field)?.parse::<f64>().ok();
         let (least, most) = (*range.start(), *range.end());
         match number {
             Some(number)
@@ -118,58 +118,58 @@ impl<'a> Fields<'a> {
                 Some(number as u32)
             }
             Some(_) | None => {
-                self.fault(field, format!("must be a whole number between {least} and {most}"));
+                self.add_fault(field, format!("must be a whole number between {least} and {most}"));
                 None
             }
         }
     }
 
     /// A field of any JSON, kept raw.
-    pub(crate) fn raw(&mut self, field: &'static str) -> Option<RawJson> {
-        let value = self.take(field)?;
-        self.checked(field, value)
+    pub(crate) fn raw_json(&mut self, field: &'static str) -> Option<RawJson> {
+        let value = self.take_field(field)?;
+        self.check_json(field, value)
     }
 
     /// Any JSON, where `null` is a value like any other.
-    pub(crate) fn raw_or_null(&mut self, field: &'static str) -> Option<RawJson> {
+    pub(crate) fn raw_json_or_null(&mut self, field: &'static str) -> Option<RawJson> {
         let value = self.take_any(field)?;
-        self.checked(field, value)
+        self.check_json(field, value)
     }
 
-    fn checked(&mut self, field: &str, value: &str) -> Option<RawJson> {
+    fn check_json(&mut self, field: &str, value: &str) -> Option<RawJson> {
         match RawJson::parse(value) {
             Ok(raw) => Some(raw),
             Err(error @ (InvalidJson::TooDeep | InvalidJson::Syntax(_))) => {
-                self.fault(field, error);
+                self.add_fault(field, error);
                 None
             }
         }
     }
 
     /// All problems, including unknown and duplicate fields.
-    pub(crate) fn finish(mut self) -> Result<(), Vec<Fault>> {
+    pub(crate) fn finish_fields(mut self) -> Result<(), Vec<Fault>> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_ref()) {
                 "is a duplicate field".to_owned()
             } else {
                 format!("unknown field; known are {}", self.known.join(", "))
             };
-            self.fault(clip(&name), message);
+            self.add_fault(clip_text(&name), message);
         }
         if self.faults.is_empty() { Ok(()) } else { Err(self.faults) }
     }
 }
 
 /// Truncates a text for display.
-pub(crate) fn clip(text: &str) -> &str {
+pub(crate) fn clip_text(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(at, _)| &text[..at])
 }
 
 /// The items of an array, each as raw text; reading stops beyond `limit` items.
-pub(crate) fn items(text: &str, limit: usize) -> Result<Vec<&str>, ItemsError> {
+pub(crate) fn split_array(text: &str, limit: usize) -> Result<Vec<&str>, ItemsError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let mut overflow = false;
-    let seed = Items { limit, overflow: &mut overflow };
+    let seed = ArraySplitter { limit, overflow: &mut overflow };
     let items = serde::de::DeserializeSeed::deserialize(seed, &mut reader);
     match items {
         Ok(items) => match reader.end() {
@@ -188,19 +188,19 @@ pub(crate) enum ItemsError {
     TooMany,
 }
 
-struct Items<'o> {
+struct ArraySplitter<'o> {
     limit: usize,
     overflow: &'o mut bool,
 }
 
-impl<'de> serde::de::DeserializeSeed<'de> for Items<'_> {
+impl<'de> serde::de::DeserializeSeed<'de> for ArraySplitter<'_> {
     type Value = Vec<&'de str>;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_seq(self)
     }
 }
 
-impl<'de> Visitor<'de> for Items<'_> {
+impl<'de> Visitor<'de> for ArraySplitter<'_> {
     type Value = Vec<&'de str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -221,12 +221,12 @@ impl<'de> Visitor<'de> for Items<'_> {
 }
 
 /// A string, borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
+struct JsonString<'a>(Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de> Deserialize<'de> for JsonString<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Str;
-        impl<'de> Visitor<'de> for Str {
+        struct StringVisitor;
+        impl<'de> Visitor<'de> for StringVisitor {
             type Value = Cow<'de, str>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
@@ -238,35 +238,35 @@ impl<'de> Deserialize<'de> for Text<'de> {
                 Ok(Cow::Owned(text.to_owned()))
             }
         }
-        deserializer.deserialize_str(Str).map(Text)
+        deserializer.deserialize_str(StringVisitor).map(JsonString)
     }
 }
 
 /// Upper bound of the fields of one object; a larger object is not a valid request.
 const MAX_FIELDS: usize = 64;
 
-struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Object<'de> {
+impl<'de> Deserialize<'de> for RawObject<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Map;
-        impl<'de> Visitor<'de> for Map {
-            type Value = Object<'de>;
+        struct RawObjectVisitor;
+        impl<'de> Visitor<'de> for RawObjectVisitor {
+            type Value = RawObject<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject<'de>, A::Error> {
                 let mut fields = Vec::new();
-                while let Some(Text(name)) = map.next_key()? {
+                while let Some(JsonString(name)) = map.next_key()? {
                     if fields.len() == MAX_FIELDS {
                         return Err(A::Error::custom("too many fields"));
                     }
                     fields.push((name, map.next_value()?));
                 }
-                Ok(Object(fields))
+                Ok(RawObject(fields))
             }
         }
-        deserializer.deserialize_map(Map)
+        deserializer.deserialize_map(RawObjectVisitor)
     }
 }
 
@@ -275,39 +275,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unknown_field_is_named() {
-        let mut fields = Fields::of(r#"{"name":"a","nmae":1,"payloda":{}}"#, "items[3]").unwrap();
-        assert_eq!(fields.required("name").as_deref(), Some("a"));
-        fields.raw("payload");
-        let faults = fields.finish().unwrap_err();
+    fn unknown_fields_are_named() {
+        let mut fields = JsonFields::of(r#"{"name":"a","nmae":1,"payloda":{}}"#, "items[3]").unwrap();
+        assert_eq!(fields.required_text("name").as_deref(), Some("a"));
+        fields.raw_json("payload");
+        let faults = fields.finish_fields().unwrap_err();
         let paths: Vec<_> = faults.iter().map(|fault| fault.path.as_str()).collect();
         assert_eq!(paths, ["items[3].nmae", "items[3].payloda"]);
         assert!(faults[0].message.contains("known are name, payload"));
     }
 
     #[test]
-    fn a_field_given_twice_is_an_error_and_not_a_choice() {
-        let mut fields = Fields::of(r#"{"name":"a","name":"b"}"#, "").unwrap();
-        fields.required("name");
-        assert_eq!(fields.finish().unwrap_err()[0].message, "is a duplicate field");
+    fn duplicate_field_is_an_error() {
+        let mut fields = JsonFields::of(r#"{"name":"a","name":"b"}"#, "").unwrap();
+        fields.required_text("name");
+        assert_eq!(fields.finish_fields().unwrap_err()[0].message, "is a duplicate field");
     }
 
     #[test]
-    fn missing_null_and_wrongly_typed_fields_are_told_apart() {
-        let mut fields = Fields::of(r#"{"a":null,"b":7}"#, "").unwrap();
-        assert!(fields.required("a").is_none());
-        assert!(fields.required("b").is_none());
-        let messages: Vec<_> = fields.finish().unwrap_err().into_iter().map(|fault| fault.message).collect();
+    fn missing_and_mistyped_fields_are_distinct() {
+        let mut fields = JsonFields::of(r#"{"a":null,"b":7}"#, "").unwrap();
+        assert!(fields.required_text("a").is_none());
+        assert!(fields.required_text("b").is_none());
+        let messages: Vec<_> =
+            fields.finish_fields().unwrap_err().into_iter().map(|fault| fault.message).collect();
         assert_eq!(messages, ["is required", "must be a string"]);
     }
 
     #[test]
-    fn a_number_is_whole_however_it_is_written() {
+    fn whole_numbers_in_any_notation() {
         let read = |text: &str| {
             let body = format!(r#"{{"n":{text}}}"#);
-            let mut fields = Fields::of(&body, "").unwrap();
-            let number = fields.whole("n", 1..=1000);
-            fields.finish().map(|()| number).map_err(|faults| faults.len())
+            let mut fields = JsonFields::of(&body, "").unwrap();
+            let number = fields.whole_number("n", 1..=1000);
+            fields.finish_fields().map(|()| number).map_err(|faults| faults.len())
         };
         for (text, number) in [("1", 1), ("1000", 1000), ("10.0", 10), ("1e3", 1000)] {
             assert_eq!(read(text), Ok(Some(number)), "{text}");
@@ -319,24 +320,24 @@ mod tests {
     }
 
     #[test]
-    fn escapes_in_names_and_values_are_read() {
-        let mut fields = Fields::of(r#"{"n\u0061me":"\u0061\n"}"#, "").unwrap();
-        assert_eq!(fields.required("name").as_deref(), Some("a\n"));
+    fn escaped_json_fields_are_decoded() {
+        let mut fields = JsonFields::of(r#"{"n\u0061me":"\u0061\n"}"#, "").unwrap();
+        assert_eq!(fields.required_text("name").as_deref(), Some("a\n"));
     }
 
     #[test]
-    fn an_array_is_cut_into_raw_items_and_no_more_than_allowed() {
-        assert_eq!(items(" [1, {\"a\": 2}] ", 2), Ok(vec!["1", "{\"a\": 2}"]));
-        assert_eq!(items("[1,2,3]", 2), Err(ItemsError::TooMany));
-        assert!(matches!(items("[1,2", 9), Err(ItemsError::Syntax(_))));
-        assert!(matches!(items("[1] x", 9), Err(ItemsError::Syntax(_))));
+    fn array_split_is_bounded() {
+        assert_eq!(split_array(" [1, {\"a\": 2}] ", 2), Ok(vec!["1", "{\"a\": 2}"]));
+        assert_eq!(split_array("[1,2,3]", 2), Err(ItemsError::TooMany));
+        assert!(matches!(split_array("[1,2", 9), Err(ItemsError::Syntax(_))));
+        assert!(matches!(split_array("[1] x", 9), Err(ItemsError::Syntax(_))));
     }
 
     #[test]
-    fn hostile_nesting_neither_recurses_nor_passes() {
+    fn deep_nesting_is_rejected_without_recursion() {
         let deep = format!("{{\"payload\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        let mut fields = Fields::of(&deep, "").unwrap();
-        assert!(fields.raw("payload").is_none());
-        assert!(fields.finish().unwrap_err()[0].message.contains("64"));
+        let mut fields = JsonFields::of(&deep, "").unwrap();
+        assert!(fields.raw_json("payload").is_none());
+        assert!(fields.finish_fields().unwrap_err()[0].message.contains("64"));
     }
 }

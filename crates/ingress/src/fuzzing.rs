@@ -7,26 +7,27 @@ use axum::http::{HeaderMap, HeaderValue};
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
-use crate::cursor::{self, List};
-use crate::fields::{self, Fields};
-use crate::http::posting::{self, Said};
-use crate::prefer::Prefer;
+use crate::cursor::{self, CursorList};
+use crate::fields::{self, JsonFields};
+use crate::http::event_draft::{self, EventContent};
+use crate::prefer::PreferHeader;
 use crate::trace;
 
 /// For each list that accepts `text` as a cursor: the cursor that it writes for the same position.
 pub fn rewrite_cursor(text: &str) -> Vec<String> {
-    let rewrite = |list: &List| cursor::decode(*list, text).map(|position| cursor::encode(*list, position));
-    List::ALL.iter().filter_map(rewrite).collect()
+    let rewrite =
+        |list: &CursorList| cursor::decode(*list, text).map(|position| cursor::encode(*list, position));
+    CursorList::ALL.iter().filter_map(rewrite).collect()
 }
 
-/// The wait that a `Prefer` header is granted, and the `Preference-Applied` text; `None` where no wait was
+/// The wait that a `PreferHeader` header is granted, and the `Preference-Applied` text; `None` where no wait was
 /// requested.
 pub fn grant_wait(value: &[u8], longest: Duration) -> Option<(Duration, String)> {
     let mut headers = HeaderMap::new();
     headers.insert("prefer", HeaderValue::from_bytes(value).ok()?);
-    let prefer = Prefer::of(&headers).ok()?;
-    let granted = prefer.patience(None, longest)?;
-    Some((granted, prefer.applied(granted)?))
+    let prefer = PreferHeader::of(&headers).ok()?;
+    let granted = prefer.granted_wait(None, longest)?;
+    Some((granted, prefer.preference_applied(granted)?))
 }
 
 pub fn is_traceparent(text: &str) -> bool {
@@ -35,13 +36,13 @@ pub fn is_traceparent(text: &str) -> bool {
 
 /// Name and payload of the body of one event.
 pub fn read_event(text: &str) -> Option<(Name, RawJson)> {
-    let mut fields = Fields::of(text, "").ok()?;
-    let said = posting::said(&mut fields, 256 * 1024).ok()?;
-    fields.finish().ok()?;
-    said.map(|Said { name, payload }| (name, payload))
+    let mut fields = JsonFields::of(text, "").ok()?;
+    let said = event_draft::read_event_content(&mut fields, 256 * 1024).ok()?;
+    fields.finish_fields().ok()?;
+    said.map(|EventContent { name, payload }| (name, payload))
 }
 
 /// The items of a batch.
 pub fn cut_array(text: &str) -> Option<Vec<&str>> {
-    fields::items(text, 1_000).ok()
+    fields::split_array(text, 1_000).ok()
 }

@@ -3,7 +3,7 @@
 //!
 //! The slot of a request is its place among those in flight, until its answer is sent: an answer that the
 //! client does not read stays counted, with its bytes. A caller that waits for an outcome releases its slot
-//! first (see `wait`), so that waiting does not block others; so does a stream when it begins.
+//! first (see `admit_wait`), so that waiting does not block others; so does a stream when it begins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use millstream_core::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer_body::{AnswerHold, whole_bytes};
-use crate::auth::{self, Caller};
-use crate::body::Budget;
+use crate::auth::{self, TenantCaller};
+use crate::body::BodyBudget;
 use crate::connection_use::{BeyondUnproven, OnReserve};
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
-use crate::options::Limits;
+use crate::http::problem::{ApiProblem, Kind};
+use crate::options::IngressLimits;
 use crate::quotas::{QuotaPermit, RepeatAnswer, RequestClass};
+use crate::state::IngressState;
 
 /// Semaphores that bound the work in flight.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct RequestGate {
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     tails: Arc<Semaphore>,
@@ -64,8 +64,8 @@ impl AnonymousBudget {
     }
 }
 
-impl Gate {
-    pub(crate) fn of(limits: &Limits) -> Self {
+impl RequestGate {
+    pub(crate) fn of(limits: &IngressLimits) -> Self {
         let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         Self {
             requests: semaphore(limits.in_flight),
@@ -81,23 +81,26 @@ impl Gate {
 
     /// A slot for a request, which also holds its tenant's share. `beyond` is the quota that the tenant has
     /// reached.
-    pub(crate) fn request(
+    pub(crate) fn admit_request(
         &self,
         share: Option<QuotaPermit>,
         beyond: Option<QuotaRefusal>,
-    ) -> Result<Slot, Problem> {
+    ) -> Result<RequestSlot, ApiProblem> {
         let permit = self.requests.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| Problem::new(Kind::Busy, "too many requests are in flight"))?;
-        Ok(Slot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
+        let permit = permit.map_err(|_| ApiProblem::new(Kind::Busy, "too many requests are in flight"))?;
+        Ok(RequestSlot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
     }
 
     /// A permit to wait; `None` when too many callers wait already.
-    pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) fn admit_wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
     }
 
     /// A place in the budget of an anonymous call.
-    pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(crate) fn admit_anonymous(
+        &self,
+        budget: AnonymousBudget,
+    ) -> Result<OwnedSemaphorePermit, ApiProblem> {
         let semaphore = match budget {
             AnonymousBudget::Probe => &self.probes,
             AnonymousBudget::OpenApi => &self.documents,
@@ -106,20 +109,20 @@ impl Gate {
             AnonymousBudget::Reflection => &self.reflections,
         };
         semaphore.clone().try_acquire_owned().map_err(|_| {
-            crate::metrics::anonymous_refused(budget);
-            Problem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+            crate::metrics::record_anonymous_refusal(budget);
+            ApiProblem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
         })
     }
 
-    pub(crate) fn tail(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(crate) fn admit_tail(&self) -> Result<OwnedSemaphorePermit, ApiProblem> {
         let permit = self.tails.clone().try_acquire_owned();
-        permit.map_err(|_| Problem::new(Kind::Busy, "too many tails are open"))
+        permit.map_err(|_| ApiProblem::new(Kind::Busy, "too many tails are open"))
     }
 }
 
 /// The slot of a request; released when dropped, or when the request is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot {
+pub(crate) struct RequestSlot {
     permits: Arc<std::sync::Mutex<Option<SlotPermits>>>,
     beyond: Option<QuotaRefusal>,
 }
@@ -127,7 +130,7 @@ pub(crate) struct Slot {
 /// Permits of the process, and of the tenant where the caller is known.
 type SlotPermits = (OwnedSemaphorePermit, Option<QuotaPermit>);
 
-impl Slot {
+impl RequestSlot {
     pub(crate) fn give_back(&self) {
         if let Ok(mut permit) = self.permits.lock() {
             *permit = None;
@@ -135,34 +138,34 @@ impl Slot {
     }
 
     /// Admits new work. Where the tenant has reached its rate or its share, only repeats are answered.
-    pub(crate) fn admit_new(&self) -> Result<(), Problem> {
+    pub(crate) fn admit_new(&self) -> Result<(), ApiProblem> {
         self.beyond.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Slot {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for RequestSlot {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let slot = parts.extensions.get::<Slot>().cloned();
-        slot.ok_or_else(|| Problem::new(Kind::Internal, "the request has no slot"))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
+        let slot = parts.extensions.get::<RequestSlot>().cloned();
+        slot.ok_or_else(|| ApiProblem::new(Kind::Internal, "the request has no slot"))
     }
 }
 
 /// Middleware: bounds the requests in flight. Health and metrics are exempt.
-pub(crate) async fn in_flight(
-    State((door, needs, repeats)): State<(Arc<Door>, Option<Permission>, RepeatAnswer)>,
+pub(crate) async fn limit_in_flight(
+    State((door, needs, repeats)): State<(Arc<IngressState>, Option<Permission>, RepeatAnswer)>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let class = RequestClass::of(needs, repeats, request.headers());
-    let slot = match door.request_slot(request.extensions().get::<Caller>(), class) {
+    let slot = match door.request_slot(request.extensions().get::<TenantCaller>(), class) {
         Ok(slot) => slot,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(slot.clone());
     request.extensions_mut().insert(class);
-    let bodies = door.bodies.of_caller(request.extensions());
+    let bodies = door.bodies.for_caller(request.extensions());
     let call = if request.method().is_safe() { AnsweredCall::Read } else { AnsweredCall::Act };
     let counted = crate::metrics::InFlight::begin();
     let response = next.run(request).await;
@@ -187,11 +190,11 @@ const SMALL_ANSWER: usize = 4 * 1024;
 pub(crate) fn hold_answer(
     mut response: Response,
     bytes: usize,
-    slot: Slot,
-    bodies: &Budget,
+    slot: RequestSlot,
+    bodies: &BodyBudget,
     call: AnsweredCall,
-) -> Result<Response, Problem> {
-    let paid = if bytes > SMALL_ANSWER { Some(bodies.pay(bytes.div_ceil(1024))) } else { None };
+) -> Result<Response, ApiProblem> {
+    let paid = if bytes > SMALL_ANSWER { Some(bodies.charge_kib(bytes.div_ceil(1024))) } else { None };
     let paid = match (paid.transpose(), call) {
         (Err(problem), AnsweredCall::Read) => return Err(problem),
         (Err(_), AnsweredCall::Act) => None,
@@ -209,12 +212,12 @@ pub(crate) enum AnsweredCall {
 }
 
 /// Middleware: bounds anonymous HTTP calls by the budget of their kind.
-pub(crate) async fn anonymous(
-    State((door, budget)): State<(Arc<Door>, AnonymousBudget)>,
+pub(crate) async fn limit_anonymous_calls(
+    State((door, budget)): State<(Arc<IngressState>, AnonymousBudget)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let place = match door.gate.anonymous(budget) {
+    let place = match door.gate.admit_anonymous(budget) {
         Ok(place) => place,
         Err(problem) => return problem.into_response(),
     };
@@ -233,8 +236,12 @@ pub(crate) async fn anonymous(
 }
 
 /// Middleware for every path: checks sizes, hosts and connection limits.
-pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match refused(request.uri(), request.headers(), request.extensions(), &door).await {
+pub(crate) async fn check_request(
+    State(door): State<Arc<IngressState>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
@@ -244,18 +251,18 @@ pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
 const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
 
 /// Why a request is refused before authentication.
-pub(crate) async fn refused(
+pub(crate) async fn refuse_early(
     uri: &Uri,
     headers: &HeaderMap,
     marks: &Extensions,
-    door: &Door,
-) -> Option<Problem> {
+    door: &IngressState,
+) -> Option<ApiProblem> {
     let is_probe = PROBES.contains(&uri.path());
     if marks.get::<OnReserve>().is_some() && !is_probe {
-        return Some(Problem::new(Kind::Busy, "too many connections are open"));
+        return Some(ApiProblem::new(Kind::Busy, "too many connections are open"));
     }
     if marks.get::<BeyondUnproven>().is_some() {
-        return Some(Problem::new(
+        return Some(ApiProblem::new(
             Kind::Busy,
             "too many requests are in progress on this connection, none of them with a valid key",
         ));
@@ -271,23 +278,23 @@ pub(crate) async fn refused(
     };
     match is_open {
         Ok(Ok(false)) => None,
-        Ok(Ok(true) | Err(_)) | Err(_) => foreign(uri, headers, door),
+        Ok(Ok(true) | Err(_)) | Err(_) => foreign_host(uri, headers, door),
     }
 }
 
 /// How long a probe waits for the store's answer whether keys exist.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
-fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
+fn too_long(uri: &Uri, headers: &HeaderMap, limits: &IngressLimits) -> Option<ApiProblem> {
     let address = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if address > limits.uri_bytes {
         let detail = format!("path and query are {address} bytes, at most {} are read", limits.uri_bytes);
-        return Some(Problem::new(Kind::UriTooLong, detail));
+        return Some(ApiProblem::new(Kind::UriTooLong, detail));
     }
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     (size > limits.header_bytes).then(|| {
         let detail = format!("the headers are {size} bytes, at most {} are read", limits.header_bytes);
-        Problem::new(Kind::HeadersTooLarge, detail)
+        ApiProblem::new(Kind::HeadersTooLarge, detail)
     })
 }
 
@@ -298,7 +305,7 @@ const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 /// Host check. While calls need no key, a web page must not reach the ingress: neither by a DNS name that
 /// was rebound to this address, nor by a cross-origin request, not even from another port of this machine.
 /// A request that a proxy forwards, or that names no host, is refused as well.
-fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
+fn foreign_host(uri: &Uri, headers: &HeaderMap, door: &IngressState) -> Option<ApiProblem> {
     // HTTP/2 carries the host in the URI (`:authority`).
     let authority = uri.authority().map(|authority| authority.as_str());
     let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
@@ -311,7 +318,7 @@ fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
     };
     let detail = if named.is_empty() {
         "while no key is needed, a request must name its host".to_owned()
-    } else if let Some(name) = named.iter().find(|name| !is_ours(name, door)) {
+    } else if let Some(name) = named.iter().find(|name| !is_own_host(name, door)) {
         format!(
             "{name:?} is not served while no key is needed; use 127.0.0.1 or localhost, or list it in ingress.allowed_hosts"
         )
@@ -326,10 +333,10 @@ fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
     } else {
         return None;
     };
-    Some(Problem::new(Kind::HostRefused, detail))
+    Some(ApiProblem::new(Kind::HostRefused, detail))
 }
 
-fn is_ours(authority: &str, door: &Door) -> bool {
+fn is_own_host(authority: &str, door: &IngressState) -> bool {
     let host = without_port(authority);
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| host.eq_ignore_ascii_case(name))
         || door.listen.iter().any(|listen| authority.eq_ignore_ascii_case(listen))

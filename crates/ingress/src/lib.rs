@@ -5,7 +5,7 @@
 //! loses nothing. Everything else here reads.
 //!
 //! Refuses: knowing the worker, deciding events (creation excepted: see
-//! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
+//! `docs/decisions/creation-at-the-state.md`), SQL, and reading the environment.
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and
 //! `connection` (admission and eviction of connections), `transport` and `tls` (the bytes of a connection),
@@ -18,14 +18,15 @@ mod answer_body;
 mod auth;
 mod body;
 mod clock;
+mod coalescer;
 mod connection;
 mod connection_use;
 mod connections;
 mod crash;
 mod cursor;
+mod definition_cache;
 mod devices;
-mod door;
-mod edited;
+mod edited_input;
 mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -34,15 +35,12 @@ mod graphs;
 mod grpc;
 mod held_body;
 pub mod http;
-mod lookup;
-mod machines;
+mod http_version;
 pub mod metrics;
 pub mod metrics_page;
-mod news;
 pub mod openapi;
 pub mod options;
 mod people;
-mod preface;
 mod prefer;
 pub mod process_metrics;
 mod query;
@@ -50,18 +48,20 @@ mod quotas;
 mod ring;
 pub mod role_table;
 pub mod serve;
-mod stall;
+mod stall_timeout;
+mod state;
 mod tasks;
 mod tls;
 mod trace;
 mod transport;
 mod wait;
+mod waiters;
 mod write_evidence;
 
 pub use auth::FleetKeys;
-pub use door::{Deps, Life};
-pub use http::router;
-pub use options::{AuthMode, IngressOptions, Limits};
-pub use serve::{IngressError, run, run_router};
+pub use http::build_router;
+pub use options::{AuthMode, IngressLimits, IngressOptions};
+pub use serve::{IngressError, run_ingress, run_router};
+pub use state::{IngressDeps, IngressLifecycle};
 pub use tls::{ServerTls, TlsFiles, TlsFilesError};
 pub use transport::{IngressListeners, TlsListener};

@@ -6,13 +6,13 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 
-use crate::door::Door;
 use crate::gate::AnonymousBudget;
 use crate::process_metrics;
+use crate::state::IngressState;
 
 /// Describes the metrics to the recorder. Call once, after the recorder is installed.
-pub fn describe() {
-    crate::process_metrics::start();
+pub fn describe_metrics() {
+    crate::process_metrics::record_start();
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("millstream_http_requests_total", "Requests answered, by route, method and status.");
     describe_histogram!("millstream_http_request_seconds", "Time to answer a request, by route.");
@@ -73,7 +73,7 @@ pub fn describe() {
     describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");
 }
 
-pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
+pub(crate) fn record_request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
     // Clients choose the method from an open set; an unknown one must not create a new series.
     let method = match *method {
         Method::GET => "GET",
@@ -93,30 +93,30 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds:
     metrics::histogram!("millstream_http_request_seconds", "route" => route).record(seconds);
 }
 
-pub(crate) fn call(method: &'static str, code: tonic::Code, seconds: f64) {
+pub(crate) fn record_call(method: &'static str, code: tonic::Code, seconds: f64) {
     let code = format!("{code:?}");
     metrics::counter!("millstream_grpc_calls_total", "method" => method, "code" => code).increment(1);
     metrics::histogram!("millstream_grpc_call_seconds", "method" => method).record(seconds);
 }
 
-pub(crate) fn connections_open(open: usize) {
+pub(crate) fn set_open_connections(open: usize) {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
     metrics::gauge!("millstream_connections").set(open as f64);
 }
 
-pub(crate) fn connection_evicted(reason: &'static str) {
+pub(crate) fn record_eviction(reason: &'static str) {
     metrics::counter!("millstream_connections_evicted_total", "reason" => reason).increment(1);
 }
 
-pub(crate) fn connection_reserved() {
+pub(crate) fn record_reserved() {
     metrics::counter!("millstream_connections_reserved_total").increment(1);
 }
 
-pub(crate) fn connection_timed_out() {
+pub(crate) fn record_timeout() {
     metrics::counter!("millstream_connections_timed_out_total").increment(1);
 }
 
-pub(crate) fn anonymous_refused(budget: AnonymousBudget) {
+pub(crate) fn record_anonymous_refusal(budget: AnonymousBudget) {
     metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
 }
 
@@ -141,19 +141,19 @@ impl Drop for InFlight {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads the gauges of the store and the stream, then renders the page.
-pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
+pub(crate) async fn render_scrape(door: &Arc<IngressState>) -> Bytes {
     let (backlog, lanes) = tokio::join!(
-        tokio::time::timeout(PATIENCE, door.stores.event_views.backlog()),
-        tokio::time::timeout(PATIENCE, door.streams.care.stats()),
+        tokio::time::timeout(PATIENCE, door.stores.event_views.count_backlog()),
+        tokio::time::timeout(PATIENCE, door.streams.care.lane_stats()),
     );
     if let Ok(Ok(backlog)) = backlog {
         let age = backlog.oldest.map_or(Duration::ZERO, |oldest| door.clock.now().since(oldest));
-        gauge("millstream_undecided", backlog.undecided);
+        set_gauge("millstream_undecided", backlog.undecided);
         metrics::gauge!("millstream_oldest_undecided_seconds").set(age.as_secs_f64());
-        gauge("millstream_dead", backlog.dead);
-        gauge("millstream_paused", backlog.paused);
-        gauge("millstream_open_incidents", backlog.incidents);
-        gauge("millstream_open_actions", backlog.open_actions);
+        set_gauge("millstream_dead", backlog.dead);
+        set_gauge("millstream_paused", backlog.paused);
+        set_gauge("millstream_open_incidents", backlog.incidents);
+        set_gauge("millstream_open_actions", backlog.open_actions);
     }
     if let Ok(Ok(lanes)) = lanes {
         for stats in lanes {
@@ -168,11 +168,11 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
             }
         }
     }
-    let page = door.metrics_page.text().await;
-    [page, Bytes::from(process_metrics::render())].concat().into()
+    let page = door.metrics_page.render_shared().await;
+    [page, Bytes::from(process_metrics::render_process_metrics())].concat().into()
 }
 
-fn gauge(name: &'static str, value: u64) {
+fn set_gauge(name: &'static str, value: u64) {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
     metrics::gauge!(name).set(value as f64);
 }

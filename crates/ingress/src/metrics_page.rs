@@ -46,7 +46,7 @@ impl MetricsPage {
     }
 
     /// The current page. A scraper that arrives during a rendering gets that page.
-    pub async fn text(&self) -> Bytes {
+    pub async fn render_shared(&self) -> Bytes {
         let asked = Instant::now();
         // The rendering thread owns the lock: a scraper that disconnects does not start a second rendering.
         let mut last = Arc::clone(&self.last).lock_owned().await;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_is_too_large_is_cut_after_a_line() {
+    fn metrics_page_truncates_at_line_end() {
         let line = "millstream_x{lane=\"1\"} 1\n";
         assert_eq!(cut_page(line.to_owned(), line.len()), line);
         let cut = cut_page(line.repeat(100), 2 * line.len() + CUT.len() + 3);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn scrapers_share_a_rendering_that_does_not_hold_up_the_runtime() {
+    async fn concurrent_scrapers_share_one_rendering() {
         let (release, released) = mpsc::channel::<()>();
         let (released, renderings) = (std::sync::Mutex::new(released), Arc::new(AtomicUsize::new(0)));
         let counted = renderings.clone();
@@ -110,7 +110,7 @@ mod tests {
         let mut scrapers = tokio::task::JoinSet::new();
         for _ in 0..5 {
             let page = page.clone();
-            scrapers.spawn(async move { page.text().await });
+            scrapers.spawn(async move { page.render_shared().await });
         }
         // This runtime has one thread: it makes progress while the rendering waits.
         while renderings.load(Ordering::SeqCst) == 0 {
@@ -125,7 +125,7 @@ mod tests {
         }
         assert_eq!(renderings.load(Ordering::SeqCst), 1);
         release.send(()).unwrap();
-        page.text().await;
+        page.render_shared().await;
         assert_eq!(renderings.load(Ordering::SeqCst), 2, "a later scrape shows later numbers");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;
 use crate::http::problem::Kind;
-use crate::http::route::{BodyUse, Link, Located, Operation};
+use crate::http::route::{BodyUse, LocationHeader, OperationLink, RouteOperation};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
 
@@ -41,7 +41,7 @@ pub fn document() -> Value {
     })
 }
 
-fn operation(doc: &Operation) -> Value {
+fn operation(doc: &RouteOperation) -> Value {
     let mut operation = json!({
         "operationId": doc.id,
         "summary": doc.summary,
@@ -66,7 +66,7 @@ fn operation(doc: &Operation) -> Value {
     operation
 }
 
-fn parameters(doc: &Operation) -> Vec<Value> {
+fn parameters(doc: &RouteOperation) -> Vec<Value> {
     let in_path = doc.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = in_path.map(|name| {
         json!({ "name": name, "in": "path", "required": true, "schema": reference(path_schema(name)) })
@@ -105,7 +105,7 @@ fn path_schema(name: &str) -> &'static str {
 }
 
 /// A header has the same schema on every call, except the resume position of a stream.
-fn header_schema(doc: &Operation, name: &str) -> &'static str {
+fn header_schema(doc: &RouteOperation, name: &str) -> &'static str {
     match name {
         "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
         "Last-Event-ID" if doc.id == "watch_assignments" => "AssignmentsMark",
@@ -118,7 +118,7 @@ fn header_schema(doc: &Operation, name: &str) -> &'static str {
     }
 }
 
-fn responses(doc: &Operation) -> Value {
+fn responses(doc: &RouteOperation) -> Value {
     let mut responses = Map::new();
     for (status, media, schema, meaning) in &doc.answers {
         let mut answer = json!({ "description": meaning, "headers": good_headers(doc.located) });
@@ -166,12 +166,12 @@ fn problem(status: u16) -> Value {
     })
 }
 
-fn good_headers(located: Located) -> Value {
+fn good_headers(located: LocationHeader) -> Value {
     let mut headers = json!({ "x-request-id": request_id() });
     let required = match located {
-        Located::Never => return headers,
-        Located::Always => true,
-        Located::OfOne => false,
+        LocationHeader::Never => return headers,
+        LocationHeader::Always => true,
+        LocationHeader::OfOne => false,
     };
     headers["Location"] =
         json!({ "description": "URL of the resource", "required": required, "schema": reference("Text") });
@@ -182,8 +182,8 @@ fn request_id() -> Value {
     json!({ "description": "Id of the request, also in the server log", "required": true, "schema": reference("Text") })
 }
 
-fn links(links: &[Link]) -> Value {
-    let link = |link: &Link| {
+fn links(links: &[OperationLink]) -> Value {
+    let link = |link: &OperationLink| {
         let parameters = link.parameters.iter();
         let parameters: Map<String, Value> =
             parameters.map(|name| ((*name).to_owned(), json!(format!("$response.body#/{name}")))).collect();

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::Policy;
+use millstream_core::claim::DevicePolicy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
 use millstream_core::fair::TenantWeights;
@@ -18,7 +18,7 @@ pub struct IngressOptions {
     /// Authentication mode.
     pub auth: AuthMode,
     /// Limits of a request.
-    pub limits: Limits,
+    pub limits: IngressLimits,
     /// `Host` names (and origins) that are served besides loopback names and the listen address while
     /// no key is needed. Without a port: any port.
     pub allowed_hosts: Vec<String>,
@@ -33,13 +33,13 @@ pub struct IngressOptions {
     /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is 503;
     /// the commit itself continues.
     pub commit_timeout: Duration,
-    /// Concurrent commits under load: see [`millstream_core::pace`]. Beside a bulk commit there is one more
+    /// Concurrent commits under load: see [`millstream_core::batch_pacing`]. Beside a bulk commit there is one more
     /// for small requests of other tenants.
     pub appenders: usize,
     /// Cache time of a key, or of its absence. At most 5 s: a revoked key remains valid for that long.
     pub key_ttl: Duration,
     /// Runs of devices: weights of the device selection, and default timeouts.
-    pub devices: Policy,
+    pub devices: DevicePolicy,
     /// Networks in which executors may register. Workers check again before every connection.
     pub executor_networks: NetworkPolicy,
     /// Weights of the tenants' shares of commits while several tenants wait (fair queueing).
@@ -62,7 +62,7 @@ impl Default for IngressOptions {
     fn default() -> Self {
         Self {
             auth: AuthMode::Keys,
-            limits: Limits::default(),
+            limits: IngressLimits::default(),
             allowed_hosts: Vec::new(),
             sync_wait: Duration::from_secs(10),
             max_wait: Duration::from_secs(60),
@@ -71,7 +71,7 @@ impl Default for IngressOptions {
             commit_timeout: Duration::from_secs(15),
             appenders: 2,
             key_ttl: Duration::from_secs(3),
-            devices: Policy::default(),
+            devices: DevicePolicy::default(),
             executor_networks: NetworkPolicy::default(),
             weights: TenantWeights::default(),
             quotas: QuotaSettings::default(),
@@ -99,7 +99,7 @@ pub enum AuthMode {
 
 /// Limits of a request. Beyond them the answer is 413, 414, 422, 429 or 431, before memory grows.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct IngressLimits {
     /// One event's payload, and one execution's input.
     pub payload_bytes: usize,
     /// The items of one batch.
@@ -160,7 +160,7 @@ pub struct Limits {
     pub stall_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for IngressLimits {
     fn default() -> Self {
         Self {
             payload_bytes: 256 * 1024,

@@ -5,22 +5,22 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Start time of the process; [`crate::metrics::describe`] initializes it.
+/// Start time of the process; [`crate::metrics::describe_metrics`] initializes it.
 static STARTED: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
 
 /// Records the start time.
-pub fn start() {
+pub fn record_start() {
     LazyLock::force(&STARTED);
 }
 
 /// The `/metrics` page for a tenant's key.
-pub fn for_tenant() -> String {
+pub fn render_for_tenant() -> String {
     let note = "# Series that count all tenants need a key with the role operator.\n";
-    format!("{note}{}", render())
+    format!("{note}{}", render_process_metrics())
 }
 
 /// As Prometheus text: build, start, uptime and resident memory.
-pub fn render() -> String {
+pub fn render_process_metrics() -> String {
     let (started, at) = *STARTED;
     let started_at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut text = String::new();

@@ -2,55 +2,59 @@
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 
-use crate::cursor::{self, List};
-use crate::fields::clip;
-use crate::http::problem::Problem;
+use crate::cursor::{self, CursorList};
+use crate::fields::clip_text;
+use crate::http::problem::ApiProblem;
 
 /// The query parameters; `left` are those not read yet.
 #[derive(Debug)]
-pub(crate) struct Params {
+pub(crate) struct QueryParams {
     left: Vec<(String, String)>,
     known: Vec<&'static str>,
     faults: Vec<Fault>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Params {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for QueryParams {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
         let Query(left) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|error| Problem::bad_request(format!("the query cannot be read: {error}")))?;
+            .map_err(|error| ApiProblem::bad_request(format!("the query cannot be read: {error}")))?;
         Ok(Self { left, known: Vec::new(), faults: Vec::new() })
     }
 }
 
-impl Params {
-    pub(crate) fn take(&mut self, name: &'static str) -> Option<String> {
+impl QueryParams {
+    pub(crate) fn take_param(&mut self, name: &'static str) -> Option<String> {
         self.known.push(name);
         let at = self.left.iter().position(|(key, _)| key == name)?;
         Some(self.left.remove(at).1).filter(|value| !value.is_empty())
     }
 
-    pub(crate) fn parsed<T, E: std::fmt::Display>(
+    pub(crate) fn parse_param<T, E: std::fmt::Display>(
         &mut self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let value = self.take(name)?;
+        let value = self.take_param(name)?;
         match parse(&value) {
             Ok(value) => Some(value),
             Err(error) => {
-                self.fault(name, format!("{:?} {error}", clip(&value)));
+                self.add_fault(name, format!("{:?} {error}", clip_text(&value)));
                 None
             }
         }
     }
 
     /// One value of a closed set.
-    pub(crate) fn word<T: Copy + std::fmt::Display>(&mut self, name: &'static str, all: &[T]) -> Option<T> {
-        self.parsed(name, |text| {
+    pub(crate) fn parse_word<T: Copy + std::fmt::Display>(
+        &mut self,
+        name: &'static str,
+        all: &[T],
+    ) -> Option<T> {
+        self.parse_param(name, |text| {
             let found = all.iter().copied().find(|word| word.to_string() == text);
             found.ok_or_else(|| {
                 let words: Vec<_> = all.iter().map(ToString::to_string).collect();
@@ -60,8 +64,8 @@ impl Params {
     }
 
     /// `limit`, between 1 and `max`.
-    pub(crate) fn limit(&mut self, default: usize, max: usize) -> usize {
-        self.parsed("limit", |text| {
+    pub(crate) fn parse_limit(&mut self, default: usize, max: usize) -> usize {
+        self.parse_param("limit", |text| {
             text.parse()
                 .ok()
                 .filter(|limit| (1..=max).contains(limit))
@@ -71,19 +75,23 @@ impl Params {
     }
 
     /// The position in `cursor`.
-    pub(crate) fn cursor<T>(&mut self, list: List, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        self.parsed("cursor", |text| {
+    pub(crate) fn parse_cursor<T>(
+        &mut self,
+        list: CursorList,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.parse_param("cursor", |text| {
             cursor::decode(list, text)
                 .and_then(|position| parse(&position))
                 .ok_or("is not a cursor of this list; use next_cursor as it was given")
         })
     }
 
-    fn fault(&mut self, name: &str, message: String) {
-        self.faults.push(Fault::new(format!("query.{}", clip(name)), message));
+    fn add_fault(&mut self, name: &str, message: String) {
+        self.faults.push(Fault::new(format!("query.{}", clip_text(name)), message));
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+    pub(crate) fn finish_params(mut self) -> Result<(), ApiProblem> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_str()) {
                 "is a duplicate parameter".to_owned()
@@ -92,8 +100,8 @@ impl Params {
             } else {
                 format!("unknown parameter; known are {}", self.known.join(", "))
             };
-            self.fault(&name, message);
+            self.add_fault(&name, message);
         }
-        if self.faults.is_empty() { Ok(()) } else { Err(Problem::invalid(self.faults)) }
+        if self.faults.is_empty() { Ok(()) } else { Err(ApiProblem::invalid(self.faults)) }
     }
 }

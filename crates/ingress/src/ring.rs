@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_stream::doorbell::{Bell, Doorbells};
+use millstream_stream::doorbell::{Doorbell, Doorbells};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,33 +23,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Handle to the ringer task.
 #[derive(Debug, Clone)]
-pub(crate) struct Ring(Arc<Shared>);
+pub(crate) struct DoorbellRinger(Arc<RingerState>);
 
 #[derive(Debug)]
-struct Shared {
-    unrung: Mutex<BTreeSet<Bell>>,
+struct RingerState {
+    unrung: Mutex<BTreeSet<Doorbell>>,
     capacity: usize,
     wake: Notify,
 }
 
-impl Ring {
+impl DoorbellRinger {
     /// Starts the ringer. When `closing` is cancelled it makes a last attempt and ends.
-    pub(crate) fn start(
+    pub(crate) fn start_ringer(
         bells: Arc<dyn Doorbells>,
         capacity: usize,
         closing: CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let shared = Arc::new(Shared { unrung: Mutex::default(), capacity, wake: Notify::new() });
-        tasks.spawn(ringer(shared.clone(), bells, closing));
+        let shared = Arc::new(RingerState { unrung: Mutex::default(), capacity, wake: Notify::new() });
+        tasks.spawn(run_ringer(shared.clone(), bells, closing));
         Self(shared)
     }
 
     /// Queues doorbells; returns at once.
-    pub(crate) fn ring(&self, bells: impl IntoIterator<Item = Bell>) {
-        let mut unrung = self.0.unrung();
+    pub(crate) fn ring_later(&self, bells: impl IntoIterator<Item = Doorbell>) {
+        let mut unrung = self.0.lock_unrung();
         let before = unrung.len();
-        self.0.keep(&mut unrung, bells);
+        self.0.keep_bells(&mut unrung, bells);
         let more = unrung.len() > before;
         drop(unrung);
         if more {
@@ -58,12 +58,12 @@ impl Ring {
     }
 }
 
-impl Shared {
-    fn unrung(&self) -> MutexGuard<'_, BTreeSet<Bell>> {
+impl RingerState {
+    fn lock_unrung(&self) -> MutexGuard<'_, BTreeSet<Doorbell>> {
         self.unrung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, unrung: &mut BTreeSet<Bell>, bells: impl IntoIterator<Item = Bell>) {
+    fn keep_bells(&self, unrung: &mut BTreeSet<Doorbell>, bells: impl IntoIterator<Item = Doorbell>) {
         for bell in bells {
             if unrung.len() < self.capacity {
                 unrung.insert(bell);
@@ -74,12 +74,12 @@ impl Shared {
     }
 }
 
-async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: CancellationToken) {
+async fn run_ringer(shared: Arc<RingerState>, bells: Arc<dyn Doorbells>, closing: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     loop {
         // Checked before the doorbells are taken: those queued before the closing are still rung.
         let last = closing.is_cancelled();
-        let failed = ring_all(&shared, &*bells).await;
+        let failed = ring_queued_bells(&shared, &*bells).await;
         if last {
             return;
         }
@@ -102,11 +102,11 @@ async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: Cancell
 }
 
 /// Rings all queued doorbells; keeps those that failed, and returns whether there were any.
-async fn ring_all(shared: &Shared, bells: &dyn Doorbells) -> bool {
-    let taken: Vec<Bell> = std::mem::take(&mut *shared.unrung()).into_iter().collect();
+async fn ring_queued_bells(shared: &RingerState, bells: &dyn Doorbells) -> bool {
+    let taken: Vec<Doorbell> = std::mem::take(&mut *shared.lock_unrung()).into_iter().collect();
     let mut rung = 0;
     for batch in taken.chunks(BATCH) {
-        let error = match tokio::time::timeout(PATIENCE, bells.publish(batch)).await {
+        let error = match tokio::time::timeout(PATIENCE, bells.publish_bells(batch)).await {
             Ok(Ok(())) => {
                 metrics::counter!("millstream_rings_total").increment(batch.len() as u64);
                 rung += batch.len();
@@ -119,9 +119,9 @@ async fn ring_all(shared: &Shared, bells: &dyn Doorbells) -> bool {
         tracing::warn!(%error, unrung = taken.len() - rung, "ringing doorbells failed; retrying");
         break;
     }
-    let mut unrung = shared.unrung();
+    let mut unrung = shared.lock_unrung();
     let failed = rung < taken.len();
-    shared.keep(&mut unrung, taken.into_iter().skip(rung));
+    shared.keep_bells(&mut unrung, taken.into_iter().skip(rung));
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
     metrics::gauge!("millstream_unrung").set(unrung.len() as f64);
     failed

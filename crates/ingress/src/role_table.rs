@@ -6,7 +6,7 @@ use std::fmt::Write;
 use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
-use crate::grpc::{Access, METHODS};
+use crate::grpc::{METHODS, MethodAccess};
 use crate::http::all_routes;
 
 /// One call, and the permission that its key needs; `None` for an anonymous call.
@@ -28,18 +28,18 @@ pub fn http_access() -> Vec<CallAccess> {
 
 /// Every gRPC method that is served.
 pub fn grpc_access() -> Vec<CallAccess> {
-    let access = |(path, access): &(&str, Access)| CallAccess {
+    let access = |(path, access): &(&str, MethodAccess)| CallAccess {
         call: (*path).to_owned(),
         needs: match access {
-            Access::Anonymous => None,
-            Access::Needs(permission) => Some(*permission),
+            MethodAccess::Anonymous => None,
+            MethodAccess::Needs(permission) => Some(*permission),
         },
     };
     METHODS.iter().map(access).collect()
 }
 
 /// The tables of `docs/SECURITY-ROLES.md`.
-pub fn markdown() -> String {
+pub fn render_role_tables() -> String {
     let mut text = String::new();
     let head = Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(" | ");
     let rule = "---|".repeat(Role::ALL.len());

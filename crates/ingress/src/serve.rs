@@ -6,7 +6,7 @@
 //!
 //! Drain: readiness turns red, waits and tails end; after `drain_delay` no new connection is accepted;
 //! requests in flight finish, at most until `drain_deadline`; then the queue is committed, the last
-//! doorbells are rung, and `run` returns.
+//! doorbells are rung, and `run_ingress` returns.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection::{ConnectionServer, Goodbye};
-use crate::door::{Deps, Door, Life};
+use crate::connection::{ConnectionServer, ShutdownSignals};
 use crate::http::serve_routes;
-use crate::options::{AuthMode, IngressOptions, Limits};
-use crate::stall::Unstalled;
+use crate::options::{AuthMode, IngressLimits, IngressOptions};
+use crate::stall_timeout::StallTimeoutStream;
+use crate::state::{IngressDeps, IngressLifecycle, IngressState};
 use crate::tls::CurrentTls;
-use crate::transport::{IngressListeners, TlsListener, Transport};
+use crate::transport::{ConnectionStream, IngressListeners, TlsListener};
 
 /// Why the ingress does not start.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +37,8 @@ pub enum IngressError {
 }
 
 /// Serves until `shutdown` is cancelled and the drain is over.
-pub async fn run(
-    deps: Deps,
+pub async fn run_ingress(
+    deps: IngressDeps,
     options: IngressOptions,
     listeners: impl Into<IngressListeners>,
     shutdown: CancellationToken,
@@ -50,17 +50,17 @@ pub async fn run(
         warn_of_no_auth(&deps, options.auth, *address).await;
     }
 
-    let life = Life::until(shutdown.clone());
+    let life = IngressLifecycle::until_drained(shutdown.clone());
     let (limits, delay, deadline) = (options.limits.clone(), options.drain_delay, options.drain_deadline);
-    let router = serve_routes(Door::open(deps, options, &addresses, &life));
+    let router = serve_routes(IngressState::open_ingress(deps, options, &addresses, &life));
     let connections = TaskTracker::new();
-    let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
+    let goodbye = ShutdownSignals { leaving: CancellationToken::new(), cut: CancellationToken::new() };
     let server = ConnectionServer::new(router, limits, &goodbye, &connections);
     if let Some(listener) = listeners.plain {
-        connections.spawn(accept(listener, None, server.clone()));
+        connections.spawn(accept_connections(listener, None, server.clone()));
     }
     if let Some(TlsListener { listener, tls }) = listeners.tls {
-        connections.spawn(accept(listener, Some(tls.current()), server.clone()));
+        connections.spawn(accept_connections(listener, Some(tls.current_config()), server.clone()));
         connections.spawn(tls.follow_files(goodbye.leaving.clone()));
     }
     drop(server);
@@ -79,17 +79,22 @@ pub async fn run(
         goodbye.cut.cancel();
         connections.wait().await;
     }
-    life.end().await;
+    life.end_tasks().await;
     Ok(())
 }
 
 /// Serves a router of another role with the same connection limits, until `shutdown` is cancelled. Requests
 /// in flight get two seconds to finish.
-pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, shutdown: CancellationToken) {
+pub async fn run_router(
+    router: Router,
+    limits: IngressLimits,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) {
     let connections = TaskTracker::new();
-    let goodbye = Goodbye { leaving: shutdown, cut: CancellationToken::new() };
+    let goodbye = ShutdownSignals { leaving: shutdown, cut: CancellationToken::new() };
     let server = ConnectionServer::new(router, limits, &goodbye, &connections);
-    accept(listener, None, server).await;
+    accept_connections(listener, None, server).await;
     connections.close();
     if tokio::time::timeout(LEAVE, connections.wait()).await.is_err() {
         goodbye.cut.cancel();
@@ -101,7 +106,11 @@ pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, s
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// Refuses to listen beyond loopback without keys, unless `--insecure-no-auth` is set.
-async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> Result<(), IngressError> {
+async fn refuse_to_be_open(
+    deps: &IngressDeps,
+    auth: AuthMode,
+    address: SocketAddr,
+) -> Result<(), IngressError> {
     if address.ip().is_loopback() {
         return Ok(());
     }
@@ -119,7 +128,7 @@ async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> 
 }
 
 /// Warns on every start, so that a flag set for a trial is not forgotten.
-async fn warn_of_no_auth(deps: &Deps, auth: AuthMode, address: SocketAddr) {
+async fn warn_of_no_auth(deps: &IngressDeps, auth: AuthMode, address: SocketAddr) {
     match auth {
         AuthMode::Keys | AuthMode::OpenOnLoopback => return,
         AuthMode::InsecureNoAuth => {}
@@ -134,7 +143,7 @@ async fn warn_of_no_auth(deps: &Deps, auth: AuthMode, address: SocketAddr) {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<CurrentTls>, server: ConnectionServer) {
+async fn accept_connections(listener: TcpListener, tls: Option<CurrentTls>, server: ConnectionServer) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -144,17 +153,17 @@ async fn accept(listener: TcpListener, tls: Option<CurrentTls>, server: Connecti
             Ok((stream, peer)) => {
                 // Answers are small and complete: Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                let place = server.registry.admit(peer.ip());
-                let stream = Unstalled::new(stream, server.limits.stall_timeout);
+                let place = server.registry.admit_connection(peer.ip());
+                let stream = StallTimeoutStream::new(stream, server.limits.stall_timeout);
                 let tls = tls.clone();
-                let opening = async move { Transport::establish(stream, tls.as_ref()).await };
-                server.tasks.spawn(server.clone().serve(opening, place));
+                let opening = async move { ConnectionStream::establish_stream(stream, tls.as_ref()).await };
+                server.tasks.spawn(server.clone().serve_connection(opening, place));
             }
             Err(error) => {
                 // Neither a lack of descriptors nor a client that has gone ends the loop. The former needs
                 // a pause and fewer connections.
                 tracing::warn!(%error, "accepting a connection failed");
-                server.registry.shed();
+                server.registry.shed_idle();
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

@@ -58,14 +58,14 @@ pub struct ServerTls {
 
 impl ServerTls {
     /// Reads the files; fails when they are no valid TLS server configuration.
-    pub fn load(files: TlsFiles) -> Result<Self, TlsFilesError> {
-        let contents = PemContents::read(&files)?;
+    pub fn load_files(files: TlsFiles) -> Result<Self, TlsFilesError> {
+        let contents = PemContents::read_files(&files)?;
         let config = server_config(&files, &contents)?;
         let current = CurrentTls(Arc::new(RwLock::new(Arc::new(config))));
         Ok(Self { files, watch: ContentsWatch::new(contents), current })
     }
 
-    pub(crate) fn current(&self) -> CurrentTls {
+    pub(crate) fn current_config(&self) -> CurrentTls {
         self.current.clone()
     }
 
@@ -77,14 +77,14 @@ impl ServerTls {
                 () = end.cancelled() => return,
             }
             let files = self.files.clone();
-            let Ok(read) = tokio::task::spawn_blocking(move || PemContents::read(&files)).await else {
+            let Ok(read) = tokio::task::spawn_blocking(move || PemContents::read_files(&files)).await else {
                 return;
             };
-            self.adopt(read);
+            self.adopt_contents(read);
         }
     }
 
-    fn adopt(&mut self, read: Result<PemContents, TlsFilesError>) {
+    fn adopt_contents(&mut self, read: Result<PemContents, TlsFilesError>) {
         let contents = match read {
             Ok(contents) => contents,
             Err(error) => {
@@ -99,7 +99,7 @@ impl ServerTls {
         }
         match server_config(&self.files, &contents) {
             Ok(config) => {
-                self.current.replace(config);
+                self.current.replace_config(config);
                 tracing::info!(certificate = %self.files.certificate.display(), "new TLS files are active");
             }
             Err(error) => {
@@ -118,7 +118,7 @@ impl CurrentTls {
         TlsAcceptor::from(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn replace(&self, config: ServerConfig) {
+    fn replace_config(&self, config: ServerConfig) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 }
@@ -139,7 +139,7 @@ impl std::fmt::Debug for PemContents {
 }
 
 impl PemContents {
-    fn read(files: &TlsFiles) -> Result<Self, TlsFilesError> {
+    fn read_files(files: &TlsFiles) -> Result<Self, TlsFilesError> {
         Ok(Self {
             certificate: read_file(&files.certificate)?,
             key: read_file(&files.key)?,
@@ -192,12 +192,12 @@ impl ContentsWatch {
 
 fn server_config(files: &TlsFiles, contents: &PemContents) -> Result<ServerConfig, TlsFilesError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = certificates(&files.certificate, &contents.certificate)?;
+    let chain = parse_certificates(&files.certificate, &contents.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&contents.key)
         .map_err(|_| TlsFilesError::NoPem { path: files.key.clone(), wanted: "private key" })?;
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(&files.certificate, error))?;
+        .map_err(|error| unusable_file(&files.certificate, error))?;
     let builder = match (&files.client_ca, &contents.client_ca) {
         (Some(path), Some(pem)) => {
             let roots = root_store(path, pem)?;
@@ -206,7 +206,7 @@ fn server_config(files: &TlsFiles, contents: &PemContents) -> Result<ServerConfi
         (Some(_) | None, None) | (None, Some(_)) => builder.with_no_client_auth(),
     };
     let mut config =
-        builder.with_single_cert(chain, key).map_err(|error| unusable(&files.certificate, error))?;
+        builder.with_single_cert(chain, key).map_err(|error| unusable_file(&files.certificate, error))?;
     config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
     Ok(config)
 }
@@ -218,29 +218,29 @@ fn client_verifier(
 ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsFilesError> {
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|error| unusable(path, error))
+        .map_err(|error| unusable_file(path, error))
 }
 
 fn root_store(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsFilesError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path, pem)? {
-        roots.add(certificate).map_err(|error| unusable(path, error))?;
+    for certificate in parse_certificates(path, pem)? {
+        roots.add(certificate).map_err(|error| unusable_file(path, error))?;
     }
     Ok(roots)
 }
 
 /// All certificates of a file; at least one.
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFilesError> {
+fn parse_certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsFilesError> {
     let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| unusable(path, error))?;
+        .map_err(|error| unusable_file(path, error))?;
     if found.is_empty() {
         return Err(TlsFilesError::NoPem { path: path.to_owned(), wanted: "certificate" });
     }
     Ok(found)
 }
 
-fn unusable(path: &Path, reason: impl std::fmt::Display) -> TlsFilesError {
+fn unusable_file(path: &Path, reason: impl std::fmt::Display) -> TlsFilesError {
     TlsFilesError::Unusable { path: path.to_owned(), reason: reason.to_string() }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_contents_are_adopted_once_two_reads_agree() {
+    fn tls_change_needs_two_equal_reads() {
         let mut watch = ContentsWatch::new(contents("old"));
         assert!(!watch.is_settled_change(&contents("old")));
         assert!(!watch.is_settled_change(&contents("ne")), "half written");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tls_file_that_is_away_is_reported_once_and_settles_again() {
+    fn unreadable_tls_file_is_reported_once() {
         let mut watch = ContentsWatch::new(contents("old"));
         assert!(!watch.is_settled_change(&contents("new")));
         assert!(watch.is_first_failure());
@@ -276,31 +276,31 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_new_certificate_leaves_the_old_one_in_use() {
+    fn broken_certificate_keeps_old_one() {
         let (ca, directory) = (millstream_testkit::TestCa::new("servers"), tempfile::tempdir().unwrap());
-        let (certificate, key) = ca.issue_local().write(directory.path(), "door");
-        let mut tls = ServerTls::load(TlsFiles { certificate, key, client_ca: None }).unwrap();
+        let (certificate, key) = ca.issue_local().write_pem_files(directory.path(), "door");
+        let mut tls = ServerTls::load_files(TlsFiles { certificate, key, client_ca: None }).unwrap();
         let served = |tls: &ServerTls| tls.current.0.read().unwrap().clone();
         let (first, fresh) = (served(&tls), ca.issue_local());
         // The certificate of one pair with the key of another, and a text that is none.
         for broken in [fresh.certificate.as_str(), "-----BEGIN CERTIFICATE-----\nnonsense"] {
             std::fs::write(&tls.files.certificate, broken).unwrap();
             for _ in 0..3 {
-                tls.adopt(PemContents::read(&tls.files));
+                tls.adopt_contents(PemContents::read_files(&tls.files));
             }
             assert!(Arc::ptr_eq(&served(&tls), &first), "{broken}");
         }
-        fresh.write(directory.path(), "door");
+        fresh.write_pem_files(directory.path(), "door");
         for _ in 0..2 {
-            tls.adopt(PemContents::read(&tls.files));
+            tls.adopt_contents(PemContents::read_files(&tls.files));
         }
         assert!(!Arc::ptr_eq(&served(&tls), &first));
     }
 
     #[test]
-    fn a_tls_file_that_is_missing_or_empty_is_named() {
+    fn tls_error_names_the_file() {
         let missing = TlsFiles { certificate: "/nowhere/tls.crt".into(), key: "x".into(), client_ca: None };
-        let error = ServerTls::load(missing.clone()).unwrap_err().to_string();
+        let error = ServerTls::load_files(missing.clone()).unwrap_err().to_string();
         assert!(error.contains("/nowhere/tls.crt cannot be read"), "{error}");
         let error = server_config(&missing, &contents("nothing")).unwrap_err().to_string();
         assert!(error.contains("/nowhere/tls.crt holds no certificate"), "{error}");

@@ -16,33 +16,37 @@ use futures::FutureExt;
 use millstream_core::entropy::{self, Entropy};
 use tracing::Instrument;
 
-use crate::door::Door;
-use crate::http::problem::{self, Kind, Problem};
+use crate::http::problem::{self, ApiProblem, Kind};
+use crate::state::IngressState;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Carried by the request as an extension.
 #[derive(Debug, Clone)]
-pub(crate) struct Trace {
+pub(crate) struct TraceContext {
     /// W3C trace context: the caller's, or a new one.
     pub(crate) traceparent: Arc<str>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Trace {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for TraceContext {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let trace = parts.extensions.get::<Trace>().cloned();
-        trace.ok_or_else(|| Problem::new(Kind::Internal, "the request was not traced"))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
+        let trace = parts.extensions.get::<TraceContext>().cloned();
+        trace.ok_or_else(|| ApiProblem::new(Kind::Internal, "the request was not traced"))
     }
 }
 
 /// The outermost layer.
-pub(crate) async fn layer(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn trace_request(
+    State(door): State<Arc<IngressState>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let request_id = request_id(request.headers(), &door);
-    let traceparent = traceparent(request.headers(), &*door.entropy);
-    request.extensions_mut().insert(Trace { traceparent: traceparent.clone() });
+    let traceparent = traceparent_of(request.headers(), &*door.entropy);
+    request.extensions_mut().insert(TraceContext { traceparent: traceparent.clone() });
 
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
@@ -53,9 +57,9 @@ pub(crate) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
 
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let response = answered.unwrap_or_else(|_| {
-        Problem::new(Kind::Internal, "the handler of this request panicked").into_response()
+        ApiProblem::new(Kind::Internal, "the handler of this request panicked").into_response()
     });
-    let mut response = problem::finish(response, &request_id, &path);
+    let mut response = problem::write_problem_document(response, &request_id, &path);
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -69,12 +73,12 @@ pub(crate) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
             tracing::debug!(http.status = status.as_u16(), seconds, "request answered");
         }
     });
-    crate::metrics::request(&method, &route, status, seconds);
+    crate::metrics::record_request(&method, &route, status, seconds);
     response
 }
 
 /// The caller's id, if it is short and plain; else a new one.
-pub(crate) fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
+pub(crate) fn request_id(headers: &HeaderMap, door: &IngressState) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let plain = |id: &&str| {
         (1..=128).contains(&id.len())
@@ -87,7 +91,7 @@ pub(crate) fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
 }
 
 /// The caller's trace context, if it is valid (version 00); else a new one.
-pub(crate) fn traceparent(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
+pub(crate) fn traceparent_of(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     match given.filter(|text| is_traceparent(text)) {
         Some(text) => text.into(),
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_complete_trace_context_is_believed() {
+    fn invalid_traceparent_is_replaced() {
         assert!(is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
         for wrong in [
             "",

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 
-use crate::stall::Unstalled;
+use crate::stall_timeout::StallTimeoutStream;
 use crate::tls::{CurrentTls, ServerTls};
 
 /// The listening sockets of an ingress; at least one of the two.
@@ -52,15 +52,15 @@ impl IngressListeners {
 }
 
 /// An accepted connection.
-pub(crate) enum Transport {
-    Plain(Unstalled<TcpStream>),
-    Tls(Box<TlsStream<Unstalled<TcpStream>>>),
+pub(crate) enum ConnectionStream {
+    Plain(StallTimeoutStream<TcpStream>),
+    Tls(Box<TlsStream<StallTimeoutStream<TcpStream>>>),
 }
 
-impl Transport {
+impl ConnectionStream {
     /// Performs the TLS handshake, if there is one. The caller bounds the time that it may take.
-    pub(crate) async fn establish(
-        stream: Unstalled<TcpStream>,
+    pub(crate) async fn establish_stream(
+        stream: StallTimeoutStream<TcpStream>,
         tls: Option<&CurrentTls>,
     ) -> io::Result<Self> {
         match tls {
@@ -70,7 +70,7 @@ impl Transport {
     }
 }
 
-impl AsyncRead for Transport {
+impl AsyncRead for ConnectionStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl AsyncRead for Transport {
     }
 }
 
-impl AsyncWrite for Transport {
+impl AsyncWrite for ConnectionStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),

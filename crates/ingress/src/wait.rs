@@ -8,25 +8,25 @@
 use std::time::Duration;
 
 use millstream_core::id::{EventId, ExecutionKey};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::views::EventView;
 use tokio::time::Instant;
 
-use crate::door::Door;
-use crate::gate::Slot;
-use crate::news::Ear;
-use crate::prefer::Until;
+use crate::gate::RequestSlot;
+use crate::prefer::WaitUntil;
+use crate::state::IngressState;
+use crate::waiters::ExecutionSubscription;
 
 /// The state to wait for, and the timeout.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct OutcomeWait {
     pub(crate) longest: Duration,
-    pub(crate) until: Until,
+    pub(crate) until: WaitUntil,
 }
 
 /// How a wait ended.
 #[derive(Debug)]
-pub(crate) enum Waited {
+pub(crate) enum WaitResult {
     /// The event reached the awaited state.
     Met(Box<EventView>),
     /// Timeout (or too many waiters, or the drain); the event as it was last read.
@@ -35,57 +35,61 @@ pub(crate) enum Waited {
 
 /// Known state of the event when the wait begins.
 #[derive(Debug)]
-pub(crate) enum Since {
+pub(crate) enum WaitStart {
     /// The event was undecided when this subscription already existed.
-    Undecided(Ear),
+    Undecided(ExecutionSubscription),
     Nothing,
 }
 
-pub(crate) async fn outcome(
-    door: &Door,
-    slot: &Slot,
+pub(crate) async fn wait_for_outcome(
+    door: &IngressState,
+    slot: &RequestSlot,
     execution: &ExecutionKey,
     event: EventId,
-    patience: Patience,
-    since: Since,
-) -> Result<Waited> {
-    let Ok(_leave) = door.wait_place(&execution.tenant) else { return Ok(Waited::TimeUp(None)) };
+    patience: OutcomeWait,
+    since: WaitStart,
+) -> StoreResult<WaitResult> {
+    let Ok(_leave) = door.wait_place(&execution.tenant) else { return Ok(WaitResult::TimeUp(None)) };
     slot.give_back();
     let deadline = Instant::now() + patience.longest;
     let mut ear = match since {
-        Since::Undecided(mut ear) => {
-            listen(door, &mut ear, patience.longest).await;
+        WaitStart::Undecided(mut ear) => {
+            wait_for_news(door, &mut ear, patience.longest).await;
             ear
         }
-        Since::Nothing => door.news.about(execution.clone()),
+        WaitStart::Nothing => door.news.subscribe_to(execution.clone()),
     };
     loop {
-        let seen = read(door, execution, event).await?;
+        let seen = read_event(door, execution, event).await?;
         if let Some(view) = &seen
             && patience.until.is_met(view.status)
         {
-            return Ok(Waited::Met(Box::new(view.clone())));
+            return Ok(WaitResult::Met(Box::new(view.clone())));
         }
         // An accepted event is missing only after its removal by retention: there is nothing to wait for.
         if seen.is_none() {
-            return Ok(Waited::TimeUp(None));
+            return Ok(WaitResult::TimeUp(None));
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || door.draining.is_cancelled() {
-            return Ok(Waited::TimeUp(seen.map(Box::new)));
+            return Ok(WaitResult::TimeUp(seen.map(Box::new)));
         }
-        listen(door, &mut ear, left).await;
+        wait_for_news(door, &mut ear, left).await;
     }
 }
 
-async fn listen(door: &Door, ear: &mut Ear, longest: Duration) {
+async fn wait_for_news(door: &IngressState, ear: &mut ExecutionSubscription, longest: Duration) {
     tokio::select! {
-        () = ear.listen(longest.min(door.options.reread)) => {}
+        () = ear.wait_for_news(longest.min(door.options.reread)) => {}
         () = door.draining.cancelled() => {}
     }
 }
 
-async fn read(door: &Door, execution: &ExecutionKey, event: EventId) -> Result<Option<EventView>> {
-    let found = door.outcomes.ask(vec![(execution.tenant.clone(), event)]).await?;
+async fn read_event(
+    door: &IngressState,
+    execution: &ExecutionKey,
+    event: EventId,
+) -> StoreResult<Option<EventView>> {
+    let found = door.outcomes.ask_batched(vec![(execution.tenant.clone(), event)]).await?;
     Ok(found.into_iter().next().flatten())
 }

@@ -41,7 +41,7 @@ pub(crate) enum WriteOutcome {
 impl WriteEvidence {
     /// Records the result of an append. An append that wrote nothing, or failed by contention, has no
     /// effect.
-    pub(crate) fn note(&self, appended: Result<&[Appended], &StoreError>) {
+    pub(crate) fn record_append(&self, appended: Result<&[Appended], &StoreError>) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let failures = match appended {
             Ok(verdicts) if verdicts.iter().any(|one| matches!(one, Appended::Accepted { .. })) => 0,
@@ -54,11 +54,11 @@ impl WriteEvidence {
     /// The evidence of the last commits, unless it is too old or too weak.
     pub(crate) fn current(&self) -> Option<WriteOutcome> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.and_then(|last| judge(last.failures, last.at.elapsed()))
+        last.and_then(|last| judge_failures(last.failures, last.at.elapsed()))
     }
 }
 
-fn judge(failures: u32, age: Duration) -> Option<WriteOutcome> {
+fn judge_failures(failures: u32, age: Duration) -> Option<WriteOutcome> {
     match failures {
         0 => (age < SUCCESS_COUNTS).then_some(WriteOutcome::Committed),
         FAILURES.. => (age < FAILURE_COUNTS).then_some(WriteOutcome::Failed),
@@ -71,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_in_a_row_count_for_a_while_and_one_alone_does_not() {
+    fn consecutive_commit_failures_mark_store_unhealthy() {
         let (now, later) = (Duration::from_millis(900), Duration::from_secs(5));
         assert_eq!(
-            [0, 1, 2].map(|failures| judge(failures, now)),
+            [0, 1, 2].map(|failures| judge_failures(failures, now)),
             [Some(WriteOutcome::Committed), None, None]
         );
-        assert_eq!(judge(FAILURES, now), Some(WriteOutcome::Failed));
-        assert_eq!([judge(0, later), judge(FAILURES, later)], [None, None]);
+        assert_eq!(judge_failures(FAILURES, now), Some(WriteOutcome::Failed));
+        assert_eq!([judge_failures(0, later), judge_failures(FAILURES, later)], [None, None]);
     }
 }

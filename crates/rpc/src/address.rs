@@ -8,7 +8,7 @@ use tonic::transport::Uri;
 const LONGEST: usize = 512;
 
 /// Checks the form of an address.
-pub(crate) fn check(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
     const FORM: &str = "must be like http://host:port or https://host:port";
     if text.len() > LONGEST {
         return Err("is too long");
@@ -24,9 +24,9 @@ pub(crate) fn check(text: &str) -> Result<(), &'static str> {
 /// Checks the address of a registration. A host that is an IP address is checked here, so that the caller
 /// gets the error; a name is checked when it is resolved for a connection.
 pub(crate) fn check_registration(text: &str, policy: &NetworkPolicy) -> Result<(), String> {
-    check(text)?;
+    check_address(text)?;
     let uri: Uri = text.parse().map_err(|_| "must be like http://host:port")?;
-    match uri.host().and_then(literal_ip).map(|ip| policy.check(ip)) {
+    match uri.host().and_then(literal_ip).map(|ip| policy.check_address(ip)) {
         Some(Err(why)) => {
             Err(format!("is not allowed: {why} (the operator allows networks by executor_allow)"))
         }
@@ -45,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_host_and_a_port() {
+    fn executor_address_needs_host_and_port() {
         for good in
             ["http://127.0.0.1:7000", "http://executor.local:80/", "http://[::1]:7000", "https://host:7443"]
         {
-            assert_eq!(check(good), Ok(()), "{good}");
+            assert_eq!(check_address(good), Ok(()), "{good}");
         }
         for bad in [
             "",
@@ -64,13 +64,13 @@ mod tests {
             "unix:/tmp/socket",
             "http:// :1",
         ] {
-            assert!(check(bad).is_err(), "{bad}");
+            assert!(check_address(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn an_executor_registers_at_public_addresses_names_and_allowed_networks() {
-        let policy = NetworkPolicy::allowing(vec!["10.1.0.0/16".parse().unwrap()]);
+    fn registration_checks_address_policy() {
+        let policy = NetworkPolicy::allowing_networks(vec!["10.1.0.0/16".parse().unwrap()]);
         for good in
             ["http://10.1.2.3:7000", "http://1.1.1.1:80", "http://localhost:7000", "http://[2606:4700::1]:1"]
         {

@@ -69,11 +69,11 @@ impl EvaluationPool {
             let is_overdue = || begun.elapsed() > patience;
             evaluate(StopRule { units: u64::MAX, is_overdue: &is_overdue })
         });
-        evaluated.await.map_err(went_on)
+        evaluated.await.map_err(propagate_panic)
     }
 }
 
-fn went_on(error: JoinError) -> PoolClosed {
+fn propagate_panic(error: JoinError) -> PoolClosed {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),
         Err(_) => PoolClosed,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn evaluations_run_a_bounded_number_at_a_time() {
+    async fn pool_bounds_concurrent_evaluations() {
         let permits = Arc::new(Semaphore::new(2));
         let (patience, place) = (Duration::from_secs(60), EvaluationPlace::Threads);
         let pool = EvaluationPool { permits, patience, place };
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_evaluation_is_given_up_inline_long_before_its_budget_ends() {
+    fn inline_evaluation_stops_early() {
         assert!(EvaluationPool::inline().units <= STEP_UNITS / 10);
         assert!(!(EvaluationPool::inline().is_overdue)(), "no clock: what is cheap is never given up");
     }
 
     #[tokio::test]
-    async fn an_evaluation_leaves_the_thread_of_its_caller_where_threads_are_its_place() {
+    async fn pool_threads_leave_caller_thread() {
         let here = std::thread::current().id();
         for (place, stays) in [(EvaluationPlace::Threads, false), (EvaluationPlace::Caller, true)] {
             let pool = EvaluationPool::new(Duration::from_secs(60), place);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_evaluation_past_its_patience_is_overdue() {
+    async fn evaluation_past_patience_is_overdue() {
         let pool = EvaluationPool::new(Duration::ZERO, EvaluationPlace::Threads);
         let waited = pool.run(|stop| {
             // Ends as soon as the clock has moved at all.

@@ -3,19 +3,19 @@
 //! The core reports problems with the paths of the JSON form; a gRPC client needs the paths of the message
 //! fields.
 
-use millstream_core::problem::Problem;
+use millstream_core::problem::ValidationProblem;
 
-pub(crate) fn translated(problem: &Problem) -> Problem {
-    Problem::new(path(&problem.path), problem.message.clone())
+pub(crate) fn translate_problem(problem: &ValidationProblem) -> ValidationProblem {
+    ValidationProblem::new(translate_path(&problem.path), problem.message.clone())
 }
 
 /// Translates a path. A path of the message form stays as it is.
-fn path(json: &str) -> String {
+fn translate_path(json: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     let mut before = "";
     let mut parts = json.split('.');
     for part in parts.by_ref() {
-        words.push(word(before, part));
+        words.push(translate_field(before, part));
         before = part;
         if part == "dependencies" {
             break;
@@ -26,7 +26,7 @@ fn path(json: &str) -> String {
     words.join(".")
 }
 
-fn word<'a>(before: &str, part: &'a str) -> &'a str {
+fn translate_field<'a>(before: &str, part: &'a str) -> &'a str {
     match (before, part) {
         (_, "task") => "assigned_task",
         (_, "if") => "condition",
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_called_what_the_messages_call_them() {
+    fn json_paths_become_message_paths() {
         for (json, message) in [
             ("", ""),
             ("name", "metadata.name"),
@@ -59,8 +59,8 @@ mod tests {
             ("edits[0].insert.task.goal", "edits[0].node.assigned_task.goal"),
             ("edits[1].delete", "edits[1].node_id"),
         ] {
-            assert_eq!(path(json), message, "{json}");
-            assert_eq!(path(message), message, "{message}");
+            assert_eq!(translate_path(json), message, "{json}");
+            assert_eq!(translate_path(message), message, "{message}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::graph::{Change, Graph, Node, NodeChange, NodeId, NodeOutcome, NodeStatus};
+use millstream_core::graph::{Graph, GraphChange, Node, NodeChange, NodeId, NodeOutcome, NodeStatus};
 use millstream_core::id::{EventId, Name, Seq};
 use millstream_core::log::Transition;
 use millstream_core::raw::RawJson;
@@ -15,14 +15,14 @@ use crate::blob;
 
 /// Whether the snapshot (blob) is written as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blob {
+pub enum GraphBlobWrite {
     Write,
     Skip,
 }
 
 /// The immutable data of a graph.
 #[derive(Serialize)]
-struct Metadata<'a> {
+struct GraphMetadata<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
@@ -31,44 +31,50 @@ struct Metadata<'a> {
 }
 
 /// The rows of a start.
-pub fn of_start(transition: &Transition, graph: &Graph) -> GraphRows {
-    let mut touched = Touched::default();
+pub fn rows_of_start(transition: &Transition, graph: &Graph) -> GraphRows {
+    let mut touched = TouchedNodes::default();
     for id in graph.nodes.keys() {
-        touched.node(id, transition.seq).shape = true;
+        touched.touch_node(id, transition.seq).shape = true;
     }
-    let metadata =
-        Metadata { name: &graph.name, description: &graph.description, creator: graph.creator.as_deref() };
-    GraphRows { metadata: Some(RawJson::of(&metadata)), ..touched.rows(graph, Blob::Write) }
+    let metadata = GraphMetadata {
+        name: &graph.name,
+        description: &graph.description,
+        creator: graph.creator.as_deref(),
+    };
+    GraphRows {
+        metadata: Some(RawJson::from_value(&metadata)),
+        ..touched.into_rows(graph, GraphBlobWrite::Write)
+    }
 }
 
 /// The rows of a commit: `after` is the graph after all of `transitions`, `payload` returns the payloads of
 /// their events.
-pub fn of_commit<'a>(
+pub fn rows_of_commit<'a>(
     transitions: &[Transition],
     payload: &dyn Fn(EventId) -> Option<&'a RawJson>,
     after: &Graph,
-    blob: Blob,
+    blob: GraphBlobWrite,
 ) -> GraphRows {
-    let mut touched = Touched::default();
+    let mut touched = TouchedNodes::default();
     for transition in transitions {
         if let Some(change) = &transition.decision.graph {
-            touched.change(transition, change);
+            touched.record_change(transition, change);
             if transition.name == Name::node_outcome() {
-                touched.outcome(transition, payload(transition.event_id), change);
+                touched.record_outcome(transition, payload(transition.event_id), change);
             }
         }
     }
-    touched.rows(after, blob)
+    touched.into_rows(after, blob)
 }
 
 #[derive(Default)]
-struct Touched {
-    nodes: BTreeMap<NodeId, Touch>,
+struct TouchedNodes {
+    nodes: BTreeMap<NodeId, TouchedNode>,
     deleted: BTreeSet<NodeId>,
 }
 
 /// Changes of one node.
-struct Touch {
+struct TouchedNode {
     seq: Seq,
     /// New, or edited.
     shape: bool,
@@ -80,9 +86,9 @@ struct Touch {
     ended_at: Option<Timestamp>,
 }
 
-impl Touched {
-    fn node(&mut self, id: &NodeId, seq: Seq) -> &mut Touch {
-        let touch = self.nodes.entry(id.clone()).or_insert(Touch {
+impl TouchedNodes {
+    fn touch_node(&mut self, id: &NodeId, seq: Seq) -> &mut TouchedNode {
+        let touch = self.nodes.entry(id.clone()).or_insert(TouchedNode {
             seq,
             shape: false,
             children: false,
@@ -95,14 +101,14 @@ impl Touched {
         touch
     }
 
-    fn change(&mut self, transition: &Transition, change: &Change) {
+    fn record_change(&mut self, transition: &Transition, change: &GraphChange) {
         let seq = transition.seq;
         if let Some(patch) = &change.patch {
             let gone = patch.deleted.iter().chain(patch.updated.iter().map(|updated| &updated.was));
             let there = patch.inserted.iter().chain(patch.updated.iter().map(|updated| &updated.is));
             for spec in gone.chain(there.clone()) {
                 for edge in &spec.parents {
-                    self.node(&edge.from, seq).children = true;
+                    self.touch_node(&edge.from, seq).children = true;
                 }
             }
             for spec in &patch.deleted {
@@ -110,23 +116,23 @@ impl Touched {
                 self.deleted.insert(spec.id.clone());
             }
             for spec in there {
-                self.node(&spec.id, seq).shape = true;
+                self.touch_node(&spec.id, seq).shape = true;
             }
         }
         for node in &change.nodes {
-            self.status(transition, node);
+            self.record_status(transition, node);
         }
         for expansion in &change.expanded {
             for number in 0..expansion.items.len() {
                 if let Ok(instance) = Name::parse(format!("{}.{number}", expansion.id)) {
-                    self.node(&instance, seq).shape = true;
+                    self.touch_node(&instance, seq).shape = true;
                 }
             }
         }
     }
 
-    fn status(&mut self, transition: &Transition, change: &NodeChange) {
-        let touch = self.node(&change.id, transition.seq);
+    fn record_status(&mut self, transition: &Transition, change: &NodeChange) {
+        let touch = self.touch_node(&change.id, transition.seq);
         if change.status == NodeStatus::Running && change.attempt <= 1 {
             touch.started_at = Some(transition.at);
         }
@@ -139,13 +145,13 @@ impl Touched {
     }
 
     /// Records the outcome of an attempt if it was the last one.
-    fn outcome(&mut self, transition: &Transition, payload: Option<&RawJson>, change: &Change) {
+    fn record_outcome(&mut self, transition: &Transition, payload: Option<&RawJson>, change: &GraphChange) {
         let Some(Ok(outcome)) = payload.map(|payload| payload.decode::<NodeOutcome>()) else { return };
         let Some(ended) = change.nodes.iter().find(|node| node.id == outcome.action) else { return };
         if !ended.status.is_ended() {
             return;
         }
-        let touch = self.node(&outcome.action, transition.seq);
+        let touch = self.touch_node(&outcome.action, transition.seq);
         if let Some(answer) = outcome.result {
             touch.result = answer.result;
             if ended.status == answer.status && answer.error.is_some() {
@@ -156,15 +162,15 @@ impl Touched {
         }
     }
 
-    fn rows(self, after: &Graph, blob: Blob) -> GraphRows {
+    fn into_rows(self, after: &Graph, blob: GraphBlobWrite) -> GraphRows {
         let nodes = self.nodes.into_iter();
-        let nodes = nodes.filter_map(|(id, touch)| Some(write(after.nodes.get(&id)?, touch))).collect();
+        let nodes = nodes.filter_map(|(id, touch)| Some(write_node(after.nodes.get(&id)?, touch))).collect();
         GraphRows {
             revision: after.revision,
             metadata: None,
             blob: match blob {
-                Blob::Write => Some(Arc::from(blob::encode(after))),
-                Blob::Skip => None,
+                GraphBlobWrite::Write => Some(Arc::from(blob::encode(after))),
+                GraphBlobWrite::Skip => None,
             },
             nodes,
             deleted: self.deleted.into_iter().collect(),
@@ -172,10 +178,10 @@ impl Touched {
     }
 }
 
-fn write(node: &Node, touch: Touch) -> NodeWrite {
+fn write_node(node: &Node, touch: TouchedNode) -> NodeWrite {
     let counted = || {
         let instances = node.instances.filter(|_| node.status == NodeStatus::Pass)?;
-        Some(RawJson::trusted(format!("{{\"count\":{}}}", instances.all)))
+        Some(RawJson::from_trusted_text(format!("{{\"count\":{}}}", instances.all)))
     };
     NodeWrite {
         node: node.spec.id.clone(),
@@ -183,7 +189,7 @@ fn write(node: &Node, touch: Touch) -> NodeWrite {
         attempt: node.attempt,
         seq: touch.seq,
         why: node.why.clone(),
-        spec: touch.shape.then(|| RawJson::of(&*node.spec)),
+        spec: touch.shape.then(|| RawJson::from_value(&*node.spec)),
         children: (touch.shape || touch.children).then(|| node.children.iter().cloned().collect()),
         instance: if touch.shape { node.of.clone() } else { None },
         result: touch.result.or_else(counted),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use millstream_core::duration;
 use millstream_core::time::Timestamp;
 
-use crate::path::{Faults, Path};
+use crate::path::{FieldPath, MessageFaults};
 
 pub fn length_out(length: Duration) -> prost_types::Duration {
     let seconds = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
@@ -16,10 +16,10 @@ pub fn length_out(length: Duration) -> prost_types::Duration {
 /// The rules of JSON durations: longer than zero, whole milliseconds, at most 100 years.
 pub(crate) fn length_in(
     given: &prost_types::Duration,
-    at: &Path<'_>,
-    faults: &mut Faults,
+    at: &FieldPath<'_>,
+    faults: &mut MessageFaults,
 ) -> Option<Duration> {
-    match checked(given) {
+    match check_length(given) {
         Ok(length) => Some(length),
         Err(why) => {
             faults.add(at, why);
@@ -28,7 +28,7 @@ pub(crate) fn length_in(
     }
 }
 
-fn checked(given: &prost_types::Duration) -> Result<Duration, &'static str> {
+fn check_length(given: &prost_types::Duration) -> Result<Duration, &'static str> {
     let (seconds, nanos) = (u64::try_from(given.seconds), u32::try_from(given.nanos));
     let (Ok(seconds), Ok(nanos @ ..=999_999_999)) = (seconds, nanos) else {
         return Err("must not be negative, and its nanos must be less than a second");
@@ -52,15 +52,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn durations_round_trip() {
         for length in [Duration::from_millis(1), Duration::from_millis(90_250), duration::MAX] {
-            assert_eq!(checked(&length_out(length)), Ok(length));
+            assert_eq!(check_length(&length_out(length)), Ok(length));
         }
     }
 
     #[test]
-    fn refuses_what_json_would_refuse() {
-        let given = |seconds, nanos| checked(&prost_types::Duration { seconds, nanos });
+    fn invalid_durations_are_refused() {
+        let given = |seconds, nanos| check_length(&prost_types::Duration { seconds, nanos });
         assert!(given(0, 0).is_err());
         assert!(given(-1, 0).is_err());
         assert!(given(0, -1).is_err());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_the_epoch_have_positive_nanos() {
+    fn negative_timestamps_have_positive_nanos() {
         let time = time_out(Timestamp::from_millis(-1));
         assert_eq!((time.seconds, time.nanos), (-1, 999_000_000));
     }

@@ -5,72 +5,72 @@
 
 use std::fmt;
 
-use millstream_core::problem::{Problem, Problems};
+use millstream_core::problem::{ValidationProblem, ValidationProblems};
 
 /// A place in a message, such as `nodes[3].parents[0].node`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
-    part: Part,
+pub(crate) struct FieldPath<'a> {
+    parent: Option<&'a FieldPath<'a>>,
+    part: PathPart,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum PathPart {
     Root,
     Field(&'static str),
     At(usize),
 }
 
-impl Path<'_> {
-    pub(crate) const ROOT: Path<'static> = Path { parent: None, part: Part::Root };
+impl FieldPath<'_> {
+    pub(crate) const ROOT: FieldPath<'static> = FieldPath { parent: None, part: PathPart::Root };
 
-    pub(crate) fn field(&self, name: &'static str) -> Path<'_> {
-        Path { parent: Some(self), part: Part::Field(name) }
+    pub(crate) fn field(&self, name: &'static str) -> FieldPath<'_> {
+        FieldPath { parent: Some(self), part: PathPart::Field(name) }
     }
 
-    pub(crate) fn at(&self, index: usize) -> Path<'_> {
-        Path { parent: Some(self), part: Part::At(index) }
+    pub(crate) fn at(&self, index: usize) -> FieldPath<'_> {
+        FieldPath { parent: Some(self), part: PathPart::At(index) }
     }
 
     fn is_root(&self) -> bool {
-        matches!(self.part, Part::Root)
+        matches!(self.part, PathPart::Root)
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parent = self.parent.filter(|parent| !parent.is_root());
         if let Some(parent) = parent {
             parent.fmt(f)?;
         }
         match self.part {
-            Part::Root => Ok(()),
-            Part::Field(name) if parent.is_none() => f.write_str(name),
-            Part::Field(name) => write!(f, ".{name}"),
-            Part::At(index) => write!(f, "[{index}]"),
+            PathPart::Root => Ok(()),
+            PathPart::Field(name) if parent.is_none() => f.write_str(name),
+            PathPart::Field(name) => write!(f, ".{name}"),
+            PathPart::At(index) => write!(f, "[{index}]"),
         }
     }
 }
 
 /// Problems found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<Problem>);
+pub(crate) struct MessageFaults(Vec<ValidationProblem>);
 
 /// Upper bound of reported problems: a message may contain twenty thousand.
 const ENOUGH: usize = 100;
 
-impl Faults {
-    pub(crate) fn add(&mut self, at: &Path<'_>, message: impl fmt::Display) {
+impl MessageFaults {
+    pub(crate) fn add(&mut self, at: &FieldPath<'_>, message: impl fmt::Display) {
         if self.0.len() < ENOUGH {
-            self.0.push(Problem::new(at.to_string(), message.to_string()));
+            self.0.push(ValidationProblem::new(at.to_string(), message.to_string()));
         }
     }
 
     /// The value, if there are no problems. Without a value there is always a problem.
-    pub(crate) fn or<T>(self, value: Option<T>) -> Result<T, Problems> {
+    pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, ValidationProblems> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),
-            Some(_) | None => Err(Problems(self.0)),
+            Some(_) | None => Err(ValidationProblems(self.0)),
         }
     }
 }
@@ -80,12 +80,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_written_as_people_write_it() {
-        let nodes = Path::ROOT.field("nodes");
+    fn field_path_text_form() {
+        let nodes = FieldPath::ROOT.field("nodes");
         let node = nodes.at(3);
         let parents = node.field("parents");
         let parent = parents.at(0);
         assert_eq!(parent.field("node").to_string(), "nodes[3].parents[0].node");
-        assert_eq!(Path::ROOT.to_string(), "");
+        assert_eq!(FieldPath::ROOT.to_string(), "");
     }
 }

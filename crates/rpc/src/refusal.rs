@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 
-use millstream_core::problem::{Problem, Problems};
+use millstream_core::problem::{ValidationProblem, ValidationProblems};
 use millstream_store::StoreError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::field_names;
-use crate::unreadable::Unreadable;
+use crate::unreadable::StoredFormError;
 
 /// Domain of the `ErrorInfo` reasons.
 const DOMAIN: &str = "millstream";
@@ -20,26 +20,26 @@ const MESSAGE_BYTES: usize = 1024;
 const DETAIL_BYTES: usize = 2048;
 
 /// `INVALID_ARGUMENT`: invalid in any state.
-pub fn invalid(problems: &Problems) -> Status {
-    refused(Code::InvalidArgument, problems)
+pub fn invalid_argument(problems: &ValidationProblems) -> Status {
+    refuse_with(Code::InvalidArgument, problems)
 }
 
 /// Another code with the same details: `FAILED_PRECONDITION` for edits that do not fit the current graph,
 /// `RESOURCE_EXHAUSTED` for a graph that would be too large.
-pub fn refused(code: Code, problems: &Problems) -> Status {
+pub fn refuse_with(code: Code, problems: &ValidationProblems) -> Status {
     let mut details = ErrorDetails::new();
     let mut room = DETAIL_BYTES;
-    let problems: Vec<Problem> = problems.0.iter().map(field_names::translated).collect();
-    for Problem { path, message } in &problems {
+    let problems: Vec<ValidationProblem> = problems.0.iter().map(field_names::translate_problem).collect();
+    for ValidationProblem { path, message } in &problems {
         let Some(left) = room.checked_sub(path.len() + message.len() + 16) else { break };
         room = left;
         details.add_bad_request_violation(path, message);
     }
-    Status::with_error_details(code, message(&problems), details)
+    Status::with_error_details(code, join_problems(&problems), details)
 }
 
-/// As many problems as fit, each as `path: message`, and the number of the others.
-fn message(problems: &[Problem]) -> String {
+/// As many problems as fit, each as `path: join_problems`, and the number of the others.
+fn join_problems(problems: &[ValidationProblem]) -> String {
     let mut text = String::new();
     for (told, problem) in problems.iter().enumerate() {
         let (line, rest) = (problem.to_string(), problems.len() - told);
@@ -61,7 +61,7 @@ fn message(problems: &[Problem]) -> String {
 
 /// A refusal with machine-readable details, as `google.rpc.ErrorInfo`: a reason in one word, and named
 /// facts.
-pub fn explained(
+pub fn refuse_with_reason(
     code: Code,
     message: &str,
     reason: &str,
@@ -79,12 +79,12 @@ pub fn not_found(what: &str, id: &str) -> Status {
 }
 
 /// `ABORTED`: revision conflict.
-pub fn another_revision(expected: u32, is: u32) -> Status {
+pub fn revision_conflict(expected: u32, is: u32) -> Status {
     Status::aborted(format!("revision conflict: the workflow is at {is}, the edits expect {expected}"))
 }
 
 /// The status of a store error, without details that only operators may see: the caller logs the error.
-pub fn store(error: &StoreError) -> Status {
+pub fn store_error_status(error: &StoreError) -> Status {
     match error {
         StoreError::Unavailable(_) | StoreError::Contention(_) => {
             Status::unavailable("the store cannot be reached, try again")
@@ -93,7 +93,7 @@ pub fn store(error: &StoreError) -> Status {
     }
 }
 
-pub fn unreadable(_: &Unreadable) -> Status {
+pub fn unreadable_status(_: &StoredFormError) -> Status {
     unreadable_data()
 }
 
@@ -106,10 +106,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_where_in_words_and_in_details() {
-        let problems =
-            Problems(vec![Problem::new("nodes[0].id", "must not be empty"), Problem::new("", "has a cycle")]);
-        let status = invalid(&problems);
+    fn refusal_names_fields_and_details() {
+        let problems = ValidationProblems(vec![
+            ValidationProblem::new("nodes[0].id", "must not be empty"),
+            ValidationProblem::new("", "has a cycle"),
+        ]);
+        let status = invalid_argument(&problems);
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(status.message(), "nodes[0].id: must not be empty; has a cycle");
         let request = status.get_details_bad_request().unwrap();
@@ -119,9 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn tells_programs_the_reason_and_the_facts() {
-        let status =
-            explained(Code::FailedPrecondition, "taken", "NOT_YOURS", [("device", "d-1".to_owned())]);
+    fn refusal_carries_reason_and_facts() {
+        let status = refuse_with_reason(
+            Code::FailedPrecondition,
+            "taken",
+            "NOT_YOURS",
+            [("device", "d-1".to_owned())],
+        );
         assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "taken"));
         let info = status.get_details_error_info().unwrap();
         assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_YOURS", "millstream"));
@@ -129,13 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_problems_fit_into_headers() {
-        let problem = |at| Problem::new(format!("nodes[{at}].assigned_task.goal"), "é".repeat(100));
-        let status = refused(Code::FailedPrecondition, &Problems((0..100).map(problem).collect()));
+    fn hundred_problems_fit_headers() {
+        let problem = |at| ValidationProblem::new(format!("nodes[{at}].assigned_task.goal"), "é".repeat(100));
+        let status =
+            refuse_with(Code::FailedPrecondition, &ValidationProblems((0..100).map(problem).collect()));
         let text = status.message();
         assert!(text.len() < 1100 && text.ends_with(" more"), "{text}");
         assert!(status.details().len() < 3000);
-        let one = Problems(vec![Problem::new("x", "é".repeat(2000))]);
-        assert!(invalid(&one).message().len() <= MESSAGE_BYTES);
+        let one = ValidationProblems(vec![ValidationProblem::new("x", "é".repeat(2000))]);
+        assert!(invalid_argument(&one).message().len() <= MESSAGE_BYTES);
     }
 }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_comes_back() {
+    fn statuses_round_trip() {
         for status in NodeStatus::ALL {
             assert_eq!(status_in(status_out(*status).into()), Some(*status));
             assert_eq!(status_out(*status).as_str_name(), format!("NODE_STATUS_{status}"));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_status_is_none() {
+    fn unknown_status_numbers_are_none() {
         for number in [0, -1, 11, i32::MAX] {
             assert_eq!(status_in(number), None);
         }

@@ -6,12 +6,12 @@ use std::fmt;
 /// newer than this process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} cannot be read: {why}")]
-pub struct Unreadable {
+pub struct StoredFormError {
     pub what: &'static str,
     pub why: String,
 }
 
-impl Unreadable {
+impl StoredFormError {
     pub(crate) fn new(what: &'static str, why: impl fmt::Display) -> Self {
         Self { what, why: why.to_string() }
     }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_leave_by_weight_and_the_last_used_stay() {
+    fn cache_evicts_lru_by_weight() {
         let mut cache = WeighedCache::with_capacity(10_000);
         for key in 0..3 {
             cache.put(key, key, 2_000);

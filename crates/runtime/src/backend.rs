@@ -9,12 +9,12 @@ use millstream_store::Stores;
 use millstream_store::schema::{Release, SchemaFit, SchemaState};
 use millstream_store_postgres::{PostgresOptions, PostgresStore, ServerCheck};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
-use millstream_stream::Streams;
+use millstream_stream::StreamHandles;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 
 use crate::clear_text::{warn_about_database, warn_about_redis};
 use crate::config::Config;
-use crate::drills;
+use crate::fault_injection;
 use crate::pem_files::redis_tls;
 
 /// Upper bound on closing the connections.
@@ -45,7 +45,7 @@ impl Database {
             bail!("the setting `database_url` must begin with postgres:// or sqlite://");
         };
         if !path.exists() {
-            bail!(NoDatabase { path });
+            bail!(MissingSqliteFile { path });
         }
         Self::open_sqlite(&path).await
     }
@@ -57,16 +57,16 @@ impl Database {
 
     pub fn stores(&self) -> Stores {
         match self {
-            Self::Postgres(store) => Stores::of(store.clone()),
-            Self::Sqlite(store) => Stores::of(store.clone()),
+            Self::Postgres(store) => Stores::from_backend(store.clone()),
+            Self::Sqlite(store) => Stores::from_backend(store.clone()),
         }
     }
 
     /// Migrates the tables to this build. A database whose upgrade was finished by a newer release stays
     /// unchanged.
     pub async fn migrate(&self) -> Result<()> {
-        let ours = drills::release()?;
-        match self.schema().await?.fit(ours) {
+        let ours = fault_injection::claimed_release()?;
+        match self.schema_state().await?.judge_release(ours) {
             SchemaFit::Finished { oldest } => bail!(release_too_old(ours, oldest)),
             SchemaFit::Newer { unknown } => warn_of_newer_tables(&unknown),
             SchemaFit::Exact | SchemaFit::Behind { .. } => {}
@@ -78,7 +78,7 @@ impl Database {
     }
 
     /// The state of the migrations in the database.
-    pub async fn schema(&self) -> Result<SchemaState> {
+    pub async fn schema_state(&self) -> Result<SchemaState> {
         match self {
             Self::Postgres(store) => Ok(store.schema().await?),
             Self::Sqlite(store) => Ok(store.schema().await?),
@@ -87,7 +87,7 @@ impl Database {
 
     /// Records that releases before this one may no longer run; returns the oldest that may.
     pub async fn finish_upgrade(&self) -> Result<Release> {
-        let ours = drills::release()?;
+        let ours = fault_injection::claimed_release()?;
         match self {
             Self::Postgres(store) => Ok(store.finish_upgrade(ours).await?),
             Self::Sqlite(store) => Ok(store.finish_upgrade(ours).await?),
@@ -130,13 +130,13 @@ impl Database {
 
 /// The SQLite file does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no database at {} (in {}); `millstream dev` makes one, --database-url names another", .path.display(), home(.path).display())]
-pub struct NoDatabase {
+#[error("there is no database at {} (in {}); `millstream dev` makes one, --database-url names another", .path.display(), parent_directory(.path).display())]
+pub struct MissingSqliteFile {
     pub path: PathBuf,
 }
 
 /// The directory that contains a file.
-pub(crate) fn home(path: &Path) -> &Path {
+pub(crate) fn parent_directory(path: &Path) -> &Path {
     path.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -157,7 +157,7 @@ pub async fn open_fleet_database(config: &Config) -> Result<Database> {
 }
 
 /// The doorbell of a fleet: Redis, or an error that explains the requirement.
-pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
+pub fn open_fleet_streams(config: &Config) -> Result<StreamHandles> {
     if config.redis_url.is_empty() {
         bail!("a fleet needs Redis: set MILLSTREAM_REDIS_URL=redis://…");
     }
@@ -168,15 +168,15 @@ pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
         connections: config.redis.connections,
         ..RedisOptions::default()
     };
-    Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))
+    Ok(StreamHandles::from_backend(RedisStream::connect(&config.redis_url, options)?))
 }
 
 /// Schema check at the start of a role. On incompatible tables every call would fail or corrupt data. An
 /// unreachable database passes: the role waits for it.
 pub(crate) async fn require_usable(database: &Database) -> Result<()> {
     database.check_server().await?;
-    let ours = drills::release()?;
-    match database.schema().await.map(|state| state.fit(ours)) {
+    let ours = fault_injection::claimed_release()?;
+    match database.schema_state().await.map(|state| state.judge_release(ours)) {
         Ok(SchemaFit::Exact) => {}
         Ok(SchemaFit::Newer { unknown }) => warn_of_newer_tables(&unknown),
         Ok(SchemaFit::Behind { pending }) => {
@@ -207,23 +207,23 @@ fn warn_of_newer_tables(unknown: &[i64]) {
 #[cfg(test)]
 mod tests {
     use millstream_testkit::captured_log::CapturedLog;
-    use millstream_testkit::pooler::{Pooler, StartupOptions};
+    use millstream_testkit::pooler::{StartupOptions, TestPooler};
     use millstream_testkit::postgres;
 
     use super::*;
-    use crate::config::{Flags, load};
+    use crate::config::{ConfigFlags, merge_layers};
 
-    fn with(env: &[(&str, &str)]) -> Config {
+    fn config_with(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_{key}"), (*value).to_owned()));
-        load(None, env, &Flags::default()).unwrap()
+        merge_layers(None, env, &ConfigFlags::default()).unwrap()
     }
 
-    async fn open(url: &str) -> Database {
-        Database::open(&with(&[("DATABASE_URL", url)])).await.unwrap()
+    async fn open_database(url: &str) -> Database {
+        Database::open(&config_with(&[("DATABASE_URL", url)])).await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_role_does_not_start_on_tables_that_a_newer_release_has_finished() {
+    async fn role_refuses_finished_newer_schema() {
         let dir = tempfile::tempdir().unwrap();
         let database = Database::open_sqlite(&dir.path().join("millstream.db")).await.unwrap();
         database.migrate().await.unwrap();
@@ -241,57 +241,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_starts_on_tables_that_a_newer_release_has_added_to_and_warns() {
+    async fn role_warns_about_newer_tables() {
         const NEWER: &str =
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
                              VALUES (99, 'newer', true, '\\x00', 0)";
-        let server = postgres::database().await;
-        let database = open(&server.url).await;
+        let server = postgres::test_database().await;
+        let database = open_database(&server.url).await;
         database.migrate().await.unwrap();
-        postgres::execute(&server.url, NEWER).await;
-        let log = CapturedLog::begin();
+        postgres::execute_statement(&server.url, NEWER).await;
+        let log = CapturedLog::start_capture();
         require_usable(&database).await.unwrap();
         assert!(log.text().contains("a newer release has migrated this database"), "{}", log.text());
         assert!(log.text().contains("0099"), "{}", log.text());
     }
 
     #[tokio::test]
-    async fn a_role_does_not_start_behind_a_pooler_in_transaction_mode() {
-        let server = postgres::database().await;
-        open(&server.url).await.migrate().await.unwrap();
-        let (_pooler, url) = Pooler::in_front_of(&server.url, StartupOptions::Forwarded).await;
-        let refusal = require_usable(&open(&url).await).await.unwrap_err().to_string();
+    async fn role_refuses_transaction_pooler() {
+        let server = postgres::test_database().await;
+        open_database(&server.url).await.migrate().await.unwrap();
+        let (_pooler, url) = TestPooler::in_front_of(&server.url, StartupOptions::Forwarded).await;
+        let refusal = require_usable(&open_database(&url).await).await.unwrap_err().to_string();
         assert!(refusal.contains("this database cannot be used"), "{refusal}");
         assert!(refusal.contains("transaction mode"), "{refusal}");
     }
 
     #[tokio::test]
-    async fn a_server_that_survives_no_power_failure_is_named_in_the_log_at_the_start() {
+    async fn unsafe_postgres_settings_are_logged() {
         // Test clusters run with fsync=off.
-        let server = postgres::cluster().await;
-        let database = open(&server.url("postgres")).await;
+        let server = postgres::test_cluster().await;
+        let database = open_database(&server.database_url("postgres")).await;
         database.migrate().await.unwrap();
-        let log = CapturedLog::begin();
+        let log = CapturedLog::start_capture();
         require_usable(&database).await.unwrap();
         assert!(log.text().contains("UNSAFE: PostgreSQL runs with fsync=off"), "{}", log.text());
     }
 
     #[tokio::test]
-    async fn passwords_that_cross_the_network_in_clear_text_are_warned_about() {
+    async fn clear_text_passwords_are_logged() {
         let database = "postgres://me:pw@db.example/millstream?sslmode=";
         for (mode, warning) in [
             ("disable", Some("cross the network in clear text")),
             ("prefer", Some("only if the server offers it")),
             ("verify-full", None),
         ] {
-            let log = CapturedLog::begin();
-            open_fleet_database(&with(&[("DATABASE_URL", &format!("{database}{mode}"))])).await.unwrap();
+            let log = CapturedLog::start_capture();
+            open_fleet_database(&config_with(&[("DATABASE_URL", &format!("{database}{mode}"))]))
+                .await
+                .unwrap();
             let text = log.text();
             assert!(warning.map_or(text.is_empty(), |warning| text.contains(warning)), "{mode}: {text}");
         }
         for (url, warning) in [("redis://:pw@redis.example", true), ("redis://redis.example", false)] {
-            let log = CapturedLog::begin();
-            open_fleet_streams(&with(&[("REDIS_URL", url)])).unwrap();
+            let log = CapturedLog::start_capture();
+            open_fleet_streams(&config_with(&[("REDIS_URL", url)])).unwrap();
             let warned = log.text().contains("the password of Redis crosses the network in clear text");
             assert_eq!(warned, warning, "{url}: {}", log.text());
         }

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_redis_password_without_tls_to_another_machine_is_in_clear() {
+    fn redis_password_without_tls_is_detected() {
         for clear in ["redis://:pw@redis.example:6379", "redis://me:pw@10.0.0.1/0", "redis://:pw@[fd00::1]:1"]
         {
             assert!(is_redis_password_in_clear(clear), "{clear}");

@@ -15,9 +15,9 @@ use figment2::{Figment, value::Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::devices::Devices;
+use crate::devices::DeviceSettings;
 use crate::quotas::{QuotaTable, TenantSettings};
-use crate::{drills, secrets};
+use crate::{fault_injection, secrets};
 
 /// The commented defaults, as they are in the repository.
 pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
@@ -37,20 +37,20 @@ pub struct Config {
     pub listen_tls: OptionalAddress,
     pub url: String,
     pub key: String,
-    pub http_allow: Networks,
-    pub executor_allow: Networks,
+    pub http_allow: NetworkList,
+    pub executor_allow: NetworkList,
     pub log: String,
     pub log_format: LogFormat,
     pub threads: usize,
-    pub dev: Dev,
-    pub postgres: Postgres,
-    pub redis: Redis,
-    pub tls: Tls,
-    pub ingress: Ingress,
-    pub worker: Worker,
-    pub devices: Devices,
-    pub outbound: Outbound,
-    pub retention: Retention,
+    pub dev: DevSettings,
+    pub postgres: PostgresSettings,
+    pub redis: RedisSettings,
+    pub tls: TlsSettings,
+    pub ingress: IngressSettings,
+    pub worker: WorkerSettings,
+    pub devices: DeviceSettings,
+    pub outbound: OutboundSettings,
+    pub retention: RetentionSettings,
     pub quota: QuotaTable,
     pub tenants: BTreeMap<String, TenantSettings>,
 }
@@ -65,23 +65,23 @@ pub enum LogFormat {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dev {
+pub struct DevSettings {
     pub dir: PathBuf,
     pub workers: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Postgres {
+pub struct PostgresSettings {
     pub connections: u32,
-    pub statement_timeout: Span,
-    pub lock_timeout: Span,
-    pub acquire_timeout: Span,
+    pub statement_timeout: DurationSetting,
+    pub lock_timeout: DurationSetting,
+    pub acquire_timeout: DurationSetting,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Redis {
+pub struct RedisSettings {
     pub prefix: String,
     pub connections: usize,
     pub ca_file: PathBuf,
@@ -92,7 +92,7 @@ pub struct Redis {
 /// Paths of PEM files; an empty one is not set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsSettings {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub client_ca: PathBuf,
@@ -103,73 +103,73 @@ pub struct Tls {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ingress {
+pub struct IngressSettings {
     pub max_in_flight: usize,
     pub max_queued: usize,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     pub max_streams_per_connection: u32,
-    pub idle_timeout: Span,
+    pub idle_timeout: DurationSetting,
     pub allowed_hosts: Vec<String>,
-    pub drain: Span,
+    pub drain: DurationSetting,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Worker {
+pub struct WorkerSettings {
     pub batch: usize,
     pub action_slots: usize,
     pub node_slots: usize,
-    pub lease: Span,
-    pub lock_ttl: Span,
-    pub reclaim_idle: Span,
-    pub overdue: Span,
-    pub drain: Span,
+    pub lease: DurationSetting,
+    pub lock_ttl: DurationSetting,
+    pub reclaim_idle: DurationSetting,
+    pub overdue: DurationSetting,
+    pub drain: DurationSetting,
     pub poison_cap: i32,
     pub http_max_response: usize,
     pub secrets_dir: PathBuf,
-    pub signal_ttl: Span,
+    pub signal_ttl: DurationSetting,
     pub executors: Vec<String>,
-    pub executor_silence: Span,
+    pub executor_silence: DurationSetting,
     pub listen: OptionalAddress,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outbound {
+pub struct OutboundSettings {
     pub stream: String,
     pub stream_length: usize,
     pub redis_url: String,
     pub webhooks: Vec<String>,
-    pub timeout: Span,
+    pub timeout: DurationSetting,
     pub types: Vec<String>,
     pub source: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Retention {
-    pub completed: Span,
-    pub failed: Span,
-    pub cancelled: Span,
-    pub keys: Span,
+pub struct RetentionSettings {
+    pub completed: DurationSetting,
+    pub failed: DurationSetting,
+    pub cancelled: DurationSetting,
+    pub keys: DurationSetting,
 }
 
 /// A duration in the notation of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Span(pub Duration);
+pub struct DurationSetting(pub Duration);
 
-impl TryFrom<String> for Span {
+impl TryFrom<String> for DurationSetting {
     type Error = millstream_core::duration::InvalidDuration;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         millstream_core::duration::parse(&text).map(Self)
     }
 }
 
-impl From<Span> for String {
-    fn from(span: Span) -> String {
-        millstream_core::duration::format(span.0)
+impl From<DurationSetting> for String {
+    fn from(span: DurationSetting) -> String {
+        millstream_core::duration::format_duration(span.0)
     }
 }
 
@@ -207,7 +207,7 @@ impl From<OptionalAddress> for String {
 /// A list of CIDRs; in the environment, one text separated by commas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ListOrText", into = "Vec<String>")]
-pub struct Networks(pub Vec<IpNet>);
+pub struct NetworkList(pub Vec<IpNet>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -216,7 +216,7 @@ enum ListOrText {
     Text(String),
 }
 
-impl TryFrom<ListOrText> for Networks {
+impl TryFrom<ListOrText> for NetworkList {
     type Error = String;
     fn try_from(written: ListOrText) -> Result<Self, String> {
         let texts = match written {
@@ -233,15 +233,15 @@ impl TryFrom<ListOrText> for Networks {
     }
 }
 
-impl From<Networks> for Vec<String> {
-    fn from(networks: Networks) -> Self {
+impl From<NetworkList> for Vec<String> {
+    fn from(networks: NetworkList) -> Self {
         networks.0.iter().map(ToString::to_string).collect()
     }
 }
 
 /// Settings from command-line flags: the last layer.
 #[derive(Debug, Default, Serialize)]
-pub struct Flags {
+pub struct ConfigFlags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,17 +255,17 @@ pub struct Flags {
 }
 
 /// The settings of this process: its environment, a file (given, or named by the environment), and flags.
-pub fn of_process(file: Option<&Path>, flags: &Flags) -> Result<Config> {
+pub fn load_for_process(file: Option<&Path>, flags: &ConfigFlags) -> Result<Config> {
     let named = std::env::var_os(FILE).filter(|file| !file.is_empty()).map(PathBuf::from);
     let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
-    load(file.or(named.as_deref()), environment, flags)
+    merge_layers(file.or(named.as_deref()), environment, flags)
 }
 
 /// Merges the layers.
-pub fn load(
+pub fn merge_layers(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
-    flags: &Flags,
+    flags: &ConfigFlags,
 ) -> Result<Config> {
     let mut layers = Figment::from(Toml::string(DEFAULTS));
     if let Some(file) = file {
@@ -278,7 +278,7 @@ pub fn load(
             if layers.find_value(&key).is_err() {
                 bail!("{name}: there is no setting {key:?}; `millstream config` lists them all");
             }
-            let value = literal(&layers, &key, value);
+            let value = typed_value(&layers, &key, value);
             layers = layers.merge((key.as_str(), value));
         }
     }
@@ -289,7 +289,7 @@ pub fn load(
 /// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for variables that are not settings.
 fn setting_key(name: &str) -> Option<String> {
     if NOT_SETTINGS.contains(&name)
-        || drills::NAMES.contains(&name)
+        || fault_injection::NAMES.contains(&name)
         || name.starts_with("MILLSTREAM_TEST_")
         || name.starts_with(secrets::PREFIX)
         || is_service_link(name)
@@ -311,7 +311,7 @@ fn is_service_link(name: &str) -> bool {
 }
 
 /// An environment value in the type of the default: `8` becomes a number only where the default is a number.
-fn literal(layers: &Figment, key: &str, text: String) -> Value {
+fn typed_value(layers: &Figment, key: &str, text: String) -> Value {
     match layers.find_value(key) {
         Ok(Value::Num(..) | Value::Bool(..)) => {
             text.parse().unwrap_or_else(|_: std::convert::Infallible| Value::from(text.clone()))
@@ -330,25 +330,29 @@ fn literal(layers: &Figment, key: &str, text: String) -> Value {
 mod tests {
     use super::*;
 
-    fn with(env: &[(&str, &str)]) -> Result<Config> {
-        load(None, env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), &Flags::default())
+    fn config_with(env: &[(&str, &str)]) -> Result<Config> {
+        merge_layers(
+            None,
+            env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+            &ConfigFlags::default(),
+        )
     }
 
     #[test]
     fn the_built_in_file_is_complete() {
-        let config = with(&[]).unwrap();
+        let config = config_with(&[]).unwrap();
         assert_eq!(String::from(config.listen), "127.0.0.1:7400");
         assert_eq!(config.worker.lease.0, Duration::from_secs(15));
     }
 
     #[test]
-    fn the_environment_wins_over_the_file_and_flags_over_both() {
+    fn settings_layers_override_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("m.toml");
         std::fs::write(&file, "listen = \"127.0.0.1:1\"\n[worker]\nlease = \"3s\"\n").unwrap();
         let env = [("MILLSTREAM_LISTEN", "127.0.0.1:2"), ("MILLSTREAM_WORKER__ACTION_SLOTS", "7")];
         let env = || env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        let config = load(Some(&file), env(), &Flags::default()).unwrap();
+        let config = merge_layers(Some(&file), env(), &ConfigFlags::default()).unwrap();
         assert_eq!(
             (
                 config.listen.0.map(|address| address.port()),
@@ -357,43 +361,43 @@ mod tests {
             ),
             (Some(2), 3, 7)
         );
-        let flags = Flags { listen: "127.0.0.1:3".parse().ok(), ..Flags::default() };
-        assert_eq!(String::from(load(Some(&file), env(), &flags).unwrap().listen), "127.0.0.1:3");
+        let flags = ConfigFlags { listen: "127.0.0.1:3".parse().ok(), ..ConfigFlags::default() };
+        assert_eq!(String::from(merge_layers(Some(&file), env(), &flags).unwrap().listen), "127.0.0.1:3");
     }
 
     #[test]
-    fn a_setting_that_does_not_exist_is_named() {
-        let error = with(&[("MILLSTREAM_WORKER__LEESE", "1s")]).unwrap_err().to_string();
+    fn unknown_setting_is_named() {
+        let error = config_with(&[("MILLSTREAM_WORKER__LEESE", "1s")]).unwrap_err().to_string();
         assert!(error.contains("MILLSTREAM_WORKER__LEESE") && error.contains("worker.leese"), "{error}");
     }
 
     #[test]
-    fn links_to_a_service_of_our_name_are_not_settings() {
+    fn kubernetes_service_links_are_ignored() {
         for name in [
             "MILLSTREAM_SERVICE_HOST",
             "MILLSTREAM_PORT",
             "MILLSTREAM_INGRESS_SERVICE_PORT_HTTP",
             "MILLSTREAM_PORT_7400_TCP_ADDR",
         ] {
-            assert!(with(&[(name, "tcp://10.0.0.1:7400")]).is_ok(), "{name}");
+            assert!(config_with(&[(name, "tcp://10.0.0.1:7400")]).is_ok(), "{name}");
         }
-        assert!(with(&[("MILLSTREAM_PORTS", "1")]).is_err());
+        assert!(config_with(&[("MILLSTREAM_PORTS", "1")]).is_err());
     }
 
     #[test]
-    fn a_bad_value_is_named_with_its_key() {
-        let error = with(&[("MILLSTREAM_WORKER__LEASE", "soon")]).unwrap_err().to_string();
+    fn invalid_setting_names_its_key() {
+        let error = config_with(&[("MILLSTREAM_WORKER__LEASE", "soon")]).unwrap_err().to_string();
         assert!(error.contains("lease") && error.contains("soon"), "{error}");
     }
 
     #[test]
     fn networks_are_separated_by_commas() {
-        let config = with(&[("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8, ::1/128")]).unwrap();
+        let config = config_with(&[("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8, ::1/128")]).unwrap();
         assert_eq!(config.http_allow.0.len(), 2);
     }
 
     #[test]
     fn numeric_looking_text_stays_text() {
-        assert_eq!(with(&[("MILLSTREAM_REDIS__PREFIX", "42")]).unwrap().redis.prefix, "42");
+        assert_eq!(config_with(&[("MILLSTREAM_REDIS__PREFIX", "42")]).unwrap().redis.prefix, "42");
     }
 }

@@ -3,37 +3,37 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use millstream_core::claim::{self, Policy, Settings};
+use millstream_core::claim::{self, DevicePolicy, RunSettings};
 use millstream_core::id::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Span;
+use crate::config::DurationSetting;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Devices {
-    pub assignment_timeout: Span,
-    pub claim_timeout: Span,
-    pub heartbeat: Span,
-    pub heartbeat_timeout: Span,
-    pub reachable: Span,
+pub struct DeviceSettings {
+    pub assignment_timeout: DurationSetting,
+    pub claim_timeout: DurationSetting,
+    pub heartbeat: DurationSetting,
+    pub heartbeat_timeout: DurationSetting,
+    pub reachable: DurationSetting,
     pub max_reassignments: u32,
-    pub backoff: Backoff,
-    pub weights: Weights,
-    pub kinds: BTreeMap<String, Kind>,
+    pub backoff: DeviceBackoffSettings,
+    pub weights: DeviceWeightSettings,
+    pub kinds: BTreeMap<String, DeviceKindSettings>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Backoff {
-    pub first: Span,
-    pub max: Span,
+pub struct DeviceBackoffSettings {
+    pub first: DurationSetting,
+    pub max: DurationSetting,
     pub rounds: u32,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Weights {
+pub struct DeviceWeightSettings {
     pub load: f64,
     pub quality: f64,
     pub rank: f64,
@@ -43,28 +43,28 @@ pub struct Weights {
 /// Overrides for runs of one kind.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Kind {
+pub struct DeviceKindSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub assignment_timeout: Option<Span>,
+    pub assignment_timeout: Option<DurationSetting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub claim_timeout: Option<Span>,
+    pub claim_timeout: Option<DurationSetting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<Span>,
+    pub heartbeat: Option<DurationSetting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat_timeout: Option<Span>,
+    pub heartbeat_timeout: Option<DurationSetting>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reachable: Option<Span>,
+    pub reachable: Option<DurationSetting>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reassignments: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<Backoff>,
+    pub backoff: Option<DeviceBackoffSettings>,
 }
 
-impl Devices {
+impl DeviceSettings {
     /// Fails with all invalid values, each with its key.
-    pub fn policy(&self) -> Result<Policy> {
-        let Weights { load, quality, rank, relevant } = self.weights;
-        let settings = Settings {
+    pub fn device_policy(&self) -> Result<DevicePolicy> {
+        let DeviceWeightSettings { load, quality, rank, relevant } = self.weights;
+        let settings = RunSettings {
             assignment_timeout: self.assignment_timeout.0,
             claim_timeout: self.claim_timeout.0,
             heartbeat: self.heartbeat.0,
@@ -77,13 +77,13 @@ impl Devices {
         let mut kinds = BTreeMap::new();
         for (name, kind) in &self.kinds {
             match Name::parse(name) {
-                Ok(name) => drop(kinds.insert(name, kind.over(&settings))),
+                Ok(name) => drop(kinds.insert(name, kind.override_settings(&settings))),
                 Err(error) => wrong.push(format!("devices.kinds.{name}: invalid kind name: {error}")),
             }
         }
-        let weights = claim::Weights { load, quality, rank, relevant };
-        let policy = Policy { weights, settings, kinds };
-        wrong.extend(policy.problems().iter().map(|problem| format!("devices.{problem}")));
+        let weights = claim::SelectionWeights { load, quality, rank, relevant };
+        let policy = DevicePolicy { weights, settings, kinds };
+        wrong.extend(policy.find_problems().iter().map(|problem| format!("devices.{problem}")));
         if !wrong.is_empty() {
             bail!("settings: {}", wrong.join("; "));
         }
@@ -91,23 +91,23 @@ impl Devices {
     }
 }
 
-impl Kind {
-    fn over(&self, common: &Settings) -> Settings {
-        let or = |own: Option<Span>, common| own.map_or(common, |own| own.0);
-        Settings {
+impl DeviceKindSettings {
+    fn override_settings(&self, common: &RunSettings) -> RunSettings {
+        let or = |own: Option<DurationSetting>, common| own.map_or(common, |own| own.0);
+        RunSettings {
             assignment_timeout: or(self.assignment_timeout, common.assignment_timeout),
             claim_timeout: or(self.claim_timeout, common.claim_timeout),
             heartbeat: or(self.heartbeat, common.heartbeat),
             heartbeat_timeout: or(self.heartbeat_timeout, common.heartbeat_timeout),
             reachable: or(self.reachable, common.reachable),
             max_reassignments: self.max_reassignments.unwrap_or(common.max_reassignments),
-            backoff: self.backoff.map_or(common.backoff, claim::Backoff::from),
+            backoff: self.backoff.map_or(common.backoff, claim::SeatBackoff::from),
         }
     }
 }
 
-impl From<Backoff> for claim::Backoff {
-    fn from(written: Backoff) -> Self {
+impl From<DeviceBackoffSettings> for claim::SeatBackoff {
+    fn from(written: DeviceBackoffSettings) -> Self {
         Self { first: written.first.0, max: written.max.0, rounds: written.rounds }
     }
 }
@@ -117,22 +117,22 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Config, Flags, load};
+    use crate::config::{Config, ConfigFlags, merge_layers};
 
-    fn with(text: &str) -> Result<Config> {
+    fn config_with(text: &str) -> Result<Config> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("m.toml");
         std::fs::write(&file, text).unwrap();
-        load(Some(Path::new(&file)), std::iter::empty(), &Flags::default())
+        merge_layers(Some(Path::new(&file)), std::iter::empty(), &ConfigFlags::default())
     }
 
     #[test]
-    fn without_a_word_everything_is_as_the_core_has_it() {
-        assert_eq!(with("").unwrap().devices.policy().unwrap(), Policy::default());
+    fn device_settings_default_to_core() {
+        assert_eq!(config_with("").unwrap().devices.device_policy().unwrap(), DevicePolicy::default());
     }
 
     #[test]
-    fn a_kind_has_what_it_says_and_else_what_all_have() {
+    fn device_kind_overrides_common_settings() {
         let text = "
 [devices]
 heartbeat_timeout = \"2m\"
@@ -142,15 +142,15 @@ rank = 0
 claim_timeout = \"1h\"
 backoff = { first = \"1s\", max = \"9s\", rounds = 3 }
 ";
-        let policy = with(text).unwrap().devices.policy().unwrap();
-        let render = policy.of(&Name::parse("render").unwrap());
+        let policy = config_with(text).unwrap().devices.device_policy().unwrap();
+        let render = policy.settings_of(&Name::parse("render").unwrap());
         assert_eq!((render.claim_timeout.as_secs(), render.heartbeat_timeout.as_secs()), (3600, 120));
         assert_eq!((render.backoff.rounds, policy.weights.rank), (3, 0.0));
-        assert_eq!(policy.of(&Name::parse("other").unwrap()).claim_timeout.as_secs(), 300);
+        assert_eq!(policy.settings_of(&Name::parse("other").unwrap()).claim_timeout.as_secs(), 300);
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_key() {
+    fn invalid_device_setting_names_key() {
         let text = "
 [devices.weights]
 load = -1
@@ -158,11 +158,11 @@ load = -1
 heartbeat = \"5m\"
 [devices.kinds.\"no name\"]
 ";
-        let error = with(text).unwrap().devices.policy().unwrap_err().to_string();
+        let error = config_with(text).unwrap().devices.device_policy().unwrap_err().to_string();
         for key in ["devices.weights.load", "devices.kinds.render.heartbeat", "devices.kinds.no name"] {
             assert!(error.contains(key), "{error}");
         }
-        let unknown = with("[devices.kinds.render]\nclaim = \"1h\"\n").unwrap_err().to_string();
+        let unknown = config_with("[devices.kinds.render]\nclaim = \"1h\"\n").unwrap_err().to_string();
         assert!(unknown.contains("claim") && unknown.contains("devices.kinds.render"), "{unknown}");
     }
 }

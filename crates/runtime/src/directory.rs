@@ -8,14 +8,14 @@ use anyhow::{Context, Result, bail};
 
 /// Holds the lock until dropped; the operating system releases it when the process dies.
 #[derive(Debug)]
-pub struct HeldDirectory {
+pub struct LockedDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-impl HeldDirectory {
+impl LockedDirectory {
     /// Creates the directory and takes its lock; the error names the process that holds it.
-    pub fn hold(path: &Path) -> Result<Self> {
+    pub fn acquire(path: &Path) -> Result<Self> {
         make_private_directory(path)?;
         let lock_path = path.join("lock");
         let lock = OpenOptions::new()
@@ -73,21 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_data_directory_is_its_owner_s_alone() {
+    fn new_data_directory_is_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/place");
-        let _held = HeldDirectory::hold(&path).unwrap();
+        let _held = LockedDirectory::acquire(&path).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
     }
 
     #[test]
-    fn a_second_holder_is_told_who_has_it() {
+    fn second_directory_lock_names_holder() {
         let dir = tempfile::tempdir().unwrap();
-        let held = HeldDirectory::hold(dir.path()).unwrap();
-        let error = HeldDirectory::hold(dir.path()).unwrap_err().to_string();
+        let held = LockedDirectory::acquire(dir.path()).unwrap();
+        let error = LockedDirectory::acquire(dir.path()).unwrap_err().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
         drop(held);
-        HeldDirectory::hold(dir.path()).unwrap();
+        LockedDirectory::acquire(dir.path()).unwrap();
     }
 }

@@ -8,29 +8,29 @@ use anyhow::{Context, Result, bail};
 use millstream_core::id::WorkerId;
 use millstream_core::time::Timestamp;
 use millstream_store::clock::Clock;
-use millstream_stream::Streams;
+use millstream_stream::StreamHandles;
 use millstream_stream::embedded::EmbeddedStream;
 use millstream_worker::PerformCalls;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Database, home, sqlite_path};
+use crate::backend::{Database, parent_directory, sqlite_path};
 use crate::config::{Config, DEFAULTS};
-use crate::directory::{HeldDirectory, make_private_directory};
+use crate::directory::{LockedDirectory, make_private_directory};
 use crate::entropy::SystemEntropy;
 use crate::listeners::{bind_listeners, most_exposed_address};
-use crate::roles::{Openness, Shared, ingress_options, worker_options};
+use crate::roles::{KeylessAccess, RoleDependencies, ingress_options, worker_options};
 use crate::signals;
 use crate::telemetry::MetricsText;
 
 /// A running embedded engine.
 #[derive(Debug)]
-pub struct Engine {
+pub struct EmbeddedEngine {
     /// Addresses of the listeners: without TLS first.
     pub addresses: Vec<SocketAddr>,
     /// The URL for clients on this machine.
     pub url: String,
-    pub shared: Shared,
+    pub shared: RoleDependencies,
     pub database_path: PathBuf,
     database: Database,
     config: Config,
@@ -38,50 +38,53 @@ pub struct Engine {
     /// Set after a crash of the previous process: its in-memory doorbells are lost.
     suspect_before: Option<Timestamp>,
     door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
-    loops: Vec<(WorkerId, JoinHandle<Result<(), millstream_worker::WorkerError>>)>,
+    loops: Vec<(WorkerId, JoinHandle<Result<(), millstream_worker::WorkerFailure>>)>,
     /// Cancelled before `worker_shutdown`: the ingress drains first, so that workers process what it accepted
     /// last.
     door_shutdown: CancellationToken,
     worker_shutdown: CancellationToken,
-    _directory: HeldDirectory,
-    _database_lock: Option<HeldDirectory>,
+    _directory: LockedDirectory,
+    _database_lock: Option<LockedDirectory>,
 }
 
-impl Engine {
+impl EmbeddedEngine {
     /// Opens or creates the directory, migrates the tables, listens, starts the loops.
     pub async fn start(
         config: Config,
         calls: Option<Arc<dyn PerformCalls>>,
         metrics: MetricsText,
     ) -> Result<Self> {
-        Self::start_with(config, Openness::Careful, calls, metrics).await
+        Self::start_with_openness(config, KeylessAccess::Careful, calls, metrics).await
     }
 
     /// The same, for a non-loopback address that may serve calls without a key.
-    pub async fn start_with(
+    pub async fn start_with_openness(
         mut config: Config,
-        openness: Openness,
+        openness: KeylessAccess,
         calls: Option<Arc<dyn PerformCalls>>,
         metrics: MetricsText,
     ) -> Result<Self> {
-        let directory = HeldDirectory::hold(&config.dev.dir)?;
+        let directory = LockedDirectory::acquire(&config.dev.dir)?;
         let database_path = database_path(&config, directory.path())?;
-        let database_lock = hold_elsewhere(&database_path, directory.path())?;
+        let database_lock = lock_other_directory(&database_path, directory.path())?;
         let database = Database::open_sqlite(&database_path).await?;
         database.migrate().await?;
         config.http_allow.0.extend(loopback_networks());
         config.executor_allow.0.extend(loopback_networks());
 
-        let shared =
-            Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
-        let suspect_before = died_before(&shared).await?;
+        let shared = RoleDependencies::new(
+            database.stores(),
+            StreamHandles::from_backend(EmbeddedStream::new(&SystemEntropy::from_system())),
+        )
+        .await;
+        let suspect_before = previous_crash(&shared).await?;
         let exposed = most_exposed_address(&config)?;
         let options = ingress_options(&config, exposed, openness, &shared.stores).await?;
         let listeners = bind_listeners(&config).await?;
         let (addresses, url) = (listeners.addresses()?, listeners.url()?);
         let (door_shutdown, worker_shutdown) = (CancellationToken::new(), CancellationToken::new());
-        let door = tokio::spawn(millstream_ingress::run(
-            shared.ingress(metrics),
+        let door = tokio::spawn(millstream_ingress::run_ingress(
+            shared.ingress_deps(metrics),
             options,
             listeners,
             door_shutdown.clone(),
@@ -113,8 +116,8 @@ impl Engine {
         let worker = self.shared.worker_id()?;
         let mut options = worker_options(&self.config, worker.clone())?;
         options.suspect_before = self.suspect_before;
-        let running = tokio::spawn(millstream_worker::run(
-            self.shared.worker(&self.config, self.calls.clone())?,
+        let running = tokio::spawn(millstream_worker::run_worker(
+            self.shared.worker_deps(&self.config, self.calls.clone())?,
             options,
             self.worker_shutdown.clone(),
         ));
@@ -134,7 +137,7 @@ impl Engine {
         signals::notify_ready();
         tokio::select! {
             () = shutdown.cancelled() => {}
-            ended = self.ended() => {
+            ended = self.first_ended_task() => {
                 ended?;
                 bail!("a task of the engine ended unexpectedly; see its log");
             }
@@ -157,7 +160,7 @@ impl Engine {
     }
 
     /// Resolves when a task of the engine ends unexpectedly.
-    async fn ended(&mut self) -> Result<()> {
+    async fn first_ended_task(&mut self) -> Result<()> {
         let loops = futures::future::select_all(self.loops.iter_mut().map(|(_, running)| running));
         tokio::select! {
             door = &mut self.door => Ok(door??),
@@ -168,8 +171,8 @@ impl Engine {
 
 /// Detects a crash of the previous process: the present time if one occurred. The directory lock excludes a
 /// process that still runs.
-async fn died_before(shared: &Shared) -> Result<Option<Timestamp>> {
-    let dead = millstream_worker::succeed_the_dead(&shared.stores).await?;
+async fn previous_crash(shared: &RoleDependencies) -> Result<Option<Timestamp>> {
+    let dead = millstream_worker::release_duties_of_dead_workers(&shared.stores).await?;
     if dead == 0 {
         return Ok(None);
     }
@@ -192,13 +195,13 @@ fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
 }
 
 /// Locks a database outside the engine's directory as well: two engines must not share one.
-fn hold_elsewhere(database: &Path, directory: &Path) -> Result<Option<HeldDirectory>> {
-    let home = home(database);
+fn lock_other_directory(database: &Path, directory: &Path) -> Result<Option<LockedDirectory>> {
+    let home = parent_directory(database);
     make_private_directory(home)?;
     if home.canonicalize()? == directory.canonicalize()? {
         return Ok(None);
     }
-    HeldDirectory::hold(home).map(Some)
+    LockedDirectory::acquire(home).map(Some)
 }
 
 fn loopback_networks() -> impl Iterator<Item = ipnet::IpNet> {

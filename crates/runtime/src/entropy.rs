@@ -12,7 +12,7 @@ use uuid::Uuid;
 pub struct SystemEntropy(AtomicU64);
 
 impl SystemEntropy {
-    pub fn seeded() -> Self {
+    pub fn from_system() -> Self {
         let (high, low) = Uuid::new_v4().as_u64_pair();
         Self(AtomicU64::new(high ^ low.rotate_left(32)))
     }

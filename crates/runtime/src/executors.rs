@@ -10,7 +10,7 @@ use url::Url;
 const CAPACITY: u32 = 100;
 
 /// Reads one entry; the error says what is wrong with it.
-pub(crate) fn parse(text: &str) -> Result<FixedExecutor, String> {
+pub(crate) fn parse_executor(text: &str) -> Result<FixedExecutor, String> {
     let wrong = |what: String| {
         format!(
             "worker.executors: {text:?}: {what} (write it like planner=http://host:7500?role=planner&capacity=8)"
@@ -56,17 +56,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_executor_has_a_name_and_an_address_and_may_say_what_it_can_do() {
+    fn executor_setting_is_parsed() {
         let executor =
-            parse("a=http://127.0.0.1:7500?role=planner&role=writer&label=gpu&capacity=8").unwrap();
+            parse_executor("a=http://127.0.0.1:7500?role=planner&role=writer&label=gpu&capacity=8").unwrap();
         assert_eq!((executor.name.as_str(), executor.address.as_str()), ("a", "http://127.0.0.1:7500"));
         assert_eq!((executor.roles.len(), executor.labels.len(), executor.capacity), (2, 1, 8));
-        assert_eq!(parse("b=http://host:1").unwrap().capacity, CAPACITY);
-        assert_eq!(parse("c=https://host:7443").unwrap().address, "https://host:7443");
+        assert_eq!(parse_executor("b=http://host:1").unwrap().capacity, CAPACITY);
+        assert_eq!(parse_executor("c=https://host:7443").unwrap().address, "https://host:7443");
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_executor_setting_is_named() {
         for (text, what) in [
             ("http://host:1?x", "name"),
             ("a=host:1", "http://"),
@@ -74,7 +74,7 @@ mod tests {
             ("a=http://host:1?capacity=0", "capacity"),
             ("A=http://host:1", "name"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse_executor(text).unwrap_err();
             assert!(error.contains(what), "{error}");
         }
     }

@@ -24,13 +24,13 @@ pub(crate) async fn bind_listeners(config: &Config) -> Result<IngressListeners> 
     let tls = match config.listen_tls.0 {
         None => None,
         Some(address) => {
-            let tls = ServerTls::load(tls_files(config)?).context("TLS")?;
-            Some(TlsListener { listener: bind(address).await?, tls })
+            let tls = ServerTls::load_files(tls_files(config)?).context("TLS")?;
+            Some(TlsListener { listener: bind_address(address).await?, tls })
         }
     };
     let plain = match config.listen.0 {
         None => None,
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind_address(address).await?),
     };
     if let Some(address) = config.listen.0.filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(
@@ -41,7 +41,7 @@ pub(crate) async fn bind_listeners(config: &Config) -> Result<IngressListeners> 
     Ok(IngressListeners { plain, tls })
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener> {
+async fn bind_address(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}; another process may use it: choose another address with --listen or MILLSTREAM_LISTEN")
     })
@@ -64,18 +64,18 @@ fn tls_files(config: &Config) -> Result<TlsFiles> {
 mod tests {
     use millstream_testkit::captured_log::CapturedLog;
 
-    use crate::config::{Flags, load};
+    use crate::config::{ConfigFlags, merge_layers};
 
     use super::*;
 
-    fn with(env: &[(&str, &str)]) -> Config {
+    fn config_with(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_{key}"), (*value).to_owned()));
-        load(None, env, &Flags::default()).unwrap()
+        merge_layers(None, env, &ConfigFlags::default()).unwrap()
     }
 
     #[test]
-    fn the_listener_beyond_loopback_decides_about_keys() {
-        let exposed = |env| most_exposed_address(&with(env)).map(|address| address.to_string()).ok();
+    fn most_exposed_listener_decides_about_keys() {
+        let exposed = |env| most_exposed_address(&config_with(env)).map(|address| address.to_string()).ok();
         assert_eq!(exposed(&[]).as_deref(), Some("127.0.0.1:7400"));
         assert_eq!(exposed(&[("LISTEN_TLS", "0.0.0.0:7443")]).as_deref(), Some("0.0.0.0:7443"));
         let both = [("LISTEN", "10.0.0.1:80"), ("LISTEN_TLS", "127.0.0.1:443")];
@@ -85,24 +85,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tls_listener_without_its_files_is_refused_with_the_setting() {
+    async fn tls_listener_needs_its_files() {
         let lacking = [("LISTEN_TLS", "127.0.0.1:0")];
-        let error = bind_listeners(&with(&lacking)).await.unwrap_err();
+        let error = bind_listeners(&config_with(&lacking)).await.unwrap_err();
         assert!(format!("{error:#}").contains("tls.certificate"), "{error:#}");
         let lacking = [("LISTEN_TLS", "127.0.0.1:0"), ("TLS__CERTIFICATE", "x.crt")];
-        let error = bind_listeners(&with(&lacking)).await.unwrap_err();
+        let error = bind_listeners(&config_with(&lacking)).await.unwrap_err();
         assert!(format!("{error:#}").contains("tls.key"), "{error:#}");
         let unreadable =
             [("LISTEN_TLS", "127.0.0.1:0"), ("TLS__CERTIFICATE", "/no/x.crt"), ("TLS__KEY", "/no/x.key")];
-        let error = bind_listeners(&with(&unreadable)).await.unwrap_err();
+        let error = bind_listeners(&config_with(&unreadable)).await.unwrap_err();
         assert!(format!("{error:#}").contains("/no/x.crt cannot be read"), "{error:#}");
     }
 
     #[tokio::test]
-    async fn a_listener_beyond_loopback_without_tls_is_warned_about() {
+    async fn public_listener_without_tls_warns() {
         for (address, warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
-            let log = CapturedLog::begin();
-            bind_listeners(&with(&[("LISTEN", address)])).await.unwrap();
+            let log = CapturedLog::start_capture();
+            bind_listeners(&config_with(&[("LISTEN", address)])).await.unwrap();
             assert_eq!(log.text().contains("this listener has no TLS"), warned, "{address}: {}", log.text());
         }
     }

@@ -8,7 +8,9 @@ use millstream_core::id::Name;
 use millstream_store::clock::Clock;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 use millstream_worker::HttpOptions;
-use millstream_worker::outbound::{FAMILIES, Form, KINDS, Sink, StreamSink, Taste, Webhook, WebhookSink};
+use millstream_worker::outbound::{
+    FAMILIES, KINDS, Sink, SinkFilter, StreamSink, WebhookForm, WebhookSettings, WebhookSink,
+};
 use url::Url;
 
 use crate::clear_text::warn_about_redis;
@@ -20,7 +22,7 @@ use crate::secrets::SecretSources;
 const STREAM: &str = "stream";
 
 /// Builds the sinks without opening a connection. Fails on invalid settings.
-pub(crate) fn sinks(
+pub(crate) fn build_sinks(
     config: &Config,
     http: &HttpOptions,
     secrets: &SecretSources,
@@ -28,16 +30,16 @@ pub(crate) fn sinks(
 ) -> Result<Vec<Arc<dyn Sink>>> {
     let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();
     if !config.outbound.stream.is_empty() {
-        sinks.push(Arc::new(stream(config)?));
+        sinks.push(Arc::new(stream_sink(config)?));
     }
-    for webhook in webhooks(config)? {
+    for webhook in parse_webhooks(config)? {
         let (secrets, clock) = (Arc::new(secrets.clone()), clock.clone());
         sinks.push(Arc::new(WebhookSink::new(webhook, http, secrets, clock)?));
     }
     Ok(sinks)
 }
 
-fn stream(config: &Config) -> Result<StreamSink> {
+fn stream_sink(config: &Config) -> Result<StreamSink> {
     let settings = &config.outbound;
     let own = format!("{}:", config.redis.prefix);
     if settings.stream.starts_with(&own) {
@@ -64,15 +66,15 @@ fn stream(config: &Config) -> Result<StreamSink> {
         outbound,
         stream: settings.stream.clone(),
         keep: settings.stream_length,
-        source: source(config)?,
-        taste: taste(config)?,
+        source: event_source(config)?,
+        taste: event_filter(config)?,
     })
 }
 
-fn webhooks(config: &Config) -> Result<Vec<Webhook>> {
-    let mut webhooks: Vec<Webhook> = Vec::new();
+fn parse_webhooks(config: &Config) -> Result<Vec<WebhookSettings>> {
+    let mut webhooks: Vec<WebhookSettings> = Vec::new();
     for text in &config.outbound.webhooks {
-        let webhook = parse(text, config)?;
+        let webhook = parse_webhook(text, config)?;
         if webhook.name.as_str() == STREAM || webhooks.iter().any(|other| other.name == webhook.name) {
             bail!("outbound.webhooks: the name {:?} is taken: choose another", webhook.name.as_str());
         }
@@ -82,7 +84,7 @@ fn webhooks(config: &Config) -> Result<Vec<Webhook>> {
 }
 
 /// Reads one entry. The error says what is wrong with it and omits its URL, which may contain a secret.
-fn parse(text: &str, config: &Config) -> Result<Webhook> {
+fn parse_webhook(text: &str, config: &Config) -> Result<WebhookSettings> {
     let mut words = text.split_whitespace();
     let (name, url) = words.next().and_then(|word| word.split_once('=')).unwrap_or((text, ""));
     let shown = if url.is_empty() { "one without a name or an address" } else { name };
@@ -96,15 +98,15 @@ fn parse(text: &str, config: &Config) -> Result<Webhook> {
         return Err(wrong("the address must begin with https:// or http://".to_owned()));
     }
     let name = Name::parse(name).map_err(|error| wrong(format!("the name {error}")))?;
-    let (mut secrets, mut types, mut form) = (Vec::new(), Vec::new(), Form::Batch);
+    let (mut secrets, mut types, mut form) = (Vec::new(), Vec::new(), WebhookForm::Batch);
     for word in words {
         match word.split_once('=') {
             Some(("secret", secret)) => {
                 secrets.push(Name::parse(secret).map_err(|error| wrong(format!("the secret {error}")))?);
             }
             Some(("type", kind)) => types.push(kind),
-            Some(("form", "batch")) => form = Form::Batch,
-            Some(("form", "single")) => form = Form::Single,
+            Some(("form", "batch")) => form = WebhookForm::Batch,
+            Some(("form", "single")) => form = WebhookForm::Single,
             Some(("form", other)) => return Err(wrong(format!("form {other:?} is none of batch, single"))),
             Some(_) | None => return Err(wrong(format!("{word:?} is none of secret=, type=, form="))),
         }
@@ -112,30 +114,30 @@ fn parse(text: &str, config: &Config) -> Result<Webhook> {
     if secrets.is_empty() {
         return Err(wrong("it names no secret to sign with (secret=NAME)".to_owned()));
     }
-    let own = Taste::of(types.iter().copied()).map_err(|kind| wrong(unknown(&kind)))?;
-    Ok(Webhook {
+    let own = SinkFilter::of_types(types.iter().copied()).map_err(|kind| wrong(unknown_type(&kind)))?;
+    Ok(WebhookSettings {
         name,
         url: url.to_owned(),
         secrets,
         form,
         timeout: config.outbound.timeout.0,
-        source: source(config)?,
-        taste: if types.is_empty() { taste(config)? } else { own },
+        source: event_source(config)?,
+        taste: if types.is_empty() { event_filter(config)? } else { own },
     })
 }
 
-fn taste(config: &Config) -> Result<Taste> {
+fn event_filter(config: &Config) -> Result<SinkFilter> {
     let types = config.outbound.types.iter().map(String::as_str);
-    Taste::of(types).map_err(|kind| anyhow::anyhow!("outbound.types: {}", unknown(&kind)))
+    SinkFilter::of_types(types).map_err(|kind| anyhow::anyhow!("outbound.types: {}", unknown_type(&kind)))
 }
 
-fn unknown(kind: &str) -> String {
+fn unknown_type(kind: &str) -> String {
     let (families, kinds) = (FAMILIES.join(", "), KINDS.join(", "));
     format!("{kind:?} is not an event type; the types are {families}, {kinds}")
 }
 
-/// The CloudEvents `source`: a URI reference that identifies this installation.
-fn source(config: &Config) -> Result<String> {
+/// The CloudEvents `event_source`: a URI reference that identifies this installation.
+fn event_source(config: &Config) -> Result<String> {
     let source = config.outbound.source.trim_end_matches('/');
     if source.is_empty() || source.contains(|c: char| c.is_whitespace() || c.is_control()) {
         bail!("outbound.source: must be a URI or a path like /millstream");
@@ -145,30 +147,30 @@ fn source(config: &Config) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Flags, load};
+    use crate::config::{ConfigFlags, merge_layers};
 
     use super::*;
 
-    fn with(env: &[(&str, &str)]) -> Config {
+    fn config_with(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_OUTBOUND__{key}"), (*value).to_owned()));
-        load(None, env, &Flags::default()).unwrap()
+        merge_layers(None, env, &ConfigFlags::default()).unwrap()
     }
 
-    fn built(env: &[(&str, &str)]) -> Result<Vec<Arc<dyn Sink>>> {
-        let clock = Arc::new(millstream_store::clock::ManualClock::at(
+    fn sinks_with(env: &[(&str, &str)]) -> Result<Vec<Arc<dyn Sink>>> {
+        let clock = Arc::new(millstream_store::clock::ManualClock::starting_at(
             millstream_core::time::Timestamp::from_millis(0),
         ));
-        sinks(&with(env), &HttpOptions::default(), &SecretSources::of(None, []), &clock)
+        build_sinks(&config_with(env), &HttpOptions::default(), &SecretSources::of(None, []), &clock)
     }
 
     #[test]
-    fn by_default_nobody_is_told() {
-        assert!(built(&[]).unwrap().is_empty());
+    fn no_sinks_by_default() {
+        assert!(sinks_with(&[]).unwrap().is_empty());
     }
 
     #[test]
-    fn a_webhook_has_a_name_an_address_and_secrets_and_may_say_what_it_wants() {
-        let config = with(&[
+    fn webhook_setting_is_parsed() {
+        let config = config_with(&[
             (
                 "WEBHOOKS",
                 "crm=https://x.example/h?a=b secret=new secret=old, ops=http://o.example type=node.* secret=k form=single",
@@ -177,16 +179,16 @@ mod tests {
             ("TIMEOUT", "3s"),
             ("SOURCE", "https://mill.example/"),
         ]);
-        let found = webhooks(&config).unwrap();
+        let found = parse_webhooks(&config).unwrap();
         assert_eq!((found[0].url.as_str(), found[0].secrets.len()), ("https://x.example/h?a=b", 2));
-        assert_eq!((found[0].form, found[1].form), (Form::Batch, Form::Single));
-        assert_eq!(found[0].taste, Taste::of(["workflow.completed", "workflow.failed"]).unwrap());
-        assert_eq!(found[1].taste, Taste::of(["node.*"]).unwrap());
+        assert_eq!((found[0].form, found[1].form), (WebhookForm::Batch, WebhookForm::Single));
+        assert_eq!(found[0].taste, SinkFilter::of_types(["workflow.completed", "workflow.failed"]).unwrap());
+        assert_eq!(found[1].taste, SinkFilter::of_types(["node.*"]).unwrap());
         assert_eq!((found[0].timeout.as_secs(), found[0].source.as_str()), (3, "https://mill.example"));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_outbound_setting_is_named() {
         for (key, value, what) in [
             ("WEBHOOKS", "https://x.example", "without a name"),
             ("WEBHOOKS", "crm=x.example secret=k", "not a URL"),
@@ -201,17 +203,17 @@ mod tests {
             ("STREAM", "bus", "outbound.redis_url"),
             ("STREAM", "millstream:bus", "the engine's own"),
         ] {
-            let error = built(&[(key, value)]).unwrap_err().to_string();
+            let error = sinks_with(&[(key, value)]).unwrap_err().to_string();
             assert!(error.contains(&key.to_lowercase()) && error.contains(what), "{error}");
             assert!(!error.contains("x.example"), "an address may be a secret: {error}");
         }
         let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("TYPES", "done")];
-        assert!(built(&bad).unwrap_err().to_string().contains("outbound.types"), "{bad:?}");
+        assert!(sinks_with(&bad).unwrap_err().to_string().contains("outbound.types"), "{bad:?}");
         let bad = [("STREAM", "bus"), ("REDIS_URL", "http://h")];
-        assert!(built(&bad).unwrap_err().to_string().contains("outbound.redis_url"), "{bad:?}");
+        assert!(sinks_with(&bad).unwrap_err().to_string().contains("outbound.redis_url"), "{bad:?}");
         let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("STREAM_LENGTH", "0")];
-        assert!(built(&bad).unwrap_err().to_string().contains("outbound.stream_length"), "{bad:?}");
+        assert!(sinks_with(&bad).unwrap_err().to_string().contains("outbound.stream_length"), "{bad:?}");
         let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("SOURCE", "a b")];
-        assert!(built(&bad).unwrap_err().to_string().contains("outbound.source"), "{bad:?}");
+        assert!(sinks_with(&bad).unwrap_err().to_string().contains("outbound.source"), "{bad:?}");
     }
 }

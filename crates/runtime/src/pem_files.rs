@@ -93,36 +93,38 @@ fn read_named(setting: &str, path: &Path) -> Result<Option<Vec<u8>>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Flags, load};
+    use crate::config::{ConfigFlags, merge_layers};
 
     use super::*;
 
-    fn with(env: &[(&str, &str)]) -> Config {
+    fn config_with(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_{key}"), (*value).to_owned()));
-        load(None, env, &Flags::default()).unwrap()
+        merge_layers(None, env, &ConfigFlags::default()).unwrap()
     }
 
     #[test]
-    fn an_unset_pem_file_is_none_and_an_unreadable_one_is_named() {
-        assert!(private_roots(&with(&[])).unwrap().is_empty());
-        assert!(redis_tls(&with(&[]), "redis://h").unwrap().is_none());
-        let error = private_roots(&with(&[("TLS__CA_FILE", "/no/ca.crt")])).unwrap_err();
+    fn unreadable_pem_file_is_named() {
+        assert!(private_roots(&config_with(&[])).unwrap().is_empty());
+        assert!(redis_tls(&config_with(&[]), "redis://h").unwrap().is_none());
+        let error = private_roots(&config_with(&[("TLS__CA_FILE", "/no/ca.crt")])).unwrap_err();
         assert!(format!("{error:#}").contains("tls.ca_file: cannot read /no/ca.crt"), "{error:#}");
-        let error = redis_tls(&with(&[("REDIS__CA_FILE", "/no/ca.crt")]), "rediss://h").unwrap_err();
+        let error = redis_tls(&config_with(&[("REDIS__CA_FILE", "/no/ca.crt")]), "rediss://h").unwrap_err();
         assert!(format!("{error:#}").contains("redis.ca_file: cannot read /no/ca.crt"), "{error:#}");
     }
 
     #[test]
-    fn a_pem_file_that_cannot_take_effect_is_refused() {
+    fn ineffective_pem_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("x.pem");
         std::fs::write(&file, "nothing").unwrap();
         let file = file.to_str().unwrap();
-        let error = private_roots(&with(&[("TLS__CA_FILE", file)])).unwrap_err().to_string();
+        let error = private_roots(&config_with(&[("TLS__CA_FILE", file)])).unwrap_err().to_string();
         assert!(error.contains("holds no certificate"), "{error}");
-        let error = redis_tls(&with(&[("REDIS__CA_FILE", file)]), "redis://h").unwrap_err().to_string();
+        let error =
+            redis_tls(&config_with(&[("REDIS__CA_FILE", file)]), "redis://h").unwrap_err().to_string();
         assert!(error.contains("rediss://"), "{error}");
-        let error = ClientTls::read(&with(&[("TLS__CLIENT_CERTIFICATE", file)])).unwrap_err().to_string();
+        let error =
+            ClientTls::read(&config_with(&[("TLS__CLIENT_CERTIFICATE", file)])).unwrap_err().to_string();
         assert!(error.contains("tls.client_key"), "{error}");
     }
 }

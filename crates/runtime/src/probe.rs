@@ -20,24 +20,24 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use millstream_core::permission::Permission;
 use millstream_ingress::metrics_page::MetricsPage;
-use millstream_ingress::{FleetKeys, Limits, run_router};
+use millstream_ingress::{FleetKeys, IngressLimits, run_router};
 use millstream_store::Stores;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::roles::Shared;
+use crate::roles::RoleDependencies;
 use crate::telemetry::MetricsText;
 
 /// Connection limits of the probe: probes and scrapers are few.
-fn limits() -> Limits {
-    Limits {
+fn probe_limits() -> IngressLimits {
+    IngressLimits {
         connections: 256,
         connections_per_address: 64,
         connections_reserved: 16,
         streams_per_connection: 16,
-        ..Limits::default()
+        ..IngressLimits::default()
     }
 }
 
@@ -55,7 +55,7 @@ pub struct WorkerProbe {
 
 impl WorkerProbe {
     /// Completes the requests in progress and stops.
-    pub async fn end(self) {
+    pub async fn stop_serving(self) {
         self.stop.cancel();
         if let Err(error) = self.serving.await {
             tracing::error!(%error, "the worker's probe stopped");
@@ -64,9 +64,9 @@ impl WorkerProbe {
 }
 
 /// Serves until it is ended; without an address it serves nothing. `/readyz` fails from `shutdown` on.
-pub async fn start(
+pub async fn start_probe(
     address: Option<SocketAddr>,
-    shared: &Shared,
+    shared: &RoleDependencies,
     metrics: MetricsText,
     shutdown: CancellationToken,
 ) -> Result<WorkerProbe> {
@@ -80,7 +80,7 @@ pub async fn start(
 
 fn serve_on(listener: TcpListener, state: Arc<ProbeState>) -> WorkerProbe {
     let stop = CancellationToken::new();
-    let serving = tokio::spawn(run_router(router(state), limits(), listener, stop.clone()));
+    let serving = tokio::spawn(run_router(probe_router(state), probe_limits(), listener, stop.clone()));
     WorkerProbe { stop, serving }
 }
 
@@ -98,7 +98,7 @@ struct ProbeState {
 impl ProbeState {
     fn of(
         address: SocketAddr,
-        shared: &Shared,
+        shared: &RoleDependencies,
         metrics: MetricsText,
         shutdown: CancellationToken,
     ) -> Arc<Self> {
@@ -113,32 +113,32 @@ impl ProbeState {
     }
 }
 
-fn router(state: Arc<ProbeState>) -> Router {
+fn probe_router(state: Arc<ProbeState>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(scrape))
+        .route("/readyz", get(serve_readiness))
+        .route("/metrics", get(serve_metrics))
         .with_state(state)
 }
 
-async fn scrape(State(probe): State<Arc<ProbeState>>, headers: HeaderMap) -> Response {
-    match refused(&probe, &headers).await {
+async fn serve_metrics(State(probe): State<Arc<ProbeState>>, headers: HeaderMap) -> Response {
+    match metrics_refusal(&probe, &headers).await {
         Some((status, reason)) => (status, format!("{reason}\n")).into_response(),
         None => {
             let text = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-            (text, probe.page.text().await).into_response()
+            (text, probe.page.render_shared().await).into_response()
         }
     }
 }
 
 /// The reason to refuse the metrics. Beyond loopback, a store that does not answer is a reason.
-async fn refused(probe: &ProbeState, headers: &HeaderMap) -> Option<(StatusCode, String)> {
+async fn metrics_refusal(probe: &ProbeState, headers: &HeaderMap) -> Option<(StatusCode, String)> {
     let needs_key = match probe.address.ip().is_loopback() {
         true => Ok(false),
-        false => probe.keys.exist().await,
+        false => probe.keys.keys_exist().await,
     };
     match needs_key {
-        Ok(true) => probe.keys.require(headers, Permission::SeeFleet).await.err(),
+        Ok(true) => probe.keys.require_permission(headers, Permission::SeeFleet).await.err(),
         Ok(false) => {
             let mut hosts =
                 headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or_default());
@@ -160,7 +160,7 @@ fn is_ours(host: &str, address: SocketAddr) -> bool {
         || name == address.ip().to_string()
 }
 
-async fn ready(State(probe): State<Arc<ProbeState>>) -> (StatusCode, String) {
+async fn serve_readiness(State(probe): State<Arc<ProbeState>>) -> (StatusCode, String) {
     if probe.shutdown.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }

@@ -59,7 +59,7 @@ pub fn tenant_weights(config: &Config) -> Result<TenantWeights> {
         if !(1..=MAX_WEIGHT).contains(&weight) {
             bail!("settings: tenants.{name}.weight: {weight} is not between 1 and {MAX_WEIGHT}");
         }
-        weights.set(TenantId::parse(name)?, weight);
+        weights.set_weight(TenantId::parse(name)?, weight);
     }
     Ok(weights)
 }
@@ -67,7 +67,7 @@ pub fn tenant_weights(config: &Config) -> Result<TenantWeights> {
 fn quota_set(path: &str, table: &QuotaTable, wrong: &mut Vec<String>) -> QuotaSet {
     let mut set = QuotaSet::default();
     for (word, entry) in table {
-        let read = QuotaName::read(word).and_then(|name| {
+        let read = QuotaName::parse_or_suggest(word).and_then(|name| {
             let value = match entry {
                 QuotaEntry::Number(number) => QuotaValue::of_number(name, *number)?,
                 QuotaEntry::Text(text) => QuotaValue::of_text(name, text)?,
@@ -85,34 +85,35 @@ fn quota_set(path: &str, table: &QuotaTable, wrong: &mut Vec<String>) -> QuotaSe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, load};
+    use crate::config::{ConfigFlags, merge_layers};
 
-    fn config(text: &str) -> Result<Config> {
+    fn config_from(text: &str) -> Result<Config> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("m.toml");
         std::fs::write(&file, text).unwrap();
-        load(Some(&file), std::iter::empty(), &Flags::default())
+        merge_layers(Some(&file), std::iter::empty(), &ConfigFlags::default())
     }
 
-    fn with(text: &str) -> Result<QuotaSettings> {
-        quota_settings(&config(text)?)
+    fn quotas_with(text: &str) -> Result<QuotaSettings> {
+        quota_settings(&config_from(text)?)
     }
 
     #[test]
-    fn a_tenant_has_the_weight_of_its_section_and_one_otherwise() {
-        let weights = tenant_weights(&config("[tenants.acme]\nweight = 3\n").unwrap()).unwrap();
-        let of = |name: &str| weights.of(&TenantId::parse(name).unwrap());
+    fn tenant_weight_defaults_to_one() {
+        let weights = tenant_weights(&config_from("[tenants.acme]\nweight = 3\n").unwrap()).unwrap();
+        let of = |name: &str| weights.weight_of(&TenantId::parse(name).unwrap());
         assert_eq!((of("acme"), of("other")), (3, 1));
         for weight in ["0", "1001"] {
-            let error = tenant_weights(&config(&format!("[tenants.acme]\nweight = {weight}\n")).unwrap())
-                .unwrap_err();
+            let error =
+                tenant_weights(&config_from(&format!("[tenants.acme]\nweight = {weight}\n")).unwrap())
+                    .unwrap_err();
             assert!(error.to_string().contains("tenants.acme.weight"), "{error}");
         }
     }
 
     #[test]
-    fn quotas_of_all_tenants_and_of_one_are_read() {
-        let settings = with(
+    fn quota_settings_are_read() {
+        let settings = quotas_with(
             "[quota]\ndevices = 5\nwaits = \"1/2\"\n[tenants.acme.quota]\ndevices = \"unlimited\"\nimport_duration = \"5m\"\n",
         )
         .unwrap();
@@ -121,18 +122,18 @@ mod tests {
         let acme = &settings.tenants[&TenantId::parse("acme").unwrap()];
         assert_eq!(acme.get(QuotaName::Devices), Some(QuotaValue::Unlimited));
         assert_eq!(acme.get(QuotaName::ImportDuration), Some(QuotaValue::AtMost(300_000)));
-        assert_eq!(with("").unwrap(), QuotaSettings::default());
+        assert_eq!(quotas_with("").unwrap(), QuotaSettings::default());
     }
 
     #[test]
-    fn a_quota_that_is_misspelt_in_the_settings_is_named_with_its_section() {
-        let error = with("[quota]\ndevice = 5\n[tenants.acme.quota]\nwaits = \"5/4\"\n").unwrap_err();
+    fn misspelt_quota_names_its_section() {
+        let error = quotas_with("[quota]\ndevice = 5\n[tenants.acme.quota]\nwaits = \"5/4\"\n").unwrap_err();
         let error = error.to_string();
         assert!(
             error.contains("quota.device: there is no quota \"device\" (did you mean \"devices\"?)"),
             "{error}"
         );
         assert!(error.contains("tenants.acme.quota.waits: \"5/4\" is not a share of a process"), "{error}");
-        assert!(with("[tenants.Acme.quota]\n").is_err());
+        assert!(quotas_with("[tenants.Acme.quota]\n").is_err());
     }
 }

@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::WorkerId;
 use millstream_core::network_policy::NetworkPolicy;
-use millstream_ingress::{AuthMode, IngressOptions, Limits};
+use millstream_ingress::{AuthMode, IngressLimits, IngressOptions};
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
-use millstream_stream::Streams;
+use millstream_stream::StreamHandles;
 use millstream_worker::executors::FixedExecutor;
-use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
+use millstream_worker::{HttpOptions, PerformCalls, RetentionPeriods, WorkerOptions};
 
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
@@ -21,21 +21,21 @@ use crate::pem_files::private_roots;
 use crate::quotas::{quota_settings, tenant_weights};
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
-use crate::{drills, executors, outbound};
+use crate::{executors, fault_injection, outbound};
 
 /// Dependencies that all roles of this process share.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct RoleDependencies {
     pub stores: Stores,
-    pub streams: Streams,
+    pub streams: StreamHandles,
     pub clock: Arc<StoreClock>,
     pub entropy: Arc<SystemEntropy>,
 }
 
-impl Shared {
+impl RoleDependencies {
     /// Takes the store's time. While the store is down, this machine's clock is used; the worker's clock duty
     /// corrects it.
-    pub async fn new(stores: Stores, streams: Streams) -> Self {
+    pub async fn new(stores: Stores, streams: StreamHandles) -> Self {
         let asked = Instant::now();
         let clock = match stores.housekeeping.ping().await {
             Ok(time) => StoreClock::starting_at(time.plus(asked.elapsed() / 2)),
@@ -44,11 +44,11 @@ impl Shared {
                 StoreClock::starting_at(wall_clock())
             }
         };
-        Self { stores, streams, clock: Arc::new(clock), entropy: Arc::new(SystemEntropy::seeded()) }
+        Self { stores, streams, clock: Arc::new(clock), entropy: Arc::new(SystemEntropy::from_system()) }
     }
 
-    pub fn ingress(&self, metrics: MetricsText) -> millstream_ingress::Deps {
-        millstream_ingress::Deps {
+    pub fn ingress_deps(&self, metrics: MetricsText) -> millstream_ingress::IngressDeps {
+        millstream_ingress::IngressDeps {
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
@@ -58,14 +58,14 @@ impl Shared {
     }
 
     /// Fails on invalid settings of outbound events.
-    pub fn worker(
+    pub fn worker_deps(
         &self,
         config: &Config,
         calls: Option<Arc<dyn PerformCalls>>,
-    ) -> Result<millstream_worker::Deps> {
-        let secrets = secrets(config);
-        Ok(millstream_worker::Deps {
-            sinks: outbound::sinks(config, &http_options(config)?, &secrets, &self.clock)?,
+    ) -> Result<millstream_worker::WorkerDeps> {
+        let secrets = secret_sources(config);
+        Ok(millstream_worker::WorkerDeps {
+            sinks: outbound::build_sinks(config, &http_options(config)?, &secrets, &self.clock)?,
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
@@ -100,7 +100,7 @@ fn wall_clock() -> millstream_core::time::Timestamp {
 
 /// Whether an ingress may serve an address without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Openness {
+pub enum KeylessAccess {
     /// Only on loopback.
     Careful,
     /// `--insecure-no-auth`.
@@ -111,13 +111,13 @@ pub enum Openness {
 pub async fn ingress_options(
     config: &Config,
     listen: SocketAddr,
-    openness: Openness,
+    openness: KeylessAccess,
     stores: &Stores,
 ) -> Result<IngressOptions> {
     let auth = match (openness, listen.ip().is_loopback()) {
-        (Openness::Insecure, _) => AuthMode::InsecureNoAuth,
-        (Openness::Careful, true) => AuthMode::OpenOnLoopback,
-        (Openness::Careful, false) => {
+        (KeylessAccess::Insecure, _) => AuthMode::InsecureNoAuth,
+        (KeylessAccess::Careful, true) => AuthMode::OpenOnLoopback,
+        (KeylessAccess::Careful, false) => {
             let exist = stores.keys.keys_exist().await.context("cannot tell whether API keys exist")?;
             if !exist {
                 bail!(
@@ -127,43 +127,43 @@ pub async fn ingress_options(
             AuthMode::Keys
         }
     };
-    let limits = Limits {
+    let limits = IngressLimits {
         in_flight: config.ingress.max_in_flight,
         queue_items: config.ingress.max_queued,
         connections: config.ingress.max_connections,
         connections_per_address: config.ingress.max_connections_per_address,
         streams_per_connection: config.ingress.max_streams_per_connection.max(1),
         idle_timeout: config.ingress.idle_timeout.0,
-        ..Limits::default()
+        ..IngressLimits::default()
     };
     Ok(IngressOptions {
         auth,
         limits,
         allowed_hosts: config.ingress.allowed_hosts.clone(),
         drain_deadline: config.ingress.drain.0,
-        devices: config.devices.policy()?,
+        devices: config.devices.device_policy()?,
         executor_networks: executor_networks(config),
         weights: tenant_weights(config)?,
         quotas: quota_settings(config)?,
-        crash: drills::crash_point()?,
+        crash: fault_injection::crash_point()?,
         ..IngressOptions::default()
     })
 }
 
 /// Where the secrets of actions come from.
-fn secrets(config: &Config) -> SecretSources {
+fn secret_sources(config: &Config) -> SecretSources {
     let directory = &config.worker.secrets_dir;
     SecretSources::of_process((!directory.as_os_str().is_empty()).then(|| directory.clone()))
 }
 
-fn executors(config: &Config) -> Result<Vec<FixedExecutor>> {
-    let parsed = config.worker.executors.iter().map(|text| executors::parse(text));
+fn fixed_executors(config: &Config) -> Result<Vec<FixedExecutor>> {
+    let parsed = config.worker.executors.iter().map(|text| executors::parse_executor(text));
     parsed.collect::<Result<_, String>>().map_err(|wrong| anyhow::anyhow!(wrong))
 }
 
 /// Networks in which self-registered executors may be.
 fn executor_networks(config: &Config) -> NetworkPolicy {
-    NetworkPolicy::allowing(config.executor_allow.0.clone())
+    NetworkPolicy::allowing_networks(config.executor_allow.0.clone())
 }
 
 fn http_options(config: &Config) -> Result<HttpOptions> {
@@ -187,21 +187,21 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         drain: config.worker.drain.0,
         poison_cap: config.worker.poison_cap,
         signal_ttl: config.worker.signal_ttl.0,
-        executors: executors(config)?,
+        executors: fixed_executors(config)?,
         executor_networks: executor_networks(config),
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config)?,
-        devices: config.devices.policy()?,
+        devices: config.devices.device_policy()?,
         weights: tenant_weights(config)?,
         quotas: quota_settings(config)?,
-        retention: Retention {
+        retention: RetentionPeriods {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,
             cancelled: config.retention.cancelled.0,
             keys: config.retention.keys.0,
         },
-        crash: drills::crash_point()?,
-        crash_on: drills::crash_on()?,
-        ..WorkerOptions::of(worker)
+        crash: fault_injection::crash_point()?,
+        crash_on: fault_injection::crash_on()?,
+        ..WorkerOptions::for_worker(worker)
     })
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use millstream_core::id::{Name, TenantId};
-use millstream_worker::Secrets;
+use millstream_worker::SecretSource;
 
 /// Prefix of the variables with secrets.
 pub(crate) const PREFIX: &str = "MILLSTREAM_SECRET_";
@@ -47,7 +47,7 @@ impl std::fmt::Debug for SecretSources {
 }
 
 #[async_trait::async_trait]
-impl Secrets for SecretSources {
+impl SecretSource for SecretSources {
     async fn get(&self, tenant: &TenantId, name: &Name) -> Option<String> {
         let is_default = *tenant == TenantId::default_tenant();
         if let Some(directory) = &self.directory {
@@ -60,13 +60,13 @@ impl Secrets for SecretSources {
                 }
             }
         }
-        let name = shouted(name.as_str())?;
+        let name = variable_name(name.as_str())?;
         if is_default {
             return self.environment.get(&format!("{PREFIX}{name}")).cloned();
         }
-        let variable = format!("{PREFIX}{}__{name}", shouted(tenant.as_str())?);
+        let variable = format!("{PREFIX}{}__{name}", variable_name(tenant.as_str())?);
         let found = self.environment.get(&variable)?;
-        if !is_spelled_alike(tenant.as_str()) {
+        if !has_own_variables(tenant.as_str()) {
             tracing::warn!(
                 %tenant,
                 variable,
@@ -80,13 +80,13 @@ impl Secrets for SecretSources {
 }
 
 /// Whether the tenant is the only one that maps to its variables.
-fn is_spelled_alike(tenant: &str) -> bool {
+fn has_own_variables(tenant: &str) -> bool {
     tenant.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// The variable of a name; none where it would read as a tenant and a name: no tenant may address another's
 /// variable.
-fn shouted(name: &str) -> Option<String> {
+fn variable_name(name: &str) -> Option<String> {
     let shout = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let shouted: String = name.chars().map(shout).collect();
     (!shouted.contains("__") && !shouted.ends_with('_')).then_some(shouted)
@@ -96,45 +96,49 @@ fn shouted(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> Name {
+    fn secret_name(text: &str) -> Name {
         Name::parse(text).unwrap()
     }
 
-    fn variables() -> Vec<(String, String)> {
+    fn sample_variables() -> Vec<(String, String)> {
         [("MILLSTREAM_SECRET_API_KEY", "env"), ("MILLSTREAM_SECRET_ACME__API_KEY", "acme's"), ("PATH", "/")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into()
     }
 
     #[tokio::test]
-    async fn a_file_comes_before_a_variable_and_is_read_anew() {
+    async fn secret_file_precedes_variable() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("api-key");
-        let sources = SecretSources::of(Some(directory.path().to_owned()), variables());
+        let sources = SecretSources::of(Some(directory.path().to_owned()), sample_variables());
         let tenant = TenantId::default_tenant();
-        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("env"));
+        assert_eq!(sources.get(&tenant, &secret_name("api-key")).await.as_deref(), Some("env"));
         std::fs::write(&path, "file\n").unwrap();
-        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("file"));
+        assert_eq!(sources.get(&tenant, &secret_name("api-key")).await.as_deref(), Some("file"));
         std::fs::write(&path, "changed\n\n").unwrap();
-        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("changed\n"));
+        assert_eq!(sources.get(&tenant, &secret_name("api-key")).await.as_deref(), Some("changed\n"));
     }
 
     #[tokio::test]
-    async fn a_tenant_has_its_own_and_no_others() {
+    async fn tenant_reads_only_its_secrets() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("shared"), "default's").unwrap();
-        let sources = SecretSources::of(Some(directory.path().to_owned()), variables());
+        let sources = SecretSources::of(Some(directory.path().to_owned()), sample_variables());
         let acme = TenantId::parse("acme").unwrap();
-        assert_eq!(sources.get(&acme, &name("api-key")).await.as_deref(), Some("acme's"));
-        assert_eq!(sources.get(&acme, &name("shared")).await, None);
-        assert_eq!(sources.get(&TenantId::parse("other").unwrap(), &name("api-key")).await, None);
+        assert_eq!(sources.get(&acme, &secret_name("api-key")).await.as_deref(), Some("acme's"));
+        assert_eq!(sources.get(&acme, &secret_name("shared")).await, None);
+        assert_eq!(sources.get(&TenantId::parse("other").unwrap(), &secret_name("api-key")).await, None);
         for spelled in ["acme__api-key", "acme-_api-key", "acme..api-key"] {
-            assert_eq!(sources.get(&TenantId::default_tenant(), &name(spelled)).await, None, "{spelled}");
+            assert_eq!(
+                sources.get(&TenantId::default_tenant(), &secret_name(spelled)).await,
+                None,
+                "{spelled}"
+            );
         }
     }
 
     #[tokio::test]
-    async fn tenants_that_look_alike_do_not_share_variables() {
+    async fn similar_tenant_names_share_no_variables() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("a-b")).unwrap();
         std::fs::write(directory.path().join("a-b/file"), "a-b's").unwrap();
@@ -142,7 +146,7 @@ mod tests {
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
         let sources = SecretSources::of(Some(directory.path().to_owned()), variables);
         let get = async |tenant: &str, secret: &str| {
-            sources.get(&TenantId::parse(tenant).unwrap(), &name(secret)).await
+            sources.get(&TenantId::parse(tenant).unwrap(), &secret_name(secret)).await
         };
         assert_eq!(get("a_b", "key").await.as_deref(), Some("a_b's"));
         assert_eq!(get("acme", "key").await.as_deref(), Some("acme's"));
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn values_are_not_shown() {
-        let shown = format!("{:?}", SecretSources::of(None, variables()));
+        let shown = format!("{:?}", SecretSources::of(None, sample_variables()));
         assert!(shown.contains("API_KEY") && !shown.contains("acme's"), "{shown}");
     }
 }

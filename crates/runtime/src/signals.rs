@@ -15,17 +15,17 @@ pub fn shutdown_token() -> Result<CancellationToken> {
         kinds.into_iter().map(signal).collect::<std::io::Result<_>>().context("cannot listen for signals")?;
     let cancelled = token.clone();
     tokio::spawn(async move {
-        next(&mut signals).await;
+        next_signal(&mut signals).await;
         tracing::info!("draining; signal again to stop at once");
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         cancelled.cancel();
-        next(&mut signals).await;
+        next_signal(&mut signals).await;
         std::process::exit(IMPATIENT);
     });
     Ok(token)
 }
 
-async fn next(signals: &mut [Signal]) {
+async fn next_signal(signals: &mut [Signal]) {
     let waits = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
     futures::future::select_all(waits).await;
 }

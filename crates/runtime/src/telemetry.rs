@@ -47,17 +47,17 @@ pub fn start_logging(config: &Config) -> Result<()> {
 
 /// Installs the recorder. Once per process.
 pub fn start_metrics() -> Result<MetricsText> {
-    let handle = builder()?.install_recorder().context("cannot install the metrics recorder")?;
+    let handle = recorder_builder()?.install_recorder().context("cannot install the metrics recorder")?;
     Ok(Arc::new(move || handle.render()))
 }
 
 /// Metrics of an engine embedded in another program: a recorder that is already installed stays in place, and
 /// metrics are read from it.
-pub fn metrics_of_guest() -> MetricsText {
+pub fn embedded_metrics() -> MetricsText {
     start_metrics().unwrap_or_else(|_| Arc::new(|| "# this process has a recorder of its own\n".to_owned()))
 }
 
-fn builder() -> Result<PrometheusBuilder> {
+fn recorder_builder() -> Result<PrometheusBuilder> {
     Ok(PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
         .set_buckets_for_metric(Matcher::Suffix("_size".into()), SIZES)?)

@@ -272,7 +272,7 @@
 //! A 2xx means durable. Calls are retried on connection errors, 429 and 503 where that is safe, and it is
 //! made safe: each event carries an idempotency key and each start an id, created once per call and kept over
 //! its retries. Supply your own keys and ids to be safe over restarts of *your* process as well. A refusal of
-//! the server is a [`ClientError::Refused`] with its [problem document](client::Problem).
+//! the server is a [`ClientError::Refused`] with its [problem document](client::ServerProblem).
 //!
 //! Without the feature `worker` (`default-features = false`) only the client remains, and no engine is
 //! linked.
@@ -284,22 +284,22 @@ pub mod graph;
 #[cfg(feature = "worker")]
 mod action;
 #[cfg(feature = "worker")]
-mod running;
+mod client_settings;
 #[cfg(feature = "worker")]
-mod settings;
+mod running_worker;
 #[cfg(feature = "worker")]
 pub mod testing;
 #[cfg(feature = "worker")]
 mod worker;
 
 #[cfg(feature = "worker")]
-pub use action::{ActionContext, ActionError, Decide, Decision};
+pub use action::{ActionContext, ActionError, Decide, FailureDecision};
 pub use client::{Client, ClientError};
 pub use device::{Device, RunContext, RunError};
 #[cfg(feature = "worker")]
 pub use millstream_runtime::config::{self, Config};
 #[cfg(feature = "worker")]
-pub use running::Running;
+pub use running_worker::RunningWorker;
 #[cfg(feature = "worker")]
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "worker")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::raw::RawJson;
-use millstream_worker::{Beat, Call, Pulse};
+use millstream_worker::{ActionCall, AttemptBeat, AttemptPulse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,9 +15,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::action::{ActionContext, ActionError, Signs, read_input, write_output};
+use crate::action::{ActionContext, ActionError, HeartbeatSenders, read_input, write_output};
 
-type Typed<I, O> = Arc<dyn Fn(ActionContext, I) -> BoxFuture<'static, Result<O, ActionError>> + Send + Sync>;
+type TypedAction<I, O> =
+    Arc<dyn Fn(ActionContext, I) -> BoxFuture<'static, Result<O, ActionError>> + Send + Sync>;
 
 /// One attempt at an action, as the engine would make it, without an engine.
 ///
@@ -35,7 +36,7 @@ type Typed<I, O> = Arc<dyn Fn(ActionContext, I) -> BoxFuture<'static, Result<O, 
 /// # }
 /// ```
 pub struct ActionTest<I, O> {
-    action: Typed<I, O>,
+    action: TypedAction<I, O>,
     execution: String,
     key: Option<String>,
     attempt: i32,
@@ -48,7 +49,7 @@ pub struct ActionTest<I, O> {
 /// Result of an attempt.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Tested<O> {
+pub struct ActionTestResult<O> {
     /// The output of the action, or its error. Input that does not fit the action's type and output that JSON
     /// cannot represent are errors here as they are in the engine; an attempt past its deadline is one of
     /// class `timeout`.
@@ -133,10 +134,10 @@ where
 
     /// Makes the attempt. The input goes through JSON, as it does in the engine. A panic reaches the test:
     /// the engine would catch it and retry.
-    pub async fn run(&self, input: impl Serialize) -> Tested<O> {
+    pub async fn run(&self, input: impl Serialize) -> ActionTestResult<O> {
         let (seen, mut signs) = mpsc::unbounded_channel();
         let result = self.attempt_at(&input, seen).await;
-        let mut tested = Tested { result, heartbeats: 0, progress: Vec::new() };
+        let mut tested = ActionTestResult { result, heartbeats: 0, progress: Vec::new() };
         while let Ok(sign) = signs.try_recv() {
             tested.heartbeats += 1;
             tested.progress.extend(sign);
@@ -150,10 +151,10 @@ where
         seen: mpsc::UnboundedSender<Option<Value>>,
     ) -> Result<O, ActionError> {
         let input = write_output(input).map_err(|error| error.class("input"))?;
-        let (beats, _) = watch::channel(Beat { at: Instant::now(), progress: None });
-        let pulse = Pulse::new(beats, self.cancelled.clone());
-        let signs = Signs { pulse: pulse.clone(), seen: Some(seen) };
-        let (context, input) = ActionContext::watched(self.call(input, pulse)?, signs);
+        let (beats, _) = watch::channel(AttemptBeat { at: Instant::now(), progress: None });
+        let pulse = AttemptPulse::new(beats, self.cancelled.clone());
+        let signs = HeartbeatSenders { pulse: pulse.clone(), seen: Some(seen) };
+        let (context, input) = ActionContext::of_watched_call(self.action_call(input, pulse)?, signs);
         let performing = (self.action)(context, read_input(&input)?);
         let output = tokio::time::timeout(self.timeout, performing)
             .await
@@ -162,7 +163,7 @@ where
         Ok(output)
     }
 
-    fn call(&self, input: RawJson, pulse: Pulse) -> Result<Call, ActionError> {
+    fn action_call(&self, input: RawJson, pulse: AttemptPulse) -> Result<ActionCall, ActionError> {
         let name = || Name::parse("test").map_err(ActionError::fail);
         let id: String = self
             .execution
@@ -174,7 +175,7 @@ where
             execution: ExecutionId::parse(id).map_err(ActionError::fail)?,
         };
         let action = ActionKey { execution, seq: Seq(2), action: name()? };
-        Ok(Call {
+        Ok(ActionCall {
             name: name()?,
             key: self.key.clone().unwrap_or_else(|| action.to_string()),
             action,
@@ -182,7 +183,7 @@ where
             token: self.token.unwrap_or(self.attempt.into()),
             deadline: Instant::now() + self.timeout,
             input,
-            progress: self.progress.as_ref().map(RawJson::of),
+            progress: self.progress.as_ref().map(RawJson::from_value),
             pulse,
         })
     }

@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use millstream_runtime::config::{self, Config, Flags};
-use millstream_runtime::engine::Engine;
-use millstream_runtime::{drills, signals, telemetry, worker};
+use millstream_runtime::config::{self, Config, ConfigFlags};
+use millstream_runtime::engine::EmbeddedEngine;
+use millstream_runtime::{fault_injection, signals, telemetry, worker};
 use millstream_worker::PerformCalls;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::action::{ActionContext, ActionError, Registry, erase};
-use crate::running::{Part, Running};
+use crate::action::{ActionContext, ActionError, ActionRegistry, erase_action};
+use crate::running_worker::{RunningWorker, StartedRole};
 
 /// A worker that performs your actions.
 ///
@@ -35,16 +35,16 @@ use crate::running::{Part, Running};
 #[derive(Debug)]
 pub struct Worker(());
 
-type Change = Box<dyn FnOnce(&mut Config) + Send>;
+type ConfigChange = Box<dyn FnOnce(&mut Config) + Send>;
 
 /// Builds and runs a [`Worker`].
 #[must_use = "nothing runs before `run`"]
 pub struct WorkerBuilder {
-    actions: Registry,
+    actions: ActionRegistry,
     /// The first error in the actions.
     wrong: Option<String>,
     file: Option<PathBuf>,
-    changes: Vec<Change>,
+    changes: Vec<ConfigChange>,
 }
 
 /// Why a worker did not start, or ended. The text is for an operator: settings, tables, an address in use.
@@ -60,7 +60,7 @@ impl From<anyhow::Error> for WorkerError {
 
 impl Worker {
     pub fn builder() -> WorkerBuilder {
-        WorkerBuilder { actions: Registry::default(), wrong: None, file: None, changes: Vec::new() }
+        WorkerBuilder { actions: ActionRegistry::default(), wrong: None, file: None, changes: Vec::new() }
     }
 }
 
@@ -75,7 +75,7 @@ impl WorkerBuilder {
         O: Serialize + 'static,
         Fut: Future<Output = Result<O, ActionError>> + Send + 'static,
     {
-        if let Err(wrong) = self.actions.add(name, erase(action)) {
+        if let Err(wrong) = self.actions.add_action(name, erase_action(action)) {
             self.wrong.get_or_insert(wrong);
         }
         self
@@ -110,7 +110,7 @@ impl WorkerBuilder {
     /// Runs until SIGTERM, SIGINT or SIGHUP, then drains: the work in hand is finished or handed back. A
     /// second signal ends the process at once.
     pub async fn run(self) -> Result<(), WorkerError> {
-        let names: Vec<String> = self.actions.names().iter().map(ToString::to_string).collect();
+        let names: Vec<String> = self.actions.action_names().iter().map(ToString::to_string).collect();
         let running = self.start().await?;
         if let Some(url) = running.url() {
             eprintln!("millstream is ready on {url}\n  actions  {}\n  stop     Ctrl-C\n", names.join(", "));
@@ -125,27 +125,27 @@ impl WorkerBuilder {
     }
 
     /// Starts and returns the running worker: for tests, and for processes with other tasks.
-    pub async fn start(self) -> Result<Running, WorkerError> {
+    pub async fn start(self) -> Result<RunningWorker, WorkerError> {
         if let Some(wrong) = self.wrong {
             return Err(WorkerError(anyhow::anyhow!(wrong)));
         }
         // The process may already have installed a provider, which then remains.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        drills::plant_bug()?;
-        let mut config = config::of_process(self.file.as_deref(), &Flags::default())?;
+        fault_injection::plant_bug()?;
+        let mut config = config::load_for_process(self.file.as_deref(), &ConfigFlags::default())?;
         for change in self.changes {
             change(&mut config);
         }
         telemetry::start_logging(&config)?;
-        let metrics = telemetry::metrics_of_guest();
+        let metrics = telemetry::embedded_metrics();
         let calls: Option<Arc<dyn PerformCalls>> = Some(Arc::new(self.actions));
         let key = config.key.clone();
         let part = if config.database_url.starts_with("postgres") {
-            Part::Fleet(Box::new(worker::open(&config, calls).await?), metrics)
+            StartedRole::Fleet(Box::new(worker::open_worker(&config, calls).await?), metrics)
         } else {
-            Part::Engine(Box::new(Engine::start(config, calls, metrics).await?))
+            StartedRole::Engine(Box::new(EmbeddedEngine::start(config, calls, metrics).await?))
         };
-        Ok(Running::start(part, key))
+        Ok(RunningWorker::start_role(part, key))
     }
 }
 

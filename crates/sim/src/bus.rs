@@ -7,30 +7,30 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_stream::EmbeddedStream;
-use millstream_stream::doorbell::{Delivery, EntryId};
+use millstream_stream::doorbell::{DoorbellDelivery, StreamEntryId};
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 
 #[derive(Debug)]
-pub(crate) struct Bus {
-    dice: Dice,
-    current: Mutex<Current>,
+pub(crate) struct StreamBus {
+    dice: SimDice,
+    current: Mutex<CurrentStream>,
 }
 
 /// One stream, between two losses.
 #[derive(Debug, Clone)]
-pub(crate) struct Current {
+pub(crate) struct CurrentStream {
     pub(crate) number: u64,
     pub(crate) stream: Arc<EmbeddedStream>,
 }
 
-impl Bus {
-    pub(crate) fn new(dice: Dice) -> Self {
+impl StreamBus {
+    pub(crate) fn new(dice: SimDice) -> Self {
         let stream = EmbeddedStream::new(&dice);
-        Self { dice, current: Mutex::new(Current { number: 1, stream }) }
+        Self { dice, current: Mutex::new(CurrentStream { number: 1, stream }) }
     }
 
-    pub(crate) fn current(&self) -> Current {
+    pub(crate) fn current_stream(&self) -> CurrentStream {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -41,9 +41,9 @@ impl Bus {
     }
 }
 
-impl Current {
-    pub(crate) fn outward(&self, deliveries: Vec<Delivery>) -> Vec<Delivery> {
-        let mark = |mut delivery: Delivery| {
+impl CurrentStream {
+    pub(crate) fn qualify_ids(&self, deliveries: Vec<DoorbellDelivery>) -> Vec<DoorbellDelivery> {
+        let mark = |mut delivery: DoorbellDelivery| {
             delivery.entry.id = format!("{}-{}", self.number, delivery.entry.id);
             delivery
         };
@@ -51,11 +51,11 @@ impl Current {
     }
 
     /// Entries of this stream, with the ids that it uses.
-    pub(crate) fn inward(&self, entries: &[EntryId]) -> Vec<EntryId> {
-        let own = |entry: &EntryId| {
+    pub(crate) fn own_entries(&self, entries: &[StreamEntryId]) -> Vec<StreamEntryId> {
+        let own = |entry: &StreamEntryId| {
             let (number, id) = entry.id.split_once('-')?;
             let ours = number.parse() == Ok(self.number);
-            ours.then(|| EntryId { lane: entry.lane, id: id.to_owned() })
+            ours.then(|| StreamEntryId { lane: entry.lane, id: id.to_owned() })
         };
         entries.iter().filter_map(own).collect()
     }

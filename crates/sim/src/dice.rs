@@ -6,16 +6,16 @@ use std::time::Duration;
 use millstream_core::entropy::Entropy;
 
 #[derive(Debug)]
-pub(crate) struct Dice(AtomicU64);
+pub(crate) struct SimDice(AtomicU64);
 
-impl Dice {
-    pub(crate) fn of(seed: u64) -> Self {
-        Self(AtomicU64::new(mix(seed ^ 0x6d69_6c6c_7374_7265)))
+impl SimDice {
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        Self(AtomicU64::new(mix_bits(seed ^ 0x6d69_6c6c_7374_7265)))
     }
 
     /// An independent stream for a part of the run: draws of one part do not affect another.
-    pub(crate) fn apart(&self) -> Self {
-        Self::of(self.next_u64())
+    pub(crate) fn independent_stream(&self) -> Self {
+        Self::from_seed(self.next_u64())
     }
 
     /// `0..sides`; zero for no sides.
@@ -51,14 +51,14 @@ impl Dice {
     }
 }
 
-impl Entropy for Dice {
+impl Entropy for SimDice {
     fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        mix(self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
+        mix_bits(self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP))
     }
 }
 
-fn mix(mut z: u64) -> u64 {
+fn mix_bits(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

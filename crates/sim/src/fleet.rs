@@ -4,26 +4,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::run::{Outcome, run};
-use crate::tally::Counts;
-use crate::trace::Record;
+use crate::run::{SimOutcome, run};
+use crate::tally::SimCounts;
+use crate::trace::TraceRecording;
 
 /// Result of many seeds.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct SeedsVerdict {
     pub seeds: u64,
-    pub counts: Counts,
+    pub counts: SimCounts,
     /// The seed that took longest to become quiet after its last fault, and how long.
     pub slowest: (u64, Duration),
     /// The lowest seed that violated a guarantee.
-    pub broken: Option<Outcome>,
+    pub broken: Option<SimOutcome>,
 }
 
 /// Runs `seeds` seeds from `from` on, until one violates a guarantee.
-pub fn run_all(from: u64, seeds: u64, threads: usize) -> Verdict {
+pub fn run_all(from: u64, seeds: u64, threads: usize) -> SeedsVerdict {
     let next = AtomicU64::new(from);
     let lowest_broken = AtomicU64::new(u64::MAX);
-    let verdict = Mutex::new(Verdict::default());
+    let verdict = Mutex::new(SeedsVerdict::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
@@ -32,7 +32,7 @@ pub fn run_all(from: u64, seeds: u64, threads: usize) -> Verdict {
                     if seed >= from + seeds || seed > lowest_broken.load(Ordering::Relaxed) {
                         return;
                     }
-                    let outcome = run(seed, Record::Nothing);
+                    let outcome = run(seed, TraceRecording::Nothing);
                     let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
                     verdict.seeds += 1;
                     verdict.counts.merge(&outcome.counts);

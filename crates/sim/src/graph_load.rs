@@ -10,7 +10,7 @@ pub(crate) const PLANS: &str = "plan";
 const ADDED: &str = "added";
 
 /// Body of its creation, for a list of `items` items.
-pub(crate) fn body(id: &str, items: u64) -> Value {
+pub(crate) fn graph_body(id: &str, items: u64) -> Value {
     let items: Vec<u64> = (0..items).collect();
     json!({
         "graph_id": id, "name": "tree", "input": { "items": items },
@@ -34,13 +34,13 @@ pub(crate) fn body(id: &str, items: u64) -> Value {
 }
 
 /// The edit that a client posts.
-pub(crate) fn edit(expected_revision: u64, id: &str) -> Value {
+pub(crate) fn edit_body(expected_revision: u64, id: &str) -> Value {
     let node = json!({ "id": id, "parents": [PLANS] });
     json!({ "expected_revision": expected_revision, "edits": [{ "insert": node }] })
 }
 
 /// The edit in an executor's answer.
-pub(crate) fn added() -> Value {
+pub(crate) fn added_node() -> Value {
     json!([{ "insert": { "id": ADDED, "parents": [PLANS] } }])
 }
 

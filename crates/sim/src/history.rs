@@ -8,32 +8,32 @@ use millstream_core::graph::NodeStatus;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 
 #[derive(Debug, Clone, Default)]
-pub struct History {
+pub struct SimHistory {
     /// A run has one history per tenant.
     pub tenant: String,
     /// By client, in posting order.
-    pub posts: Vec<Post>,
-    pub executions: Vec<Execution>,
+    pub posts: Vec<SimPost>,
+    pub executions: Vec<SimExecution>,
     /// In order of arrival.
     pub sink: Vec<SinkCall>,
-    pub left: Left,
+    pub left: SimLeftovers,
     /// End of the last fault, in milliseconds of the store's time.
     pub calm_at: i64,
 }
 
 /// One event that a client wanted to submit, however often it was sent.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub struct SimPost {
     pub client: usize,
     pub execution: String,
     pub name: String,
     /// Unique; part of the payload, and the idempotency key where there is one.
     pub marker: String,
-    pub answer: Answer,
+    pub answer: SimAnswer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum SimAnswer {
     Started,
     Acknowledged {
         event: String,
@@ -46,18 +46,18 @@ pub enum Answer {
 }
 
 #[derive(Debug, Clone)]
-pub struct Execution {
+pub struct SimExecution {
     pub id: String,
     pub status: ExecutionStatus,
     pub state: String,
     pub context: BTreeMap<String, String>,
     /// The key of the action that began it.
     pub parent: Option<String>,
-    pub log: Vec<Logged>,
-    pub events: Vec<Event>,
-    pub actions: Vec<Action>,
+    pub log: Vec<SimTransition>,
+    pub events: Vec<SimEvent>,
+    pub actions: Vec<SimAction>,
     /// Of a graph.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<SimNode>,
     /// Armed and not fired: when they are due, in milliseconds.
     pub timers: Vec<i64>,
     /// Differences between the replayed log and the stored state.
@@ -66,7 +66,7 @@ pub struct Execution {
 
 /// A transition.
 #[derive(Debug, Clone)]
-pub struct Logged {
+pub struct SimTransition {
     pub seq: i64,
     pub event: String,
     pub name: String,
@@ -77,17 +77,17 @@ pub struct Logged {
     pub armed_by: Option<i64>,
     /// When its event was accepted.
     pub accepted_at: i64,
-    pub arms: Vec<Timer>,
+    pub arms: Vec<SimTimer>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Timer {
+pub struct SimTimer {
     pub send: String,
     pub fire_at: i64,
 }
 
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct SimEvent {
     pub id: String,
     pub name: String,
     pub accept_no: i64,
@@ -109,7 +109,7 @@ pub struct Event {
 
 /// Effect of an action, as far as checks use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum SimWork {
     /// Something at the sink.
     Effect,
     /// A child execution.
@@ -121,13 +121,13 @@ pub enum Work {
 }
 
 #[derive(Debug, Clone)]
-pub struct Action {
+pub struct SimAction {
     pub key: String,
     /// Of the transition that asked for it.
     pub seq: i64,
     /// Of a graph: the node that it performs.
     pub node: Option<String>,
-    pub work: Work,
+    pub work: SimWork,
     pub status: ActionStatus,
     pub epoch: i64,
     /// The token under which its recorded result was made, as the sink echoed it.
@@ -139,7 +139,7 @@ pub struct Action {
 
 /// The present state of a graph's node.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct SimNode {
     pub id: String,
     pub status: NodeStatus,
     pub parents: Vec<String>,
@@ -157,7 +157,7 @@ pub struct SinkCall {
 
 /// Unfinished work; empty once everything is quiet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct SimLeftovers {
     /// Executions with events that could be decided.
     pub undecided: Vec<String>,
     pub open_actions: u64,
@@ -170,14 +170,14 @@ pub struct Left {
     pub incidents: usize,
 }
 
-impl History {
-    pub fn execution(&self, id: &str) -> Option<&Execution> {
+impl SimHistory {
+    pub fn execution(&self, id: &str) -> Option<&SimExecution> {
         self.executions.iter().find(|execution| execution.id == id)
     }
 }
 
-impl Execution {
-    pub fn event(&self, id: &str) -> Option<&Event> {
+impl SimExecution {
+    pub fn event(&self, id: &str) -> Option<&SimEvent> {
         self.events.iter().find(|event| event.id == id)
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Reading order: [`dice`], [`plan`] and [`tenants`] (what a seed means), [`world`] and [`role`] (how a call meets its
 //! fate), [`bus`], [`stores`], [`streams`], [`sink`] and [`executor`] (the outside), [`process`], [`workload`], [`graph_load`],
-//! [`wire`], [`client`], [`hand`] and [`person`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
+//! [`wire`], [`client`], [`external_worker`] and [`person`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
 //! (many seeds).
 //!
 //! Refuses: sockets, files, threads within a run, wall clocks, and any randomness that is not the seed's.
@@ -19,11 +19,11 @@ mod collect;
 mod devices;
 mod dice;
 mod executor;
+mod external_worker;
 pub mod fleet;
 mod graph_load;
 mod graphs;
 mod guard;
-mod hand;
 pub mod history;
 mod notices;
 mod person;

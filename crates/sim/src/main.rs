@@ -5,15 +5,15 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use millstream_core::planted::{self, Bug};
-use millstream_sim::check::Violation;
+use millstream_core::mutation::{self, Mutation};
+use millstream_sim::check::SimViolation;
 use millstream_sim::fleet::run_all;
 use millstream_sim::run::run;
-use millstream_sim::trace::{Record, excerpt};
+use millstream_sim::trace::{TraceRecording, trace_excerpt};
 
 /// A deterministic simulation of Millstream's protocol.
 #[derive(Debug, Parser)]
-struct Arguments {
+struct SimArguments {
     /// How many seeds to run.
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
@@ -35,34 +35,34 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = SimArguments::parse();
     if let Some(name) = &arguments.bug {
-        let Some(bug) = Bug::parse(name) else {
+        let Some(bug) = Mutation::parse(name) else {
             println!("no bug is called {name}");
             return ExitCode::from(2);
         };
-        planted::plant(bug);
-        if !planted::is(bug) {
+        mutation::activate_mutation(bug);
+        if !mutation::is_active(bug) {
             println!("this build carries no bugs: build with debug assertions");
             return ExitCode::from(2);
         }
     }
     match arguments.trace {
-        Some(seed) => trace(seed),
-        None => seeds(&arguments),
+        Some(seed) => trace_seed(seed),
+        None => run_seeds(&arguments),
     }
 }
 
-fn trace(seed: u64) -> ExitCode {
-    let outcome = run(seed, Record::Everything);
+fn trace_seed(seed: u64) -> ExitCode {
+    let outcome = run(seed, TraceRecording::Everything);
     for line in &outcome.trace {
         println!("{line}");
     }
     println!("{}", outcome.counts.table());
-    report(seed, &outcome.violations)
+    report_violations(seed, &outcome.violations)
 }
 
-fn seeds(arguments: &Arguments) -> ExitCode {
+fn run_seeds(arguments: &SimArguments) -> ExitCode {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     let verdict = run_all(arguments.from, arguments.seeds, threads.unwrap_or(1));
     println!("{} seeds\n{}", verdict.seeds, verdict.counts.table());
@@ -72,18 +72,18 @@ fn seeds(arguments: &Arguments) -> ExitCode {
         println!("every promise was kept");
         return ExitCode::SUCCESS;
     };
-    let again = run(broken.seed, Record::Everything);
+    let again = run(broken.seed, TraceRecording::Everything);
     let executions: Vec<String> = broken.violations.iter().map(|wrong| wrong.execution.clone()).collect();
-    for line in excerpt(&again.trace, &executions, arguments.lines) {
+    for line in trace_excerpt(&again.trace, &executions, arguments.lines) {
         println!("{line}");
     }
     if again.violations != broken.violations {
         println!("the seed did not repeat itself: the run depends on something that is not its seed");
     }
-    report(broken.seed, &broken.violations)
+    report_violations(broken.seed, &broken.violations)
 }
 
-fn report(seed: u64, violations: &[Violation]) -> ExitCode {
+fn report_violations(seed: u64, violations: &[SimViolation]) -> ExitCode {
     if violations.is_empty() {
         return ExitCode::SUCCESS;
     }

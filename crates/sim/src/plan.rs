@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 use crate::tenants::SimTenant;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct SimPlan {
     pub(crate) tenants: &'static [SimTenant],
     pub(crate) ingresses: usize,
     pub(crate) workers: usize,
@@ -19,13 +19,13 @@ pub(crate) struct Plan {
     pub(crate) faulty_for: Duration,
     /// Maximum offset of a process's clock, in milliseconds, until it has asked the store.
     pub(crate) skew: u64,
-    pub(crate) rates: Rates,
-    pub(crate) delays: Delays,
+    pub(crate) rates: FaultRates,
+    pub(crate) delays: SimDelays,
 }
 
 /// Per hundred thousand calls, or occasions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rates {
+pub(crate) struct FaultRates {
     pub(crate) refused: u32,
     pub(crate) in_doubt: u32,
     pub(crate) contention: u32,
@@ -50,15 +50,15 @@ pub(crate) struct Rates {
 
 /// How long calls take, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Delays {
+pub(crate) struct SimDelays {
     pub(crate) usual: u64,
     pub(crate) slow: u64,
     /// Per hundred thousand calls.
     pub(crate) slowness: u32,
 }
 
-impl Plan {
-    pub(crate) fn of(seed: u64, dice: &Dice) -> Self {
+impl SimPlan {
+    pub(crate) fn for_seed(seed: u64, dice: &SimDice) -> Self {
         // A third of the kinds is left out; the rest is rare, usual or frequent.
         let rate = |usual: u32| match dice.below(6) {
             0 | 1 => 0,
@@ -66,7 +66,7 @@ impl Plan {
             3 | 4 => usual,
             _ => usual * 4,
         };
-        let rates = Rates {
+        let rates = FaultRates {
             refused: rate(800),
             in_doubt: rate(800),
             contention: rate(800),
@@ -87,7 +87,7 @@ impl Plan {
             drain: rate(2_000),
             amnesia: rate(1_500),
         };
-        let delays = Delays {
+        let delays = SimDelays {
             usual: dice.pick(&[0, 2, 5, 20]).unwrap_or(0),
             slow: dice.pick(&[50, 200, 800]).unwrap_or(50),
             slowness: rate(3_000),

@@ -5,8 +5,8 @@
 //!                              refused, hung, killed ↑               ↑ answer lost, killed
 //! ```
 //!
-//! A call that changes something is sent as a message of its own ([`Role::send`]): it may arrive after its
-//! sender got an error, or after its sender's death. A read has no such life ([`Role::call`]).
+//! A call that changes something is sent as a message of its own ([`SimProcess::send`]): it may arrive after its
+//! sender got an error, or after its sender's death. A read has no such life ([`SimProcess::call`]).
 //!
 //! A killed process receives no further answer: its calls stay open, and messages that it had not sent have
 //! no effect. Its tasks are dropped by [`crate::process`] in the same moment. A frozen process (SIGSTOP, a
@@ -22,12 +22,12 @@ use millstream_stream::StreamError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::tally::Count;
-use crate::world::World;
+use crate::tally::SimCount;
+use crate::world::SimWorld;
 
 #[derive(Debug)]
-pub(crate) struct Role {
-    pub(crate) world: Arc<World>,
+pub(crate) struct SimProcess {
+    pub(crate) world: Arc<SimWorld>,
     pub(crate) name: String,
     dead: AtomicBool,
     died: Notify,
@@ -37,7 +37,7 @@ pub(crate) struct Role {
 
 /// Fate of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum CallFate {
     Passes,
     Refused,
     InDoubt,
@@ -52,13 +52,13 @@ enum Fate {
 }
 
 /// How a service reports a failure.
-pub(crate) trait Failure {
+pub(crate) trait SimFailure {
     fn unavailable(why: &str) -> Self;
     /// A conflict: nothing was written; for services that report it.
     fn contention() -> Self;
 }
 
-impl Failure for StoreError {
+impl SimFailure for StoreError {
     fn unavailable(why: &str) -> Self {
         Self::Unavailable(why.to_owned())
     }
@@ -68,7 +68,7 @@ impl Failure for StoreError {
     }
 }
 
-impl Failure for StreamError {
+impl SimFailure for StreamError {
     fn unavailable(why: &str) -> Self {
         Self::Unavailable(why.to_owned())
     }
@@ -78,9 +78,9 @@ impl Failure for StreamError {
     }
 }
 
-impl Role {
-    pub(crate) fn new(world: &Arc<World>, name: String) -> Arc<Self> {
-        world.line(&name, || "starts".to_owned());
+impl SimProcess {
+    pub(crate) fn new(world: &Arc<SimWorld>, name: String) -> Arc<Self> {
+        world.trace_line(&name, || "starts".to_owned());
         Arc::new(Self {
             world: Arc::clone(world),
             name,
@@ -91,8 +91,8 @@ impl Role {
         })
     }
 
-    pub(crate) fn line(&self, text: impl FnOnce() -> String) {
-        self.world.line(&self.name, text);
+    pub(crate) fn trace_line(&self, text: impl FnOnce() -> String) {
+        self.world.trace_line(&self.name, text);
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -100,10 +100,10 @@ impl Role {
     }
 
     /// From now on the process has no effect.
-    pub(crate) fn kill(&self, why: Count) {
+    pub(crate) fn kill(&self, why: SimCount) {
         if !self.dead.swap(true, Ordering::Relaxed) {
             self.world.count(why);
-            self.line(|| format!("dies: {}", why.name()));
+            self.trace_line(|| format!("dies: {}", why.name()));
             // A permit is kept for a later waiter; there may be several.
             self.died.notify_one();
             self.died.notify_waiters();
@@ -116,7 +116,7 @@ impl Role {
         self.died.notify_waiters();
     }
 
-    pub(crate) async fn died(&self) {
+    pub(crate) async fn wait_until_dead(&self) {
         loop {
             let died = self.died.notified();
             if self.is_dead() {
@@ -135,12 +135,12 @@ impl Role {
     }
 
     pub(crate) fn freeze(&self, length: Duration) {
-        self.line(|| format!("is frozen for {length:?}"));
+        self.trace_line(|| format!("is frozen for {length:?}"));
         *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + length);
     }
 
     /// Returns when the process lives and is not frozen.
-    pub(crate) async fn alive(&self) {
+    pub(crate) async fn wait_while_frozen(&self) {
         loop {
             if self.is_dead() {
                 return std::future::pending().await;
@@ -154,14 +154,14 @@ impl Role {
     }
 
     /// Travel time of a message, as the schedule says.
-    pub(crate) async fn travel(&self) {
-        let delay = self.world.delay();
+    pub(crate) async fn travel_delay(&self) {
+        let delay = self.world.draw_delay();
         if delay.is_zero() {
             tokio::task::yield_now().await;
         } else {
             tokio::time::sleep(delay).await;
         }
-        self.alive().await;
+        self.wait_while_frozen().await;
     }
 
     /// Sends a message to the outside and waits for the answer. `effect` happens at one instant, perhaps
@@ -174,115 +174,115 @@ impl Role {
     ) -> Result<R, E>
     where
         R: Send,
-        E: Failure + Send,
+        E: SimFailure + Send,
     {
-        self.alive().await;
-        let fate = self.fate();
-        if !matches!(fate, Fate::Late | Fate::Posthumous) {
-            return self.meet(fate, name, about, effect).await;
+        self.wait_while_frozen().await;
+        let fate = self.draw_fate();
+        if !matches!(fate, CallFate::Late | CallFate::Posthumous) {
+            return self.meet_fate(fate, name, about, effect).await;
         }
-        self.world.count(Count::Calls);
+        self.world.count(SimCount::Calls);
         let (world, sender, text) = (Arc::clone(&self.world), self.name.clone(), about());
         let delay = world.dice.millis(1, 2_500);
-        self.line(|| format!("{name} {} is under way for {delay:?}", about()));
+        self.trace_line(|| format!("{name} {} is under way for {delay:?}", about()));
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
             let arrived = effect.await.is_ok();
-            world.line(&sender, || {
+            world.trace_line(&sender, || {
                 format!("{name} {text} arrives late → {}", if arrived { "ok" } else { "error" })
             });
         });
-        if fate == Fate::Posthumous {
-            self.kill(Count::Posthumous);
+        if fate == CallFate::Posthumous {
+            self.kill(SimCount::Posthumous);
             return std::future::pending().await;
         }
-        self.world.count(Count::Late);
-        self.travel().await;
+        self.world.count(SimCount::Late);
+        self.travel_delay().await;
         Err(E::unavailable("no answer in time"))
     }
 
     /// Reads from the outside.
-    pub(crate) async fn call<R, E: Failure>(
+    pub(crate) async fn call<R, E: SimFailure>(
         &self,
         name: &'static str,
         about: impl Fn() -> String,
         effect: impl Future<Output = Result<R, E>>,
     ) -> Result<R, E> {
-        self.alive().await;
-        self.meet(self.fate(), name, about, effect).await
+        self.wait_while_frozen().await;
+        self.meet_fate(self.draw_fate(), name, about, effect).await
     }
 
-    async fn meet<R, E: Failure>(
+    async fn meet_fate<R, E: SimFailure>(
         &self,
-        fate: Fate,
+        fate: CallFate,
         name: &'static str,
         about: impl Fn() -> String,
         effect: impl Future<Output = Result<R, E>>,
     ) -> Result<R, E> {
-        self.world.count(Count::Calls);
-        self.travel().await;
+        self.world.count(SimCount::Calls);
+        self.travel_delay().await;
         match fate {
-            Fate::Refused => {
-                self.line(|| format!("{name} {} → refused", about()));
-                self.world.count(Count::Refused);
+            CallFate::Refused => {
+                self.trace_line(|| format!("{name} {} → refused", about()));
+                self.world.count(SimCount::Refused);
                 return Err(E::unavailable("refused"));
             }
-            Fate::Contention => {
-                self.line(|| format!("{name} {} → contention", about()));
-                self.world.count(Count::Contention);
+            CallFate::Contention => {
+                self.trace_line(|| format!("{name} {} → contention", about()));
+                self.world.count(SimCount::Contention);
                 return Err(E::contention());
             }
-            Fate::Hangs => {
-                self.line(|| format!("{name} {} hangs", about()));
+            CallFate::Hangs => {
+                self.trace_line(|| format!("{name} {} hangs", about()));
                 tokio::time::sleep(self.world.dice.millis(200, 4_000)).await;
-                self.kill(Count::Hang);
+                self.kill(SimCount::Hang);
                 return std::future::pending().await;
             }
-            Fate::KilledBefore | Fate::Posthumous => {
-                self.line(|| format!("{name} {} is not made", about()));
-                self.kill(Count::KillBefore);
+            CallFate::KilledBefore | CallFate::Posthumous => {
+                self.trace_line(|| format!("{name} {} is not made", about()));
+                self.kill(SimCount::KillBefore);
                 return std::future::pending().await;
             }
-            Fate::Passes | Fate::InDoubt | Fate::Late | Fate::KilledAfter => {}
+            CallFate::Passes | CallFate::InDoubt | CallFate::Late | CallFate::KilledAfter => {}
         }
         let answer = effect.await;
-        self.line(|| format!("{name} {} → {}", about(), if answer.is_ok() { "ok" } else { "error" }));
+        self.trace_line(|| format!("{name} {} → {}", about(), if answer.is_ok() { "ok" } else { "error" }));
         match fate {
-            Fate::KilledAfter => {
-                self.kill(Count::KillAfter);
+            CallFate::KilledAfter => {
+                self.kill(SimCount::KillAfter);
                 return std::future::pending().await;
             }
-            Fate::InDoubt | Fate::Late => {
-                self.world.count(Count::InDoubt);
-                self.travel().await;
-                self.line(|| format!("{name} {}: the answer is lost", about()));
+            CallFate::InDoubt | CallFate::Late => {
+                self.world.count(SimCount::InDoubt);
+                self.travel_delay().await;
+                self.trace_line(|| format!("{name} {}: the answer is lost", about()));
                 return Err(E::unavailable("the answer was lost"));
             }
-            Fate::Passes
-            | Fate::Refused
-            | Fate::Contention
-            | Fate::Hangs
-            | Fate::KilledBefore
-            | Fate::Posthumous => {}
+            CallFate::Passes
+            | CallFate::Refused
+            | CallFate::Contention
+            | CallFate::Hangs
+            | CallFate::KilledBefore
+            | CallFate::Posthumous => {}
         }
-        self.travel().await;
+        self.travel_delay().await;
         answer
     }
 
-    fn fate(&self) -> Fate {
+    fn draw_fate(&self) -> CallFate {
         if self.world.is_calm() {
-            return Fate::Passes;
+            return CallFate::Passes;
         }
         let rates = &self.world.plan.rates;
         let fates = [
-            (rates.refused, Fate::Refused),
-            (rates.in_doubt, Fate::InDoubt),
-            (rates.contention, Fate::Contention),
-            (rates.hang, Fate::Hangs),
-            (rates.kill_before, Fate::KilledBefore),
-            (rates.kill_after, Fate::KilledAfter),
-            (rates.late, Fate::Late),
-            (rates.posthumous, Fate::Posthumous),
+            (rates.refused, CallFate::Refused),
+            (rates.in_doubt, CallFate::InDoubt),
+            (rates.contention, CallFate::Contention),
+            (rates.hang, CallFate::Hangs),
+            (rates.kill_before, CallFate::KilledBefore),
+            (rates.kill_after, CallFate::KilledAfter),
+            (rates.late, CallFate::Late),
+            (rates.posthumous, CallFate::Posthumous),
         ];
         let mut thrown = u32::try_from(self.world.dice.below(100_000)).unwrap_or(u32::MAX);
         for (rate, fate) in fates {
@@ -291,6 +291,6 @@ impl Role {
             }
             thrown -= rate;
         }
-        Fate::Passes
+        CallFate::Passes
     }
 }

@@ -6,22 +6,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
 use millstream_core::raw::RawJson;
-use millstream_worker::{Credentials, HttpRequest, PerformHttp};
+use millstream_worker::{AttemptCredentials, HttpRequest, PerformHttp};
 use serde_json::json;
 
-use crate::check::{Check, Violation};
+use crate::check::{SimCheck, SimViolation};
 use crate::history::SinkCall;
-use crate::role::Role;
-use crate::tally::Count;
-use crate::world::World;
+use crate::role::SimProcess;
+use crate::tally::SimCount;
+use crate::world::SimWorld;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sink(Mutex<Book>);
+pub(crate) struct SimSink(Mutex<SinkBook>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct SinkBook {
     highest: BTreeMap<String, i64>,
     done: BTreeMap<String, u64>,
     calls: Vec<SinkCall>,
@@ -29,16 +29,16 @@ struct Book {
 
 /// Outcome of a request at the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum SinkServed {
     /// Performed, now or by an earlier request.
     Done { again: bool },
     /// Its holder has been replaced.
     OldToken,
 }
 
-impl Sink {
+impl SimSink {
     /// Performs or refuses the request at one instant.
-    pub(crate) fn serve(&self, world: &World, key: &str, token: i64) -> Served {
+    pub(crate) fn serve_call(&self, world: &SimWorld, key: &str, token: i64) -> SinkServed {
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let highest = book.highest.entry(key.to_owned()).or_insert(token);
         let is_old = token < *highest;
@@ -47,16 +47,16 @@ impl Sink {
         let effect = !is_old && done == 0;
         book.calls.push(SinkCall { key: key.to_owned(), token, effect, refused: is_old });
         if is_old {
-            world.count(Count::OldTokenAtSink);
-            return Served::OldToken;
+            world.count(SimCount::OldTokenAtSink);
+            return SinkServed::OldToken;
         }
         if effect {
             book.done.insert(key.to_owned(), 1);
-            world.count(Count::Effects);
+            world.count(SimCount::Effects);
         } else {
-            world.count(Count::KeyRepeatedAtSink);
+            world.count(SimCount::KeyRepeatedAtSink);
         }
-        Served::Done { again: !effect }
+        SinkServed::Done { again: !effect }
     }
 
     pub(crate) fn calls(&self) -> Vec<SinkCall> {
@@ -66,10 +66,10 @@ impl Sink {
 
 /// The connection of one worker to the sink.
 #[derive(Debug)]
-pub(crate) struct ToSink(pub(crate) Arc<Role>);
+pub(crate) struct SimSinkCalls(pub(crate) Arc<SimProcess>);
 
 /// Fate of a request on its way and at the sink.
-enum Reception {
+enum SimSinkReception {
     Served,
     /// A temporary refusal.
     Refused,
@@ -86,122 +86,126 @@ enum Reception {
 }
 
 #[async_trait::async_trait]
-impl PerformHttp for ToSink {
-    async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt {
+impl PerformHttp for SimSinkCalls {
+    async fn send_request(&self, request: &HttpRequest, credentials: &AttemptCredentials) -> AttemptOutcome {
         let (role, world) = (&self.0, &self.0.world);
         let (key, token) = (&credentials.idempotency_key, credentials.fencing_token);
         if !world.leases.may_begin(key, token) {
             let what = format!("{key} was begun under token {token} after the holder's own deadline");
-            world.accuse(Violation::new(Check::C5, &execution_of(key), what));
+            world.report_violation(SimViolation::new(SimCheck::C5, &execution_of(key), what));
         }
-        role.alive().await;
-        world.count(Count::Calls);
+        role.wait_while_frozen().await;
+        world.count(SimCount::Calls);
         let reception = self.reception();
-        role.travel().await;
+        role.travel_delay().await;
         match reception {
-            Reception::Silent => {
-                world.count(Count::SinkSilent);
-                role.line(|| format!("http {key} #{token}: silence"));
+            SimSinkReception::Silent => {
+                world.count(SimCount::SinkSilent);
+                role.trace_line(|| format!("http {key} #{token}: silence"));
                 return std::future::pending().await;
             }
-            Reception::Refused => {
-                world.count(Count::SinkRefused);
-                role.line(|| format!("http {key} #{token} → 503"));
-                role.travel().await;
-                return failed(503);
+            SimSinkReception::Refused => {
+                world.count(SimCount::SinkRefused);
+                role.trace_line(|| format!("http {key} #{token} → 503"));
+                role.travel_delay().await;
+                return failed_attempt(503);
             }
-            Reception::Declined => {
-                world.count(Count::SinkFailed);
-                role.line(|| format!("http {key} #{token} → 422"));
-                role.travel().await;
-                return failed(422);
+            SimSinkReception::Declined => {
+                world.count(SimCount::SinkFailed);
+                role.trace_line(|| format!("http {key} #{token} → 422"));
+                role.travel_delay().await;
+                return failed_attempt(422);
             }
-            Reception::Late | Reception::Posthumous => {
+            SimSinkReception::Late | SimSinkReception::Posthumous => {
                 let (sink, key, delay) = (Self(Arc::clone(role)), key.clone(), world.dice.millis(1, 3_000));
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
-                    let answer = sink.serve(&key, token);
-                    sink.0.line(|| format!("http {key} #{token} arrives late → {answer:?}"));
+                    let answer = sink.serve_attempt(&key, token);
+                    sink.0.trace_line(|| format!("http {key} #{token} arrives late → {answer:?}"));
                 });
-                if matches!(reception, Reception::Posthumous) {
-                    role.kill(Count::Posthumous);
+                if matches!(reception, SimSinkReception::Posthumous) {
+                    role.kill(SimCount::Posthumous);
                     return std::future::pending().await;
                 }
-                world.count(Count::Late);
-                role.travel().await;
+                world.count(SimCount::Late);
+                role.travel_delay().await;
                 return cut_off();
             }
-            Reception::Served | Reception::AnswerLost => {}
+            SimSinkReception::Served | SimSinkReception::AnswerLost => {}
         }
         if !world.is_calm() && world.dice.one_in(8) {
-            world.count(Count::SinkSlow);
+            world.count(SimCount::SinkSlow);
             tokio::time::sleep(world.dice.millis(50, 1_000)).await;
-            role.alive().await;
+            role.wait_while_frozen().await;
         }
-        let answer = self.serve(key, token);
-        role.line(|| format!("http {key} #{token} {} → {answer:?}", request.url));
-        if world.strikes(world.plan.rates.kill_after) {
-            role.kill(Count::KillAfter);
+        let answer = self.serve_attempt(key, token);
+        role.trace_line(|| format!("http {key} #{token} {} → {answer:?}", request.url));
+        if world.draws_fault(world.plan.rates.kill_after) {
+            role.kill(SimCount::KillAfter);
         }
-        role.travel().await;
+        role.travel_delay().await;
         match reception {
-            Reception::AnswerLost => {
-                world.count(Count::SinkAnswerLost);
+            SimSinkReception::AnswerLost => {
+                world.count(SimCount::SinkAnswerLost);
                 cut_off()
             }
-            Reception::Served
-            | Reception::Refused
-            | Reception::Declined
-            | Reception::Silent
-            | Reception::Late
-            | Reception::Posthumous => answer,
+            SimSinkReception::Served
+            | SimSinkReception::Refused
+            | SimSinkReception::Declined
+            | SimSinkReception::Silent
+            | SimSinkReception::Late
+            | SimSinkReception::Posthumous => answer,
         }
     }
 }
 
-impl ToSink {
-    fn reception(&self) -> Reception {
+impl SimSinkCalls {
+    fn reception(&self) -> SimSinkReception {
         let world = &self.0.world;
         let rates = &world.plan.rates;
-        if world.strikes(rates.sink_silent) {
-            Reception::Silent
-        } else if world.strikes(rates.sink_refused) {
-            Reception::Refused
-        } else if world.strikes(rates.sink_failed) {
-            Reception::Declined
-        } else if world.strikes(rates.in_doubt * 3) {
-            Reception::AnswerLost
-        } else if world.strikes(rates.late * 3) {
-            Reception::Late
-        } else if world.strikes(rates.posthumous) {
-            Reception::Posthumous
+        if world.draws_fault(rates.sink_silent) {
+            SimSinkReception::Silent
+        } else if world.draws_fault(rates.sink_refused) {
+            SimSinkReception::Refused
+        } else if world.draws_fault(rates.sink_failed) {
+            SimSinkReception::Declined
+        } else if world.draws_fault(rates.in_doubt * 3) {
+            SimSinkReception::AnswerLost
+        } else if world.draws_fault(rates.late * 3) {
+            SimSinkReception::Late
+        } else if world.draws_fault(rates.posthumous) {
+            SimSinkReception::Posthumous
         } else {
-            Reception::Served
+            SimSinkReception::Served
         }
     }
 
-    fn serve(&self, key: &str, token: i64) -> Attempt {
+    fn serve_attempt(&self, key: &str, token: i64) -> AttemptOutcome {
         let world = &self.0.world;
-        match world.sink.serve(world, key, token) {
-            Served::OldToken => failed(409),
-            Served::Done { again } => {
+        match world.sink.serve_call(world, key, token) {
+            SinkServed::OldToken => failed_attempt(409),
+            SinkServed::Done { again } => {
                 let body = json!({ "token": token, "again": again });
                 let result = json!({ "status": 200, "headers": {}, "body": body });
-                Attempt::Success { result: RawJson::of(&result) }
+                AttemptOutcome::Success { result: RawJson::from_value(&result) }
             }
         }
     }
 }
 
-fn cut_off() -> Attempt {
-    let error = ActionError { class: ErrorClass::Network, message: "cut off".to_owned(), status: None };
-    Attempt::Transient { error, retry_after: None }
+fn cut_off() -> AttemptOutcome {
+    let error = ActionFailure { class: ErrorClass::Network, message: "cut off".to_owned(), status: None };
+    AttemptOutcome::Transient { error, retry_after: None }
 }
 
-fn failed(status: u16) -> Attempt {
+fn failed_attempt(status: u16) -> AttemptOutcome {
     let message = format!("answered {status}");
-    let error = ActionError { class: ErrorClass::Status, message, status: Some(status) };
-    if status == 503 { Attempt::Transient { error, retry_after: None } } else { Attempt::Permanent { error } }
+    let error = ActionFailure { class: ErrorClass::Status, message, status: Some(status) };
+    if status == 503 {
+        AttemptOutcome::Transient { error, retry_after: None }
+    } else {
+        AttemptOutcome::Permanent { error }
+    }
 }
 
 /// Keys begin with tenant and execution.

@@ -5,253 +5,283 @@ use std::time::Duration;
 
 use millstream_core::id::{ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
-use millstream_stream::announce::{Announcer, News};
+use millstream_stream::announcement::{Announcement, Announcer};
 use millstream_stream::doorbell::{
-    Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants, LaneStats, Redelivered, StreamCare,
+    Doorbell, DoorbellDelivery, DoorbellReader, Doorbells, FullTenants, LaneStats, RedeliveryMark,
+    StreamEntryId, StreamMaintenance,
 };
-use millstream_stream::locks::{LockToken, Locks};
-use millstream_stream::{Result, StreamError, Streams};
+use millstream_stream::locks::{ExecutionLocks, LockToken};
+use millstream_stream::{StreamError, StreamHandles, StreamResult};
 use tokio::sync::broadcast;
 
-use crate::bus::Current;
-use crate::check::{Check, Violation};
-use crate::guard::Holding;
-use crate::role::Role;
-use crate::stores::listed;
-use crate::tally::Count;
+use crate::bus::CurrentStream;
+use crate::check::{SimCheck, SimViolation};
+use crate::guard::LockHolding;
+use crate::role::SimProcess;
+use crate::stores::execution_list;
+use crate::tally::SimCount;
 
 #[derive(Debug, Clone)]
-struct Scheduled {
-    role: Arc<Role>,
+struct ScheduledStreams {
+    role: Arc<SimProcess>,
 }
 
 /// The stream for this role.
-pub(crate) fn scheduled(role: &Arc<Role>) -> Streams {
-    Streams::of(Arc::new(Scheduled { role: Arc::clone(role) }))
+pub(crate) fn scheduled_streams(role: &Arc<SimProcess>) -> StreamHandles {
+    StreamHandles::from_backend(Arc::new(ScheduledStreams { role: Arc::clone(role) }))
 }
 
-impl Scheduled {
-    fn current(&self) -> Current {
-        self.role.world.bus.current()
+impl ScheduledStreams {
+    fn current(&self) -> CurrentStream {
+        self.role.world.bus.current_stream()
     }
 }
 
-fn rung(bells: &[Bell]) -> String {
-    listed(bells.iter().map(Bell::execution))
+fn bell_list(bells: &[Doorbell]) -> String {
+    execution_list(bells.iter().map(Doorbell::execution))
 }
 
-fn delivered(deliveries: &[Delivery]) -> String {
-    let item = |delivery: &Delivery| format!("{} {}", delivery.bell.execution().execution, delivery.entry.id);
+fn delivery_list(deliveries: &[DoorbellDelivery]) -> String {
+    let item = |delivery: &DoorbellDelivery| {
+        format!("{} {}", delivery.bell.execution().execution, delivery.entry.id)
+    };
     deliveries.iter().map(item).collect::<Vec<_>>().join(",")
 }
 
 #[async_trait::async_trait]
-impl Doorbells for Scheduled {
-    async fn publish(&self, bells: &[Bell]) -> Result<()> {
+impl Doorbells for ScheduledStreams {
+    async fn publish_bells(&self, bells: &[Doorbell]) -> StreamResult<()> {
         let (me, owned) = (self.clone(), bells.to_vec());
         let effect = async move {
             let world = &me.role.world;
-            if world.strikes(world.plan.rates.lost_ring) {
-                world.count(Count::LostRing);
-                me.role.line(|| format!("the bells of {} are lost", rung(&owned)));
+            if world.draws_fault(world.plan.rates.lost_ring) {
+                world.count(SimCount::LostRing);
+                me.role.trace_line(|| format!("the bells of {} are lost", bell_list(&owned)));
                 return Ok(());
             }
-            if world.strikes(world.plan.rates.ring_twice) {
-                world.count(Count::RingTwice);
+            if world.draws_fault(world.plan.rates.ring_twice) {
+                world.count(SimCount::RingTwice);
                 let (again, bells, length) = (Arc::clone(world), owned.clone(), world.dice.millis(1, 1_000));
                 tokio::spawn(async move {
                     tokio::time::sleep(length).await;
-                    again.line("world", || format!("the bells of {} ring again", rung(&bells)));
-                    let _ = again.bus.current().stream.publish(&bells).await;
+                    again.trace_line("world", || format!("the bells of {} ring again", bell_list(&bells)));
+                    let _ = again.bus.current_stream().stream.publish_bells(&bells).await;
                 });
             }
-            me.current().stream.publish(&owned).await
+            me.current().stream.publish_bells(&owned).await
         };
-        self.role.send("publish", || rung(bells), effect).await
+        self.role.send("publish", || bell_list(bells), effect).await
     }
 
-    async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
+    async fn open_reader(
+        &self,
+        consumer: &WorkerId,
+        lanes: &[Lane],
+    ) -> StreamResult<Box<dyn DoorbellReader>> {
         let effect = async {
             let stream = self.current();
-            let inner = stream.stream.reader(consumer, lanes).await?;
+            let inner = stream.stream.open_reader(consumer, lanes).await?;
             let (role, consumer, lanes) = (Arc::clone(&self.role), consumer.clone(), lanes.to_vec());
             let full = FullTenants::default();
-            Ok(Box::new(Reader { role, stream, inner, consumer, lanes, full, unseen: Vec::new() })
-                as Box<dyn BellReader>)
+            Ok(Box::new(SimReader { role, stream, inner, consumer, lanes, full, unseen: Vec::new() })
+                as Box<dyn DoorbellReader>)
         };
         self.role.call("reader", String::new, effect).await
     }
 
-    async fn ack(&self, entries: &[EntryId]) -> Result<()> {
+    async fn ack_entries(&self, entries: &[StreamEntryId]) -> StreamResult<()> {
         let (me, owned) = (self.clone(), entries.to_vec());
         let effect = async move {
             let stream = me.current();
-            stream.stream.ack(&stream.inward(&owned)).await
+            stream.stream.ack_entries(&stream.own_entries(&owned)).await
         };
         let about = || entries.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>().join(",");
         self.role.send("ack", about, effect).await
     }
 
-    async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>> {
+    async fn reclaim_idle(
+        &self,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         let (me, consumer) = (self.clone(), consumer.clone());
         let effect = async move {
             let stream = me.current();
-            let taken = stream.outward(stream.stream.reclaim(&consumer, min_idle, max).await?);
-            me.role.world.tally.add(Count::Redelivered, taken.len());
+            let taken = stream.qualify_ids(stream.stream.reclaim_idle(&consumer, min_idle, max).await?);
+            me.role.world.tally.add(SimCount::Redelivered, taken.len());
             if !taken.is_empty() {
-                me.role.line(|| format!("reclaimed {}", delivered(&taken)));
+                me.role.trace_line(|| format!("reclaimed {}", delivery_list(&taken)));
             }
             Ok(taken)
         };
         self.role.send("reclaim", String::new, effect).await
     }
 
-    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()> {
+    async fn refresh_entries(&self, consumer: &WorkerId, entries: &[StreamEntryId]) -> StreamResult<()> {
         let effect = async {
             let stream = self.current();
-            stream.stream.refresh(consumer, &stream.inward(entries)).await
+            stream.stream.refresh_entries(consumer, &stream.own_entries(entries)).await
         };
         self.role.call("refresh", || entries.len().to_string(), effect).await
     }
 
-    async fn replenish(&self, tenants: &[TenantId]) -> Result<()> {
-        let effect = async { self.current().stream.replenish(tenants).await };
+    async fn replenish_tenants(&self, tenants: &[TenantId]) -> StreamResult<()> {
+        let effect = async { self.current().stream.replenish_tenants(tenants).await };
         self.role.call("replenish", || tenants.len().to_string(), effect).await
     }
 }
 
-struct Reader {
-    role: Arc<Role>,
-    stream: Current,
-    inner: Box<dyn BellReader>,
+struct SimReader {
+    role: Arc<SimProcess>,
+    stream: CurrentStream,
+    inner: Box<dyn DoorbellReader>,
     consumer: WorkerId,
     lanes: Vec<Lane>,
     full: FullTenants,
     /// Delivered by the server and lost on the way: pending under this consumer.
-    unseen: Vec<Delivery>,
+    unseen: Vec<DoorbellDelivery>,
 }
 
-impl Reader {
+impl SimReader {
     /// Joins the consumer group again if the stream has lost its data; `true` if it had.
-    async fn rejoin(&mut self) -> Result<bool> {
-        let current = self.role.world.bus.current();
+    async fn rejoin(&mut self) -> StreamResult<bool> {
+        let current = self.role.world.bus.current_stream();
         if current.number == self.stream.number {
             return Ok(false);
         }
         self.unseen.clear();
-        self.inner = current.stream.reader(&self.consumer, &self.lanes).await?;
-        self.inner.heed(&self.full);
+        self.inner = current.stream.open_reader(&self.consumer, &self.lanes).await?;
+        self.inner.skip_full_tenants(&self.full);
         self.stream = current;
         Ok(true)
     }
 }
 
 #[async_trait::async_trait]
-impl BellReader for Reader {
-    async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
+impl DoorbellReader for SimReader {
+    async fn read_deliveries(
+        &mut self,
+        per_lane: usize,
+        block: Duration,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         let role = Arc::clone(&self.role);
         let world = &role.world;
-        role.alive().await;
+        role.wait_while_frozen().await;
         if self.rejoin().await? {
             if world.dice.one_in(2) {
-                role.line(|| "read: the group is gone".to_owned());
+                role.trace_line(|| "read: the group is gone".to_owned());
                 return Err(StreamError::Amnesia("the group is gone".to_owned()));
             }
-            world.count(Count::SilentAmnesia);
+            world.count(SimCount::SilentAmnesia);
         }
         if !self.unseen.is_empty() {
-            role.line(|| format!("read {} that it never saw", delivered(&self.unseen)));
+            role.trace_line(|| format!("read {} that it never saw", delivery_list(&self.unseen)));
             return Ok(std::mem::take(&mut self.unseen));
         }
-        let mut deliveries = self.stream.outward(self.inner.read(per_lane, block).await?);
-        role.alive().await;
+        let mut deliveries = self.stream.qualify_ids(self.inner.read_deliveries(per_lane, block).await?);
+        role.wait_while_frozen().await;
         if deliveries.is_empty() {
             return Ok(deliveries);
         }
-        let again = |delivery: &&Delivery| delivery.redelivered == Redelivered::Again;
-        world.tally.add(Count::Redelivered, deliveries.iter().filter(again).count());
+        let again = |delivery: &&DoorbellDelivery| delivery.redelivered == RedeliveryMark::Again;
+        world.tally.add(SimCount::Redelivered, deliveries.iter().filter(again).count());
         if deliveries.len() > 1 && !world.is_calm() {
-            world.count(Count::Reordered);
+            world.count(SimCount::Reordered);
             world.dice.shuffle(&mut deliveries);
         }
-        let about = || delivered(&deliveries);
+        let about = || delivery_list(&deliveries);
         let answered = role.call("read", about, std::future::ready(Ok(()))).await;
         if let Err(error) = answered {
-            world.count(Count::LostDelivery);
+            world.count(SimCount::LostDelivery);
             self.unseen = deliveries;
             return Err(error);
         }
         Ok(deliveries)
     }
 
-    fn heed(&mut self, full: &FullTenants) {
+    fn skip_full_tenants(&mut self, full: &FullTenants) {
         self.full = full.clone();
-        self.inner.heed(full);
+        self.inner.skip_full_tenants(full);
     }
 }
 
 #[async_trait::async_trait]
-impl StreamCare for Scheduled {
-    async fn generation(&self) -> Result<String> {
-        let effect = async { self.current().stream.generation().await };
+impl StreamMaintenance for ScheduledStreams {
+    async fn ensure_generation(&self) -> StreamResult<String> {
+        let effect = async { self.current().stream.ensure_generation().await };
         self.role.call("generation", String::new, effect).await
     }
 
-    async fn recount(&self) -> Result<()> {
-        let effect = async { self.current().stream.recount().await };
+    async fn recount_tenants(&self) -> StreamResult<()> {
+        let effect = async { self.current().stream.recount_tenants().await };
         self.role.call("recount", String::new, effect).await
     }
 
-    async fn stats(&self) -> Result<Vec<LaneStats>> {
-        let effect = async { self.current().stream.stats().await };
+    async fn lane_stats(&self) -> StreamResult<Vec<LaneStats>> {
+        let effect = async { self.current().stream.lane_stats().await };
         self.role.call("stats", String::new, effect).await
     }
 
-    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> Result<usize> {
+    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> StreamResult<usize> {
         let effect = async { self.current().stream.remove_consumers(gone, min_idle).await };
         self.role.call("remove_consumers", String::new, effect).await
     }
 
-    async fn check(&self) -> Result<Vec<String>> {
+    async fn check_server(&self) -> StreamResult<Vec<String>> {
         Ok(Vec::new())
     }
 }
 
 #[async_trait::async_trait]
-impl Locks for Scheduled {
-    async fn acquire(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>> {
+impl ExecutionLocks for ScheduledStreams {
+    async fn acquire_locks(
+        &self,
+        keys: &[ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> StreamResult<Vec<bool>> {
         let (me, owned, holder) = (self.clone(), keys.to_vec(), token.clone());
         let effect = async move {
             let world = &me.role.world;
-            let granted = me.current().stream.acquire(&owned, &holder, ttl).await?;
+            let granted = me.current().stream.acquire_locks(&owned, &holder, ttl).await?;
             for (key, granted) in owned.iter().zip(&granted) {
                 if !granted {
-                    world.count(Count::LockBusy);
-                } else if let Err(violation) = world.locks.granted(key, &holder, ttl) {
-                    world.accuse(violation);
+                    world.count(SimCount::LockBusy);
+                } else if let Err(violation) = world.locks.record_grant(key, &holder, ttl) {
+                    world.report_violation(violation);
                 }
             }
             Ok(granted)
         };
-        self.role.send("lock", || format!("{} by {}", listed(keys), token.0), effect).await
+        self.role.send("lock", || format!("{} by {}", execution_list(keys), token.0), effect).await
     }
 
-    async fn extend(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>> {
+    async fn extend_locks(
+        &self,
+        keys: &[ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> StreamResult<Vec<bool>> {
         let (me, owned, token) = (self.clone(), keys.to_vec(), token.clone());
-        let about = || format!("{} by {}", listed(keys), token.0);
+        let about = || format!("{} by {}", execution_list(keys), token.0);
         let holder = token.clone();
         let effect = async move {
             let (world, token) = (&me.role.world, &holder);
             let ours: Vec<bool> = owned.iter().map(|key| world.locks.is_held_by(key, token)).collect();
-            let extended = me.current().stream.extend(&owned, token, ttl).await?;
+            let extended = me.current().stream.extend_locks(&owned, token, ttl).await?;
             for ((key, ours), extended) in owned.iter().zip(ours).zip(&extended) {
                 match (ours, extended) {
                     (true, true) => {
-                        let _ = world.locks.granted(key, token, ttl);
+                        let _ = world.locks.record_grant(key, token, ttl);
                     }
-                    (false, false) => world.count(Count::LockLost),
-                    (true, false) => me.accuse(key, format!("{} holds it and could not extend it", token.0)),
-                    (false, true) => me.accuse(key, format!("{} extended it without holding it", token.0)),
+                    (false, false) => world.count(SimCount::LockLost),
+                    (true, false) => {
+                        me.report_violation(key, format!("{} holds it and could not extend it", token.0))
+                    }
+                    (false, true) => {
+                        me.report_violation(key, format!("{} extended it without holding it", token.0))
+                    }
                 }
             }
             Ok(extended)
@@ -259,23 +289,24 @@ impl Locks for Scheduled {
         self.role.send("extend", about, effect).await
     }
 
-    async fn release(&self, keys: &[ExecutionKey], token: &LockToken) -> Result<()> {
+    async fn release_locks(&self, keys: &[ExecutionKey], token: &LockToken) -> StreamResult<()> {
         let (me, owned, releaser) = (self.clone(), keys.to_vec(), token.clone());
         let effect = async move {
             let (world, token) = (&me.role.world, &releaser);
-            let holders: Vec<Option<Holding>> = owned.iter().map(|key| world.locks.holder(key)).collect();
+            let holders: Vec<Option<LockHolding>> =
+                owned.iter().map(|key| world.locks.lock_holder(key)).collect();
             let stream = me.current().stream;
-            stream.release(&owned, token).await?;
+            stream.release_locks(&owned, token).await?;
             for (key, holder) in owned.iter().zip(holders) {
                 match holder {
-                    Some(holder) if holder.token == *token => world.locks.released(key),
+                    Some(holder) if holder.token == *token => world.locks.record_release(key),
                     // Another process's lock: it must be unchanged. Extending it to its own end changes
                     // nothing.
-                    Some(Holding { token: other, until }) => {
-                        world.count(Count::LockLost);
+                    Some(LockHolding { token: other, until }) => {
+                        world.count(SimCount::LockLost);
                         let rest = until.saturating_duration_since(tokio::time::Instant::now());
-                        if stream.extend(std::slice::from_ref(key), &other, rest).await? != [true] {
-                            me.accuse(key, format!("{} released what {} holds", token.0, other.0));
+                        if stream.extend_locks(std::slice::from_ref(key), &other, rest).await? != [true] {
+                            me.report_violation(key, format!("{} released what {} holds", token.0, other.0));
                         }
                     }
                     None => {}
@@ -283,25 +314,25 @@ impl Locks for Scheduled {
             }
             Ok(())
         };
-        self.role.send("unlock", || format!("{} by {}", listed(keys), token.0), effect).await
+        self.role.send("unlock", || format!("{} by {}", execution_list(keys), token.0), effect).await
     }
 }
 
-impl Scheduled {
-    fn accuse(&self, key: &ExecutionKey, what: String) {
-        self.role.world.accuse(Violation::new(Check::Lock, key.execution.as_str(), what));
+impl ScheduledStreams {
+    fn report_violation(&self, key: &ExecutionKey, what: String) {
+        self.role.world.report_violation(SimViolation::new(SimCheck::Lock, key.execution.as_str(), what));
     }
 }
 
 #[async_trait::async_trait]
-impl Announcer for Scheduled {
-    async fn announce(&self, news: &[News]) -> Result<()> {
-        let effect = async { self.current().stream.announce(news).await };
+impl Announcer for ScheduledStreams {
+    async fn announce_commits(&self, news: &[Announcement]) -> StreamResult<()> {
+        let effect = async { self.current().stream.announce_commits(news).await };
         self.role.call("announce", || news.len().to_string(), effect).await
     }
 
-    async fn listen(&self) -> Result<broadcast::Receiver<News>> {
-        let effect = async { self.current().stream.listen().await };
+    async fn subscribe_all(&self) -> StreamResult<broadcast::Receiver<Announcement>> {
+        let effect = async { self.current().stream.subscribe_all().await };
         self.role.call("listen", String::new, effect).await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Counted events. The first ones are injected, the later ones are their effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Count {
+pub enum SimCount {
     // Faults of the schedule.
     Calls,
     Delayed,
@@ -80,8 +80,8 @@ pub enum Count {
     BacklogDecided,
 }
 
-impl Count {
-    pub const ALL: &'static [Count] = &[
+impl SimCount {
+    pub const ALL: &'static [SimCount] = &[
         Self::Calls,
         Self::Delayed,
         Self::Refused,
@@ -231,27 +231,27 @@ impl Count {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<Counts>);
+pub(crate) struct SimTally(Mutex<SimCounts>);
 
-impl Tally {
-    pub(crate) fn add(&self, what: Count, times: usize) {
+impl SimTally {
+    pub(crate) fn add(&self, what: SimCount, times: usize) {
         if times > 0 {
             let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             *counts.0.entry(what).or_default() += times as u64;
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> SimCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// The sums of one run, or of many.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<Count, u64>);
+pub struct SimCounts(BTreeMap<SimCount, u64>);
 
-impl Counts {
-    pub fn of(&self, what: Count) -> u64 {
+impl SimCounts {
+    pub fn of(&self, what: SimCount) -> u64 {
         self.0.get(&what).copied().unwrap_or(0)
     }
 
@@ -262,7 +262,7 @@ impl Counts {
     }
 
     pub fn table(&self) -> String {
-        let line = |what: &Count| format!("{:>12}  {}\n", self.of(*what), what.name());
-        Count::ALL.iter().map(line).collect()
+        let line = |what: &SimCount| format!("{:>12}  {}\n", self.of(*what), what.name());
+        SimCount::ALL.iter().map(line).collect()
     }
 }

@@ -5,13 +5,13 @@
 
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::NewKey;
 use sha2::{Digest, Sha256};
 
 use crate::workload;
-use crate::world::World;
+use crate::world::SimWorld;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SimTenant {
@@ -40,15 +40,15 @@ impl SimTenant {
 
 /// Creates the definitions of every tenant and, with several tenants, keys by which the ingresses distinguish
 /// them.
-pub(crate) async fn settle_in(world: &World) -> Result<()> {
+pub(crate) async fn settle_in(world: &SimWorld) -> StoreResult<()> {
     let (tenants, now) = (world.plan.tenants, world.clock.now());
     for tenant in tenants {
-        for definition in workload::definitions() {
-            world.truth.definitions.put(&tenant.id(), definition, now).await?;
+        for definition in workload::sim_definitions() {
+            world.truth.definitions.put_definition(&tenant.id(), definition, now).await?;
         }
         if tenants.len() > 1 {
             let hash = Sha256::digest(tenant.secret().as_bytes()).into();
-            let key = NewKey::of(tenant.id(), tenant.secret(), Role::Admin, hash);
+            let key = NewKey::for_tenant(tenant.id(), tenant.secret(), Role::Admin, hash);
             world.truth.keys.create_key(&key, now).await?;
         }
     }

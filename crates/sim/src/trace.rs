@@ -7,26 +7,26 @@ use std::time::Duration;
 
 /// Whether a run records its trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
+pub enum TraceRecording {
     Nothing,
     Everything,
 }
 
 #[derive(Debug)]
-pub(crate) struct Trace {
-    record: Record,
+pub(crate) struct SimTrace {
+    record: TraceRecording,
     lines: Mutex<Vec<String>>,
 }
 
-impl Trace {
-    pub(crate) fn new(record: Record) -> Self {
+impl SimTrace {
+    pub(crate) fn new(record: TraceRecording) -> Self {
         Self { record, lines: Mutex::default() }
     }
 
     pub(crate) fn line(&self, at: Duration, role: &str, text: impl FnOnce() -> String) {
         match self.record {
-            Record::Nothing => {}
-            Record::Everything => {
+            TraceRecording::Nothing => {}
+            TraceRecording::Everything => {
                 let line = format!("{:>9.3} {role:<6} {}", at.as_secs_f64(), text());
                 self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
@@ -39,7 +39,7 @@ impl Trace {
 }
 
 /// The lines about these executions, and the last of all the others.
-pub fn excerpt(lines: &[String], executions: &[String], last: usize) -> Vec<String> {
+pub fn trace_excerpt(lines: &[String], executions: &[String], last: usize) -> Vec<String> {
     let tail = lines.len().saturating_sub(last);
     let about = |line: &String| {
         let words = |line: &String| line.split([' ', ',', '/']).map(str::to_owned).collect::<Vec<_>>();

@@ -11,10 +11,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use millstream_core::definition::{self, Format};
+use millstream_core::definition::{self, SourceFormat};
 use millstream_store::definition_store::NewDefinition;
 
-use crate::dice::Dice;
+use crate::dice::SimDice;
 use crate::tenants::SimTenant;
 
 pub(crate) const POISON: &str = "poison";
@@ -149,14 +149,15 @@ actions:
 ";
 
 /// Parsed once for all runs.
-pub(crate) fn definitions() -> &'static [NewDefinition] {
+pub(crate) fn sim_definitions() -> &'static [NewDefinition] {
     static PARSED: OnceLock<Vec<NewDefinition>> = OnceLock::new();
-    PARSED.get_or_init(|| [COUNTER, ORDER, JOB, FAMILY, KID, GUEST].into_iter().map(parsed).collect())
+    PARSED
+        .get_or_init(|| [COUNTER, ORDER, JOB, FAMILY, KID, GUEST].into_iter().map(parse_definition).collect())
 }
 
 #[expect(clippy::expect_used, reason = "literals of this file")]
-fn parsed(yaml: &str) -> NewDefinition {
-    let definition = definition::parse(yaml, Format::Yaml).expect("a valid definition");
+fn parse_definition(yaml: &str) -> NewDefinition {
+    let definition = definition::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
     NewDefinition {
         name: definition.name().clone(),
         dialect: 1,
@@ -167,22 +168,22 @@ fn parsed(yaml: &str) -> NewDefinition {
 
 /// Steps of one client.
 #[derive(Debug, Clone)]
-pub(crate) struct Script {
+pub(crate) struct ClientScript {
     pub(crate) tenant: SimTenant,
     /// Unique in the run.
     pub(crate) client: usize,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ScriptStep>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct ScriptStep {
     /// Delay before the step.
     pub(crate) after: Duration,
-    pub(crate) wish: Wish,
+    pub(crate) wish: ClientRequest,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Wish {
+pub(crate) enum ClientRequest {
     Start {
         definition: &'static str,
         execution: String,
@@ -201,12 +202,12 @@ pub(crate) enum Wish {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct ScriptTarget {
     pub(crate) id: String,
     pub(crate) definition: &'static str,
 }
 
-pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
+pub(crate) fn draw_targets(dice: &SimDice) -> Vec<ScriptTarget> {
     let kinds = [
         ("counter", 1 + dice.below(2)),
         ("order", 1 + dice.below(2)),
@@ -215,53 +216,53 @@ pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
         ("family", 1),
     ];
     let of = |(definition, many): (&'static str, u64)| {
-        (0..many).map(move |n| Target { id: format!("{definition}{n}"), definition })
+        (0..many).map(move |n| ScriptTarget { id: format!("{definition}{n}"), definition })
     };
     kinds.into_iter().flat_map(of).collect()
 }
 
-pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
+pub(crate) fn draw_scripts(dice: &SimDice, targets: &[ScriptTarget]) -> Vec<ClientScript> {
     let clients = 2 + dice.index(2);
-    let script = |client| Script { tenant: SimTenant::Quiet, client, steps: Vec::new() };
-    let mut scripts: Vec<Script> = (0..clients).map(script).collect();
+    let script = |client| ClientScript { tenant: SimTenant::Quiet, client, steps: Vec::new() };
+    let mut scripts: Vec<ClientScript> = (0..clients).map(script).collect();
     for (at, target) in targets.iter().enumerate() {
-        let wish = Wish::Start { definition: target.definition, execution: target.id.clone() };
-        scripts[at % clients].steps.push(Step { after: dice.millis(0, 50), wish });
+        let wish = ClientRequest::Start { definition: target.definition, execution: target.id.clone() };
+        scripts[at % clients].steps.push(ScriptStep { after: dice.millis(0, 50), wish });
     }
     for script in &mut scripts {
         for _ in 0..4 + dice.below(8) {
-            let wish = wish(dice, targets);
-            script.steps.push(Step { after: dice.millis(0, 900), wish });
+            let wish = draw_request(dice, targets);
+            script.steps.push(ScriptStep { after: dice.millis(0, 900), wish });
         }
     }
-    let once = |scripts: &mut Vec<Script>, wish| {
+    let once = |scripts: &mut Vec<ClientScript>, wish| {
         let script = dice.index(clients);
         let at = scripts[script].steps.len() - dice.index(4);
-        scripts[script].steps.insert(at, Step { after: dice.millis(0, 900), wish });
+        scripts[script].steps.insert(at, ScriptStep { after: dice.millis(0, 900), wish });
     };
     if dice.one_in(3) {
-        once(&mut scripts, Wish::Keyed(vec![("counter0".to_owned(), POISON)]));
+        once(&mut scripts, ClientRequest::Keyed(vec![("counter0".to_owned(), POISON)]));
     }
     if dice.one_in(3) {
-        once(&mut scripts, Wish::Keyed(vec![("family0".to_owned(), "leave")]));
+        once(&mut scripts, ClientRequest::Keyed(vec![("family0".to_owned(), "leave")]));
     }
     if dice.one_in(4) {
         let target = targets[dice.index(targets.len())].id.clone();
-        once(&mut scripts, Wish::Cancel(target));
+        once(&mut scripts, ClientRequest::Cancel(target));
     }
     if dice.one_in(2) {
-        graph(dice, &mut scripts);
+        add_graph(dice, &mut scripts);
     }
     for script in scripts.iter_mut().filter(|_| dice.one_in(2)) {
         // The failure takes a while.
-        script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
+        script.steps.push(ScriptStep { after: dice.millis(0, 6_000), wish: ClientRequest::RetryLast });
     }
     scripts
 }
 
 /// Clients of the busy tenant: a backlog in a few large posts, to executions with the same ids as the quiet
 /// tenant's.
-pub(crate) fn backlog(dice: &Dice) -> Vec<Script> {
+pub(crate) fn draw_backlog(dice: &SimDice) -> Vec<ClientScript> {
     let targets = [("counter", "counter0"), ("counter", "counter1"), ("job", "job0")];
     let script = |client: usize| {
         let (definition, execution) = targets[client % targets.len()];
@@ -270,36 +271,36 @@ pub(crate) fn backlog(dice: &Dice) -> Vec<Script> {
             _ => "go",
         };
         let many = if event == "add" { 40 } else { 6 };
-        let start = Wish::Start { definition, execution: execution.to_owned() };
-        let mut steps = vec![Step { after: dice.millis(0, 50), wish: start }];
+        let start = ClientRequest::Start { definition, execution: execution.to_owned() };
+        let mut steps = vec![ScriptStep { after: dice.millis(0, 50), wish: start }];
         for _ in 0..3 {
-            let wish = Wish::Keyed(vec![(execution.to_owned(), event); many]);
-            steps.push(Step { after: dice.millis(0, 1_500), wish });
+            let wish = ClientRequest::Keyed(vec![(execution.to_owned(), event); many]);
+            steps.push(ScriptStep { after: dice.millis(0, 1_500), wish });
         }
-        Script { tenant: SimTenant::Busy, client: BUSY_CLIENTS + client, steps }
+        ClientScript { tenant: SimTenant::Busy, client: BUSY_CLIENTS + client, steps }
     };
     (0..targets.len()).map(script).collect()
 }
 
 /// One client creates a graph; others may edit or cancel it, perhaps before it exists.
-fn graph(dice: &Dice, scripts: &mut [Script]) {
+fn add_graph(dice: &SimDice, scripts: &mut [ClientScript]) {
     let mut add = |wish| {
         let steps = &mut scripts[dice.index(scripts.len())].steps;
         let at = steps.len().min(dice.index(6));
-        steps.insert(at, Step { after: dice.millis(0, 300), wish });
+        steps.insert(at, ScriptStep { after: dice.millis(0, 300), wish });
     };
-    add(Wish::Graph("graph0".to_owned(), dice.below(4)));
+    add(ClientRequest::Graph("graph0".to_owned(), dice.below(4)));
     for _ in 0..dice.below(3) {
-        add(Wish::Edit("graph0".to_owned()));
+        add(ClientRequest::Edit("graph0".to_owned()));
     }
     if dice.one_in(6) {
-        add(Wish::Cancel("graph0".to_owned()));
+        add(ClientRequest::Cancel("graph0".to_owned()));
     }
 }
 
-fn wish(dice: &Dice, targets: &[Target]) -> Wish {
+fn draw_request(dice: &SimDice, targets: &[ScriptTarget]) -> ClientRequest {
     let target = &targets[dice.index(targets.len())];
-    let event = |target: &Target| {
+    let event = |target: &ScriptTarget| {
         let names: &[&str] = match target.definition {
             "counter" => &["add"],
             "order" => &["pay", "pay", "again", "ship", "note"],
@@ -311,12 +312,12 @@ fn wish(dice: &Dice, targets: &[Target]) -> Wish {
     match dice.below(10) {
         0 | 1 => {
             let (execution, name) = event(target);
-            Wish::Unkeyed(execution, name)
+            ClientRequest::Unkeyed(execution, name)
         }
         2 | 3 => {
             let many = 2 + dice.index(3);
-            Wish::Keyed((0..many).map(|_| event(&targets[dice.index(targets.len())])).collect())
+            ClientRequest::Keyed((0..many).map(|_| event(&targets[dice.index(targets.len())])).collect())
         }
-        _ => Wish::Keyed(vec![event(target)]),
+        _ => ClientRequest::Keyed(vec![event(target)]),
     }
 }

@@ -6,10 +6,10 @@
 
 use std::process::Command;
 
-use millstream_core::planted::Bug;
+use millstream_core::mutation::Mutation;
 
 /// Runs at most 200 seeds with this bug in the engine.
-fn is_found(bug: Bug, by: &str) {
+fn is_found(bug: Mutation, by: &str) {
     let sim = Command::new(env!("CARGO_BIN_EXE_sim"))
         .args(["--bug", bug.name(), "--seeds", "200", "--threads", "1", "--lines", "0"])
         .output()
@@ -22,47 +22,47 @@ fn is_found(bug: Bug, by: &str) {
 }
 
 #[test]
-fn a_doorbell_acknowledged_too_early_leaves_a_killer_uncounted() {
-    is_found(Bug::AckBeforeCommit, "[C1 acknowledged] counter0 poison");
+fn early_ack_leaves_poison_uncounted() {
+    is_found(Mutation::AckBeforeCommit, "[C1 acknowledged] counter0 poison");
 }
 
 #[test]
-fn a_commit_without_a_fence_applies_twice() {
-    is_found(Bug::NoFence, "[C2 exactly once]");
+fn unfenced_commit_applies_twice() {
+    is_found(Mutation::NoFence, "[C2 exactly once]");
 }
 
 #[test]
-fn a_lock_without_a_token_is_released_by_others() {
-    is_found(Bug::LockWithoutToken, "[lock]");
+fn tokenless_lock_is_released_by_others() {
+    is_found(Mutation::LockWithoutToken, "[lock]");
 }
 
 #[test]
-fn without_the_overdue_sweep_an_event_is_never_decided() {
-    is_found(Bug::NoOverdueSweep, "[C7 quiet]");
+fn missing_overdue_sweep_loses_events() {
+    is_found(Mutation::NoOverdueSweep, "[C7 quiet]");
 }
 
 #[test]
-fn two_settlements_that_do_not_see_each_other_leave_a_third_action_waiting() {
-    is_found(Bug::SettleWithoutLock, "is waiting");
+fn unlocked_settlements_leave_action_waiting() {
+    is_found(Mutation::SettleWithoutLock, "is waiting");
 }
 
 #[test]
-fn a_timer_fires_in_a_state_that_did_not_arm_it() {
-    is_found(Bug::StaleTimer, "fired after its state was left");
+fn stale_timer_fires_in_wrong_state() {
+    is_found(Mutation::StaleTimer, "fired after its state was left");
 }
 
 #[test]
-fn what_kills_its_worker_uncounted_kills_for_ever() {
-    is_found(Bug::AttemptNotCounted, "[C1 acknowledged] counter0 poison");
+fn uncounted_poison_kills_for_ever() {
+    is_found(Mutation::AttemptNotCounted, "[C1 acknowledged] counter0 poison");
 }
 
 #[test]
-fn a_lease_that_has_passed_on_still_acts() {
-    is_found(Bug::AnyToken, "[lease]");
+fn old_lease_still_acts() {
+    is_found(Mutation::AnyToken, "[lease]");
 }
 
 #[test]
 fn every_bug_has_a_test_here() {
     // Two bugs are about devices, which are not simulated: the device torture finds them.
-    assert_eq!(Bug::ALL.len(), 8 + 2, "a new bug needs a test, and this number");
+    assert_eq!(Mutation::ALL.len(), 8 + 2, "a new bug needs a test, and this number");
 }

@@ -1,12 +1,12 @@
 //! The same seed gives an identical run.
 
 use millstream_sim::run::run;
-use millstream_sim::trace::Record;
+use millstream_sim::trace::TraceRecording;
 
 #[test]
-fn a_seed_runs_identically_every_time() {
+fn seed_runs_identically() {
     for seed in 0..40 {
-        let (first, second) = (run(seed, Record::Everything), run(seed, Record::Everything));
+        let (first, second) = (run(seed, TraceRecording::Everything), run(seed, TraceRecording::Everything));
         let differs = first.trace.iter().zip(&second.trace).position(|(a, b)| a != b);
         if let Some(at) = differs {
             let from = at.saturating_sub(10);
@@ -23,9 +23,9 @@ fn a_seed_runs_identically_every_time() {
 }
 
 #[test]
-fn a_run_is_the_same_whether_it_is_written_down_or_not() {
+fn trace_does_not_change_a_run() {
     for seed in 40..50 {
-        let (told, untold) = (run(seed, Record::Everything), run(seed, Record::Nothing));
+        let (told, untold) = (run(seed, TraceRecording::Everything), run(seed, TraceRecording::Nothing));
         assert_eq!(told.counts, untold.counts, "seed {seed}");
         assert_eq!(told.lasted, untold.lasted, "seed {seed}");
     }

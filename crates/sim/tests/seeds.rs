@@ -7,12 +7,12 @@
 )]
 
 use millstream_sim::fleet::run_all;
-use millstream_sim::tally::Count;
+use millstream_sim::tally::SimCount;
 
 /// Seeds per test: the runner has two cores, and each test its own thread.
 const PART: u64 = 250;
 
-fn part(number: u64) {
+fn run_part(number: u64) {
     let verdict = run_all(number * PART, PART, 1);
     if let Some(broken) = verdict.broken {
         let violations: Vec<String> = broken.violations.iter().map(ToString::to_string).collect();
@@ -23,21 +23,21 @@ fn part(number: u64) {
             broken.seed
         );
     }
-    let missing: Vec<&str> = Count::ALL
+    let missing: Vec<&str> = SimCount::ALL
         .iter()
-        .filter(|what| verdict.counts.of(**what) < least(**what))
+        .filter(|what| verdict.counts.of(**what) < least_count(**what))
         .map(|what| what.name())
         .collect();
     assert!(missing.is_empty(), "too few of {missing:?}:\n{}", verdict.counts.table());
 }
 
 /// What must have happened in every part, or the checks had nothing to find.
-fn least(what: Count) -> u64 {
+fn least_count(what: SimCount) -> u64 {
     match what {
-        Count::LateInput => 1,
-        Count::Retried => 3,
+        SimCount::LateInput => 1,
+        SimCount::Retried => 3,
         // Every other seed has a backlog.
-        Count::BacklogDecided => PART * 50,
+        SimCount::BacklogDecided => PART * 50,
         _ => 5,
     }
 }
@@ -47,7 +47,7 @@ macro_rules! parts {
         $(
             #[test]
             fn $name() {
-                part($number);
+                run_part($number);
             }
         )+
     };

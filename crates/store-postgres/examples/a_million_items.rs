@@ -15,13 +15,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use millstream_core::assignment::next::Profile;
-use millstream_core::assignment::{Item, NewItem, QueueConfig, QueueState};
-use millstream_core::definition::Format;
+use millstream_core::assignment::select::PersonProfile;
+use millstream_core::assignment::{NewQueueItem, QueueConfig, QueueItem, QueueState};
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::assignments::{Assignments, Caller, Given};
+use millstream_store::assignments::{AssignmentCaller, Assignments, NextAssignment};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::queue_store::{PeopleStore, QueueStore};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
@@ -61,20 +61,20 @@ fn sets() -> Vec<BTreeSet<Name>> {
 
 #[tokio::main]
 async fn main() {
-    let database = millstream_testkit::postgres::database().await;
+    let database = millstream_testkit::postgres::test_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     store.migrate().await.unwrap();
     let now = store.ping().await.unwrap();
     let config = |at: usize| {
         let text =
             format!("{{name: q{at}, overlap: 2, per_person: {{open: 1000}}, pre_assignment_timeout: null}}");
-        QueueConfig::parse(&text, Format::Yaml).unwrap()
+        QueueConfig::parse(&text, SourceFormat::Yaml).unwrap()
     };
     for at in 0..QUEUES {
         store.put_queue(&tenant(), &config(at), now).await.unwrap();
     }
     // From three skills, which suit one item in 1,140, to all of them.
-    let profile = |at: usize| Profile {
+    let profile = |at: usize| PersonProfile {
         person: PersonId::parse(format!("p{at}")).unwrap(),
         skills: (0..3 + at % (SKILLS - 2)).map(|n| skill((n * 7 + at) % SKILLS)).collect(),
         state: QueueState::Active,
@@ -106,11 +106,11 @@ async fn fill(url: &str, config: &QueueConfig, now: Timestamp) {
         .unwrap();
     let (mut numbers, mut skills, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
     for (number, set) in (1i64..).zip(sets()) {
-        let mut new = NewItem::plain(ItemId::parse("THE-ITEM").unwrap(), RawJson::null());
+        let mut new = NewQueueItem::with_defaults(ItemId::parse("THE-ITEM").unwrap(), RawJson::null());
         new.own.skills = set.clone();
-        let body = RawJson::of(&Item::imported(&new, config, now));
+        let body = RawJson::from_value(&QueueItem::from_import(&new, config, now));
         numbers.push(number);
-        skills.push(RawJson::of(&set).as_str().to_owned());
+        skills.push(RawJson::from_value(&set).as_str().to_owned());
         bodies.push(body.as_str().replace("\"queue\":\"q0\"", "\"queue\":\"THE-QUEUE\""));
     }
     sqlx::query("INSERT INTO bodies SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])")
@@ -171,26 +171,32 @@ async fn measure_as(
 
 /// One call. Its assignment is begun at once, so that the next call gets another one.
 async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: Timestamp) -> Duration {
-    use millstream_core::assignment::{Input, Setting, Stepped, step};
+    use millstream_core::assignment::{ItemInput, ItemQueueContext, ItemStepOutcome, step_item};
     use millstream_core::id::{ItemKey, WorkerId};
     use millstream_store::item_store::{ItemCommit, ItemRef, ItemStore};
     let person = PersonId::parse(format!("p{person}")).unwrap();
-    let caller =
-        Caller { tenant: tenant(), person: person.clone(), queues, next: AssignmentId(Uuid::now_v7()) };
+    let caller = AssignmentCaller {
+        tenant: tenant(),
+        person: person.clone(),
+        queues,
+        next: AssignmentId(Uuid::now_v7()),
+    };
     let began = Instant::now();
-    let given = store.next(std::slice::from_ref(&caller), now).await.unwrap().remove(0);
+    let given = store.assign_next(std::slice::from_ref(&caller), now).await.unwrap().remove(0);
     let took = began.elapsed();
-    let Given::Assigned(given) = given else { panic!("{person} gets no assignment") };
+    let NextAssignment::Assigned(given) = given else { panic!("{person} gets no assignment") };
     let item = ItemRef::Item(ItemKey { tenant: tenant(), item: given.item.id.clone() });
     let loaded = store.load_items(&[item]).await.unwrap().remove(0).unwrap();
-    let config = store.queues(&[(tenant(), given.item.queue.clone())]).await.unwrap().remove(0).unwrap();
-    let setting = Setting { queue: &config.config, state: config.state, escalates_to: None };
-    let start = Input::Start { assignment: given.assignment.id, person: person.clone() };
-    let Ok(Stepped::Changed(start)) = step(&loaded.work, setting, &start, now) else { panic!("not started") };
+    let config = store.find_queues(&[(tenant(), given.item.queue.clone())]).await.unwrap().remove(0).unwrap();
+    let setting = ItemQueueContext { queue: &config.config, state: config.state, escalates_to: None };
+    let start = ItemInput::Start { assignment: given.assignment.id, person: person.clone() };
+    let Ok(ItemStepOutcome::Changed(start)) = step_item(&loaded.work, setting, &start, now) else {
+        panic!("not started")
+    };
     let commit = ItemCommit::of(&loaded, *start, None);
-    let work = millstream_store::giving::after(&commit);
-    let submit = Input::Submit { assignment: given.assignment.id, person, answer: RawJson::null() };
-    let Ok(Stepped::Changed(submit)) = step(&work.work, setting, &submit, now) else {
+    let work = millstream_store::opening_selection::item_after_commit(&commit);
+    let submit = ItemInput::Submit { assignment: given.assignment.id, person, answer: RawJson::null() };
+    let Ok(ItemStepOutcome::Changed(submit)) = step_item(&work.work, setting, &submit, now) else {
         panic!("not submitted")
     };
     let worker = WorkerId::parse("bench").unwrap();

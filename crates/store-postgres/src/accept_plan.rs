@@ -7,28 +7,30 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
-use millstream_core::status::{EventStatus, Phase};
+use millstream_core::status::{EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution, NewSignal};
+use millstream_store::event_log::{
+    AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
+};
 
-use crate::signals::{self, Stored, Takers};
+use crate::signals::{self, BufferedSignal, SignalTakers};
 
 /// Stored facts about everything that a batch mentions.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
-    pub keys: HashMap<(TenantId, String), KnownKey>,
+pub(crate) struct AcceptFacts {
+    pub keys: HashMap<(TenantId, String), StoredKey>,
     pub executions: HashMap<ExecutionKey, KnownExecution>,
     pub events: HashMap<(TenantId, EventId), EventStatus>,
     /// Executions that could take the signals of the batch.
-    pub takers: Takers,
+    pub takers: SignalTakers,
     /// Which signals of the batch are buffered already.
     pub buffered: HashSet<(TenantId, EventId)>,
     /// Buffered signals for the executions that the batch starts, in order.
-    pub waiting: Vec<Stored>,
+    pub waiting: Vec<BufferedSignal>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct KnownKey {
+pub(crate) struct StoredKey {
     pub request_hash: Vec<u8>,
     pub event_id: EventId,
     pub status: EventStatus,
@@ -37,51 +39,51 @@ pub(crate) struct KnownKey {
 #[derive(Debug, Clone)]
 pub(crate) struct KnownExecution {
     pub input_hash: Vec<u8>,
-    pub phase: Phase,
+    pub phase: ExecutionPhase,
     /// Its start event, if there is a request to start it.
     pub start: Option<EventId>,
 }
 
 /// What to write for one batch.
 #[derive(Debug, Default)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct AcceptPlan<'a> {
     /// In the order of the batch.
-    pub verdicts: Vec<Verdict>,
-    pub keys: Vec<(&'a TenantId, &'a Idempotency, EventId)>,
+    pub verdicts: Vec<AcceptVerdict>,
+    pub keys: Vec<(&'a TenantId, &'a IdempotencyKey, EventId)>,
     /// Signals to buffer.
-    pub buffered: Vec<&'a NewSignal>,
+    pub buffered: Vec<&'a SignalSubmission>,
     /// Buffered signals that become events.
     pub delivered: Vec<i64>,
-    pub starts: Vec<(&'a NewExecution, Numbered)>,
+    pub starts: Vec<(&'a ExecutionStart, AcceptNoIndex)>,
     /// Every event to write in order of acceptance, start events included.
     pub events: Vec<PlannedEvent<'a>>,
     /// Ended executions that retention must not remove during this transaction.
     pub ended: Vec<&'a ExecutionKey>,
 }
 
-/// An index into [`Plan::events`], and so into the numbers taken for it.
+/// An index into [`AcceptPlan::events`], and so into the numbers taken for it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Numbered(pub usize);
+pub(crate) struct AcceptNoIndex(pub usize);
 
 #[derive(Debug)]
 pub(crate) struct PlannedEvent<'a> {
-    pub event: Cow<'a, NewEvent>,
+    pub event: Cow<'a, EventSubmission>,
     /// When a start was applied.
     pub started_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    Accept(Numbered),
-    Deliver(ExecutionKey, Numbered),
+pub(crate) enum AcceptVerdict {
+    Accept(AcceptNoIndex),
+    Deliver(ExecutionKey, AcceptNoIndex),
     Told(Appended),
 }
 
-impl Verdict {
-    pub(crate) fn numbered(self, numbers: &[AcceptNo]) -> Appended {
+impl AcceptVerdict {
+    pub(crate) fn with_numbers(self, numbers: &[AcceptNo]) -> Appended {
         match self {
-            Self::Accept(Numbered(place)) => Appended::Accepted { accept_no: numbers[place] },
-            Self::Deliver(execution, Numbered(place)) => {
+            Self::Accept(AcceptNoIndex(place)) => Appended::Accepted { accept_no: numbers[place] },
+            Self::Deliver(execution, AcceptNoIndex(place)) => {
                 Appended::Delivered { execution, accept_no: numbers[place] }
             }
             Self::Told(appended) => appended,
@@ -89,20 +91,20 @@ impl Verdict {
     }
 }
 
-impl Plan<'_> {
+impl AcceptPlan<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.buffered.is_empty()
     }
 }
 
-impl Facts {
-    pub(crate) fn plan<'a>(mut self, batch: &'a [Append]) -> Plan<'a> {
-        let mut plan = Plan::default();
+impl AcceptFacts {
+    pub(crate) fn plan_batch<'a>(mut self, batch: &'a [AppendRequest]) -> AcceptPlan<'a> {
+        let mut plan = AcceptPlan::default();
         for item in batch {
             let verdict = match item {
-                Append::Event(event) => self.judge_event(event, &mut plan),
-                Append::Start(start) => self.judge_start(start, &mut plan),
-                Append::Signal(signal) => self.judge_signal(signal, &mut plan),
+                AppendRequest::Event(event) => self.judge_event(event, &mut plan),
+                AppendRequest::Start(start) => self.judge_start(start, &mut plan),
+                AppendRequest::Signal(signal) => self.judge_signal(signal, &mut plan),
             };
             plan.verdicts.push(verdict);
         }
@@ -111,26 +113,26 @@ impl Facts {
         plan
     }
 
-    fn judge_event<'a>(&mut self, event: &'a NewEvent, plan: &mut Plan<'a>) -> Verdict {
+    fn judge_event<'a>(&mut self, event: &'a EventSubmission, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
         if let Some(seen) = self.seen_event(event) {
-            return Verdict::Told(seen);
+            return AcceptVerdict::Told(seen);
         }
         let Some(known) = self.executions.get(&event.execution) else {
-            return Verdict::Told(Appended::NoExecution);
+            return AcceptVerdict::Told(Appended::NoExecution);
         };
         if known.phase.is_ended() {
             plan.ended.push(&event.execution);
         }
-        Verdict::Accept(self.take(event, None, plan))
+        AcceptVerdict::Accept(self.take_signal(event, None, plan))
     }
 
-    fn judge_start<'a>(&mut self, start: &'a NewExecution, plan: &mut Plan<'a>) -> Verdict {
+    fn judge_start<'a>(&mut self, start: &'a ExecutionStart, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
         if let Some(seen) = self.seen_event(&start.start) {
-            return Verdict::Told(seen);
+            return AcceptVerdict::Told(seen);
         }
         if let Some(known) = self.executions.get(&start.key) {
             let same = known.input_hash == start.input_hash;
-            return Verdict::Told(match known.start {
+            return AcceptVerdict::Told(match known.start {
                 // A start has no actions: it is applied and completed when it is accepted.
                 Some(event_id) if same => Appended::Repeat { event_id, status: EventStatus::Completed },
                 Some(_) | None => Appended::Mismatch,
@@ -142,32 +144,37 @@ impl Facts {
             start: Some(start.start.event_id),
         };
         self.executions.insert(start.key.clone(), known);
-        let numbered = self.take(&start.start, Some(start.state.at), plan);
+        let numbered = self.take_signal(&start.start, Some(start.state.at), plan);
         plan.starts.push((start, numbered));
         for event in &start.events {
-            self.take(event, None, plan);
+            self.take_signal(event, None, plan);
         }
         if let Some(correlation) =
             start.state.correlation.as_deref().filter(|_| !start.state.phase.is_ended())
         {
-            self.correlate(start, correlation, plan);
+            self.attach_signals(start, correlation, plan);
         }
-        Verdict::Accept(numbered)
+        AcceptVerdict::Accept(numbered)
     }
 
     /// From here on signals find this execution, and it receives the signals buffered for it.
-    fn correlate<'a>(&mut self, start: &'a NewExecution, correlation: &str, plan: &mut Plan<'a>) {
+    fn attach_signals<'a>(
+        &mut self,
+        start: &'a ExecutionStart,
+        correlation: &str,
+        plan: &mut AcceptPlan<'a>,
+    ) {
         let (tenant, definition) = (&start.key.tenant, &start.definition.name);
         let takers = self.takers.entry((tenant.clone(), correlation.to_owned())).or_default();
         takers.push((start.key.clone(), definition.clone()));
-        let is_for_it = |signal: &NewSignal| {
+        let is_for_it = |signal: &SignalSubmission| {
             signal.tenant == *tenant
                 && signal.correlation == correlation
                 && signal.definition.as_ref().is_none_or(|name| name == definition)
         };
         let waiting = self.waiting.extract_if(.., |stored| is_for_it(&stored.signal));
         let mut events = Vec::new();
-        for Stored { id, signal, .. } in waiting {
+        for BufferedSignal { id, signal, .. } in waiting {
             plan.delivered.push(id);
             events.push(signals::as_event(&signal, &start.key));
         }
@@ -180,15 +187,15 @@ impl Facts {
         }
     }
 
-    fn judge_signal<'a>(&mut self, signal: &'a NewSignal, plan: &mut Plan<'a>) -> Verdict {
+    fn judge_signal<'a>(&mut self, signal: &'a SignalSubmission, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
         let tenant = &signal.tenant;
-        if let Some(seen) = self.seen(tenant, signal.event_id, signal.idempotency.as_ref()) {
-            return Verdict::Told(seen);
+        if let Some(seen) = self.find_repeat(tenant, signal.event_id, signal.idempotency.as_ref()) {
+            return AcceptVerdict::Told(seen);
         }
         let id = (tenant.clone(), signal.event_id);
         if self.buffered.contains(&id) {
             let status = EventStatus::Pending;
-            return Verdict::Told(Appended::Repeat { event_id: signal.event_id, status });
+            return AcceptVerdict::Told(Appended::Repeat { event_id: signal.event_id, status });
         }
         let takers = self.takers.get(&(tenant.clone(), signal.correlation.clone()));
         let fits = |name| signal.definition.as_ref().is_none_or(|wanted| wanted == name);
@@ -198,22 +205,22 @@ impl Facts {
             (None, _) => {
                 self.buffered.insert(id);
                 plan.buffered.push(signal);
-                Verdict::Told(Appended::Buffered)
+                AcceptVerdict::Told(Appended::Buffered)
             }
             (Some(execution), 0) => {
                 self.events.insert(id, EventStatus::Pending);
                 let event = Cow::Owned(signals::as_event(signal, &execution));
                 plan.events.push(PlannedEvent { event, started_at: None });
-                Verdict::Deliver(execution, Numbered(plan.events.len() - 1))
+                AcceptVerdict::Deliver(execution, AcceptNoIndex(plan.events.len() - 1))
             }
-            (Some(_), others) => return Verdict::Told(Appended::Ambiguous { executions: others + 1 }),
+            (Some(_), others) => return AcceptVerdict::Told(Appended::Ambiguous { executions: others + 1 }),
         };
         self.use_key(tenant, signal.idempotency.as_ref(), signal.event_id, EventStatus::Pending, plan);
         verdict
     }
 
     /// The result of an earlier request with this key.
-    pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &Idempotency) -> Option<Appended> {
+    pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &IdempotencyKey) -> Option<Appended> {
         let known = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
         Some(if known.request_hash == idempotency.request_hash {
             Appended::Repeat { event_id: known.event_id, status: known.status }
@@ -222,16 +229,16 @@ impl Facts {
         })
     }
 
-    fn seen_event(&self, event: &NewEvent) -> Option<Appended> {
-        self.seen(&event.execution.tenant, event.event_id, event.idempotency.as_ref())
+    fn seen_event(&self, event: &EventSubmission) -> Option<Appended> {
+        self.find_repeat(&event.execution.tenant, event.event_id, event.idempotency.as_ref())
     }
 
     /// By its key, or by its id when the outcome of an earlier call was in doubt.
-    fn seen(
+    fn find_repeat(
         &self,
         tenant: &TenantId,
         event_id: EventId,
-        idempotency: Option<&Idempotency>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Option<Appended> {
         let by_key = idempotency.and_then(|key| self.by_key(tenant, key));
         if by_key.is_some() {
@@ -241,30 +248,30 @@ impl Facts {
         Some(Appended::Repeat { event_id, status })
     }
 
-    fn take<'a>(
+    fn take_signal<'a>(
         &mut self,
-        event: &'a NewEvent,
+        event: &'a EventSubmission,
         started_at: Option<Timestamp>,
-        plan: &mut Plan<'a>,
-    ) -> Numbered {
+        plan: &mut AcceptPlan<'a>,
+    ) -> AcceptNoIndex {
         let tenant = &event.execution.tenant;
         let status = if started_at.is_some() { EventStatus::Completed } else { EventStatus::Pending };
         self.use_key(tenant, event.idempotency.as_ref(), event.event_id, status, plan);
         self.events.insert((tenant.clone(), event.event_id), status);
         plan.events.push(PlannedEvent { event: Cow::Borrowed(event), started_at });
-        Numbered(plan.events.len() - 1)
+        AcceptNoIndex(plan.events.len() - 1)
     }
 
     fn use_key<'a>(
         &mut self,
         tenant: &'a TenantId,
-        idempotency: Option<&'a Idempotency>,
+        idempotency: Option<&'a IdempotencyKey>,
         event_id: EventId,
         status: EventStatus,
-        plan: &mut Plan<'a>,
+        plan: &mut AcceptPlan<'a>,
     ) {
         let Some(idempotency) = idempotency else { return };
-        let known = KnownKey { request_hash: idempotency.request_hash.to_vec(), event_id, status };
+        let known = StoredKey { request_hash: idempotency.request_hash.to_vec(), event_id, status };
         self.keys.insert((tenant.clone(), idempotency.key.clone()), known);
         plan.keys.push((tenant, idempotency, event_id));
     }

@@ -6,21 +6,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::placement::Queue;
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Handling, Wanted};
+use millstream_store::action_store::{FailureHandling, OutcomeDemand};
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::settling::{Followed, Graph, Member};
+use millstream_store::settling::{SettleConsequences, TransitionActions, TransitionMember};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::action_rows::{self, ActionColumns, lease_length, millis};
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 
 /// One transition.
@@ -28,16 +28,16 @@ pub(crate) type GroupKey = (ExecutionKey, Seq);
 
 /// Its actions.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct ActionGroup {
     pub event_id: EventId,
-    pub graph: Graph,
-    pub queues: BTreeMap<Name, Queue>,
-    pub handling: BTreeMap<Name, Handling>,
+    pub graph: TransitionActions,
+    pub queues: BTreeMap<Name, ActionQueue>,
+    pub handling: BTreeMap<Name, FailureHandling>,
 }
 
 /// The statement as it is, unless a test removes its lock.
-pub(crate) fn locking(statement: &'static str, lock: &str) -> &'static str {
-    if planted::is(Bug::SettleWithoutLock) {
+pub(crate) fn apply_lock_clause(statement: &'static str, lock: &str) -> &'static str {
+    if mutation::is_active(Mutation::SettleWithoutLock) {
         return statement.strip_suffix(lock).unwrap_or(statement);
     }
     statement
@@ -47,25 +47,25 @@ pub(crate) fn locking(statement: &'static str, lock: &str) -> &'static str {
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     groups: &BTreeSet<(&ExecutionKey, Seq)>,
-) -> Attempt<BTreeMap<GroupKey, Group>> {
+) -> PostgresResult<BTreeMap<GroupKey, ActionGroup>> {
     Ok(lock_with(connection, groups, &BTreeSet::new()).await?.together)
 }
 
 /// The actions that outcomes concern.
 #[derive(Debug, Default)]
-pub(crate) struct Locked {
-    pub together: BTreeMap<GroupKey, Group>,
+pub(crate) struct LockedGroups {
+    pub together: BTreeMap<GroupKey, ActionGroup>,
     /// Actions without relations, each alone.
-    pub alone: BTreeMap<ActionKey, Group>,
+    pub alone: BTreeMap<ActionKey, ActionGroup>,
 }
 
-impl Locked {
-    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = (&ExecutionKey, &mut Group)> {
+impl LockedGroups {
+    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = (&ExecutionKey, &mut ActionGroup)> {
         let together = self.together.iter_mut().map(|((execution, _), group)| (execution, group));
         together.chain(self.alone.iter_mut().map(|(key, group)| (&key.execution, group)))
     }
 
-    pub(crate) fn of(&mut self, key: &ActionKey) -> Option<&mut Group> {
+    pub(crate) fn group_of(&mut self, key: &ActionKey) -> Option<&mut ActionGroup> {
         match self.alone.get_mut(key) {
             Some(group) => Some(group),
             None => self.together.get_mut(&(key.execution.clone(), key.seq)),
@@ -78,7 +78,7 @@ pub(crate) async fn lock_with(
     connection: &mut PgConnection,
     groups: &BTreeSet<(&ExecutionKey, Seq)>,
     alone: &BTreeSet<&ActionKey>,
-) -> Attempt<Locked> {
+) -> PostgresResult<LockedGroups> {
     // A transition is the range of all names.
     const LOCK: &str = "
 SELECT a.tenant, a.execution_id, a.seq, a.action, a.event_id, a.ordinal, a.needs, a.status, a.epoch,
@@ -89,7 +89,7 @@ JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.
               AND a.action >= k.low AND a.action <= k.high
 ORDER BY a.tenant, a.execution_id, a.seq, a.action
 FOR NO KEY UPDATE OF a";
-    let mut found = Locked::default();
+    let mut found = LockedGroups::default();
     if groups.is_empty() && alone.is_empty() {
         return Ok(found);
     }
@@ -101,7 +101,7 @@ FOR NO KEY UPDATE OF a";
         .collect();
     let keys: KeyColumns<'_> = ranges.iter().map(|(execution, ..)| *execution).collect();
     let rows = keys
-        .bound(locking(LOCK, "\nFOR NO KEY UPDATE OF a"))
+        .bound(apply_lock_clause(LOCK, "\nFOR NO KEY UPDATE OF a"))
         .bind(ranges.iter().map(|(_, seq, ..)| seq.0).collect::<Vec<_>>())
         .bind(ranges.iter().map(|(.., low, _)| *low).collect::<Vec<_>>())
         .bind(ranges.iter().map(|(.., high)| *high).collect::<Vec<_>>())
@@ -110,14 +110,15 @@ FOR NO KEY UPDATE OF a";
     for row in &rows {
         let key = decode::action_key(row)?;
         if alone.contains(&key) {
-            let mut group = Group::of(decode::event_id(row)?);
-            group.add(key.action.clone(), row)?;
+            let mut group = ActionGroup::of(decode::event_id(row)?);
+            group.add_row(key.action.clone(), row)?;
             found.alone.insert(key.clone(), group);
         }
         if groups.contains(&(&key.execution, key.seq)) {
             let event_id = decode::event_id(row)?;
-            let group = found.together.entry((key.execution, key.seq)).or_insert_with(|| Group::of(event_id));
-            group.add(key.action, row)?;
+            let group =
+                found.together.entry((key.execution, key.seq)).or_insert_with(|| ActionGroup::of(event_id));
+            group.add_row(key.action, row)?;
         }
     }
     Ok(found)
@@ -127,7 +128,7 @@ FOR NO KEY UPDATE OF a";
 pub(crate) async fn read_alone<'a>(
     connection: &mut PgConnection,
     actions: impl IntoIterator<Item = &'a ActionKey>,
-) -> Attempt<BTreeSet<&'a ActionKey>> {
+) -> PostgresResult<BTreeSet<&'a ActionKey>> {
     const READ: &str = "
 SELECT a.tenant, a.execution_id, a.seq, a.action
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS k(tenant, execution_id, seq, action)
@@ -139,33 +140,33 @@ CROSS JOIN LATERAL (
     let mut asked: BTreeSet<&ActionKey> = actions.into_iter().collect();
     let columns: ActionColumns<'_> = asked.iter().copied().collect();
     let rows = columns.bound(READ).fetch_all(connection).await?;
-    let alone = rows.iter().map(decode::action_key).collect::<Attempt<BTreeSet<ActionKey>>>()?;
+    let alone = rows.iter().map(decode::action_key).collect::<PostgresResult<BTreeSet<ActionKey>>>()?;
     asked.retain(|key| alone.contains(*key));
     Ok(asked)
 }
 
-impl Group {
+impl ActionGroup {
     fn of(event_id: EventId) -> Self {
         Self {
             event_id,
-            graph: Graph { members: BTreeMap::new(), wanted: Wanted::Yes },
+            graph: TransitionActions { members: BTreeMap::new(), wanted: OutcomeDemand::Yes },
             queues: BTreeMap::new(),
             handling: BTreeMap::new(),
         }
     }
 
-    fn add(&mut self, action: Name, row: &PgRow) -> Attempt<()> {
+    fn add_row(&mut self, action: Name, row: &PgRow) -> PostgresResult<()> {
         self.queues.insert(action.clone(), decode::parsed(row, "queue")?);
-        self.handling.insert(action.clone(), handling(row)?);
-        self.graph.members.insert(action, member(row)?);
+        self.handling.insert(action.clone(), decode_handling(row)?);
+        self.graph.members.insert(action, decode_member(row)?);
         Ok(())
     }
 }
 
-fn member(row: &PgRow) -> Attempt<Member> {
-    Ok(Member {
+fn decode_member(row: &PgRow) -> PostgresResult<TransitionMember> {
+    Ok(TransitionMember {
         ordinal: row.try_get("ordinal")?,
-        needs: action_rows::needs(row)?,
+        needs: action_rows::decode_needs(row)?,
         status: decode::parsed(row, "status")?,
         epoch: Epoch(row.try_get("epoch")?),
         settled_at: decode::time_option(row, "settled_at")?,
@@ -174,8 +175,8 @@ fn member(row: &PgRow) -> Attempt<Member> {
     })
 }
 
-pub(crate) fn handling(row: &PgRow) -> Attempt<Handling> {
-    Ok(if row.try_get("handled")? { Handling::Handled } else { Handling::Unhandled })
+pub(crate) fn decode_handling(row: &PgRow) -> PostgresResult<FailureHandling> {
+    Ok(if row.try_get("handled")? { FailureHandling::Handled } else { FailureHandling::Unhandled })
 }
 
 /// The new values of an action's row. A field that is `None` keeps its value.
@@ -183,13 +184,13 @@ pub(crate) fn handling(row: &PgRow) -> Attempt<Handling> {
 pub(crate) struct ActionUpdate<'a> {
     pub status: ActionStatus,
     pub result: Option<&'a RawJson>,
-    pub error: Kept<&'a RawJson>,
-    pub handling: Option<Handling>,
+    pub error: ColumnChange<&'a RawJson>,
+    pub handling: Option<FailureHandling>,
     /// When a ready one may be retried (`None`: at once), or until when an awaited one is awaited.
     pub due_at: Option<Timestamp>,
     pub needs: Option<Vec<Name>>,
     pub closing: Option<bool>,
-    pub count: Count,
+    pub count: AttemptChange,
     /// Whether its schedule begins now.
     pub begins: bool,
     /// Another input, which is another revision.
@@ -198,7 +199,7 @@ pub(crate) struct ActionUpdate<'a> {
 
 /// Whether a stored value is kept or cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept<T> {
+pub(crate) enum ColumnChange<T> {
     AsItIs,
     Gone,
     Now(T),
@@ -206,7 +207,7 @@ pub(crate) enum Kept<T> {
 
 /// Change of the attempt counter. A lease counts in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum AttemptChange {
     Stays,
     /// The attempt that was under way is not counted.
     OneLess,
@@ -218,12 +219,12 @@ impl ActionUpdate<'_> {
         Self {
             status,
             result: None,
-            error: Kept::AsItIs,
+            error: ColumnChange::AsItIs,
             handling: None,
             due_at: None,
             needs: None,
             closing: None,
-            count: Count::Stays,
+            count: AttemptChange::Stays,
             begins: false,
             input: None,
         }
@@ -231,11 +232,11 @@ impl ActionUpdate<'_> {
 }
 
 /// The changes to actions, each action once.
-pub(crate) type Updates<'a> = BTreeMap<ActionKey, ActionUpdate<'a>>;
+pub(crate) type ActionUpdates<'a> = BTreeMap<ActionKey, ActionUpdate<'a>>;
 
 /// The update of one action, created if there is none yet.
-pub(crate) fn change<'u, 'a>(
-    updates: &'u mut Updates<'a>,
+pub(crate) fn update_of<'u, 'a>(
+    updates: &'u mut ActionUpdates<'a>,
     key: ActionKey,
     status: ActionStatus,
 ) -> &'u mut ActionUpdate<'a> {
@@ -246,26 +247,26 @@ pub(crate) fn change<'u, 'a>(
 
 /// Adds the consequences of outcomes; returns the actions that became ready, in order, with their
 /// dependencies. Those that `leases` names are leased.
-pub(crate) fn follow(
+pub(crate) fn add_consequences(
     (execution, seq): &GroupKey,
-    group: &mut Group,
-    updates: &mut Updates<'_>,
-    mut leases: impl FnMut(&Queue) -> bool,
+    group: &mut ActionGroup,
+    updates: &mut ActionUpdates<'_>,
+    mut leases: impl FnMut(&ActionQueue) -> bool,
 ) -> Vec<(ActionKey, Vec<Name>)> {
     let key = |action: Name| ActionKey { execution: execution.clone(), seq: *seq, action };
-    let Followed { freed, skipped, linked } = group.graph.follow();
+    let SettleConsequences { freed, skipped, linked } = group.graph.propagate_outcomes();
     for (action, needs) in linked {
-        change(updates, key(action), ActionStatus::Waiting).needs = Some(needs);
+        update_of(updates, key(action), ActionStatus::Waiting).needs = Some(needs);
     }
     for action in skipped {
-        change(updates, key(action), ActionStatus::Skipped).closing = Some(false);
+        update_of(updates, key(action), ActionStatus::Skipped).closing = Some(false);
     }
     let mut ready = Vec::with_capacity(freed.len());
     for action in freed {
         let leased = group.queues.get(&action).is_some_and(&mut leases);
         let status = if leased { ActionStatus::Leased } else { ActionStatus::Ready };
         let needs = group.graph.members.get(&action).map(|member| member.needs.clone()).unwrap_or_default();
-        let update = change(updates, key(action.clone()), status);
+        let update = update_of(updates, key(action.clone()), status);
         update.begins = true;
         update.due_at = None;
         ready.push((key(action), needs));
@@ -274,15 +275,15 @@ pub(crate) fn follow(
 }
 
 /// The leasing worker, and its grant.
-pub(crate) type Taker<'a> = (&'a WorkerId, &'a LeaseGrant);
+pub(crate) type LeaseTaker<'a> = (&'a WorkerId, &'a LeaseGrant);
 
 /// Writes changes to locked actions. Returns the rows that are leased now; without a taker there are none.
-pub(crate) async fn update(
+pub(crate) async fn write_updates(
     connection: &mut PgConnection,
-    updates: &Updates<'_>,
-    taker: Option<Taker<'_>>,
+    updates: &ActionUpdates<'_>,
+    taker: Option<LeaseTaker<'_>>,
     now: Timestamp,
-) -> Attempt<Vec<PgRow>> {
+) -> PostgresResult<Vec<PgRow>> {
     const UPDATE: &str = concat!(
         "
 WITH clock AS MATERIALIZED (
@@ -332,32 +333,34 @@ SELECT * FROM updated WHERE status = 'leased'"
     let columns: ActionColumns<'_> = updates.keys().collect();
     let each = || updates.values();
     let error = |update: &ActionUpdate<'_>| match update.error {
-        Kept::AsItIs | Kept::Gone => None,
-        Kept::Now(error) => Some(error.as_str().to_owned()),
+        ColumnChange::AsItIs | ColumnChange::Gone => None,
+        ColumnChange::Now(error) => Some(error.as_str().to_owned()),
     };
     let counted = |update: &ActionUpdate<'_>| {
         let leased = i32::from(update.status == ActionStatus::Leased);
         match update.count {
-            Count::Stays | Count::Begins => leased,
-            Count::OneLess => leased - 1,
+            AttemptChange::Stays | AttemptChange::Begins => leased,
+            AttemptChange::OneLess => leased - 1,
         }
     };
     Ok(columns
         .bound(UPDATE)
         .bind(each().map(|update| update.status.as_str()).collect::<Vec<_>>())
         .bind(each().map(|update| update.result.map(RawJson::as_str)).collect::<Vec<_>>())
-        .bind(each().map(|update| update.error == Kept::AsItIs).collect::<Vec<_>>())
+        .bind(each().map(|update| update.error == ColumnChange::AsItIs).collect::<Vec<_>>())
         .bind(each().map(error).collect::<Vec<_>>())
-        .bind(each().map(|update| update.handling.map(action_rows::handled)).collect::<Vec<_>>())
+        .bind(each().map(|update| update.handling.map(action_rows::handling_column)).collect::<Vec<_>>())
         .bind(each().map(|update| update.due_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
         .bind(
             each()
-                .map(|update| update.needs.as_ref().map(|needs| RawJson::of(needs).as_str().to_owned()))
+                .map(|update| {
+                    update.needs.as_ref().map(|needs| RawJson::from_value(needs).as_str().to_owned())
+                })
                 .collect::<Vec<_>>(),
         )
         .bind(each().map(|update| update.closing).collect::<Vec<_>>())
         .bind(each().map(counted).collect::<Vec<_>>())
-        .bind(each().map(|update| update.count == Count::Begins).collect::<Vec<_>>())
+        .bind(each().map(|update| update.count == AttemptChange::Begins).collect::<Vec<_>>())
         .bind(each().map(|update| update.begins).collect::<Vec<_>>())
         .bind(each().map(|update| update.input.map(RawJson::as_str)).collect::<Vec<_>>())
         .bind(taker.map(|(worker, _)| worker.as_str()))

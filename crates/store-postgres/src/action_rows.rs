@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use millstream_core::id::{ActionKey, DefinitionRef, Epoch, Name, WorkerId};
+use millstream_core::lease_policy::LeasePolicy;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
-use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Begun, Handling, Lease, LeasedAction};
-use millstream_store::execution_store::Company::Together;
+use millstream_store::action_store::{FailureHandling, Lease, LeaseOrigin, LeasedAction};
+use millstream_store::execution_store::ActionRelation::Together;
 use millstream_store::execution_store::{LeaseGrant, NewAction};
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
@@ -17,7 +17,7 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 /// Actions as four arrays.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub(crate) fn millis(length: Duration) -> i64 {
 }
 
 /// When a lease with this policy ends that is granted at `now`. [`lease_length`] is the same in SQL.
-pub(crate) fn lease_until(terms: &Terms, ttl: Duration, now: Timestamp) -> Timestamp {
+pub(crate) fn lease_until(terms: &LeasePolicy, ttl: Duration, now: Timestamp) -> Timestamp {
     let length = terms.heartbeat.or(terms.attempt).unwrap_or(ttl);
     now.plus(terms.attempt.map_or(length, |attempt| length.min(attempt)))
 }
@@ -105,10 +105,10 @@ macro_rules! unwanted {
 pub(crate) use unwanted;
 
 /// The column of the same name.
-pub(crate) const fn handled(handling: Handling) -> bool {
+pub(crate) const fn handling_column(handling: FailureHandling) -> bool {
     match handling {
-        Handling::Handled => true,
-        Handling::Unhandled => false,
+        FailureHandling::Handled => true,
+        FailureHandling::Unhandled => false,
     }
 }
 
@@ -116,30 +116,30 @@ pub(crate) const fn handled(handling: Handling) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlannedRow<'a> {
     pub action: &'a NewAction,
-    pub taken: Taken,
-    pub company: Company,
+    pub taken: CommitLease,
+    pub company: RowRelation,
 }
 
 /// Whether the transition has other actions that are related to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Company {
+pub(crate) enum RowRelation {
     None,
     Others,
 }
 
 /// Marks the actions of one commit that have relations; those of a transition are adjacent.
-pub(crate) fn see_company(rows: &mut [PlannedRow<'_>]) {
+pub(crate) fn mark_relations(rows: &mut [PlannedRow<'_>]) {
     let seq = |row: &PlannedRow<'_>| row.action.key.seq;
     for group in rows.chunk_by_mut(|one, next| seq(one) == seq(next)) {
         if group.len() > 1 {
             let together = |row: &&mut PlannedRow<'_>| row.action.company == Together;
-            group.iter_mut().filter(together).for_each(|row| row.company = Company::Others);
+            group.iter_mut().filter(together).for_each(|row| row.company = RowRelation::Others);
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum CommitLease {
     ByCommitter,
     No,
 }
@@ -171,25 +171,25 @@ impl<'a> NewActionColumns<'a> {
         let texts = |text: fn(&NewAction) -> Option<&RawJson>| -> Vec<Option<&'a str>> {
             rows.iter().map(|row| text(row.action).map(RawJson::as_str)).collect()
         };
-        let lengths = |length: fn(&Terms) -> Option<Duration>| -> Vec<Option<i64>> {
+        let lengths = |length: fn(&LeasePolicy) -> Option<Duration>| -> Vec<Option<i64>> {
             rows.iter().map(|row| length(&row.action.terms).map(millis)).collect()
         };
         let status = |row: &PlannedRow<'_>| match row.taken {
-            Taken::ByCommitter => ActionStatus::Leased.as_str(),
-            Taken::No => row.action.status.as_str(),
+            CommitLease::ByCommitter => ActionStatus::Leased.as_str(),
+            CommitLease::No => row.action.status.as_str(),
         };
         Self {
             keys: rows.iter().map(|row| &row.action.key).collect(),
             event_ids: rows.iter().map(|row| row.action.event_id.0).collect(),
             ordinals: rows.iter().map(|row| row.action.ordinal).collect(),
-            alone: rows.iter().map(|row| row.company == Company::None).collect(),
-            needs: rows.iter().map(|row| RawJson::of(&row.action.needs)).collect(),
+            alone: rows.iter().map(|row| row.company == RowRelation::None).collect(),
+            needs: rows.iter().map(|row| RawJson::from_value(&row.action.needs)).collect(),
             statuses: rows.iter().map(status).collect(),
             inputs: texts(|action| action.input.as_ref()),
             scopes: texts(|action| action.scope.as_ref()),
             results: texts(|action| action.result.as_ref()),
             errors: texts(|action| action.error.as_ref()),
-            handled: rows.iter().map(|row| handled(row.action.handling)).collect(),
+            handled: rows.iter().map(|row| handling_column(row.action.handling)).collect(),
             queues: rows.iter().map(|row| row.action.terms.queue.as_str()).collect(),
             heartbeats: lengths(|terms| terms.heartbeat),
             attempts: lengths(|terms| terms.attempt),
@@ -272,7 +272,7 @@ pub(crate) async fn insert_actions(
     worker: &WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Timestamp> {
+) -> PostgresResult<Timestamp> {
     const INSERT: &str = concat!(
         "
 WITH clock AS MATERIALIZED (
@@ -292,7 +292,7 @@ SELECT clock.now FROM clock"
 async fn read_results<'e>(
     executor: impl PgExecutor<'e>,
     keys: &[ActionKey],
-) -> Attempt<HashMap<ActionKey, RawJson>> {
+) -> PostgresResult<HashMap<ActionKey, RawJson>> {
     const READ: &str = "
 SELECT a.tenant, a.execution_id, a.seq, a.action, a.result
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS k(tenant, execution_id, seq, action)
@@ -308,7 +308,7 @@ WHERE a.result IS NOT NULL";
 }
 
 /// The keys of an action's dependencies.
-fn needed<'a>(key: &'a ActionKey, needs: &'a [Name]) -> impl Iterator<Item = ActionKey> + 'a {
+fn dependency_keys<'a>(key: &'a ActionKey, needs: &'a [Name]) -> impl Iterator<Item = ActionKey> + 'a {
     needs.iter().map(|need| ActionKey { action: need.clone(), ..key.clone() })
 }
 
@@ -317,19 +317,21 @@ fn results_of(
     needs: &[Name],
     found: &HashMap<ActionKey, RawJson>,
 ) -> BTreeMap<Name, RawJson> {
-    needed(key, needs).filter_map(|key| Some((key.action.clone(), found.get(&key)?.clone()))).collect()
+    dependency_keys(key, needs)
+        .filter_map(|key| Some((key.action.clone(), found.get(&key)?.clone())))
+        .collect()
 }
 
-pub(crate) fn needs(row: &PgRow) -> Attempt<Vec<Name>> {
+pub(crate) fn decode_needs(row: &PgRow) -> PostgresResult<Vec<Name>> {
     decode::list(row, "needs")
 }
 
 /// A leased row, still without results.
-pub(crate) fn leased(
+pub(crate) fn decode_leased(
     row: &PgRow,
     definition: DefinitionRef,
     traceparent: Option<String>,
-) -> Attempt<LeasedAction> {
+) -> PostgresResult<LeasedAction> {
     let closing: bool = row.try_get("closing")?;
     Ok(LeasedAction {
         lease: Lease { key: decode::action_key(row)?, epoch: Epoch(row.try_get("epoch")?) },
@@ -351,7 +353,7 @@ pub(crate) fn leased(
             None => decode::time(row, "created_at")?,
         },
         closing: if closing { decode::json_option(row, "error")? } else { None },
-        begun: if row.try_get("awaited")? { Begun::Awaited } else { Begun::No },
+        begun: if row.try_get("awaited")? { LeaseOrigin::Awaited } else { LeaseOrigin::No },
     })
 }
 
@@ -360,9 +362,9 @@ pub(crate) fn leased(
 pub(crate) async fn with_results<'e>(
     executor: impl PgExecutor<'e>,
     leased: Vec<(LeasedAction, Vec<Name>)>,
-) -> Attempt<Vec<LeasedAction>> {
+) -> PostgresResult<Vec<LeasedAction>> {
     let needed: Vec<ActionKey> =
-        leased.iter().flat_map(|(action, needs)| needed(&action.lease.key, needs)).collect();
+        leased.iter().flat_map(|(action, needs)| dependency_keys(&action.lease.key, needs)).collect();
     let results = read_results(executor, &needed).await?;
     let complete = |(mut action, needs): (LeasedAction, Vec<Name>)| {
         action.results = results_of(&action.lease.key, &needs, &results);

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use millstream_core::id::{Epoch, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::action_store::{
-    ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted,
+    ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
 use sqlx::postgres::PgRow;
@@ -20,7 +20,7 @@ use sqlx::{PgPool, Row};
 
 use crate::action_rows::{ActionColumns, millis, unwanted};
 use crate::connect::PostgresStore;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::{decode, leasing};
 
 #[async_trait]
@@ -30,55 +30,59 @@ impl ActionStore for PostgresStore {
         takers: &[WorkerId],
         grant: &LeaseGrant,
         _now: Timestamp,
-    ) -> Result<Vec<LeasedAction>> {
+    ) -> StoreResult<Vec<LeasedAction>> {
         if grant.slots == 0 || takers.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| leasing::lease_due(&self.pool, takers, grant)).await
+        self.with_retries(|| leasing::lease_due(&self.pool, takers, grant)).await
     }
 
-    async fn renew(
+    async fn renew_leases(
         &self,
-        beats: &[Beat],
+        beats: &[LeaseHeartbeat],
         _worker: &WorkerId,
         grant: &LeaseGrant,
         _now: Timestamp,
-    ) -> Result<Vec<Pulse>> {
+    ) -> StoreResult<Vec<LeasePulse>> {
         if beats.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| renew_held(&self.leases, beats, grant)).await
+        self.with_retries(|| renew_held(&self.leases, beats, grant)).await
     }
 
-    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> StoreResult<Vec<bool>> {
         if inputs.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| write_inputs(&self.pool, inputs)).await
+        self.with_retries(|| write_inputs(&self.pool, inputs)).await
     }
 
-    async fn settle(
+    async fn settle_actions(
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Settled> {
+    ) -> StoreResult<SettledBatch> {
         if batch.is_empty() {
-            return Ok(Settled::default());
+            return Ok(SettledBatch::default());
         }
         self.settle_all(worker, batch, grant, now).await
     }
 
-    async fn release(&self, leases: &[Lease], _now: Timestamp) -> Result<()> {
+    async fn release_leases(&self, leases: &[Lease], _now: Timestamp) -> StoreResult<()> {
         if leases.is_empty() {
             return Ok(());
         }
-        self.patiently(|| release_held(&self.pool, leases)).await
+        self.with_retries(|| release_held(&self.pool, leases)).await
     }
 }
 
-async fn renew_held(pool: &PgPool, beats: &[Beat], grant: &LeaseGrant) -> Attempt<Vec<Pulse>> {
+async fn renew_held(
+    pool: &PgPool,
+    beats: &[LeaseHeartbeat],
+    grant: &LeaseGrant,
+) -> PostgresResult<Vec<LeasePulse>> {
     const RENEW: &str = concat!(
         "
 WITH clock AS MATERIALIZED (
@@ -121,17 +125,17 @@ CROSS JOIN LATERAL (
         .await?;
     let held = rows
         .iter()
-        .map(|row| Ok((lease_of(row)?, held(row)?)))
-        .collect::<Attempt<BTreeMap<Lease, Pulse>>>()?;
-    Ok(beats.iter().map(|beat| held.get(&beat.lease).copied().unwrap_or(Pulse::Lost)).collect())
+        .map(|row| Ok((lease_of(row)?, decode_pulse(row)?)))
+        .collect::<PostgresResult<BTreeMap<Lease, LeasePulse>>>()?;
+    Ok(beats.iter().map(|beat| held.get(&beat.lease).copied().unwrap_or(LeasePulse::Lost)).collect())
 }
 
-fn held(row: &PgRow) -> Attempt<Pulse> {
-    let wanted = if row.try_get("unwanted")? { Wanted::Cancelled } else { Wanted::Yes };
-    Ok(Pulse::Held { until: decode::time(row, "due_at")?, wanted })
+fn decode_pulse(row: &PgRow) -> PostgresResult<LeasePulse> {
+    let wanted = if row.try_get("unwanted")? { OutcomeDemand::Cancelled } else { OutcomeDemand::Yes };
+    Ok(LeasePulse::Held { until: decode::time(row, "due_at")?, wanted })
 }
 
-async fn write_inputs(pool: &PgPool, inputs: &[(Lease, RawJson)]) -> Attempt<Vec<bool>> {
+async fn write_inputs(pool: &PgPool, inputs: &[(Lease, RawJson)]) -> PostgresResult<Vec<bool>> {
     const WRITE: &str = "
 WITH held AS MATERIALIZED (
     SELECT a.*, k.input
@@ -155,11 +159,11 @@ RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch";
         .bind(inputs.iter().map(|(_, input)| input.as_str()).collect::<Vec<_>>())
         .fetch_all(pool)
         .await?;
-    let held = rows.iter().map(lease_of).collect::<Attempt<BTreeSet<_>>>()?;
+    let held = rows.iter().map(lease_of).collect::<PostgresResult<BTreeSet<_>>>()?;
     Ok(inputs.iter().map(|(lease, _)| held.contains(lease)).collect())
 }
 
-async fn release_held(pool: &PgPool, leases: &[Lease]) -> Attempt<()> {
+async fn release_held(pool: &PgPool, leases: &[Lease]) -> PostgresResult<()> {
     const RELEASE: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -185,7 +189,7 @@ WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq 
     Ok(())
 }
 
-fn lease_of(row: &PgRow) -> Attempt<Lease> {
+fn lease_of(row: &PgRow) -> PostgresResult<Lease> {
     Ok(Lease { key: decode::action_key(row)?, epoch: Epoch(row.try_get("epoch")?) })
 }
 

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
-use millstream_core::assignment::stats::Totals;
-use millstream_core::assignment::{Assignment, AssignmentStatus, LogEntry};
+use millstream_core::assignment::stats::AssignmentTotals;
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry};
 use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::item_rows;
 
 /// All totals as one array.
@@ -38,7 +38,7 @@ impl AssignmentViews for PostgresStore {
         filter: &AssignmentFilter,
         after: Option<AssignmentId>,
         limit: usize,
-    ) -> Result<Vec<Assignment>> {
+    ) -> StoreResult<Vec<ItemAssignment>> {
         const OF_ITEM: &str = "
 SELECT a.body FROM assignments a
 WHERE a.item = $3 AND a.tenant = $1 AND a.assignment < $2 AND ($4::text IS NULL OR a.person = $4)
@@ -71,7 +71,7 @@ ORDER BY a.assignment DESC LIMIT $7";
         };
         let all = || AssignmentStatus::ALL.iter().map(|status| status.as_str()).collect();
         let statuses: Vec<&str> = filter.status.map_or_else(all, |status| vec![status.as_str()]);
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(statement)
                 .bind(tenant.as_str())
                 .bind(after.map_or(Uuid::max(), |after| after.0))
@@ -93,7 +93,7 @@ ORDER BY a.assignment DESC LIMIT $7";
         filter: &ItemFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<ItemView>> {
+    ) -> StoreResult<Vec<ItemView>> {
         const OF_TENANT: &str = "
 SELECT * FROM items WHERE tenant = $1 AND position < $2 AND ($3::text IS NULL OR queue = $3)
   AND ($4::text IS NULL OR status = $4)
@@ -109,7 +109,7 @@ ORDER BY position DESC LIMIT $5";
             (Some(_), None) => OF_QUEUE,
             (None, _) => OF_TENANT,
         };
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(statement)
                 .bind(tenant.as_str())
                 .bind(after.unwrap_or(i64::MAX))
@@ -121,7 +121,7 @@ ORDER BY position DESC LIMIT $5";
             rows.iter()
                 .map(|row| {
                     Ok(ItemView {
-                        item: item_rows::item(row)?,
+                        item: item_rows::decode_item(row)?,
                         payload: decode::json(row, "payload")?,
                         version: row.try_get("version")?,
                         position: row.try_get("position")?,
@@ -132,10 +132,10 @@ ORDER BY position DESC LIMIT $5";
         .await
     }
 
-    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>> {
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> StoreResult<Vec<ItemLogEntry>> {
         const READ: &str = "
 SELECT body FROM item_log WHERE item = $2 AND tenant = $1 AND no > $3 ORDER BY no LIMIT $4";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(item.tenant.as_str())
                 .bind(item.item.as_str())
@@ -148,11 +148,11 @@ SELECT body FROM item_log WHERE item = $2 AND tenant = $1 AND no > $3 ORDER BY n
         .await
     }
 
-    async fn totals(
+    async fn sum_totals(
         &self,
         tenant: &TenantId,
         filter: &TotalsFilter,
-    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
+    ) -> StoreResult<Vec<(Name, Option<PersonId>, AssignmentTotals)>> {
         const SUM: &str = concat!(
             "
 SELECT queue, person, ",
@@ -162,7 +162,7 @@ WHERE tenant = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR 
   AND day >= $4 AND day <= $5
 GROUP BY queue, person ORDER BY queue, person"
         );
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(SUM)
                 .bind(tenant.as_str())
                 .bind(filter.queue.as_ref().map(Name::as_str))
@@ -173,7 +173,7 @@ GROUP BY queue, person ORDER BY queue, person"
                 .await?;
             rows.iter()
                 .map(|row| {
-                    let totals = summed(row)?;
+                    let totals = decode_totals(row)?;
                     let person: &str = row.try_get("person")?;
                     let person = if person.is_empty() { None } else { Some(decode::parsed(row, "person")?) };
                     Ok((decode::parsed(row, "queue")?, person, totals))
@@ -183,26 +183,31 @@ GROUP BY queue, person ORDER BY queue, person"
         .await
     }
 
-    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+    async fn totals_by_queue(
+        &self,
+        days: RangeInclusive<i64>,
+    ) -> StoreResult<Vec<(TenantId, Name, AssignmentTotals)>> {
         const SUM: &str = concat!(
             "
 SELECT tenant, queue, ",
             sums!(),
             " FROM queue_totals WHERE day >= $1 AND day <= $2 GROUP BY tenant, queue ORDER BY tenant, queue"
         );
-        self.once(async {
+        self.without_retries(async {
             let query = sqlx::query(SUM).bind(*days.start()).bind(*days.end());
             let rows = query.fetch_all(&self.pool).await?;
             rows.iter()
-                .map(|row| Ok((decode::parsed(row, "tenant")?, decode::parsed(row, "queue")?, summed(row)?)))
+                .map(|row| {
+                    Ok((decode::parsed(row, "tenant")?, decode::parsed(row, "queue")?, decode_totals(row)?))
+                })
                 .collect()
         })
         .await
     }
 }
 
-fn summed(row: &PgRow) -> Attempt<Totals> {
-    let mut totals = Totals::default();
+fn decode_totals(row: &PgRow) -> PostgresResult<AssignmentTotals> {
+    let mut totals = AssignmentTotals::default();
     for (sum, read) in totals.0.iter_mut().zip(row.try_get::<Vec<i64>, _>("sums")?) {
         *sum = read;
     }

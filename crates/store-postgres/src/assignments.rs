@@ -9,29 +9,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use millstream_core::assignment::next::{Asking, Candidate, Idle, Load, Profile, hand_out};
-use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::assignment::select::{
+    AskingPerson, OpeningCandidate, PersonIdleReason, PersonLoad, PersonProfile, select_openings,
+};
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::assignments::{Assignments, Caller, Due, Given, GivenWork};
-use millstream_store::giving;
+use millstream_store::assignments::{
+    AssignedWork, AssignmentCaller, Assignments, NextAssignment, OverdueItem,
+};
 use millstream_store::item_store::{ItemCommit, ItemRef, LoadedItem};
+use millstream_store::opening_selection;
 use millstream_store::queue_store::QueueView;
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::item_rows::{self, item_key};
-use crate::item_store::Wish;
+use crate::item_store::ItemQuery;
 use crate::item_write;
-use crate::line::{self, Search};
-use crate::queue_store::{Configs, list_queues, read_queues};
-use crate::skill_sets::Shelf;
-use crate::totals::{self, Sums};
+use crate::opening_search::{self, OpeningSearch};
+use crate::queue_store::{QueueConfigCache, list_queues, read_queues};
+use crate::skill_sets::SkillSetView;
+use crate::totals::{self, TotalsByPerson};
 
 /// Upper bound on queues for a caller that names none.
 const MOST_QUEUES: usize = 1_000;
@@ -42,8 +46,12 @@ const LOOKS: u32 = 60;
 
 #[async_trait]
 impl Assignments for PostgresStore {
-    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>> {
-        let mut given: Vec<Option<Given>> = vec![None; callers.len()];
+    async fn assign_next(
+        &self,
+        callers: &[AssignmentCaller],
+        now: Timestamp,
+    ) -> StoreResult<Vec<NextAssignment>> {
+        let mut given: Vec<Option<NextAssignment>> = vec![None; callers.len()];
         let mut tries = 0;
         loop {
             // Each person once per transaction: the second request returns the assignment of the first.
@@ -58,8 +66,9 @@ impl Assignments for PostgresStore {
             if turn.is_empty() {
                 return Ok(given.into_iter().flatten().collect());
             }
-            let asked: Vec<Caller> = turn.iter().filter_map(|at| callers.get(*at).cloned()).collect();
-            let answers = self.patiently(|| self.next_once(&asked, now)).await?;
+            let asked: Vec<AssignmentCaller> =
+                turn.iter().filter_map(|at| callers.get(*at).cloned()).collect();
+            let answers = self.with_retries(|| self.next_once(&asked, now)).await?;
             let served = answers.iter().any(Option::is_some);
             for (at, answer) in turn.into_iter().zip(answers) {
                 if let Some(slot) = given.get_mut(at) {
@@ -76,13 +85,13 @@ impl Assignments for PostgresStore {
         }
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    async fn list_overdue(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<OverdueItem>> {
         const DUE: &str = "
 (SELECT tenant, item, assignment, due_at FROM assignments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
 UNION ALL
 (SELECT tenant, item, NULL::uuid, due_at FROM items WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
 ORDER BY due_at, tenant, item LIMIT $2";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(DUE)
                 .bind(now.as_millis())
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -91,7 +100,7 @@ ORDER BY due_at, tenant, item LIMIT $2";
             rows.iter()
                 .map(|row| {
                     let assignment = row.try_get::<Option<Uuid>, _>("assignment")?.map(AssignmentId);
-                    Ok(Due { item: item_key(row)?, assignment, at: decode::time(row, "due_at")? })
+                    Ok(OverdueItem { item: item_key(row)?, assignment, at: decode::time(row, "due_at")? })
                 })
                 .collect()
         })
@@ -101,32 +110,36 @@ ORDER BY due_at, tenant, item LIMIT $2";
 
 impl PostgresStore {
     /// `None` for a caller that has to retry. Each person occurs once.
-    async fn next_once(&self, callers: &[Caller], now: Timestamp) -> Attempt<Vec<Option<Given>>> {
-        let mut held = self.warm.hold().await?;
+    async fn next_once(
+        &self,
+        callers: &[AssignmentCaller],
+        now: Timestamp,
+    ) -> PostgresResult<Vec<Option<NextAssignment>>> {
+        let mut held = self.warm.hold_connection().await?;
         let mut transaction = held.begin().await?;
         lock_people(&mut transaction, callers).await?;
         let known = read_known(&mut transaction, callers).await?;
-        let mut desk = Desk::read(&mut transaction, &self.configs, callers, &known).await?;
-        let mut sets = self.skills.shelf(desk.queues_asked());
-        for group in desk.groups() {
-            desk.serve(&mut transaction, &mut sets, &group, now).await?;
+        let mut desk = CallerBatch::read_batch(&mut transaction, &self.configs, callers, &known).await?;
+        let mut sets = self.skills.view_of(desk.queues_asked());
+        for group in desk.caller_groups() {
+            desk.serve_group(&mut transaction, &mut sets, &group, now).await?;
             // Callers without a suitable item in the group's search, one by one.
             if group.len() > 1 {
                 for at in group.into_iter().filter(|at| !desk.is_served(*at)).collect::<Vec<_>>() {
-                    desk.serve(&mut transaction, &mut sets, &[at], now).await?;
+                    desk.serve_group(&mut transaction, &mut sets, &[at], now).await?;
                 }
             }
         }
-        desk.give_back(&mut transaction).await?;
-        let given = desk.close(&mut transaction, now).await?;
+        desk.return_pending(&mut transaction).await?;
+        let given = desk.write_rest(&mut transaction, now).await?;
         transaction.commit().await?;
-        held.keep();
+        held.return_warm();
         Ok(given)
     }
 }
 
 /// In the order of their keys, before every other lock.
-async fn lock_people(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<()> {
+async fn lock_people(connection: &mut PgConnection, callers: &[AssignmentCaller]) -> PostgresResult<()> {
     const LOCK: &str = "
 SELECT pg_advisory_xact_lock(p.number) FROM (
     SELECT DISTINCT hashtextextended(k.tenant || '/' || k.person, 5) AS number
@@ -141,13 +154,16 @@ SELECT pg_advisory_xact_lock(p.number) FROM (
 }
 
 /// Profile and assignments of a caller.
-struct Known {
-    profile: Profile,
-    open: Vec<Assignment>,
+struct CallerFacts {
+    profile: PersonProfile,
+    open: Vec<ItemAssignment>,
 }
 
 /// In the order of the callers.
-async fn read_known(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<Vec<Known>> {
+async fn read_known(
+    connection: &mut PgConnection,
+    callers: &[AssignmentCaller],
+) -> PostgresResult<Vec<CallerFacts>> {
     const READ: &str = "
 SELECT p.skills, p.state, ARRAY(
     SELECT a.body FROM assignments a WHERE a.person = k.person AND a.tenant = k.tenant AND a.is_open
@@ -160,44 +176,44 @@ ORDER BY k.ord";
         .bind(callers.iter().map(|caller| caller.person.as_str()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    let known = |(row, caller): (&PgRow, &Caller)| {
-        let mut profile = Profile::unknown(caller.person.clone());
+    let known = |(row, caller): (&PgRow, &AssignmentCaller)| {
+        let mut profile = PersonProfile::unknown(caller.person.clone());
         if let Some(state) = decode::parsed_option(row, "state")? {
-            profile = Profile { skills: decode::list(row, "skills")?, state, ..profile };
+            profile = PersonProfile { skills: decode::list(row, "skills")?, state, ..profile };
         }
         let mut open = Vec::new();
         for body in row.try_get::<Vec<String>, _>("open")? {
-            open.push(item_rows::assignment(&body)?);
+            open.push(item_rows::decode_assignment(&body)?);
         }
-        Ok(Known { profile, open })
+        Ok(CallerFacts { profile, open })
     };
     rows.iter().zip(callers).map(known).collect()
 }
 
 /// Tenant, queues and skills that a group of callers shares.
-type Alike<'a> = (&'a TenantId, &'a BTreeSet<Name>, &'a BTreeSet<Name>);
+type CallerGroupKey<'a> = (&'a TenantId, &'a BTreeSet<Name>, &'a BTreeSet<Name>);
 
 /// A batch of callers being served.
-struct Desk<'a> {
-    callers: &'a [Caller],
+struct CallerBatch<'a> {
+    callers: &'a [AssignmentCaller],
     queues: HashMap<TenantId, Vec<QueueView>>,
     /// Callers that may have something, by their place.
-    asking: BTreeMap<usize, Asking>,
-    pending: BTreeMap<usize, Assignment>,
-    given: Vec<Option<Given>>,
+    asking: BTreeMap<usize, AskingPerson>,
+    pending: BTreeMap<usize, ItemAssignment>,
+    given: Vec<Option<NextAssignment>>,
     /// Pending writes in waves: each wave has every item at most once.
     waves: Vec<Vec<ItemCommit>>,
     /// Totals that the pending writes add to.
-    sums: Sums,
+    sums: TotalsByPerson,
 }
 
-impl<'a> Desk<'a> {
-    async fn read(
+impl<'a> CallerBatch<'a> {
+    async fn read_batch(
         connection: &mut PgConnection,
-        configs: &Configs,
-        callers: &'a [Caller],
-        known: &[Known],
-    ) -> Attempt<Self> {
+        configs: &QueueConfigCache,
+        callers: &'a [AssignmentCaller],
+        known: &[CallerFacts],
+    ) -> PostgresResult<Self> {
         let mut desk = Self {
             callers,
             queues: HashMap::new(),
@@ -205,12 +221,12 @@ impl<'a> Desk<'a> {
             pending: BTreeMap::new(),
             given: vec![None; callers.len()],
             waves: Vec::new(),
-            sums: Sums::new(),
+            sums: TotalsByPerson::new(),
         };
         let mut fresh = Vec::new();
         for (at, (caller, known)) in callers.iter().zip(known).enumerate() {
             let pending = known.open.iter().filter(|one| one.status == AssignmentStatus::Pending);
-            let wanted = pending.filter(|one| giving::wants(caller, &one.queue));
+            let wanted = pending.filter(|one| opening_selection::requests_queue(caller, &one.queue));
             match wanted.min_by_key(|one| (one.created_at, one.id)) {
                 Some(one) => drop(desk.pending.insert(at, one.clone())),
                 None => fresh.push((at, caller, known)),
@@ -219,11 +235,11 @@ impl<'a> Desk<'a> {
         if fresh.is_empty() {
             return Ok(desk);
         }
-        let asked: Vec<&Caller> = fresh.iter().map(|(_, caller, _)| *caller).collect();
+        let asked: Vec<&AssignmentCaller> = fresh.iter().map(|(_, caller, _)| *caller).collect();
         desk.queues = read_asked(connection, configs, &asked).await?;
         let completed = read_completed(connection, &asked, &desk.queues).await?;
         for (at, caller, known) in fresh {
-            let mut loads: BTreeMap<Name, Load> = BTreeMap::new();
+            let mut loads: BTreeMap<Name, PersonLoad> = BTreeMap::new();
             for one in &known.open {
                 loads.entry(one.queue.clone()).or_default().open += 1;
             }
@@ -234,17 +250,17 @@ impl<'a> Desk<'a> {
             }
             let queues = desk.queues.get(&caller.tenant).into_iter().flatten();
             let queues: Vec<&QueueView> =
-                queues.filter(|view| giving::wants(caller, &view.config.name)).collect();
-            match giving::asking(caller, &known.profile, &queues, &loads) {
+                queues.filter(|view| opening_selection::requests_queue(caller, &view.config.name)).collect();
+            match opening_selection::eligible_queues(caller, &known.profile, &queues, &loads) {
                 Ok(asking) => drop(desk.asking.insert(at, asking)),
-                Err(idle) => desk.answer(at, Some(Given::Nothing(idle))),
+                Err(idle) => desk.set_answer(at, Some(NextAssignment::Nothing(idle))),
             }
         }
         Ok(desk)
     }
 
     /// Returns pending assignments of the callers, with their items.
-    async fn give_back(&mut self, connection: &mut PgConnection) -> Attempt<()> {
+    async fn return_pending(&mut self, connection: &mut PgConnection) -> PostgresResult<()> {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return Ok(());
@@ -254,17 +270,17 @@ impl<'a> Desk<'a> {
             Some(ItemRef::Item(ItemKey { tenant, item: one.item.clone() }))
         });
         let wanted: Vec<ItemRef> = wanted.collect();
-        let wish = Wish::of(&wanted);
-        let loaded = wish.granted(&wish.query().fetch_all(connection).await?)?;
+        let wish = ItemQuery::of(&wanted);
+        let loaded = wish.decode_rows(&wish.build_query().fetch_all(connection).await?)?;
         for ((at, assignment), loaded) in pending.into_iter().zip(loaded) {
             let Some(LoadedItem { work, .. }) = loaded else { continue };
-            let again = GivenWork { assignment, item: work.item, payload: work.payload, again: true };
-            self.answer(at, Some(Given::Assigned(Box::new(again))));
+            let again = AssignedWork { assignment, item: work.item, payload: work.payload, again: true };
+            self.set_answer(at, Some(NextAssignment::Assigned(Box::new(again))));
         }
         Ok(())
     }
 
-    fn answer(&mut self, at: usize, given: Option<Given>) {
+    fn set_answer(&mut self, at: usize, given: Option<NextAssignment>) {
         if let Some(slot) = self.given.get_mut(at) {
             *slot = given;
         }
@@ -276,7 +292,7 @@ impl<'a> Desk<'a> {
     }
 
     fn queues_asked(&self) -> BTreeSet<(TenantId, Name)> {
-        let of = |(at, asking): (&usize, &Asking)| {
+        let of = |(at, asking): (&usize, &AskingPerson)| {
             let tenant = self.callers.get(*at).map(|caller| caller.tenant.clone());
             let queues = asking.queues.clone();
             tenant.into_iter().flat_map(move |tenant| {
@@ -287,8 +303,8 @@ impl<'a> Desk<'a> {
     }
 
     /// Groups of callers with equal queues and skills.
-    fn groups(&self) -> Vec<Vec<usize>> {
-        let mut groups: BTreeMap<Alike<'_>, Vec<usize>> = BTreeMap::new();
+    fn caller_groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: BTreeMap<CallerGroupKey<'_>, Vec<usize>> = BTreeMap::new();
         for (at, asking) in &self.asking {
             if let Some(caller) = self.callers.get(*at) {
                 groups.entry((&caller.tenant, &asking.queues, &asking.skills)).or_default().push(*at);
@@ -300,51 +316,55 @@ impl<'a> Desk<'a> {
     }
 
     /// Writes assignments before the next group is searched, or at the end.
-    async fn serve(
+    async fn serve_group(
         &mut self,
         connection: &mut PgConnection,
-        sets: &mut Shelf<'_>,
+        sets: &mut SkillSetView<'_>,
         group: &[usize],
         now: Timestamp,
-    ) -> Attempt<()> {
+    ) -> PostgresResult<()> {
         self.write_waves(connection, now).await?;
         let first = group.first().and_then(|at| Some((self.callers.get(*at)?, self.asking.get(at)?)));
         let Some((caller, asking)) = first else { return Ok(()) };
         let tenant = caller.tenant.clone();
-        let search = Search { tenant: &tenant, asking, count: group.len() };
-        let found = line::look(connection, &search, sets).await?;
-        let locked = line::lock(connection, &found, group.len()).await?;
-        let standings: HashMap<&ItemKey, &Candidate> = found.iter().map(|(key, one)| (key, one)).collect();
+        let search = OpeningSearch { tenant: &tenant, asking, count: group.len() };
+        let found = opening_search::find_openings(connection, &search, sets).await?;
+        let locked = opening_search::lock_openings(connection, &found, group.len()).await?;
+        let standings: HashMap<&ItemKey, &OpeningCandidate> =
+            found.iter().map(|(key, one)| (key, one)).collect();
         let mut items = Vec::new();
         for loaded in locked {
-            let queue = self.queue(&tenant, &loaded.work.item.queue);
+            let queue = self.queue_view(&tenant, &loaded.work.item.queue);
             let Some((queue, hint)) = queue.zip(standings.get(&loaded.key)) else { continue };
-            let candidate = Candidate {
+            let candidate = OpeningCandidate {
                 queue: loaded.work.item.queue.clone(),
                 skills: loaded.work.item.skills.clone(),
-                needs: loaded.work.needs(),
-                barred: loaded.work.barred(&queue.config),
+                needs: loaded.work.opening_count(),
+                barred: loaded.work.barred_persons(&queue.config),
                 standing: hint.standing,
             };
             items.push((loaded, candidate));
         }
-        let callers: Vec<Asking> = group.iter().filter_map(|at| self.asking.get(at).cloned()).collect();
-        let candidates: Vec<Candidate> = items.iter().map(|(_, candidate)| candidate.clone()).collect();
-        let chosen = hand_out(&callers, &candidates);
+        let callers: Vec<AskingPerson> = group.iter().filter_map(|at| self.asking.get(at).cloned()).collect();
+        let candidates: Vec<OpeningCandidate> =
+            items.iter().map(|(_, candidate)| candidate.clone()).collect();
+        let chosen = select_openings(&callers, &candidates);
         let mut items: Vec<LoadedItem> = items.into_iter().map(|(loaded, _)| loaded).collect();
         for (at, chosen) in group.iter().zip(chosen) {
             let Some((caller, chosen)) = self.callers.get(*at).zip(chosen) else {
                 if found.is_empty() && group.len() == 1 {
-                    self.answer(*at, Some(Given::Nothing(Idle::NothingOpen)));
+                    self.set_answer(*at, Some(NextAssignment::Nothing(PersonIdleReason::NothingOpen)));
                 }
                 continue;
             };
             let Some(loaded) = items.get_mut(chosen) else { continue };
-            let Some(queue) = self.queue(&tenant, &loaded.work.item.queue) else { continue };
-            let Some(commit) = giving::give(loaded, queue, caller, now) else { continue };
-            *loaded = giving::after(&commit);
-            let given = given(&commit, caller.next);
-            self.answer(*at, given);
+            let Some(queue) = self.queue_view(&tenant, &loaded.work.item.queue) else { continue };
+            let Some(commit) = opening_selection::assign_opening(loaded, queue, caller, now) else {
+                continue;
+            };
+            *loaded = opening_selection::item_after_commit(&commit);
+            let given = assigned_answer(&commit, caller.next);
+            self.set_answer(*at, given);
             self.put_in_a_wave(commit);
         }
         Ok(())
@@ -359,19 +379,23 @@ impl<'a> Desk<'a> {
         }
     }
 
-    async fn write_waves(&mut self, connection: &mut PgConnection, now: Timestamp) -> Attempt<()> {
+    async fn write_waves(&mut self, connection: &mut PgConnection, now: Timestamp) -> PostgresResult<()> {
         for wave in std::mem::take(&mut self.waves) {
             for (key, sum) in totals::of(&wave) {
                 self.sums.entry(key).or_default().merge(&sum);
             }
             let commits: Vec<&ItemCommit> = wave.iter().collect();
-            item_write::write(connection, &commits, &Sums::new(), now).await?;
+            item_write::write(connection, &commits, &TotalsByPerson::new(), now).await?;
         }
         Ok(())
     }
 
     /// Writes the rest, and the totals with the last wave, because no lock is taken after them.
-    async fn close(mut self, connection: &mut PgConnection, now: Timestamp) -> Attempt<Vec<Option<Given>>> {
+    async fn write_rest(
+        mut self,
+        connection: &mut PgConnection,
+        now: Timestamp,
+    ) -> PostgresResult<Vec<Option<NextAssignment>>> {
         let last = self.waves.pop().unwrap_or_default();
         self.write_waves(connection, now).await?;
         let mut sums = totals::of(&last);
@@ -382,24 +406,24 @@ impl<'a> Desk<'a> {
         Ok(self.given)
     }
 
-    fn queue(&self, tenant: &TenantId, name: &Name) -> Option<&QueueView> {
+    fn queue_view(&self, tenant: &TenantId, name: &Name) -> Option<&QueueView> {
         self.queues.get(tenant)?.iter().find(|view| view.config.name == *name)
     }
 }
 
-fn given(commit: &ItemCommit, id: AssignmentId) -> Option<Given> {
+fn assigned_answer(commit: &ItemCommit, id: AssignmentId) -> Option<NextAssignment> {
     let work = &commit.change.work;
     let assignment = work.assignments.get(&id)?.clone();
     let (item, payload) = (work.item.clone(), work.payload.clone());
-    Some(Given::Assigned(Box::new(GivenWork { assignment, item, payload, again: false })))
+    Some(NextAssignment::Assigned(Box::new(AssignedWork { assignment, item, payload, again: false })))
 }
 
 /// The requested queues.
 async fn read_asked(
     connection: &mut PgConnection,
-    configs: &Configs,
-    callers: &[&Caller],
-) -> Attempt<HashMap<TenantId, Vec<QueueView>>> {
+    configs: &QueueConfigCache,
+    callers: &[&AssignmentCaller],
+) -> PostgresResult<HashMap<TenantId, Vec<QueueView>>> {
     let of_all: BTreeSet<&TenantId> =
         callers.iter().filter(|caller| caller.queues.is_empty()).map(|caller| &caller.tenant).collect();
     let mut named: BTreeSet<(TenantId, Name)> = BTreeSet::new();
@@ -423,9 +447,9 @@ async fn read_asked(
 /// Completed counts of people, for queues that balance by them.
 async fn read_completed(
     connection: &mut PgConnection,
-    callers: &[&Caller],
+    callers: &[&AssignmentCaller],
     queues: &HashMap<TenantId, Vec<QueueView>>,
-) -> Attempt<HashMap<((TenantId, PersonId), Name), u64>> {
+) -> PostgresResult<HashMap<((TenantId, PersonId), Name), u64>> {
     const READ: &str = "
 SELECT k.tenant, k.queue, k.person, t.completed
 FROM unnest($1::text[], $2::text[], $3::text[]) AS k(tenant, queue, person)
@@ -437,7 +461,7 @@ CROSS JOIN LATERAL (
     for caller in callers {
         let views = queues.get(&caller.tenant).into_iter().flatten();
         for view in views.filter(|view| view.config.per_person.total.is_some()) {
-            if giving::wants(caller, &view.config.name) {
+            if opening_selection::requests_queue(caller, &view.config.name) {
                 wanted.push((caller.tenant.as_str(), view.config.name.as_str(), caller.person.as_str()));
             }
         }

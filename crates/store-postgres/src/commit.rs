@@ -12,37 +12,37 @@
 use std::collections::{BTreeMap, HashMap};
 
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
-use millstream_core::planted::{self, Bug};
-use millstream_core::status::{ActionStatus, PauseState, Phase};
+use millstream_core::mutation::{self, Mutation};
+use millstream_core::status::{ActionStatus, ExecutionPhase, PauseState};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Begun, Lease, LeasedAction};
-use millstream_store::event_log::NewEvent;
+use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
+use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
-    Commit, Committed, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    CommitVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
-use millstream_store::incidents::opens;
+use millstream_store::incidents::opens_incident;
 use sqlx::PgConnection;
 
-use crate::action_rows::{self, Company, PlannedRow, Taken};
+use crate::action_rows::{self, CommitLease, PlannedRow, RowRelation};
 use crate::commit_plain;
 use crate::commit_rows::{self, CommittedBy};
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 use crate::graph_rows;
-use crate::incident_rows::{self, Opened};
-use crate::signals::{self, Correlated};
+use crate::incident_rows::{self, OpenedIncident};
+use crate::signals::{self, CorrelatedExecution};
 
 /// The fence's view of an execution.
-struct Locked {
+struct LockedExecution {
     seq: Seq,
     pause: PauseState,
-    phase: Phase,
+    phase: ExecutionPhase,
 }
 
-enum Fence {
+enum PostgresFence {
     Holds,
     Conflict,
     Missing,
@@ -52,63 +52,66 @@ impl PostgresStore {
     pub(crate) async fn commit_once(
         &self,
         worker: &WorkerId,
-        batch: &[Commit],
+        batch: &[ExecutionCommit],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Attempt<Vec<Committed>> {
+    ) -> PostgresResult<Vec<CommitVerdict>> {
         if batch.iter().all(commit_plain::is_plain)
-            && !planted::is(Bug::NoFence)
+            && !mutation::is_active(Mutation::NoFence)
             && let Some(committed) = commit_plain::commit(&self.warm, worker, batch, grant, now).await?
         {
             return Ok(committed);
         }
-        let mut held = self.warm.lend().await?;
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         let given = batch
             .iter()
             .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));
         signals::lock_correlations(&mut transaction, given).await?;
-        let locked = lock(&mut transaction, batch).await?;
+        let locked = lock_executions(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
-        let fences: Vec<Fence> = batch
+        let fences: Vec<PostgresFence> = batch
             .iter()
             .zip(open)
-            .map(|(commit, open)| judge(commit, locked.get(&commit.execution), open))
+            .map(|(commit, open)| judge_fence(commit, locked.get(&commit.execution), open))
             .collect();
-        let winners: Vec<&Commit> = batch
+        let winners: Vec<&ExecutionCommit> = batch
             .iter()
             .zip(&fences)
-            .filter_map(|(commit, fence)| matches!(fence, Fence::Holds).then_some(commit))
+            .filter_map(|(commit, fence)| matches!(fence, PostgresFence::Holds).then_some(commit))
             .collect();
         if winners.is_empty() {
             transaction.rollback().await?;
-            return Ok(fences.into_iter().map(lost).collect());
+            return Ok(fences.into_iter().map(conflict_of).collect());
         }
-        let mut written = write(&mut transaction, &winners, worker, grant, now).await?.into_iter();
+        let mut written = write_winners(&mut transaction, &winners, worker, grant, now).await?.into_iter();
         transaction.commit().await?;
         Ok(fences
             .into_iter()
             .map(|fence| match fence {
-                Fence::Holds => written.next().unwrap_or(Committed::Conflict),
-                Fence::Conflict | Fence::Missing => lost(fence),
+                PostgresFence::Holds => written.next().unwrap_or(CommitVerdict::Conflict),
+                PostgresFence::Conflict | PostgresFence::Missing => conflict_of(fence),
             })
             .collect())
     }
 }
 
-fn lost(fence: Fence) -> Committed {
+fn conflict_of(fence: PostgresFence) -> CommitVerdict {
     match fence {
-        Fence::Missing => Committed::Missing,
-        Fence::Conflict | Fence::Holds => Committed::Conflict,
+        PostgresFence::Missing => CommitVerdict::Missing,
+        PostgresFence::Conflict | PostgresFence::Holds => CommitVerdict::Conflict,
     }
 }
 
-async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMap<ExecutionKey, Locked>> {
+async fn lock_executions(
+    connection: &mut PgConnection,
+    batch: &[ExecutionCommit],
+) -> PostgresResult<HashMap<ExecutionKey, LockedExecution>> {
     let keys: KeyColumns<'_> = batch.iter().map(|commit| &commit.execution).collect();
     let rows = keys.bound(LOCK_EXECUTIONS).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
-            let locked = Locked {
+            let locked = LockedExecution {
                 seq: decode::seq(row, "seq")?,
                 pause: decode::pause_state(row)?,
                 phase: decode::parsed(row, "phase")?,
@@ -119,8 +122,8 @@ async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMa
 }
 
 /// `open` is how many events of `decided` are still undecided or deferred.
-fn judge(commit: &Commit, locked: Option<&Locked>, open: usize) -> Fence {
-    let Some(locked) = locked else { return Fence::Missing };
+fn judge_fence(commit: &ExecutionCommit, locked: Option<&LockedExecution>, open: usize) -> PostgresFence {
+    let Some(locked) = locked else { return PostgresFence::Missing };
     let cancels = match commit.open_actions {
         OpenActions::Keep => false,
         OpenActions::Cancel => true,
@@ -129,20 +132,22 @@ fn judge(commit: &Commit, locked: Option<&Locked>, open: usize) -> Fence {
         PauseState::Running => false,
         PauseState::Paused => !cancels && !locked.phase.is_ended(),
     };
-    if (locked.seq == commit.expected && !held && open == commit.decided.len()) || planted::is(Bug::NoFence) {
-        Fence::Holds
+    if (locked.seq == commit.expected && !held && open == commit.decided.len())
+        || mutation::is_active(Mutation::NoFence)
+    {
+        PostgresFence::Holds
     } else {
-        Fence::Conflict
+        PostgresFence::Conflict
     }
 }
 
-async fn write(
+async fn write_winners(
     connection: &mut PgConnection,
-    winners: &[&Commit],
+    winners: &[&ExecutionCommit],
     worker: &WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Vec<Committed>> {
+) -> PostgresResult<Vec<CommitVerdict>> {
     // Before anything else: it concerns actions that earlier commits left open.
     cancel_open_actions(connection, winners, now).await?;
     let each = || winners.iter().copied();
@@ -150,7 +155,7 @@ async fn write(
         each().flat_map(|commit| commit.transitions.iter().map(|row| (&commit.execution, row))).collect();
     let by = CommittedBy { worker, at: now };
     commit_rows::insert_transitions(connection, &transitions, Some(by)).await?;
-    let moved: Vec<&Commit> = each().filter(|commit| moves(commit)).collect();
+    let moved: Vec<&ExecutionCommit> = each().filter(|commit| moves_execution(commit)).collect();
     if !moved.is_empty() {
         commit_rows::update_executions(connection, &moved, now).await?;
     }
@@ -163,7 +168,7 @@ async fn write(
         each().flat_map(|commit| commit.timers.iter().map(|timer| (&commit.execution, timer))).collect();
     commit_rows::insert_timers(connection, &timers).await?;
 
-    let rows = take_slots(each(), grant);
+    let rows = take_ready_slots(each(), grant);
     let moment = if rows.is_empty() {
         now
     } else {
@@ -174,22 +179,27 @@ async fn write(
         .filter(|commit| commit.state.phase.is_ended() && !commit.transitions.is_empty())
         .map(|commit| &commit.execution)
         .collect();
-    incident_rows::end(connection, &ended, now).await?;
-    let numbers = emit(connection, winners, now).await?;
-    let correlated: Vec<Correlated<'_>> = each().filter_map(Correlated::by).collect();
+    incident_rows::resolve_of_ended(connection, &ended, now).await?;
+    let numbers = emit_events(connection, winners, now).await?;
+    let correlated: Vec<CorrelatedExecution<'_>> =
+        each().filter_map(CorrelatedExecution::from_commit).collect();
     signals::deliver(connection, &correlated, now).await?;
     graph_rows::commit(connection, winners, now).await?;
-    Ok(hand_out(each(), &rows, grant, moment, numbers))
+    Ok(commit_verdicts(each(), &rows, grant, moment, numbers))
 }
 
 /// For actions that failed before they began.
-async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<()> {
-    let incidents: Vec<Opened<'_>> = winners
+async fn open_incidents(
+    connection: &mut PgConnection,
+    winners: &[&ExecutionCommit],
+    now: Timestamp,
+) -> PostgresResult<()> {
+    let incidents: Vec<OpenedIncident<'_>> = winners
         .iter()
         .flat_map(|commit| commit.actions.iter().map(move |action| (*commit, action)))
-        .filter(|(commit, action)| opens(commit.state.phase, Some(&action.key.action)))
+        .filter(|(commit, action)| opens_incident(commit.state.phase, Some(&action.key.action)))
         .filter_map(|(commit, action)| {
-            Some(Opened {
+            Some(OpenedIncident {
                 execution: &commit.execution,
                 definition: &commit.definition,
                 event_id: action.event_id,
@@ -202,30 +212,30 @@ async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now:
 }
 
 /// The verdict for each committed item: `rows` are the actions of all of them, in order, leased at `moment`.
-pub(crate) fn hand_out<'a>(
-    winners: impl Iterator<Item = &'a Commit>,
+pub(crate) fn commit_verdicts<'a>(
+    winners: impl Iterator<Item = &'a ExecutionCommit>,
     rows: &[PlannedRow<'_>],
     grant: &LeaseGrant,
     moment: Timestamp,
     emitted: Vec<AcceptNo>,
-) -> Vec<Committed> {
+) -> Vec<CommitVerdict> {
     let (mut rows, mut numbers) = (rows.iter(), emitted.into_iter());
-    let told = |commit: &'a Commit| {
+    let told = |commit: &'a ExecutionCommit| {
         let (mut leased, mut unleased) = (Vec::new(), 0);
         for row in rows.by_ref().take(commit.actions.len()) {
             match row.taken {
-                Taken::ByCommitter => leased.push(leased_by_commit(commit, row.action, grant, moment)),
-                Taken::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
+                CommitLease::ByCommitter => leased.push(leased_by_commit(commit, row.action, grant, moment)),
+                CommitLease::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
             }
         }
         let emitted = numbers.by_ref().take(commit.emitted.len()).collect();
-        Committed::Done { leased, unleased, emitted }
+        CommitVerdict::Done { leased, unleased, emitted }
     };
     winners.map(told).collect()
 }
 
 fn leased_by_commit(
-    commit: &Commit,
+    commit: &ExecutionCommit,
     action: &NewAction,
     grant: &LeaseGrant,
     moment: Timestamp,
@@ -245,18 +255,18 @@ fn leased_by_commit(
         progress: None,
         ready_at: moment,
         closing: None,
-        begun: Begun::No,
+        begun: LeaseOrigin::No,
     }
 }
 
 /// A commit of only rejections and deferrals leaves the execution's row as it is.
-fn moves(commit: &Commit) -> bool {
+fn moves_execution(commit: &ExecutionCommit) -> bool {
     !commit.transitions.is_empty() || commit.snapshot == SnapshotWrite::Write || commit.state.phase.is_ended()
 }
 
 /// Leases the first ready actions of its queues to the committer, up to its slots.
-pub(crate) fn take_slots<'a>(
-    winners: impl Iterator<Item = &'a Commit>,
+pub(crate) fn take_ready_slots<'a>(
+    winners: impl Iterator<Item = &'a ExecutionCommit>,
     grant: &LeaseGrant,
 ) -> Vec<PlannedRow<'a>> {
     let mut slots = grant.slots;
@@ -264,7 +274,7 @@ pub(crate) fn take_slots<'a>(
         let taken = match action.status {
             ActionStatus::Ready if slots > 0 && grant.serves(&action.terms.queue) => {
                 slots -= 1;
-                Taken::ByCommitter
+                CommitLease::ByCommitter
             }
             ActionStatus::Ready
             | ActionStatus::Waiting
@@ -274,15 +284,15 @@ pub(crate) fn take_slots<'a>(
             | ActionStatus::Succeeded
             | ActionStatus::Failed
             | ActionStatus::Skipped
-            | ActionStatus::Cancelled => Taken::No,
+            | ActionStatus::Cancelled => CommitLease::No,
         };
-        PlannedRow { action, taken, company: Company::None }
+        PlannedRow { action, taken, company: RowRelation::None }
     };
     let mut rows: Vec<_> = Vec::new();
     for commit in winners {
         let first = rows.len();
         rows.extend(commit.actions.iter().map(&mut plan));
-        action_rows::see_company(&mut rows[first..]);
+        action_rows::mark_relations(&mut rows[first..]);
     }
     rows
 }
@@ -290,7 +300,7 @@ pub(crate) fn take_slots<'a>(
 /// The dependencies of a ready action were settled in the same commit. Independent actions are skipped: there
 /// may be thousands.
 fn inline_results(
-    commit: &Commit,
+    commit: &ExecutionCommit,
     action: &NewAction,
 ) -> BTreeMap<millstream_core::id::Name, millstream_core::raw::RawJson> {
     let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
@@ -301,8 +311,12 @@ fn inline_results(
         .collect()
 }
 
-async fn emit(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<Vec<AcceptNo>> {
-    let emitted: Vec<&NewEvent> = winners.iter().flat_map(|commit| &commit.emitted).collect();
+async fn emit_events(
+    connection: &mut PgConnection,
+    winners: &[&ExecutionCommit],
+    now: Timestamp,
+) -> PostgresResult<Vec<AcceptNo>> {
+    let emitted: Vec<&EventSubmission> = winners.iter().flat_map(|commit| &commit.emitted).collect();
     if emitted.is_empty() {
         return Ok(Vec::new());
     }
@@ -314,9 +328,9 @@ async fn emit(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp
 /// follows from the actions.
 async fn cancel_open_actions(
     connection: &mut PgConnection,
-    winners: &[&Commit],
+    winners: &[&ExecutionCommit],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const LOCK: &str = "
 SELECT e.event_id
 FROM events e

@@ -18,19 +18,19 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::{
-    Commit, Committed, Decided, EventVerdict, LeaseGrant, OpenActions, SnapshotWrite,
+    CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, OpenActions, SnapshotWrite,
 };
 use sqlx::Row;
 use uuid::Uuid;
 
 use crate::action_rows::{NewActionColumns, insert_new_actions};
-use crate::commit::{hand_out, take_slots};
+use crate::commit::{commit_verdicts, take_ready_slots};
 use crate::commit_rows::{self, LetterColumns};
-use crate::errors::Attempt;
-use crate::warm::Warm;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresResult;
 
-pub(crate) fn is_plain(commit: &Commit) -> bool {
-    let applied = |decided: &Decided| match &decided.verdict {
+pub(crate) fn is_plain(commit: &ExecutionCommit) -> bool {
+    let applied = |decided: &DecidedEvent| match &decided.verdict {
         EventVerdict::Applied { status, .. } => *status != EventStatus::Failed,
         EventVerdict::Rejected { .. } | EventVerdict::Deferred => false,
     };
@@ -124,20 +124,21 @@ FROM fence, won, clock"
 
 /// `None`, and nothing written, when a fence does not hold.
 pub(crate) async fn commit(
-    warm: &Warm,
+    warm: &WarmConnections,
     worker: &WorkerId,
-    batch: &[Commit],
+    batch: &[ExecutionCommit],
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Option<Vec<Committed>>> {
-    let rows = take_slots(batch.iter(), grant);
-    let mut sorted: Vec<&Commit> = batch.iter().collect();
+) -> PostgresResult<Option<Vec<CommitVerdict>>> {
+    let rows = take_ready_slots(batch.iter(), grant);
+    let mut sorted: Vec<&ExecutionCommit> = batch.iter().collect();
     sorted.sort_unstable_by(|one, other| one.execution.cmp(&other.execution));
     let actions = NewActionColumns::of(&rows);
-    let heads = Heads::of(&sorted);
+    let heads = ExecutionHeads::of(&sorted);
     let letters: LetterColumns<'_> = with_keys(batch, |commit| &commit.decided).collect();
     let transitions: Vec<_> = with_keys(batch, |commit| &commit.transitions).collect();
-    let decisions: Vec<RawJson> = transitions.iter().map(|(_, row)| RawJson::of(&row.decision)).collect();
+    let decisions: Vec<RawJson> =
+        transitions.iter().map(|(_, row)| RawJson::from_value(&row.decision)).collect();
     let disarmed: Vec<_> = with_keys(batch, |commit| &commit.cancelled_timers).collect();
     let armed: Vec<_> = with_keys(batch, |commit| &commit.timers).collect();
 
@@ -153,23 +154,23 @@ pub(crate) async fn commit(
         .bind(&heads.times);
     let query = letters
         .bind_to(query)
-        .bind(tenants(&transitions))
-        .bind(executions(&transitions))
+        .bind(tenant_column(&transitions))
+        .bind(execution_column(&transitions))
         .bind(transitions.iter().map(|(_, row)| row.seq.0).collect::<Vec<_>>())
         .bind(transitions.iter().map(|(_, row)| row.event_id.0).collect::<Vec<Uuid>>())
         .bind(transitions.iter().map(|(_, row)| row.name.as_str()).collect::<Vec<_>>())
         .bind(transitions.iter().map(|(_, row)| row.at.as_millis()).collect::<Vec<_>>())
         .bind(decisions.iter().map(RawJson::as_str).collect::<Vec<_>>())
-        .bind(tenants(&disarmed))
-        .bind(executions(&disarmed))
+        .bind(tenant_column(&disarmed))
+        .bind(execution_column(&disarmed))
         .bind(disarmed.iter().map(|(_, seq)| seq.0).collect::<Vec<_>>())
-        .bind(tenants(&armed))
-        .bind(executions(&armed))
+        .bind(tenant_column(&armed))
+        .bind(execution_column(&armed))
         .bind(armed.iter().map(|(_, timer)| timer.armed_seq.0).collect::<Vec<_>>())
         .bind(armed.iter().map(|(_, timer)| timer.ordinal).collect::<Vec<_>>())
         .bind(armed.iter().map(|(_, timer)| timer.fire_at.as_millis()).collect::<Vec<_>>())
         .bind(armed.iter().map(|(_, timer)| timer.send.as_str()).collect::<Vec<_>>());
-    let row = match warm.row(query).await {
+    let row = match warm.fetch_row(query).await {
         Ok(row) => row,
         Err(failure) if failure.is_division_by_zero() => return Ok(None),
         Err(failure) => return Err(failure),
@@ -178,27 +179,27 @@ pub(crate) async fn commit(
         return Ok(None);
     }
     let moment = Timestamp::from_millis(row.try_get("now")?);
-    Ok(Some(hand_out(batch.iter(), &rows, grant, moment, Vec::new())))
+    Ok(Some(commit_verdicts(batch.iter(), &rows, grant, moment, Vec::new())))
 }
 
 /// A list of each commit, flattened, each element with its execution.
 fn with_keys<'a, T: 'a>(
-    batch: &'a [Commit],
-    part: fn(&'a Commit) -> &'a Vec<T>,
+    batch: &'a [ExecutionCommit],
+    part: fn(&'a ExecutionCommit) -> &'a Vec<T>,
 ) -> impl Iterator<Item = (&'a ExecutionKey, &'a T)> {
     batch.iter().flat_map(move |commit| part(commit).iter().map(|one| (&commit.execution, one)))
 }
 
-fn tenants<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
+fn tenant_column<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
     rows.iter().map(|(key, _)| key.tenant.as_str()).collect()
 }
 
-fn executions<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
+fn execution_column<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
     rows.iter().map(|(key, _)| key.execution.as_str()).collect()
 }
 
 /// The new rows of executions, one array per column.
-struct Heads<'a> {
+struct ExecutionHeads<'a> {
     tenants: Vec<&'a str>,
     executions: Vec<&'a str>,
     expected: Vec<i64>,
@@ -209,11 +210,11 @@ struct Heads<'a> {
     times: Vec<i64>,
 }
 
-impl<'a> Heads<'a> {
+impl<'a> ExecutionHeads<'a> {
     /// In the order of their keys, which is the order of the locks.
-    fn of(batch: &[&'a Commit]) -> Self {
-        let snapshot = |commit: &Commit| match commit.snapshot {
-            SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+    fn of(batch: &[&'a ExecutionCommit]) -> Self {
+        let snapshot = |commit: &ExecutionCommit| match commit.snapshot {
+            SnapshotWrite::Write => Some(RawJson::from_value(&commit.state)),
             SnapshotWrite::Skip => None,
         };
         Self {

@@ -2,26 +2,26 @@
 
 use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::NewExecution;
-use millstream_store::execution_store::{Commit, Decided, EventVerdict, SnapshotWrite};
+use millstream_store::event_log::ExecutionStart;
+use millstream_store::execution_store::{DecidedEvent, EventVerdict, ExecutionCommit, SnapshotWrite};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 
 /// Insert executions that start, in the order of their keys. Returns how many were new.
 pub(crate) async fn insert_executions(
     connection: &mut PgConnection,
-    starts: &[(&NewExecution, AcceptNo)],
-) -> Attempt<usize> {
+    starts: &[(&ExecutionStart, AcceptNo)],
+) -> PostgresResult<usize> {
     const INSERT: &str = "
 INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
                         snapshot, snapshot_seq, created_at, updated_at, ended_at, parent_id, parent_close,
@@ -38,7 +38,7 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
     if starts.is_empty() {
         return Ok(0);
     }
-    let snapshots: Vec<RawJson> = starts.iter().map(|(start, _)| RawJson::of(&start.state)).collect();
+    let snapshots: Vec<RawJson> = starts.iter().map(|(start, _)| RawJson::from_value(&start.state)).collect();
     let each = || starts.iter().map(|(start, _)| *start);
     let parents = || each().map(|start| start.state.parent.as_ref());
     let keys: KeyColumns<'_> = each().map(|start| &start.key).collect();
@@ -72,7 +72,7 @@ pub(crate) async fn insert_transitions(
     connection: &mut PgConnection,
     transitions: &[(&ExecutionKey, &Transition)],
     by: Option<CommittedBy<'_>>,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const INSERT: &str = "
 INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
 SELECT k.*, $8, coalesce($9, k.at)
@@ -88,9 +88,10 @@ ON CONFLICT DO NOTHING";
     if transitions.is_empty() {
         return Ok(());
     }
-    let statement = if planted::is(Bug::NoFence) { OVERLOOK } else { INSERT };
+    let statement = if mutation::is_active(Mutation::NoFence) { OVERLOOK } else { INSERT };
     let keys: KeyColumns<'_> = transitions.iter().map(|(key, _)| *key).collect();
-    let decisions: Vec<RawJson> = transitions.iter().map(|(_, row)| RawJson::of(&row.decision)).collect();
+    let decisions: Vec<RawJson> =
+        transitions.iter().map(|(_, row)| RawJson::from_value(&row.decision)).collect();
     keys.bound(statement)
         .bind(transitions.iter().map(|(_, row)| row.seq.0).collect::<Vec<_>>())
         .bind(transitions.iter().map(|(_, row)| row.event_id.0).collect::<Vec<_>>())
@@ -107,7 +108,7 @@ ON CONFLICT DO NOTHING";
 pub(crate) async fn insert_timers(
     connection: &mut PgConnection,
     timers: &[(&ExecutionKey, &ArmedTimer)],
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const INSERT: &str = "
 INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[])";
@@ -129,7 +130,7 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bi
 pub(crate) async fn delete_timers(
     connection: &mut PgConnection,
     timers: &[(&ExecutionKey, Seq)],
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const DELETE: &str = "
 DELETE FROM timers t
 USING unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, execution_id, armed_seq)
@@ -148,9 +149,9 @@ WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = 
 /// Move executions (locked before) to their new state. Ending lifts the pause.
 pub(crate) async fn update_executions(
     connection: &mut PgConnection,
-    commits: &[&Commit],
+    commits: &[&ExecutionCommit],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const UPDATE: &str = "
 UPDATE executions x
 SET seq = k.seq, state = k.state, phase = k.phase,
@@ -167,7 +168,7 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
     let snapshots: Vec<Option<RawJson>> = commits
         .iter()
         .map(|commit| match commit.snapshot {
-            SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+            SnapshotWrite::Write => Some(RawJson::from_value(&commit.state)),
             SnapshotWrite::Skip => None,
         })
         .collect();
@@ -182,7 +183,7 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
         .bind(commits.iter().map(|commit| commit.state.state.as_str()).collect::<Vec<_>>())
         .bind(commits.iter().map(|commit| commit.state.phase.as_str()).collect::<Vec<_>>())
         .bind(snapshots.iter().map(|text| text.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
-        .bind(pauses.iter().map(|pause| pause.map(decode::message)).collect::<Vec<_>>())
+        .bind(pauses.iter().map(|pause| pause.map(decode::strip_nul)).collect::<Vec<_>>())
         .bind(times.collect::<Vec<_>>())
         .bind(commits.iter().map(|commit| correlation_of(commit)).collect::<Vec<_>>())
         .execute(connection)
@@ -191,12 +192,12 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
 }
 
 /// The correlation, from the last transition that sets one.
-pub(crate) fn correlation_of(commit: &Commit) -> Option<&str> {
+pub(crate) fn correlation_of(commit: &ExecutionCommit) -> Option<&str> {
     commit.transitions.iter().rev().find_map(|transition| transition.decision.correlation.as_deref())
 }
 
 /// An event that failed in its own commit pauses an execution that has not ended.
-fn pause_of(commit: &Commit) -> Option<&str> {
+fn pause_of(commit: &ExecutionCommit) -> Option<&str> {
     if commit.state.phase.is_ended() {
         return None;
     }
@@ -210,7 +211,10 @@ fn pause_of(commit: &Commit) -> Option<&str> {
 
 /// How many of the events that each commit decides are still undecided or deferred, in order. The executions'
 /// locks keep that stable.
-pub(crate) async fn count_open(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<Vec<usize>> {
+pub(crate) async fn count_open(
+    connection: &mut PgConnection,
+    batch: &[ExecutionCommit],
+) -> PostgresResult<Vec<usize>> {
     const COUNT: &str = "
 SELECT k.place, count(*) AS open
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[])
@@ -253,8 +257,8 @@ pub(crate) struct LetterColumns<'a> {
     event_ids: Vec<Uuid>,
 }
 
-impl<'a> FromIterator<(&'a ExecutionKey, &'a Decided)> for LetterColumns<'a> {
-    fn from_iter<I: IntoIterator<Item = (&'a ExecutionKey, &'a Decided)>>(letters: I) -> Self {
+impl<'a> FromIterator<(&'a ExecutionKey, &'a DecidedEvent)> for LetterColumns<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a ExecutionKey, &'a DecidedEvent)>>(letters: I) -> Self {
         let mut columns = Self::default();
         for (key, decided) in letters {
             columns.tenants.push(key.tenant.as_str());
@@ -290,10 +294,10 @@ impl LetterColumns<'_> {
 /// these rows.
 pub(crate) async fn decide_events(
     connection: &mut PgConnection,
-    commits: &[&Commit],
+    commits: &[&ExecutionCommit],
     worker: &WorkerId,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const TAKE: &str = "
 DELETE FROM mailbox m
 USING unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
@@ -307,7 +311,7 @@ WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = 
     let all = || {
         commits.iter().flat_map(|commit| commit.decided.iter().map(|decided| (&commit.execution, decided)))
     };
-    let is_deferred = |decided: &Decided| match &decided.verdict {
+    let is_deferred = |decided: &DecidedEvent| match &decided.verdict {
         EventVerdict::Deferred => true,
         EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } => false,
     };
@@ -335,7 +339,7 @@ struct VerdictRow<'a> {
 }
 
 impl<'a> VerdictRow<'a> {
-    fn of(key: &'a ExecutionKey, decided: &'a Decided) -> Option<Self> {
+    fn of(key: &'a ExecutionKey, decided: &'a DecidedEvent) -> Option<Self> {
         let (tenant, event_id) = (key.tenant.as_str(), decided.event_id.0);
         match &decided.verdict {
             EventVerdict::Applied { status: EventStatus::Failed, error, .. } => {
@@ -355,7 +359,7 @@ async fn write_verdicts(
     rows: &[VerdictRow<'_>],
     worker: &WorkerId,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const WRITE: &str = "
 UPDATE events e
 SET verdict = k.verdict, error = k.error, rejected_in = k.rejected_in,
@@ -370,7 +374,7 @@ WHERE e.tenant = k.tenant AND e.event_id = k.event_id";
         .bind(rows.iter().map(|row| row.tenant).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.event_id).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.verdict).collect::<Vec<_>>())
-        .bind(rows.iter().map(|row| row.error.map(decode::message)).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.error.map(decode::strip_nul)).collect::<Vec<_>>())
         .bind(rows.iter().map(|row| row.rejected_in).collect::<Vec<_>>())
         .bind(worker.as_str())
         .bind(now.as_millis())

@@ -9,15 +9,15 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
-use crate::errors::Failure;
-use crate::queue_store::Configs;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresFailure;
+use crate::queue_store::QueueConfigCache;
 use crate::session;
-use crate::skill_sets::SkillSets;
-use crate::warm::Warm;
+use crate::skill_sets::SkillSetCache;
 
 /// How a store talks to PostgreSQL. All limits are per process.
 #[derive(Debug, Clone)]
@@ -65,12 +65,12 @@ pub struct PostgresStore {
     /// For everything but renewals and heartbeats.
     pub(crate) pool: PgPool,
     /// The same connections, for single statements on the hot path.
-    pub(crate) warm: Warm,
+    pub(crate) warm: WarmConnections,
     /// For renewals and heartbeats.
     pub(crate) leases: PgPool,
     /// Cache of skill sets.
-    pub(crate) skills: SkillSets,
-    pub(crate) configs: Configs,
+    pub(crate) skills: SkillSetCache,
+    pub(crate) configs: QueueConfigCache,
     /// Without our limits: migrations may take their time.
     pub(crate) unlimited: PgConnectOptions,
     /// With our limits, as the pools connect.
@@ -80,7 +80,7 @@ pub struct PostgresStore {
 
 impl PostgresStore {
     /// A store at `url` (`postgres://…`). Fails only when the url is invalid.
-    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Arc<Self>> {
+    pub async fn connect(url: &str, options: PostgresOptions) -> StoreResult<Arc<Self>> {
         let unlimited = PgConnectOptions::from_str(url)
             .map_err(|error| StoreError::Unavailable(format!("invalid database url: {error}")))?
             .application_name(&options.application_name)
@@ -92,16 +92,16 @@ impl PostgresStore {
                 .acquire_timeout(options.acquire_timeout)
                 .idle_timeout(Duration::from_secs(300))
                 .max_lifetime(Duration::from_secs(1800))
-                .after_connect(|connection, _| Box::pin(session::prepare(connection)))
+                .after_connect(|connection, _| Box::pin(session::prepare_session(connection)))
                 .connect_lazy_with(limited.clone())
         };
         let main = pool(options.max_connections.max(1));
         Ok(Arc::new(Self {
             // Half of them stay with the pool, for transactions and views.
-            warm: Warm::new(main.clone(), options.max_connections as usize / 2),
+            warm: WarmConnections::new(main.clone(), options.max_connections as usize / 2),
             pool: main,
-            skills: SkillSets::default(),
-            configs: Configs::default(),
+            skills: SkillSetCache::default(),
+            configs: QueueConfigCache::default(),
             leases: pool(options.lease_connections.max(1)),
             unlimited,
             limited,
@@ -117,18 +117,18 @@ impl PostgresStore {
     pub async fn close(&self) {
         // Closed from here on: calls in progress hold back no connections any more.
         let closed = self.pool.close();
-        self.warm.forget();
+        self.warm.return_all();
         closed.await;
         self.leases.close().await;
     }
 
     /// Run one transaction; retry it with backoff on contention.
-    pub(crate) async fn patiently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    pub(crate) async fn with_retries<T, F>(&self, attempt: impl Fn() -> F) -> StoreResult<T>
     where
-        F: Future<Output = std::result::Result<T, Failure>>,
+        F: Future<Output = std::result::Result<T, PostgresFailure>>,
     {
         for pause in BACKOFF {
-            match self.once(attempt()).await {
+            match self.without_retries(attempt()).await {
                 Err(StoreError::Contention(reason)) => {
                     tracing::debug!(reason, "transaction lost to contention, retrying");
                     tokio::time::sleep(pause).await;
@@ -136,16 +136,16 @@ impl PostgresStore {
                 other => return other,
             }
         }
-        self.once(attempt()).await
+        self.without_retries(attempt()).await
     }
 
     /// Run a call without retries.
-    pub(crate) async fn once<T>(
+    pub(crate) async fn without_retries<T>(
         &self,
-        attempt: impl Future<Output = std::result::Result<T, Failure>>,
-    ) -> Result<T> {
+        attempt: impl Future<Output = std::result::Result<T, PostgresFailure>>,
+    ) -> StoreResult<T> {
         match tokio::time::timeout(self.call_timeout, attempt).await {
-            Ok(done) => done.map_err(Failure::into_store_error),
+            Ok(done) => done.map_err(PostgresFailure::into_store_error),
             Err(_) => Err(StoreError::Unavailable(format!("no answer within {:?}", self.call_timeout))),
         }
     }

@@ -3,36 +3,36 @@
 use std::borrow::Cow;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::assignment::QueueState;
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, DeviceId, EventId, ExecutionId, ExecutionKey, ItemId, Name, PersonId,
     RunId, RunKey, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
-use millstream_core::placement::Queue;
+use millstream_core::log::{EventOrigin, ExecutionState, FORMAT, Transition, TransitionDecision};
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, PauseState, Phase, Resolution};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, IncidentResolution, PauseState};
 use millstream_core::time::Timestamp;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 
-pub(crate) fn undecodable(what: &str, value: &str, why: impl std::fmt::Display) -> Failure {
-    Failure::Undecodable(format!("{what} {value:?}: {why}"))
+pub(crate) fn undecodable(what: &str, value: &str, why: impl std::fmt::Display) -> PostgresFailure {
+    PostgresFailure::Undecodable(format!("{what} {value:?}: {why}"))
 }
 
 /// A text column that is parsed into a name or an enum.
-pub(crate) trait Parsed: Sized {
+pub(crate) trait ParsedColumn: Sized {
     fn parsed(text: &str) -> std::result::Result<Self, String>;
 }
 
 macro_rules! parsed_id {
     ($($id:ty),+) => {$(
-        impl Parsed for $id {
+        impl ParsedColumn for $id {
             fn parsed(text: &str) -> std::result::Result<Self, String> {
                 Self::parse(text).map_err(|error| error.to_string())
             }
@@ -42,7 +42,7 @@ macro_rules! parsed_id {
 
 macro_rules! parsed_word {
     ($($word:ty),+) => {$(
-        impl Parsed for $word {
+        impl ParsedColumn for $word {
             fn parsed(text: &str) -> std::result::Result<Self, String> {
                 Self::parse(text).ok_or_else(|| "unknown value".to_owned())
             }
@@ -52,75 +52,75 @@ macro_rules! parsed_word {
 
 parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId, ItemId, PersonId);
 parsed_word!(
-    millstream_core::claim::Status,
-    millstream_core::notice::Kind,
+    millstream_core::claim::SeatStatus,
+    millstream_core::notice::NoticeKind,
     NodeStatus,
     ActionStatus,
     EventStatus,
-    Phase,
-    Resolution,
-    Queue,
+    ExecutionPhase,
+    IncidentResolution,
+    ActionQueue,
     QueueState,
     millstream_core::status::Role
 );
 
-impl Parsed for ErrorClass {
+impl ParsedColumn for ErrorClass {
     fn parsed(text: &str) -> std::result::Result<Self, String> {
         Name::parsed(text).map(Self::named)
     }
 }
 
-pub(crate) fn parsed<T: Parsed>(row: &PgRow, column: &str) -> Attempt<T> {
+pub(crate) fn parsed<T: ParsedColumn>(row: &PgRow, column: &str) -> PostgresResult<T> {
     let text: &str = row.try_get(column)?;
     T::parsed(text).map_err(|why| undecodable(column, text, why))
 }
 
-pub(crate) fn parsed_option<T: Parsed>(row: &PgRow, column: &str) -> Attempt<Option<T>> {
+pub(crate) fn parsed_option<T: ParsedColumn>(row: &PgRow, column: &str) -> PostgresResult<Option<T>> {
     let text: Option<&str> = row.try_get(column)?;
     text.map(|text| T::parsed(text).map_err(|why| undecodable(column, text, why))).transpose()
 }
 
-pub(crate) fn time(row: &PgRow, column: &str) -> Attempt<Timestamp> {
+pub(crate) fn time(row: &PgRow, column: &str) -> PostgresResult<Timestamp> {
     Ok(Timestamp::from_millis(row.try_get(column)?))
 }
 
-pub(crate) fn time_option(row: &PgRow, column: &str) -> Attempt<Option<Timestamp>> {
+pub(crate) fn time_option(row: &PgRow, column: &str) -> PostgresResult<Option<Timestamp>> {
     Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_millis))
 }
 
-pub(crate) fn json(row: &PgRow, column: &str) -> Attempt<RawJson> {
-    Ok(RawJson::trusted(row.try_get::<&str, _>(column)?))
+pub(crate) fn json(row: &PgRow, column: &str) -> PostgresResult<RawJson> {
+    Ok(RawJson::from_trusted_text(row.try_get::<&str, _>(column)?))
 }
 
-pub(crate) fn json_option(row: &PgRow, column: &str) -> Attempt<Option<RawJson>> {
-    Ok(row.try_get::<Option<&str>, _>(column)?.map(RawJson::trusted))
+pub(crate) fn json_option(row: &PgRow, column: &str) -> PostgresResult<Option<RawJson>> {
+    Ok(row.try_get::<Option<&str>, _>(column)?.map(RawJson::from_trusted_text))
 }
 
 /// A column that holds a JSON array.
-pub(crate) fn list<T: DeserializeOwned>(row: &PgRow, column: &str) -> Attempt<T> {
+pub(crate) fn list<T: DeserializeOwned>(row: &PgRow, column: &str) -> PostgresResult<T> {
     let text: &str = row.try_get(column)?;
     serde_json::from_str(text).map_err(|error| undecodable(column, text, error))
 }
 
-pub(crate) fn event_id(row: &PgRow) -> Attempt<EventId> {
+pub(crate) fn event_id(row: &PgRow) -> PostgresResult<EventId> {
     Ok(EventId(row.try_get::<Uuid, _>("event_id")?))
 }
 
-pub(crate) fn accept_no(row: &PgRow) -> Attempt<AcceptNo> {
+pub(crate) fn accept_no(row: &PgRow) -> PostgresResult<AcceptNo> {
     Ok(AcceptNo(row.try_get("accept_no")?))
 }
 
-pub(crate) fn seq(row: &PgRow, column: &str) -> Attempt<Seq> {
+pub(crate) fn seq(row: &PgRow, column: &str) -> PostgresResult<Seq> {
     Ok(Seq(row.try_get(column)?))
 }
 
 /// A column with a non-negative number.
-pub(crate) fn number(row: &PgRow, column: &str) -> Attempt<u32> {
+pub(crate) fn number(row: &PgRow, column: &str) -> PostgresResult<u32> {
     let number: i64 = row.try_get(column)?;
     u32::try_from(number).map_err(|error| undecodable(column, &number.to_string(), error))
 }
 
-pub(crate) fn number_option(row: &PgRow, column: &str) -> Attempt<Option<u32>> {
+pub(crate) fn number_option(row: &PgRow, column: &str) -> PostgresResult<Option<u32>> {
     match row.try_get::<Option<i64>, _>(column)? {
         Some(_) => number(row, column).map(Some),
         None => Ok(None),
@@ -128,46 +128,46 @@ pub(crate) fn number_option(row: &PgRow, column: &str) -> Attempt<Option<u32>> {
 }
 
 /// Of an instance of a fan-out: its node, and its list element.
-pub(crate) fn instance(row: &PgRow) -> Attempt<Option<(Name, RawJson)>> {
+pub(crate) fn instance(row: &PgRow) -> PostgresResult<Option<(Name, RawJson)>> {
     match parsed_option(row, "instance_of")? {
         Some(of) => Ok(Some((of, json(row, "item")?))),
         None => Ok(None),
     }
 }
 
-pub(crate) fn execution_key(row: &PgRow) -> Attempt<ExecutionKey> {
+pub(crate) fn execution_key(row: &PgRow) -> PostgresResult<ExecutionKey> {
     Ok(ExecutionKey { tenant: parsed(row, "tenant")?, execution: parsed(row, "execution_id")? })
 }
 
-pub(crate) fn run_key(row: &PgRow) -> Attempt<RunKey> {
+pub(crate) fn run_key(row: &PgRow) -> PostgresResult<RunKey> {
     Ok(RunKey { tenant: parsed(row, "tenant")?, run: parsed(row, "run_id")? })
 }
 
-pub(crate) fn action_key(row: &PgRow) -> Attempt<ActionKey> {
+pub(crate) fn action_key(row: &PgRow) -> PostgresResult<ActionKey> {
     Ok(ActionKey { execution: execution_key(row)?, seq: seq(row, "seq")?, action: parsed(row, "action")? })
 }
 
-pub(crate) fn definition_ref(row: &PgRow) -> Attempt<DefinitionRef> {
+pub(crate) fn definition_ref(row: &PgRow) -> PostgresResult<DefinitionRef> {
     Ok(DefinitionRef { name: parsed(row, "definition")?, version: row.try_get("version")? })
 }
 
-pub(crate) fn origin(row: &PgRow) -> Attempt<Origin> {
+pub(crate) fn origin(row: &PgRow) -> PostgresResult<EventOrigin> {
     Ok(match row.try_get::<Option<i64>, _>("timer_seq")? {
-        None => Origin::Posted,
-        Some(armed_seq) => Origin::Timer { armed_seq: Seq(armed_seq) },
+        None => EventOrigin::Posted,
+        Some(armed_seq) => EventOrigin::Timer { armed_seq: Seq(armed_seq) },
     })
 }
 
-pub(crate) fn pause_state(row: &PgRow) -> Attempt<PauseState> {
+pub(crate) fn pause_state(row: &PgRow) -> PostgresResult<PauseState> {
     Ok(match row.try_get::<Option<&str>, _>("paused_reason")? {
         Some(_) => PauseState::Paused,
         None => PauseState::Running,
     })
 }
 
-pub(crate) fn snapshot(text: &str) -> Attempt<State> {
-    let state: State = serde_json::from_str(text)
-        .map_err(|error| Failure::Undecodable(format!("snapshot cannot be decoded: {error}")))?;
+pub(crate) fn snapshot(text: &str) -> PostgresResult<ExecutionState> {
+    let state: ExecutionState = serde_json::from_str(text)
+        .map_err(|error| PostgresFailure::Undecodable(format!("snapshot cannot be decoded: {error}")))?;
     readable_format("snapshot", state.format)?;
     Ok(state)
 }
@@ -178,26 +178,27 @@ pub(crate) fn transition(
     name: Name,
     at: Timestamp,
     decision: &str,
-) -> Attempt<Transition> {
+) -> PostgresResult<Transition> {
     Ok(Transition { seq, event_id, name, at, decision: self::decision(seq, decision)? })
 }
 
-pub(crate) fn decision(seq: Seq, text: &str) -> Attempt<Decision> {
-    let decision: Decision = serde_json::from_str(text)
-        .map_err(|error| Failure::Undecodable(format!("transition {seq} cannot be decoded: {error}")))?;
+pub(crate) fn decision(seq: Seq, text: &str) -> PostgresResult<TransitionDecision> {
+    let decision: TransitionDecision = serde_json::from_str(text).map_err(|error| {
+        PostgresFailure::Undecodable(format!("transition {seq} cannot be decoded: {error}"))
+    })?;
     readable_format("transition", decision.format)?;
     Ok(decision)
 }
 
 /// This build reads its own format and the one before.
-fn readable_format(what: &str, format: u8) -> Attempt<()> {
+fn readable_format(what: &str, format: u8) -> PostgresResult<()> {
     if format == FORMAT || format + 1 == FORMAT {
         return Ok(());
     }
-    Err(Failure::Undecodable(format!("{what} has format {format}, this build reads up to {FORMAT}")))
+    Err(PostgresFailure::Undecodable(format!("{what} has format {format}, this build reads up to {FORMAT}")))
 }
 
 /// Text as PostgreSQL can hold it: it has no NUL. For messages only, never for data.
-pub(crate) fn message(text: &str) -> Cow<'_, str> {
+pub(crate) fn strip_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }

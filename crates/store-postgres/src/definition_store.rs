@@ -5,34 +5,34 @@
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, Name, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use sqlx::postgres::PgRow;
 use sqlx::{PgExecutor, PgPool, Row};
 
 use crate::connect::PostgresStore;
+use crate::connection_cache::WarmConnections;
 use crate::decode;
-use crate::errors::{Attempt, Failure};
-use crate::warm::Warm;
+use crate::errors::{PostgresFailure, PostgresResult};
 
 #[async_trait]
 impl DefinitionStore for PostgresStore {
-    async fn put(
+    async fn put_definition(
         &self,
         tenant: &TenantId,
         definition: &NewDefinition,
         now: Timestamp,
-    ) -> Result<PutDefinition> {
-        self.patiently(|| put(&self.warm, tenant, definition, now)).await
+    ) -> StoreResult<PutDefinition> {
+        self.with_retries(|| put_version(&self.warm, tenant, definition, now)).await
     }
 
-    async fn get(
+    async fn get_definition(
         &self,
         tenant: &TenantId,
         name: &Name,
         version: Option<i32>,
-    ) -> Result<Option<StoredDefinition>> {
-        self.once(async {
+    ) -> StoreResult<Option<StoredDefinition>> {
+        self.without_retries(async {
             match version {
                 Some(version) => read_version(&self.pool, tenant, name, version).await,
                 None => read_latest(&self.pool, tenant, name).await,
@@ -41,28 +41,28 @@ impl DefinitionStore for PostgresStore {
         .await
     }
 
-    async fn list(
+    async fn list_definitions(
         &self,
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<StoredDefinition>> {
-        self.once(list_latest(&self.pool, tenant, after, limit)).await
+    ) -> StoreResult<Vec<StoredDefinition>> {
+        self.without_retries(list_latest(&self.pool, tenant, after, limit)).await
     }
 }
 
-async fn put(
-    warm: &Warm,
+async fn put_version(
+    warm: &WarmConnections,
     tenant: &TenantId,
     definition: &NewDefinition,
     now: Timestamp,
-) -> Attempt<PutDefinition> {
+) -> PostgresResult<PutDefinition> {
     const INSERT: &str = "
 INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (tenant, name, version) DO NOTHING";
     const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 6))";
-    let mut held = warm.lend().await?;
+    let mut held = warm.hold_pooled().await?;
     let mut transaction = held.begin().await?;
     sqlx::query(LOCK).bind(tenant.as_str()).bind(definition.name.as_str()).execute(&mut *transaction).await?;
     let latest = read_latest(&mut *transaction, tenant, &definition.name).await?;
@@ -92,7 +92,7 @@ ON CONFLICT (tenant, name, version) DO NOTHING";
         .await?;
     if inserted.rows_affected() == 0 {
         // By a build that does not take the lock.
-        return Err(Failure::Unsettled("a concurrent put took the definition's version"));
+        return Err(PostgresFailure::Unsettled("a concurrent put took the definition's version"));
     }
     transaction.commit().await?;
     Ok(PutDefinition::Created(stored))
@@ -102,13 +102,13 @@ async fn read_latest(
     executor: impl PgExecutor<'_>,
     tenant: &TenantId,
     name: &Name,
-) -> Attempt<Option<StoredDefinition>> {
+) -> PostgresResult<Option<StoredDefinition>> {
     const READ: &str = "
 SELECT name AS definition, version, dialect, source, checksum, created_at
 FROM definitions WHERE tenant = $1 AND name = $2
 ORDER BY version DESC LIMIT 1";
     let row = sqlx::query(READ).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(executor).await?;
-    row.as_ref().map(stored).transpose()
+    row.as_ref().map(decode_definition).transpose()
 }
 
 async fn read_version(
@@ -116,7 +116,7 @@ async fn read_version(
     tenant: &TenantId,
     name: &Name,
     version: i32,
-) -> Attempt<Option<StoredDefinition>> {
+) -> PostgresResult<Option<StoredDefinition>> {
     const READ: &str = "
 SELECT name AS definition, version, dialect, source, checksum, created_at
 FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3";
@@ -126,7 +126,7 @@ FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3";
         .bind(version)
         .fetch_optional(pool)
         .await?;
-    row.as_ref().map(stored).transpose()
+    row.as_ref().map(decode_definition).transpose()
 }
 
 async fn list_latest(
@@ -134,7 +134,7 @@ async fn list_latest(
     tenant: &TenantId,
     after: Option<&Name>,
     limit: usize,
-) -> Attempt<Vec<StoredDefinition>> {
+) -> PostgresResult<Vec<StoredDefinition>> {
     const LIST: &str = "
 SELECT DISTINCT ON (name) name AS definition, version, dialect, source, checksum, created_at
 FROM definitions WHERE tenant = $1 AND name > $2
@@ -145,10 +145,10 @@ ORDER BY name, version DESC LIMIT $3";
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(pool)
         .await?;
-    rows.iter().map(stored).collect()
+    rows.iter().map(decode_definition).collect()
 }
 
-fn stored(row: &PgRow) -> Attempt<StoredDefinition> {
+fn decode_definition(row: &PgRow) -> PostgresResult<StoredDefinition> {
     Ok(StoredDefinition {
         definition: decode::definition_ref(row)?,
         dialect: row.try_get("dialect")?,

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::claim::{Candidate, Device};
+use millstream_core::claim::{DeviceCandidate, DeviceReport};
 use millstream_core::id::{DeviceId, DeviceKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::device_store::DeviceStore;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -16,41 +16,45 @@ use sqlx::{PgPool, Postgres, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 #[async_trait]
 impl DeviceStore for PostgresStore {
-    async fn beat_devices(&self, beats: &[(TenantId, Device)], now: Timestamp) -> Result<()> {
+    async fn record_device_heartbeats(
+        &self,
+        beats: &[(TenantId, DeviceReport)],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         if beats.is_empty() {
             return Ok(());
         }
-        self.patiently(|| beat(&self.leases, beats, now)).await
+        self.with_retries(|| write_heartbeats(&self.leases, beats, now)).await
     }
 
-    async fn roster(
+    async fn read_roster(
         &self,
         tenant: &TenantId,
         after: Option<&DeviceId>,
         limit: usize,
-    ) -> Result<Vec<Candidate>> {
+    ) -> StoreResult<Vec<DeviceCandidate>> {
         const READ: &str = "
 SELECT d.*, (SELECT count(*) FROM run_seats s WHERE s.tenant || '' = d.tenant AND s.device = d.device_id) AS open
 FROM devices d
 WHERE d.tenant = $1 AND d.device_id > $2
 ORDER BY d.device_id LIMIT $3";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(tenant.as_str())
                 .bind(after.map_or("", DeviceId::as_str))
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            rows.iter().map(candidate).collect()
+            rows.iter().map(decode_candidate).collect()
         })
         .await
     }
 
-    async fn devices(&self, keys: &[DeviceKey]) -> Result<Vec<Option<Candidate>>> {
+    async fn find_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<Option<DeviceCandidate>>> {
         const READ: &str = "
 SELECT d.*, (SELECT count(*) FROM run_seats s WHERE s.tenant || '' = d.tenant AND s.device = d.device_id) AS open
 FROM unnest($1::text[], $2::text[]) AS k(tenant, device_id)
@@ -59,39 +63,39 @@ CROSS JOIN LATERAL (
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
-            let rows = self.warm.rows(DeviceColumns::of(keys).bound(READ)).await?;
+        self.without_retries(async {
+            let rows = self.warm.fetch_rows(DeviceColumns::of(keys).bound(READ)).await?;
             let found = rows
                 .iter()
-                .map(|row| Ok((device_key(row)?, candidate(row)?)))
-                .collect::<Attempt<HashMap<_, _>>>()?;
+                .map(|row| Ok((device_key(row)?, decode_candidate(row)?)))
+                .collect::<PostgresResult<HashMap<_, _>>>()?;
             Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
         })
         .await
     }
 
-    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> Result<Vec<bool>> {
+    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> StoreResult<Vec<bool>> {
         const PAUSE: &str = "
 UPDATE devices d SET paused = $3
 FROM unnest($1::text[], $2::text[]) AS k(tenant, device_id)
 WHERE d.tenant = k.tenant AND d.device_id = k.device_id
 RETURNING d.tenant, d.device_id";
         let paused = pause == PauseState::Paused;
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let columns = DeviceColumns::of(keys);
-            there(keys, &columns.bound(PAUSE).bind(paused).fetch_all(&self.pool).await?)
+            existing_keys(keys, &columns.bound(PAUSE).bind(paused).fetch_all(&self.pool).await?)
         })
         .await
     }
 
-    async fn remove_devices(&self, keys: &[DeviceKey]) -> Result<Vec<bool>> {
+    async fn remove_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<bool>> {
         const REMOVE: &str = "
 DELETE FROM devices d USING unnest($1::text[], $2::text[]) AS k(tenant, device_id)
 WHERE d.tenant = k.tenant AND d.device_id = k.device_id
 RETURNING d.tenant, d.device_id";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let columns = DeviceColumns::of(keys);
-            there(keys, &columns.bound(REMOVE).fetch_all(&self.pool).await?)
+            existing_keys(keys, &columns.bound(REMOVE).fetch_all(&self.pool).await?)
         })
         .await
     }
@@ -116,18 +120,22 @@ impl<'a> DeviceColumns<'a> {
     }
 }
 
-fn device_key(row: &PgRow) -> Attempt<DeviceKey> {
+fn device_key(row: &PgRow) -> PostgresResult<DeviceKey> {
     Ok(DeviceKey { tenant: decode::parsed(row, "tenant")?, device: decode::parsed(row, "device_id")? })
 }
 
 /// Which of the keys have a row.
-fn there(keys: &[DeviceKey], rows: &[PgRow]) -> Attempt<Vec<bool>> {
-    let met = rows.iter().map(device_key).collect::<Attempt<Vec<_>>>()?;
+fn existing_keys(keys: &[DeviceKey], rows: &[PgRow]) -> PostgresResult<Vec<bool>> {
+    let met = rows.iter().map(device_key).collect::<PostgresResult<Vec<_>>>()?;
     Ok(keys.iter().map(|key| met.contains(key)).collect())
 }
 
 /// In the order of their keys. The last report of a batch counts: one statement must not update a row twice.
-async fn beat(pool: &PgPool, beats: &[(TenantId, Device)], now: Timestamp) -> Attempt<()> {
+async fn write_heartbeats(
+    pool: &PgPool,
+    beats: &[(TenantId, DeviceReport)],
+    now: Timestamp,
+) -> PostgresResult<()> {
     const BEAT: &str = "
 INSERT INTO devices (tenant, device_id, capabilities, capability, capacity, load, quality, battery, on_battery,
                      coordinates, seen_at)
@@ -144,7 +152,7 @@ ON CONFLICT (tenant, device_id) DO UPDATE SET
     load = excluded.load, quality = excluded.quality, battery = excluded.battery,
     on_battery = excluded.on_battery, coordinates = excluded.coordinates, seen_at = excluded.seen_at";
     let each = || beats.iter().map(|(_, device)| device);
-    let capabilities = |device: &Device| RawJson::of(&device.capabilities).as_str().to_owned();
+    let capabilities = |device: &DeviceReport| RawJson::from_value(&device.capabilities).as_str().to_owned();
     sqlx::query(BEAT)
         .bind(beats.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
         .bind(each().map(|device| device.id.as_str()).collect::<Vec<_>>())
@@ -162,9 +170,9 @@ ON CONFLICT (tenant, device_id) DO UPDATE SET
     Ok(())
 }
 
-fn candidate(row: &PgRow) -> Attempt<Candidate> {
+fn decode_candidate(row: &PgRow) -> PostgresResult<DeviceCandidate> {
     let battery: Option<i64> = row.try_get("battery")?;
-    let device = Device {
+    let device = DeviceReport {
         id: decode::parsed(row, "device_id")?,
         capabilities: decode::list(row, "capabilities")?,
         capability: decode::number(row, "capability")?,
@@ -177,5 +185,5 @@ fn candidate(row: &PgRow) -> Attempt<Candidate> {
         paused: row.try_get("paused")?,
         seen_at: decode::time(row, "seen_at")?,
     };
-    Ok(Candidate { device, open: decode::number(row, "open")? })
+    Ok(DeviceCandidate { device, open: decode::number(row, "open")? })
 }

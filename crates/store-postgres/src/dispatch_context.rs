@@ -6,23 +6,28 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
-use millstream_store::dispatching::{self, MAX_DOWNSTREAM};
-use millstream_store::graph_store::Upstream;
+use millstream_store::graph_store::UpstreamResult;
+use millstream_store::node_request::{self, MAX_DOWNSTREAM};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 
 /// What to read, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct NeighbourRequest<'a> {
     joins: BTreeSet<(&'a ExecutionKey, &'a [NodeId])>,
     children: BTreeSet<(&'a ExecutionKey, &'a NodeId)>,
 }
 
-impl<'a> Surroundings<'a> {
-    pub(crate) fn add(&mut self, execution: &'a ExecutionKey, parents: &'a [NodeId], children: &'a [NodeId]) {
+impl<'a> NeighbourRequest<'a> {
+    pub(crate) fn add_node(
+        &mut self,
+        execution: &'a ExecutionKey,
+        parents: &'a [NodeId],
+        children: &'a [NodeId],
+    ) {
         if !parents.is_empty() {
             self.joins.insert((execution, parents));
         }
@@ -32,13 +37,13 @@ impl<'a> Surroundings<'a> {
 
 /// The rows that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Around<'a> {
-    upstream: HashMap<(&'a ExecutionKey, &'a [NodeId]), Vec<Upstream>>,
+pub(crate) struct NodeNeighbours<'a> {
+    upstream: HashMap<(&'a ExecutionKey, &'a [NodeId]), Vec<UpstreamResult>>,
     goals: HashMap<(&'a ExecutionKey, &'a NodeId), String>,
 }
 
-impl Around<'_> {
-    pub(crate) fn upstream(&self, execution: &ExecutionKey, parents: &[NodeId]) -> Vec<Upstream> {
+impl NodeNeighbours<'_> {
+    pub(crate) fn upstream(&self, execution: &ExecutionKey, parents: &[NodeId]) -> Vec<UpstreamResult> {
         self.upstream.get(&(execution, parents)).cloned().unwrap_or_default()
     }
 
@@ -50,11 +55,11 @@ impl Around<'_> {
 
 /// Parents are followed by their instances; ordering by length and name puts these in the order of their
 /// numbers.
-pub(crate) async fn read<'a>(
+pub(crate) async fn read_neighbours<'a>(
     connection: &mut PgConnection,
-    wanted: &Surroundings<'a>,
+    wanted: &NeighbourRequest<'a>,
     result_bytes: usize,
-) -> Attempt<Around<'a>> {
+) -> PostgresResult<NodeNeighbours<'a>> {
     const READ: &str = "
 SELECT u.place, u.ord, u.rank, u.node, u.status, u.instance_of, u.bytes,
        CASE WHEN u.sum <= $6 THEN u.result END AS body
@@ -84,7 +89,7 @@ ORDER BY place, ord, rank, node";
     let joins: Vec<_> = wanted.joins.iter().copied().collect();
     let children: Vec<_> = wanted.children.iter().copied().collect();
     if joins.is_empty() && children.is_empty() {
-        return Ok(Around::default());
+        return Ok(NodeNeighbours::default());
     }
     let parents: Vec<(i64, i64, &ExecutionKey, &NodeId)> = (0..)
         .zip(&joins)
@@ -105,25 +110,25 @@ ORDER BY place, ord, rank, node";
         .bind(children.iter().map(|(_, child)| child.as_str()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    let mut found: BTreeMap<usize, Vec<Upstream>> = BTreeMap::new();
-    let mut around = Around::default();
+    let mut found: BTreeMap<usize, Vec<UpstreamResult>> = BTreeMap::new();
+    let mut around = NodeNeighbours::default();
     for row in &rows {
         let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
         if row.try_get::<Option<i64>, _>("bytes")?.is_some() {
-            found.entry(place).or_default().push(upstream(row)?);
+            found.entry(place).or_default().push(decode_upstream(row)?);
         } else if let Some(child) = children.get(place) {
-            let goal = dispatching::goal(&decode::json(row, "body")?);
-            let goal = goal.map_err(|error| Failure::Undecodable(error.to_string()))?;
+            let goal = node_request::decode_goal(&decode::json(row, "body")?);
+            let goal = goal.map_err(|error| PostgresFailure::Undecodable(error.to_string()))?;
             around.goals.insert(*child, goal);
         }
     }
-    let joined = |(place, upstream): (usize, Vec<Upstream>)| Some((*joins.get(place)?, upstream));
+    let joined = |(place, upstream): (usize, Vec<UpstreamResult>)| Some((*joins.get(place)?, upstream));
     around.upstream = found.into_iter().filter_map(joined).collect();
     Ok(around)
 }
 
-fn upstream(row: &PgRow) -> Attempt<Upstream> {
-    Ok(Upstream {
+fn decode_upstream(row: &PgRow) -> PostgresResult<UpstreamResult> {
+    Ok(UpstreamResult {
         node: decode::parsed(row, "node")?,
         status: decode::parsed(row, "status")?,
         instance_of: decode::parsed_option(row, "instance_of")?,

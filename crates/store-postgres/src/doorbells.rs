@@ -3,18 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use millstream_core::id::{DefinitionRef, ExecutionKey};
-use millstream_core::sweep::Band;
+use millstream_core::overdue_sweep::SweepBand;
 use sqlx::PgPool;
 
+use crate::connection_cache::WarmConnections;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
-use crate::warm::Warm;
 
 pub(crate) async fn read_targets(
-    warm: &Warm,
+    warm: &WarmConnections,
     executions: &[ExecutionKey],
-) -> Attempt<Vec<Option<DefinitionRef>>> {
+) -> PostgresResult<Vec<Option<DefinitionRef>>> {
     const READ: &str = "
 SELECT x.*
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -22,21 +22,21 @@ CROSS JOIN LATERAL (
     SELECT x.tenant, x.execution_id, x.definition, x.version
     FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0) x";
     let columns: KeyColumns<'_> = executions.iter().collect();
-    let rows = warm.rows(columns.bound(READ)).await?;
+    let rows = warm.fetch_rows(columns.bound(READ)).await?;
     let found = rows
         .iter()
         .map(|row| Ok((decode::execution_key(row)?, decode::definition_ref(row)?)))
-        .collect::<Attempt<HashMap<_, _>>>()?;
+        .collect::<PostgresResult<HashMap<_, _>>>()?;
     Ok(executions.iter().map(|key| found.get(key).cloned()).collect())
 }
 
 /// In the order of the mailbox: a page ends where it is full.
 pub(crate) async fn list_undecided(
     pool: &PgPool,
-    bands: Option<&[Band]>,
+    bands: Option<&[SweepBand]>,
     after: Option<&ExecutionKey>,
     limit: usize,
-) -> Attempt<Vec<ExecutionKey>> {
+) -> PostgresResult<Vec<ExecutionKey>> {
     const LIST: &str = "
 SELECT DISTINCT m.execution_id, m.tenant
 FROM mailbox m
@@ -48,7 +48,7 @@ WHERE NOT m.deferred AND (m.execution_id, m.tenant) > ($2, $1)
   AND (x.paused_reason IS NULL OR m.cancels)
 ORDER BY m.execution_id, m.tenant
 LIMIT $5";
-    let millis = |edge: fn(&Band) -> i64| bands.map(|bands| bands.iter().map(edge).collect::<Vec<_>>());
+    let millis = |edge: fn(&SweepBand) -> i64| bands.map(|bands| bands.iter().map(edge).collect::<Vec<_>>());
     let rows = sqlx::query(LIST)
         .bind(after.map_or("", |key| key.tenant.as_str()))
         .bind(after.map_or("", |key| key.execution.as_str()))
@@ -60,7 +60,10 @@ LIMIT $5";
     rows.iter().map(decode::execution_key).collect()
 }
 
-pub(crate) async fn find_work(warm: &Warm, executions: &[ExecutionKey]) -> Attempt<Vec<bool>> {
+pub(crate) async fn find_work(
+    warm: &WarmConnections,
+    executions: &[ExecutionKey],
+) -> PostgresResult<Vec<bool>> {
     const FIND: &str = "
 SELECT x.tenant, x.execution_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -72,7 +75,7 @@ WHERE EXISTS (
       AND (x.paused_reason IS NULL OR m.cancels)
     OFFSET 0)";
     let columns: KeyColumns<'_> = executions.iter().collect();
-    let rows = warm.rows(columns.bound(FIND)).await?;
-    let found = rows.iter().map(decode::execution_key).collect::<Attempt<HashSet<_>>>()?;
+    let rows = warm.fetch_rows(columns.bound(FIND)).await?;
+    let found = rows.iter().map(decode::execution_key).collect::<PostgresResult<HashSet<_>>>()?;
     Ok(executions.iter().map(|key| found.contains(key)).collect())
 }

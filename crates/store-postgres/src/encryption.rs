@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_to_another_machine_is_as_safe_as_sslmode_makes_it() {
+    fn remote_password_encryption_follows_sslmode() {
         for (sslmode, encryption) in [
             ("disable", PostgresEncryption::None),
             ("allow", PostgresEncryption::None),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_this_machine_needs_no_encryption() {
+    fn local_server_needs_no_encryption() {
         for url in [
             "postgres://me:pw@127.0.0.1/mill?sslmode=disable",
             "postgres://me:pw@localhost/mill?sslmode=disable",

@@ -4,7 +4,7 @@ use millstream_store::StoreError;
 
 /// Why an attempt at a transaction failed, before it is known to the caller.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum PostgresFailure {
     Sql(sqlx::Error),
     /// A row that does not decode.
     Undecodable(String),
@@ -13,15 +13,15 @@ pub(crate) enum Failure {
 }
 
 /// The result of every statement.
-pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
+pub(crate) type PostgresResult<T> = std::result::Result<T, PostgresFailure>;
 
-impl From<sqlx::Error> for Failure {
+impl From<sqlx::Error> for PostgresFailure {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl Failure {
+impl PostgresFailure {
     /// Whether a statement rolled itself back; see [`crate::commit_plain`].
     pub(crate) fn is_division_by_zero(&self) -> bool {
         match self {
@@ -98,18 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_transaction_is_tried_again_at_once() {
+    fn contention_codes_retry_immediately() {
         assert_eq!(["40001", "40P01"].map(kind), ["contention"; 2]);
     }
 
     #[test]
-    fn data_that_is_refused_is_not_tried_again() {
+    fn data_errors_are_not_retried() {
         // An invalid character, a unique key, a check, an index entry that is too long.
         assert_eq!(["22021", "23505", "23514", "54000"].map(kind), ["corrupt"; 4]);
     }
 
     #[test]
-    fn a_server_that_cannot_work_now_is_unavailable() {
+    fn server_errors_are_unavailable() {
         // Shutting down, starting, statement or lock timeout, disk full, too many connections,
         // read-only after a failover, not migrated yet.
         let codes = ["57P01", "57P03", "57014", "55P03", "53100", "53300", "25006", "42P01"];

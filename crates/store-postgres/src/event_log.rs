@@ -13,55 +13,58 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::sweep::Band;
+use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewSignal};
+use millstream_store::StoreResult;
+use millstream_store::event_log::{
+    AppendRequest, Appended, EventLog, EventSubmission, IdempotencyKey, SignalSubmission,
+};
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::accept_plan::{Facts, KnownExecution, KnownKey, Plan};
+use crate::accept_plan::{AcceptFacts, AcceptPlan, KnownExecution, StoredKey};
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::event_rows::{self, EventColumns, NumberedEvent};
 use crate::execution_store::KeyColumns;
 use crate::{commit_rows, doorbells, graph_rows, signals};
 
 #[async_trait]
 impl EventLog for PostgresStore {
-    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>> {
+    async fn append(&self, batch: &[AppendRequest], now: Timestamp) -> StoreResult<Vec<Appended>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| self.append_once(batch, now)).await
+        self.with_retries(|| self.append_once(batch, now)).await
     }
 
-    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
-        self.once(async {
+    async fn find_accepted(&self, keys: &[(TenantId, IdempotencyKey)]) -> StoreResult<Vec<Option<Appended>>> {
+        self.without_retries(async {
             let mut connection = self.pool.acquire().await?;
             let asked = keys.iter().map(|(tenant, key)| (tenant, key));
-            let facts = Facts { keys: read_keys(&mut connection, asked).await?, ..Facts::default() };
+            let facts =
+                AcceptFacts { keys: read_keys(&mut connection, asked).await?, ..AcceptFacts::default() };
             Ok(keys.iter().map(|(tenant, key)| facts.by_key(tenant, key)).collect())
         })
         .await
     }
 
-    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
-        self.once(doorbells::read_targets(&self.warm, executions)).await
+    async fn find_definitions(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<DefinitionRef>>> {
+        self.without_retries(doorbells::read_targets(&self.warm, executions)).await
     }
 
-    async fn undecided(
+    async fn page_undecided(
         &self,
-        bands: Option<&[Band]>,
+        bands: Option<&[SweepBand]>,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>> {
-        self.once(doorbells::list_undecided(&self.pool, bands, after, limit)).await
+    ) -> StoreResult<Vec<ExecutionKey>> {
+        self.without_retries(doorbells::list_undecided(&self.pool, bands, after, limit)).await
     }
 
-    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>> {
-        self.once(doorbells::find_work(&self.warm, executions)).await
+    async fn has_work(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<bool>> {
+        self.without_retries(doorbells::find_work(&self.warm, executions)).await
     }
 }
 
@@ -69,27 +72,31 @@ impl EventLog for PostgresStore {
 const PLANS: usize = 8;
 
 impl PostgresStore {
-    async fn append_once(&self, batch: &[Append], now: Timestamp) -> Attempt<Vec<Appended>> {
+    async fn append_once(&self, batch: &[AppendRequest], now: Timestamp) -> PostgresResult<Vec<Appended>> {
         if let Some(events) = only_events(batch)
             && let Some(appended) = self.append_events(&events, now).await?
         {
             return Ok(appended);
         }
         for _ in 0..PLANS {
-            let mut held = self.warm.lend().await?;
+            let mut held = self.warm.hold_pooled().await?;
             let mut transaction = held.begin().await?;
             let correlations = taken_by(batch).chain(given_by(batch));
             signals::lock_correlations(&mut transaction, correlations).await?;
             let facts = read_facts(&mut transaction, batch, now).await?;
-            if let Some(appended) = write_plan(transaction, facts.plan(batch), now).await? {
+            if let Some(appended) = write_plan(transaction, facts.plan_batch(batch), now).await? {
                 return Ok(appended);
             }
         }
-        Err(Failure::Unsettled("keys or executions of the batch kept changing"))
+        Err(PostgresFailure::Unsettled("keys or executions of the batch kept changing"))
     }
 
     /// `None`, and nothing written, when an item is not simply new.
-    async fn append_events(&self, events: &[&NewEvent], now: Timestamp) -> Attempt<Option<Vec<Appended>>> {
+    async fn append_events(
+        &self,
+        events: &[&EventSubmission],
+        now: Timestamp,
+    ) -> PostgresResult<Option<Vec<Appended>>> {
         let columns: EventColumns<'_> = events.iter().copied().collect();
         let keys: Vec<_> = events
             .iter()
@@ -98,7 +105,7 @@ impl PostgresStore {
         let accepted = if keys.is_empty() {
             event_rows::accept(&self.warm, &columns, now).await
         } else {
-            let mut held = self.warm.lend().await?;
+            let mut held = self.warm.hold_pooled().await?;
             let mut transaction = held.begin().await?;
             if insert_keys(&mut transaction, &keys, now).await? < keys.len() {
                 transaction.rollback().await?;
@@ -125,13 +132,17 @@ impl PostgresStore {
 
 /// On the transaction's own connection: a caller that holds one connection and waits for a second can
 /// deadlock the pool.
-async fn read_facts(connection: &mut PgConnection, batch: &[Append], now: Timestamp) -> Attempt<Facts> {
+async fn read_facts(
+    connection: &mut PgConnection,
+    batch: &[AppendRequest],
+    now: Timestamp,
+) -> PostgresResult<AcceptFacts> {
     let ids: Vec<_> =
         batch.iter().flat_map(ids_of).map(|(tenant, event, _)| (tenant.clone(), event)).collect();
     let keys = batch.iter().flat_map(ids_of).filter_map(|(tenant, _, key)| Some((tenant, key?)));
     let signals: Vec<_> =
         batch.iter().filter_map(signal_of).map(|signal| (signal.tenant.clone(), signal.event_id)).collect();
-    Ok(Facts {
+    Ok(AcceptFacts {
         keys: read_keys(connection, keys).await?,
         executions: read_executions(connection, batch).await?,
         events: event_rows::read_statuses(&mut *connection, &ids).await?,
@@ -144,12 +155,12 @@ async fn read_facts(connection: &mut PgConnection, batch: &[Append], now: Timest
 /// `None`, and nothing written, when the facts have changed.
 async fn write_plan(
     mut transaction: Transaction<'_, Postgres>,
-    plan: Plan<'_>,
+    plan: AcceptPlan<'_>,
     now: Timestamp,
-) -> Attempt<Option<Vec<Appended>>> {
+) -> PostgresResult<Option<Vec<Appended>>> {
     if plan.is_empty() {
         transaction.rollback().await?;
-        return Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&[])).collect()));
+        return Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.with_numbers(&[])).collect()));
     }
     let numbers = event_rows::take_numbers(&mut transaction, plan.events.len()).await?;
     let numbered: Vec<_> = plan
@@ -185,58 +196,60 @@ async fn write_plan(
         starts.iter().filter_map(|(start, _)| Some((&start.key, start.graph.as_deref()?))).collect();
     graph_rows::start(&mut transaction, &graphs, now).await?;
     transaction.commit().await?;
-    Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&numbers)).collect()))
+    Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.with_numbers(&numbers)).collect()))
 }
 
-fn only_events(batch: &[Append]) -> Option<Vec<&NewEvent>> {
+fn only_events(batch: &[AppendRequest]) -> Option<Vec<&EventSubmission>> {
     batch
         .iter()
         .map(|item| match item {
-            Append::Event(event) => Some(event),
-            Append::Start(_) | Append::Signal(_) => None,
+            AppendRequest::Event(event) => Some(event),
+            AppendRequest::Start(_) | AppendRequest::Signal(_) => None,
         })
         .collect()
 }
 
-fn signal_of(item: &Append) -> Option<&NewSignal> {
+fn signal_of(item: &AppendRequest) -> Option<&SignalSubmission> {
     match item {
-        Append::Signal(signal) => Some(signal),
-        Append::Event(_) | Append::Start(_) => None,
+        AppendRequest::Signal(signal) => Some(signal),
+        AppendRequest::Event(_) | AppendRequest::Start(_) => None,
     }
 }
 
 /// Correlations of the batch's signals.
-fn taken_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
+fn taken_by(batch: &[AppendRequest]) -> impl Iterator<Item = (&TenantId, &str)> {
     batch.iter().filter_map(signal_of).map(|signal| (&signal.tenant, signal.correlation.as_str()))
 }
 
 /// Correlations of the batch's starts.
-fn given_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
+fn given_by(batch: &[AppendRequest]) -> impl Iterator<Item = (&TenantId, &str)> {
     batch.iter().filter_map(|item| match item {
-        Append::Start(start) => Some((&start.key.tenant, start.state.correlation.as_deref()?)),
-        Append::Event(_) | Append::Signal(_) => None,
+        AppendRequest::Start(start) => Some((&start.key.tenant, start.state.correlation.as_deref()?)),
+        AppendRequest::Event(_) | AppendRequest::Signal(_) => None,
     })
 }
 
 /// Every event of an item, with its key if it has one.
-fn ids_of(item: &Append) -> Vec<(&TenantId, EventId, Option<&Idempotency>)> {
+fn ids_of(item: &AppendRequest) -> Vec<(&TenantId, EventId, Option<&IdempotencyKey>)> {
     match item {
-        Append::Event(event) => vec![id_of(event)],
-        Append::Start(start) => std::iter::once(&start.start).chain(&start.events).map(id_of).collect(),
-        Append::Signal(signal) => vec![(&signal.tenant, signal.event_id, signal.idempotency.as_ref())],
+        AppendRequest::Event(event) => vec![id_of(event)],
+        AppendRequest::Start(start) => {
+            std::iter::once(&start.start).chain(&start.events).map(id_of).collect()
+        }
+        AppendRequest::Signal(signal) => vec![(&signal.tenant, signal.event_id, signal.idempotency.as_ref())],
     }
 }
 
-fn id_of(event: &NewEvent) -> (&TenantId, EventId, Option<&Idempotency>) {
+fn id_of(event: &EventSubmission) -> (&TenantId, EventId, Option<&IdempotencyKey>) {
     (&event.execution.tenant, event.event_id, event.idempotency.as_ref())
 }
 
 /// Returns how many were new. A key that occurs twice counts once.
 async fn insert_keys(
     connection: &mut PgConnection,
-    keys: &[(&TenantId, &Idempotency, EventId)],
+    keys: &[(&TenantId, &IdempotencyKey, EventId)],
     now: Timestamp,
-) -> Attempt<usize> {
+) -> PostgresResult<usize> {
     const INSERT: &str = "
 INSERT INTO idempotency_keys (tenant, key, request_hash, event_id, created_at)
 SELECT k.tenant, k.key, k.request_hash, k.event_id, $5
@@ -265,8 +278,8 @@ ON CONFLICT (tenant, key) DO NOTHING";
 /// event of a buffered signal is yet to come.
 async fn read_keys(
     connection: &mut PgConnection,
-    keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
-) -> Attempt<HashMap<(TenantId, String), KnownKey>> {
+    keys: impl IntoIterator<Item = (&TenantId, &IdempotencyKey)>,
+) -> PostgresResult<HashMap<(TenantId, String), StoredKey>> {
     const READ: &str = "
 SELECT i.tenant, i.key, i.request_hash, i.event_id,
        CASE WHEN e.status IS NOT NULL THEN e.status
@@ -284,7 +297,7 @@ LEFT JOIN LATERAL (
     let rows = sqlx::query(READ).bind(&tenants).bind(&keys).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
-            let known = KnownKey {
+            let known = StoredKey {
                 request_hash: row.try_get("request_hash")?,
                 event_id: decode::event_id(row)?,
                 status: decode::parsed(row, "status")?,
@@ -296,8 +309,8 @@ LEFT JOIN LATERAL (
 
 async fn read_executions(
     connection: &mut PgConnection,
-    batch: &[Append],
-) -> Attempt<HashMap<ExecutionKey, KnownExecution>> {
+    batch: &[AppendRequest],
+) -> PostgresResult<HashMap<ExecutionKey, KnownExecution>> {
     const READ: &str = "
 SELECT x.tenant, x.execution_id, x.phase, x.input_hash, t.event_id
 FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k(tenant, execution_id, starts)
@@ -310,13 +323,13 @@ LEFT JOIN LATERAL (
     let mut wanted: BTreeMap<&ExecutionKey, bool> = BTreeMap::new();
     for item in batch {
         match item {
-            Append::Event(event) => {
+            AppendRequest::Event(event) => {
                 wanted.entry(&event.execution).or_insert(false);
             }
-            Append::Start(start) => {
+            AppendRequest::Start(start) => {
                 wanted.insert(&start.key, true);
             }
-            Append::Signal(_) => {}
+            AppendRequest::Signal(_) => {}
         }
     }
     if wanted.is_empty() {
@@ -339,7 +352,7 @@ LEFT JOIN LATERAL (
 
 /// Locks ended executions against retention while an event for them is being accepted. Returns how many still
 /// exist. (Retention does not remove active ones, and their rows have enough contention.)
-async fn keep_ended(connection: &mut PgConnection, executions: &[&ExecutionKey]) -> Attempt<usize> {
+async fn keep_ended(connection: &mut PgConnection, executions: &[&ExecutionKey]) -> PostgresResult<usize> {
     const KEEP: &str = "
 SELECT x.tenant
 FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)

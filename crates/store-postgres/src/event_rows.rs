@@ -6,19 +6,19 @@
 use std::collections::HashMap;
 
 use millstream_core::id::{AcceptNo, EventId, TenantId};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::NewEvent;
+use millstream_store::event_log::EventSubmission;
 use sqlx::PgConnection;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 use uuid::Uuid;
 
+use crate::connection_cache::WarmConnections;
 use crate::decode;
-use crate::errors::Attempt;
-use crate::warm::Warm;
+use crate::errors::PostgresResult;
 
 /// The columns of new events, one array each.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ pub(crate) struct EventColumns<'a> {
     traceparents: Vec<Option<&'a str>>,
 }
 
-impl<'a> FromIterator<&'a NewEvent> for EventColumns<'a> {
-    fn from_iter<I: IntoIterator<Item = &'a NewEvent>>(events: I) -> Self {
+impl<'a> FromIterator<&'a EventSubmission> for EventColumns<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a EventSubmission>>(events: I) -> Self {
         let mut columns = Self::default();
         for event in events {
             columns.tenants.push(event.execution.tenant.as_str());
@@ -43,8 +43,8 @@ impl<'a> FromIterator<&'a NewEvent> for EventColumns<'a> {
             columns.names.push(event.name.as_str());
             columns.payloads.push(event.payload.as_str());
             columns.timer_seqs.push(match event.origin {
-                Origin::Posted => None,
-                Origin::Timer { armed_seq } => Some(armed_seq.0),
+                EventOrigin::Posted => None,
+                EventOrigin::Timer { armed_seq } => Some(armed_seq.0),
             });
             columns.actors.push(event.actor.as_deref());
             columns.traceparents.push(event.traceparent.as_deref());
@@ -53,10 +53,10 @@ impl<'a> FromIterator<&'a NewEvent> for EventColumns<'a> {
     }
 }
 
-type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+type PostgresEventQuery<'q> = Query<'q, Postgres, PgArguments>;
 
 impl EventColumns<'_> {
-    fn bound<'q>(&'q self, sql: &'static str) -> PgQuery<'q> {
+    fn bound<'q>(&'q self, sql: &'static str) -> PostgresEventQuery<'q> {
         sqlx::query(sql)
             .bind(&self.tenants)
             .bind(&self.event_ids)
@@ -101,11 +101,11 @@ SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
 /// Accept events of active executions: one number each, in their order. No numbers, and nothing written,
 /// when an execution is missing or has ended. An id that exists is an error.
 pub(crate) async fn accept(
-    warm: &Warm,
+    warm: &WarmConnections,
     columns: &EventColumns<'_>,
     now: Timestamp,
-) -> Attempt<Vec<AcceptNo>> {
-    numbers(warm.row(columns.bound(ACCEPT).bind(now.as_millis())).await?)
+) -> PostgresResult<Vec<AcceptNo>> {
+    decode_numbers(warm.fetch_row(columns.bound(ACCEPT).bind(now.as_millis())).await?)
 }
 
 /// The same as a part of a transaction.
@@ -113,12 +113,12 @@ pub(crate) async fn accept_within(
     connection: &mut PgConnection,
     columns: &EventColumns<'_>,
     now: Timestamp,
-) -> Attempt<Vec<AcceptNo>> {
-    numbers(columns.bound(ACCEPT).bind(now.as_millis()).fetch_one(connection).await?)
+) -> PostgresResult<Vec<AcceptNo>> {
+    decode_numbers(columns.bound(ACCEPT).bind(now.as_millis()).fetch_one(connection).await?)
 }
 
 /// Numbers were drawn in the order of the batch, so their own order is the batch's.
-fn numbers(row: PgRow) -> Attempt<Vec<AcceptNo>> {
+fn decode_numbers(row: PgRow) -> PostgresResult<Vec<AcceptNo>> {
     Ok(row.try_get::<Vec<i64>, _>(0)?.into_iter().map(AcceptNo).collect())
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn emit(
     connection: &mut PgConnection,
     events: &EventColumns<'_>,
     now: Timestamp,
-) -> Attempt<Vec<AcceptNo>> {
+) -> PostgresResult<Vec<AcceptNo>> {
     const EMIT: &str = "
 WITH accepted AS (
     INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
@@ -147,11 +147,14 @@ WITH accepted AS (
     RETURNING accept_no
 )
 SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
-    numbers(events.bound(EMIT).bind(now.as_millis()).fetch_one(connection).await?)
+    decode_numbers(events.bound(EMIT).bind(now.as_millis()).fetch_one(connection).await?)
 }
 
 /// The next `count` acceptance numbers, ascending.
-pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) -> Attempt<Vec<AcceptNo>> {
+pub(crate) async fn take_numbers(
+    connection: &mut PgConnection,
+    count: usize,
+) -> PostgresResult<Vec<AcceptNo>> {
     const TAKE: &str = "SELECT nextval('accept_no') FROM generate_series(1, $1)";
     if count == 0 {
         return Ok(Vec::new());
@@ -165,7 +168,7 @@ pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) ->
 /// An event with its number. A start is applied already and is not in the mailbox.
 #[derive(Debug)]
 pub(crate) struct NumberedEvent<'a> {
-    pub event: &'a NewEvent,
+    pub event: &'a EventSubmission,
     pub accept_no: AcceptNo,
     /// When a start was applied.
     pub started_at: Option<Timestamp>,
@@ -176,7 +179,7 @@ pub(crate) async fn insert_numbered(
     connection: &mut PgConnection,
     events: &[NumberedEvent<'_>],
     now: Timestamp,
-) -> Attempt<usize> {
+) -> PostgresResult<usize> {
     const INSERT: &str = "
 WITH accepted AS (
     INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
@@ -213,7 +216,7 @@ SELECT count(*) FROM accepted";
 pub(crate) async fn read_statuses<'e>(
     executor: impl PgExecutor<'e>,
     events: &[(TenantId, EventId)],
-) -> Attempt<HashMap<(TenantId, EventId), EventStatus>> {
+) -> PostgresResult<HashMap<(TenantId, EventId), EventStatus>> {
     const STATUSES: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)

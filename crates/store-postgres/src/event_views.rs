@@ -5,21 +5,21 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use millstream_core::id::{AcceptNo, EventId, Seq, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::views::{Backlog, EventFilter, EventView, EventViews};
+use millstream_store::StoreResult;
+use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
+use crate::connection_cache::WarmConnections;
 use crate::decode;
-use crate::errors::Attempt;
-use crate::warm::Warm;
+use crate::errors::PostgresResult;
 
 #[async_trait]
 impl EventViews for PostgresStore {
-    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
-        self.once(read_events(&self.warm, keys)).await
+    async fn find_events(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<EventView>>> {
+        self.without_retries(read_events(&self.warm, keys)).await
     }
 
     async fn list_events(
@@ -28,16 +28,19 @@ impl EventViews for PostgresStore {
         filter: &EventFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<EventView>> {
-        self.once(list(&self.pool, tenant, filter, after, limit)).await
+    ) -> StoreResult<Vec<EventView>> {
+        self.without_retries(read_event_list(&self.pool, tenant, filter, after, limit)).await
     }
 
-    async fn backlog(&self) -> Result<Backlog> {
-        self.once(read_backlog(&self.pool)).await
+    async fn count_backlog(&self) -> StoreResult<EventBacklog> {
+        self.without_retries(read_backlog(&self.pool)).await
     }
 }
 
-async fn read_events(warm: &Warm, keys: &[(TenantId, EventId)]) -> Attempt<Vec<Option<EventView>>> {
+async fn read_events(
+    warm: &WarmConnections,
+    keys: &[(TenantId, EventId)],
+) -> PostgresResult<Vec<Option<EventView>>> {
     const READ: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -45,24 +48,24 @@ CROSS JOIN LATERAL (
     SELECT e.* FROM event_records e WHERE e.tenant = k.tenant AND e.event_id = k.event_id OFFSET 0) e";
     let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|(_, event)| event.0).collect();
-    let rows = warm.rows(sqlx::query(READ).bind(&tenants).bind(&ids)).await?;
+    let rows = warm.fetch_rows(sqlx::query(READ).bind(&tenants).bind(&ids)).await?;
     let found = rows
         .iter()
         .map(|row| {
-            let view = view(row)?;
+            let view = decode_event(row)?;
             Ok(((view.execution.tenant.clone(), view.event_id), view))
         })
-        .collect::<Attempt<HashMap<_, _>>>()?;
+        .collect::<PostgresResult<HashMap<_, _>>>()?;
     Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-async fn list(
+async fn read_event_list(
     pool: &PgPool,
     tenant: &TenantId,
     filter: &EventFilter,
     after: Option<AcceptNo>,
     limit: usize,
-) -> Attempt<Vec<EventView>> {
+) -> PostgresResult<Vec<EventView>> {
     // As the index has it; a status is a filter, a page of a rare one reads far (stuck events are few).
     const OF_TENANT: &str = "
 SELECT e.* FROM event_records e
@@ -80,10 +83,10 @@ ORDER BY e.accept_no LIMIT $4";
     if let Some(execution) = &filter.execution {
         query = query.bind(execution.as_str());
     }
-    query.fetch_all(pool).await?.iter().map(view).collect()
+    query.fetch_all(pool).await?.iter().map(decode_event).collect()
 }
 
-async fn read_backlog(pool: &PgPool) -> Attempt<Backlog> {
+async fn read_backlog(pool: &PgPool) -> PostgresResult<EventBacklog> {
     const READ: &str = "
 SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
        (SELECT min(created_at) FROM mailbox WHERE NOT deferred) AS oldest,
@@ -92,8 +95,8 @@ SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
        (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
        (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased', 'awaiting')) AS open_actions";
     let row = sqlx::query(READ).fetch_one(pool).await?;
-    let count = |column: &str| -> Attempt<u64> { Ok(row.try_get::<i64, _>(column)?.unsigned_abs()) };
-    Ok(Backlog {
+    let count = |column: &str| -> PostgresResult<u64> { Ok(row.try_get::<i64, _>(column)?.unsigned_abs()) };
+    Ok(EventBacklog {
         undecided: count("undecided")?,
         oldest: row.try_get::<Option<i64>, _>("oldest")?.map(Timestamp::from_millis),
         dead: count("dead")?,
@@ -103,7 +106,7 @@ SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
     })
 }
 
-fn view(row: &PgRow) -> Attempt<EventView> {
+fn decode_event(row: &PgRow) -> PostgresResult<EventView> {
     let (from_state, to_state) = match row.try_get::<Option<&str>, _>("decision")? {
         Some(decision) => {
             let decision = decode::decision(decode::seq(row, "seq")?, decision)?;

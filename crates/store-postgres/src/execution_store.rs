@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use async_trait::async_trait;
 use millstream_core::id::{EventId, ExecutionKey, WorkerId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::execution_store::{
-    Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
+    CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict, MailboxLimits,
 };
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -19,36 +19,40 @@ use sqlx::{Postgres, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::{decode, loading};
 
 #[async_trait]
 impl ExecutionStore for PostgresStore {
-    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>> {
+    async fn load_executions(
+        &self,
+        wanted: &[LoadRequest],
+        limits: MailboxLimits,
+    ) -> StoreResult<Vec<LoadVerdict>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(self.load_all(wanted, limits)).await
+        self.without_retries(self.load_all(wanted, limits)).await
     }
 
-    async fn commit(
+    async fn commit_executions(
         &self,
         worker: &WorkerId,
-        batch: &[Commit],
+        batch: &[ExecutionCommit],
         lease: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<Committed>> {
+    ) -> StoreResult<Vec<CommitVerdict>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| self.commit_once(worker, batch, lease, now)).await
+        self.with_retries(|| self.commit_once(worker, batch, lease, now)).await
     }
 
-    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> StoreResult<Vec<i32>> {
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| self.count_once(events)).await
+        self.with_retries(|| self.count_once(events)).await
     }
 }
 
@@ -145,7 +149,11 @@ WHERE w.stale AND w.snapshot_seq < w.seq
 ORDER BY 1, 2, 3";
 
 impl PostgresStore {
-    async fn load_all(&self, wanted: &[Wanted], limits: MailboxLimits) -> Attempt<Vec<Loaded>> {
+    async fn load_all(
+        &self,
+        wanted: &[LoadRequest],
+        limits: MailboxLimits,
+    ) -> PostgresResult<Vec<LoadVerdict>> {
         let keys: KeyColumns<'_> = wanted.iter().map(|wanted| &wanted.execution).collect();
         let known = || wanted.iter().map(|wanted| wanted.known);
         let seqs: Vec<Option<i64>> = known().map(|known| Some(known?.seq.0)).collect();
@@ -158,25 +166,27 @@ impl PostgresStore {
             .bind(i64::try_from(events).map_or(i64::MAX, |events| events.saturating_add(1)))
             .bind(i32::try_from(limits.bytes / events).unwrap_or(i32::MAX))
             .bind(&positions);
-        let rows = self.warm.rows(load).await?;
+        let rows = self.warm.fetch_rows(load).await?;
         let mut parts: BTreeMap<i64, Vec<PgRow>> = BTreeMap::new();
         for row in rows {
             parts.entry(row.try_get(0)?).or_default().push(row);
         }
-        let mut loaded: Vec<Loaded> = Vec::with_capacity(wanted.len());
+        let mut loaded: Vec<LoadVerdict> = Vec::with_capacity(wanted.len());
         for (wanted, ord) in wanted.iter().zip(1..) {
             loaded.push(match parts.remove(&ord) {
-                None => Loaded::Missing,
-                Some(rows) => loading::assemble(&wanted.execution, &rows, limits).unwrap_or_else(|failure| {
-                    Loaded::Corrupt { reason: failure.into_store_error().to_string() }
-                }),
+                None => LoadVerdict::Missing,
+                Some(rows) => {
+                    loading::assemble_execution(&wanted.execution, &rows, limits).unwrap_or_else(|failure| {
+                        LoadVerdict::Corrupt { reason: failure.into_store_error().to_string() }
+                    })
+                }
             });
         }
         loading::fetch_long_payloads(&self.warm, &mut loaded).await?;
         Ok(loaded)
     }
 
-    async fn count_once(&self, events: &[(ExecutionKey, EventId)]) -> Attempt<Vec<i32>> {
+    async fn count_once(&self, events: &[(ExecutionKey, EventId)]) -> PostgresResult<Vec<i32>> {
         const COUNT: &str = "
 UPDATE events e SET attempts = e.attempts + 1
 FROM unnest($1::text[], $2::text[], $3::uuid[]) AS k(tenant, execution_id, event_id)
@@ -187,7 +197,7 @@ WHERE e.tenant = k.tenant AND e.event_id = k.event_id AND e.execution_id = k.exe
 RETURNING e.tenant, e.event_id, e.attempts";
         let keys: KeyColumns<'_> = events.iter().map(|(execution, _)| execution).collect();
         let ids: Vec<Uuid> = events.iter().map(|(_, event)| event.0).collect();
-        let mut held = self.warm.lend().await?;
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         let rows = keys.bound(COUNT).bind(&ids).fetch_all(&mut *transaction).await?;
@@ -198,7 +208,7 @@ RETURNING e.tenant, e.event_id, e.attempts";
                 let id = (decode::parsed(row, "tenant")?, decode::event_id(row)?);
                 Ok((id, row.try_get("attempts")?))
             })
-            .collect::<Attempt<HashMap<_, i32>>>()?;
+            .collect::<PostgresResult<HashMap<_, i32>>>()?;
         Ok(events
             .iter()
             .map(|(key, event)| counted.get(&(key.tenant.clone(), *event)).copied().unwrap_or(0))

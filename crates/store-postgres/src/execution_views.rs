@@ -7,14 +7,14 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, TenantId};
-use millstream_core::log::{Context, FORMAT, State, Transition};
+use millstream_core::log::{ExecutionContext, ExecutionState, FORMAT, Transition};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
-use millstream_store::Result;
-use millstream_store::execution_store::More;
+use millstream_store::StoreResult;
+use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
 use millstream_store::views::{
-    ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
+    ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
 use sqlx::postgres::PgRow;
@@ -23,14 +23,14 @@ use sqlx::{PgPool, Row};
 use crate::action_rows;
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 use crate::loading::without_gaps;
 
 #[async_trait]
 impl ExecutionViews for PostgresStore {
-    async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>> {
-        self.once(read_executions(&self.pool, keys)).await
+    async fn find_executions(&self, keys: &[ExecutionKey]) -> StoreResult<Vec<Option<ExecutionView>>> {
+        self.without_retries(read_executions(&self.pool, keys)).await
     }
 
     async fn list_executions(
@@ -39,25 +39,30 @@ impl ExecutionViews for PostgresStore {
         filter: &ExecutionFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<ExecutionView>> {
-        self.once(list(&self.pool, tenant, filter, after, limit)).await
+    ) -> StoreResult<Vec<ExecutionView>> {
+        self.without_retries(read_execution_list(&self.pool, tenant, filter, after, limit)).await
     }
 
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
-        self.once(read_history(&self.pool, execution, after, limit)).await
+    async fn read_history(
+        &self,
+        execution: &ExecutionKey,
+        after: Seq,
+        limit: usize,
+    ) -> StoreResult<HistoryPage> {
+        self.without_retries(read_history(&self.pool, execution, after, limit)).await
     }
 
-    async fn actions(
+    async fn list_actions(
         &self,
         execution: &ExecutionKey,
         after: Option<ActionPlace>,
         limit: usize,
-    ) -> Result<Vec<ActionView>> {
+    ) -> StoreResult<Vec<ActionRecord>> {
         const READ: &str = "
 SELECT a.* FROM actions a
 WHERE a.tenant = $1 AND a.execution_id = $2 AND ($3::bigint IS NULL OR (a.seq, a.ordinal) > ($3, $4::integer))
 ORDER BY a.seq, a.ordinal LIMIT $5";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
@@ -71,18 +76,18 @@ ORDER BY a.seq, a.ordinal LIMIT $5";
         .await
     }
 
-    async fn timers(
+    async fn list_timers(
         &self,
         execution: &ExecutionKey,
         after: Option<TimerPlace>,
         limit: usize,
-    ) -> Result<Vec<TimerView>> {
+    ) -> StoreResult<Vec<TimerView>> {
         const READ: &str = "
 SELECT t.* FROM timers t
 WHERE t.tenant = $1 AND t.execution_id = $2
   AND ($3::bigint IS NULL OR (t.fire_at, t.armed_seq, t.ordinal) > ($3, $4::bigint, $5::integer))
 ORDER BY t.fire_at, t.armed_seq, t.ordinal LIMIT $6";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
@@ -98,25 +103,25 @@ ORDER BY t.fire_at, t.armed_seq, t.ordinal LIMIT $6";
     }
 }
 
-async fn read_executions(pool: &PgPool, keys: &[ExecutionKey]) -> Attempt<Vec<Option<ExecutionView>>> {
+async fn read_executions(pool: &PgPool, keys: &[ExecutionKey]) -> PostgresResult<Vec<Option<ExecutionView>>> {
     const READ: &str = "
 SELECT x.*
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id";
     let columns: KeyColumns<'_> = keys.iter().collect();
     let rows = columns.bound(READ).fetch_all(pool).await?;
-    let found = views(pool, &rows).await?.into_iter().collect::<Attempt<Vec<_>>>()?;
+    let found = read_views(pool, &rows).await?.into_iter().collect::<PostgresResult<Vec<_>>>()?;
     let found: HashMap<_, _> = found.into_iter().map(|view| (view.execution.clone(), view)).collect();
     Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-async fn list(
+async fn read_execution_list(
     pool: &PgPool,
     tenant: &TenantId,
     filter: &ExecutionFilter,
     after: Option<AcceptNo>,
     limit: usize,
-) -> Attempt<Vec<ExecutionView>> {
+) -> PostgresResult<Vec<ExecutionView>> {
     // The tenant expression of the index.
     const LIST: &str = "
 SELECT x.* FROM executions x
@@ -135,8 +140,8 @@ ORDER BY x.position DESC LIMIT $6";
         .bind(rows_at_most(limit))
         .fetch_all(pool)
         .await?;
-    let views = views(pool, &rows).await?;
-    Ok(rows.iter().zip(views).filter_map(|(row, view)| shown(row, view)).collect())
+    let views = read_views(pool, &rows).await?;
+    Ok(rows.iter().zip(views).filter_map(|(row, view)| readable_view(row, view)).collect())
 }
 
 fn rows_at_most(limit: usize) -> i64 {
@@ -144,7 +149,7 @@ fn rows_at_most(limit: usize) -> i64 {
 }
 
 /// One view per row, or the error.
-async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<Attempt<ExecutionView>>> {
+async fn read_views(pool: &PgPool, rows: &[PgRow]) -> PostgresResult<Vec<PostgresResult<ExecutionView>>> {
     let mut behind = Vec::new();
     for row in rows {
         let (seq, snapshot_seq) = (decode::seq(row, "seq")?, decode::seq(row, "snapshot_seq")?);
@@ -159,14 +164,14 @@ async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<Attempt<ExecutionVi
     let view_of = |row| {
         let key = decode::execution_key(row)?;
         let log = logs.remove(&key).unwrap_or_default();
-        view(key, row, &log.into_iter().collect::<Attempt<Vec<_>>>()?)
+        fold_view(key, row, &log.into_iter().collect::<PostgresResult<Vec<_>>>()?)
     };
     Ok(rows.iter().map(view_of).collect())
 }
 
 /// An execution in a list: if its state cannot be decoded, the columns of its row; if these cannot be decoded
 /// either, a log line.
-fn shown(row: &PgRow, view: Attempt<ExecutionView>) -> Option<ExecutionView> {
+fn readable_view(row: &PgRow, view: PostgresResult<ExecutionView>) -> Option<ExecutionView> {
     let error = match view {
         Ok(view) => return Some(view),
         Err(failure) => failure.into_store_error(),
@@ -179,16 +184,16 @@ fn shown(row: &PgRow, view: Attempt<ExecutionView>) -> Option<ExecutionView> {
     unreadable.ok()
 }
 
-fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
+fn unreadable_view(row: &PgRow, why: String) -> PostgresResult<ExecutionView> {
     let (phase, seq) = (decode::parsed(row, "phase")?, decode::seq(row, "seq")?);
-    let state = State {
+    let state = ExecutionState {
         format: FORMAT,
         seq,
         state: decode::parsed(row, "state")?,
         entered_seq: seq,
         phase,
         reason: None,
-        context: Context::new(),
+        context: ExecutionContext::new(),
         at: decode::time(row, "updated_at")?,
         parent: None,
         correlation: row.try_get("correlation")?,
@@ -198,7 +203,7 @@ fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
         execution: decode::execution_key(row)?,
         position: AcceptNo(row.try_get("position")?),
         definition: decode::definition_ref(row)?,
-        status: ExecutionStatus::of(phase, decode::pause_state(row)?),
+        status: ExecutionStatus::of_phase(phase, decode::pause_state(row)?),
         state,
         paused_reason: row.try_get("paused_reason")?,
         unreadable: Some(why),
@@ -211,14 +216,14 @@ fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
 async fn read_logs(
     pool: &PgPool,
     wanted: &[(ExecutionKey, Seq, Seq)],
-) -> Attempt<HashMap<ExecutionKey, Vec<Attempt<Transition>>>> {
+) -> PostgresResult<HashMap<ExecutionKey, Vec<PostgresResult<Transition>>>> {
     const READ: &str = "
 SELECT t.*
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS k(tenant, execution_id, after, until)
 JOIN transitions t ON t.tenant = k.tenant AND t.execution_id = k.execution_id
                   AND t.seq > k.after AND t.seq <= k.until
 ORDER BY t.tenant, t.execution_id, t.seq";
-    let mut logs: HashMap<ExecutionKey, Vec<Attempt<Transition>>> = HashMap::new();
+    let mut logs: HashMap<ExecutionKey, Vec<PostgresResult<Transition>>> = HashMap::new();
     if wanted.is_empty() {
         return Ok(logs);
     }
@@ -230,19 +235,19 @@ ORDER BY t.tenant, t.execution_id, t.seq";
         .fetch_all(pool)
         .await?;
     for row in &rows {
-        logs.entry(decode::execution_key(row)?).or_default().push(transition(row));
+        logs.entry(decode::execution_key(row)?).or_default().push(decode_transition(row));
     }
     Ok(logs)
 }
 
-fn view(key: ExecutionKey, row: &PgRow, log: &[Transition]) -> Attempt<ExecutionView> {
-    let snapshot: State = decode::snapshot(row.try_get("snapshot")?)?;
+fn fold_view(key: ExecutionKey, row: &PgRow, log: &[Transition]) -> PostgresResult<ExecutionView> {
+    let snapshot: ExecutionState = decode::snapshot(row.try_get("snapshot")?)?;
     without_gaps(snapshot.seq, log.iter().map(|transition| transition.seq), decode::seq(row, "seq")?)?;
     Ok(ExecutionView {
         execution: key,
         position: AcceptNo(row.try_get("position")?),
         definition: decode::definition_ref(row)?,
-        status: ExecutionStatus::of(decode::parsed(row, "phase")?, decode::pause_state(row)?),
+        status: ExecutionStatus::of_phase(decode::parsed(row, "phase")?, decode::pause_state(row)?),
         state: log.iter().fold(snapshot, |state, transition| evolve(Some(state), transition)),
         paused_reason: row.try_get("paused_reason")?,
         unreadable: None,
@@ -257,7 +262,7 @@ async fn read_history(
     execution: &ExecutionKey,
     after: Seq,
     limit: usize,
-) -> Attempt<HistoryPage> {
+) -> PostgresResult<HistoryPage> {
     const SIZES: &str = "
 SELECT t.seq, (octet_length(t.decision) + octet_length(e.payload))::bigint AS bytes
 FROM transitions t
@@ -276,23 +281,23 @@ ORDER BY t.seq";
         let bytes: i64 = row.try_get("bytes")?;
         Ok((decode::seq(row, "seq")?, usize::try_from(bytes).unwrap_or(usize::MAX)))
     };
-    let sizes = rows.iter().map(size).collect::<Attempt<Vec<_>>>()?;
+    let sizes = rows.iter().map(size).collect::<PostgresResult<Vec<_>>>()?;
     let Some((last, more)) = cut_history(sizes, limit) else {
-        return Ok(HistoryPage { entries: Vec::new(), more: More::Nothing });
+        return Ok(HistoryPage { entries: Vec::new(), more: PageRemainder::Nothing });
     };
     let rows = bound(READ).bind(after.0).bind(last.0).fetch_all(pool).await?;
     let entry = |row: &PgRow| {
         Ok(HistoryEntry {
-            transition: transition(row)?,
+            transition: decode_transition(row)?,
             payload: decode::json(row, "payload")?,
             accepted_at: decode::time(row, "created_at")?,
             origin: decode::origin(row)?,
         })
     };
-    Ok(HistoryPage { entries: rows.iter().map(entry).collect::<Attempt<_>>()?, more })
+    Ok(HistoryPage { entries: rows.iter().map(entry).collect::<PostgresResult<_>>()?, more })
 }
 
-fn transition(row: &PgRow) -> Attempt<Transition> {
+fn decode_transition(row: &PgRow) -> PostgresResult<Transition> {
     decode::transition(
         decode::seq(row, "seq")?,
         decode::event_id(row)?,
@@ -302,14 +307,14 @@ fn transition(row: &PgRow) -> Attempt<Transition> {
     )
 }
 
-pub(crate) fn action_view(row: &PgRow) -> Attempt<ActionView> {
+pub(crate) fn action_view(row: &PgRow) -> PostgresResult<ActionRecord> {
     let status: ActionStatus = decode::parsed(row, "status")?;
     let due_at = decode::time_option(row, "due_at")?;
-    Ok(ActionView {
+    Ok(ActionRecord {
         key: decode::action_key(row)?,
         event_id: decode::event_id(row)?,
         ordinal: row.try_get("ordinal")?,
-        needs: action_rows::needs(row)?,
+        needs: action_rows::decode_needs(row)?,
         status,
         attempts: row.try_get("attempts")?,
         epoch: Epoch(row.try_get("epoch")?),
@@ -328,7 +333,7 @@ pub(crate) fn action_view(row: &PgRow) -> Attempt<ActionView> {
     })
 }
 
-fn timer_view(row: &PgRow) -> Attempt<TimerView> {
+fn timer_view(row: &PgRow) -> PostgresResult<TimerView> {
     Ok(TimerView {
         armed_seq: decode::seq(row, "armed_seq")?,
         ordinal: row.try_get("ordinal")?,

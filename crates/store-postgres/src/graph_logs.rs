@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
 use millstream_core::time::Timestamp;
-use millstream_store::graph_store::NodeLog;
-use millstream_store::log_cap::{Adding, Kept};
+use millstream_store::graph_store::ExecutorLogText;
+use millstream_store::log_cap::{LogAddition, LogUsage};
 use sqlx::{PgConnection, Row};
 
-use crate::errors::Attempt;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
-use crate::warm::Warm;
 use crate::{decode, graph_rows};
 
 /// One attempt at one node.
@@ -19,20 +19,24 @@ type AttemptKey<'a> = (&'a ExecutionKey, &'a NodeId, u32);
 
 /// The stored log of an attempt: the position of the last entry, and its size.
 #[derive(Debug, Clone, Copy, Default)]
-struct Last {
+struct LastLogEntry {
     position: Option<i64>,
-    kept: Kept,
+    kept: LogUsage,
 }
 
 /// An entry to be written.
-struct Entry<'a> {
-    log: &'a NodeLog,
+struct LogEntryInsert<'a> {
+    log: &'a ExecutorLogText,
     text: std::borrow::Cow<'a, str>,
-    kept: Kept,
+    kept: LogUsage,
 }
 
-pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attempt<()> {
-    let mut held = warm.lend().await?;
+pub(crate) async fn append_texts(
+    warm: &WarmConnections,
+    logs: &[ExecutorLogText],
+    now: Timestamp,
+) -> PostgresResult<()> {
+    let mut held = warm.hold_pooled().await?;
     let mut transaction = held.begin().await?;
     graph_rows::lock(&mut transaction, logs.iter().map(|log| &log.execution)).await?;
     let mut lasts = read_last(&mut transaction, logs).await?;
@@ -43,20 +47,20 @@ pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attem
         // Missing: the execution or the node is gone.
         let key = (&log.execution, &log.node, log.attempt);
         let Some(last) = lasts.get_mut(&key) else { continue };
-        match last.kept.with(&log.text) {
-            Adding::Entry(text, kept) => {
+        match last.kept.add_text(&log.text) {
+            LogAddition::Entry(text, kept) => {
                 last.kept = kept;
                 newest.insert(key, entries.len());
-                entries.push(Entry { log, text, kept });
+                entries.push(LogEntryInsert { log, text, kept });
             }
-            Adding::Mark => {
+            LogAddition::Mark => {
                 last.kept.truncated = true;
                 match newest.get(&key).and_then(|place| entries.get_mut(*place)) {
                     Some(entry) => entry.kept.truncated = true,
                     None => marked.extend(last.position.map(|position| (log, position))),
                 }
             }
-            Adding::Nothing => {}
+            LogAddition::Nothing => {}
         }
     }
     mark(&mut transaction, &marked).await?;
@@ -68,8 +72,8 @@ pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attem
 /// For attempts at existing nodes. The last entry of an attempt records how much is stored of it.
 async fn read_last<'a>(
     connection: &mut PgConnection,
-    logs: &'a [NodeLog],
-) -> Attempt<HashMap<AttemptKey<'a>, Last>> {
+    logs: &'a [ExecutorLogText],
+) -> PostgresResult<HashMap<AttemptKey<'a>, LastLogEntry>> {
     const READ: &str = "
 SELECT k.place, l.position, l.kept, l.truncated
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
@@ -99,17 +103,21 @@ LEFT JOIN LATERAL (
         let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
         let Some(log) = logs.get(place) else { continue };
         let bytes = row.try_get::<Option<i64>, _>("kept")?.unwrap_or(0);
-        let kept = Kept {
+        let kept = LogUsage {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             truncated: row.try_get::<Option<bool>, _>("truncated")?.unwrap_or(false),
         };
-        let last = Last { position: row.try_get("position")?, kept };
+        let last = LastLogEntry { position: row.try_get("position")?, kept };
         lasts.insert((&log.execution, &log.node, log.attempt), last);
     }
     Ok(lasts)
 }
 
-async fn insert(connection: &mut PgConnection, entries: &[Entry<'_>], now: Timestamp) -> Attempt<()> {
+async fn insert(
+    connection: &mut PgConnection,
+    entries: &[LogEntryInsert<'_>],
+    now: Timestamp,
+) -> PostgresResult<()> {
     const INSERT: &str = "
 INSERT INTO graph_logs (tenant, execution_id, node, attempt, text, kept, truncated, at)
 SELECT k.tenant, k.execution_id, k.node, k.attempt, k.text, k.kept, k.truncated, $8
@@ -123,7 +131,7 @@ ORDER BY k.ord";
     keys.bound(INSERT)
         .bind(entries.iter().map(|entry| entry.log.node.as_str()).collect::<Vec<_>>())
         .bind(entries.iter().map(|entry| i64::from(entry.log.attempt)).collect::<Vec<_>>())
-        .bind(entries.iter().map(|entry| decode::message(&entry.text)).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| decode::strip_nul(&entry.text)).collect::<Vec<_>>())
         .bind(
             entries
                 .iter()
@@ -137,7 +145,7 @@ ORDER BY k.ord";
     Ok(())
 }
 
-async fn mark(connection: &mut PgConnection, marked: &[(&NodeLog, i64)]) -> Attempt<()> {
+async fn mark(connection: &mut PgConnection, marked: &[(&ExecutorLogText, i64)]) -> PostgresResult<()> {
     const MARK: &str = "
 UPDATE graph_logs l SET truncated = TRUE
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS k(tenant, execution_id, node, position)

@@ -10,12 +10,12 @@ use millstream_core::graph::NodeId;
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::execution_store::Commit;
+use millstream_store::execution_store::ExecutionCommit;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
 use sqlx::{PgConnection, Row};
 
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::execution_store::KeyColumns;
 use crate::node_columns::NodeColumns;
 
@@ -27,7 +27,7 @@ pub(crate) async fn start(
     connection: &mut PgConnection,
     graphs: &[(&ExecutionKey, &GraphRows)],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const INSERT: &str = "
 INSERT INTO graphs (tenant, execution_id, metadata, revision, blob)
 SELECT k.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
@@ -54,9 +54,9 @@ SELECT k.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::byt
 /// is taken here.
 pub(crate) async fn commit(
     connection: &mut PgConnection,
-    commits: &[&Commit],
+    commits: &[&ExecutionCommit],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     let graphs: Vec<(&ExecutionKey, &GraphRows)> =
         commits.iter().filter_map(|commit| Some((&commit.execution, commit.graph.as_deref()?))).collect();
     if graphs.is_empty() {
@@ -98,7 +98,7 @@ fn nodes_of<'a>(
 pub(crate) async fn lock<'a>(
     connection: &mut PgConnection,
     executions: impl IntoIterator<Item = &'a ExecutionKey>,
-) -> Attempt<HashMap<ExecutionKey, i64>> {
+) -> PostgresResult<HashMap<ExecutionKey, i64>> {
     const LOCK: &str = "
 SELECT g.*
 FROM (SELECT DISTINCT u.tenant COLLATE \"C\" AS tenant, u.execution_id COLLATE \"C\" AS execution_id
@@ -112,7 +112,10 @@ CROSS JOIN LATERAL (
     rows.iter().map(|row| Ok((decode::execution_key(row)?, row.try_get("revision")?))).collect()
 }
 
-async fn update_graphs(connection: &mut PgConnection, graphs: &[(&ExecutionKey, &GraphRows)]) -> Attempt<()> {
+async fn update_graphs(
+    connection: &mut PgConnection,
+    graphs: &[(&ExecutionKey, &GraphRows)],
+) -> PostgresResult<()> {
     const UPDATE: &str = "
 UPDATE graphs g SET revision = k.revision, blob = coalesce(k.blob, g.blob)
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[]) AS k(tenant, execution_id, revision, blob)
@@ -130,15 +133,21 @@ WHERE g.tenant = k.tenant AND g.execution_id = k.execution_id";
 }
 
 /// Refuses a node that has neither a row nor a spec, and one that occurs twice.
-fn check_written(nodes: &[(&ExecutionKey, &NodeWrite)], written: u64) -> Attempt<()> {
+fn check_written(nodes: &[(&ExecutionKey, &NodeWrite)], written: u64) -> PostgresResult<()> {
     if usize::try_from(written).is_ok_and(|written| written == nodes.len()) {
         return Ok(());
     }
-    Err(Failure::Undecodable(format!("only {written} of {} node changes could be written", nodes.len())))
+    Err(PostgresFailure::Undecodable(format!(
+        "only {written} of {} node changes could be written",
+        nodes.len()
+    )))
 }
 
 /// Inserts new ones; existing ones were updated before. Returns how many.
-async fn insert_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
+async fn insert_nodes(
+    connection: &mut PgConnection,
+    nodes: &[(&ExecutionKey, &NodeWrite)],
+) -> PostgresResult<u64> {
     const INSERT: &str = "
 INSERT INTO graph_nodes (tenant, execution_id, node, status, attempt, seq, why, spec, children, result, error,
                          started_at, ended_at, instance_of, item)
@@ -164,7 +173,10 @@ ON CONFLICT (execution_id, tenant, node) DO NOTHING";
 }
 
 /// A null column keeps its value, except `why`. Returns how many exist.
-async fn update_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
+async fn update_nodes(
+    connection: &mut PgConnection,
+    nodes: &[(&ExecutionKey, &NodeWrite)],
+) -> PostgresResult<u64> {
     const UPDATE: &str = "
 UPDATE graph_nodes n
 SET status = k.status, attempt = k.attempt, seq = k.seq, why = k.why, spec = coalesce(k.spec, n.spec),
@@ -185,7 +197,10 @@ WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.nod
 }
 
 /// Their logs stay: they may have run before the edit removed them.
-async fn delete_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeId)]) -> Attempt<()> {
+async fn delete_nodes(
+    connection: &mut PgConnection,
+    nodes: &[(&ExecutionKey, &NodeId)],
+) -> PostgresResult<()> {
     const DELETE: &str = "
 DELETE FROM graph_nodes n
 USING unnest($1::text[], $2::text[], $3::text[]) AS k(tenant, execution_id, node)
@@ -206,7 +221,7 @@ async fn feed_transitions(
     connection: &mut PgConnection,
     entries: &[(&ExecutionKey, Seq, Seq)],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const FEED: &str = "
 INSERT INTO graph_feed (tenant, execution_id, kind, first_seq, last_seq, at)
 SELECT k.tenant, k.execution_id, 'transitions', k.first_seq, k.last_seq, $5
@@ -229,7 +244,7 @@ pub(crate) async fn feed_dispatched(
     connection: &mut PgConnection,
     entries: &[(&ExecutionKey, RawJson)],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const FEED: &str = "
 INSERT INTO graph_feed (tenant, execution_id, kind, body, at)
 SELECT k.tenant, k.execution_id, 'dispatched', k.body, $4

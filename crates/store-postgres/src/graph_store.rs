@@ -11,62 +11,62 @@ use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::dispatching;
-use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
+use millstream_store::StoreResult;
+use millstream_store::graph_store::{DispatchContext, ExecutorLogText, GraphStore, NodeDispatch};
+use millstream_store::node_request;
 use sqlx::{PgConnection, Row};
 
 use crate::connect::PostgresStore;
-use crate::dispatch_context::{self, Surroundings};
-use crate::errors::{Attempt, Failure};
+use crate::dispatch_context::{self, NeighbourRequest};
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::execution_store::KeyColumns;
 use crate::{decode, graph_logs, graph_rows};
 
 #[async_trait]
 impl GraphStore for PostgresStore {
-    async fn dispatch(
+    async fn record_dispatches(
         &self,
-        batch: &[Dispatch],
+        batch: &[NodeDispatch],
         result_bytes: usize,
         now: Timestamp,
-    ) -> Result<Vec<Option<DispatchContext>>> {
+    ) -> StoreResult<Vec<Option<DispatchContext>>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| self.dispatch_once(batch, result_bytes, now)).await
+        self.with_retries(|| self.dispatch_once(batch, result_bytes, now)).await
     }
 
-    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()> {
+    async fn append_logs(&self, logs: &[ExecutorLogText], now: Timestamp) -> StoreResult<()> {
         if logs.is_empty() {
             return Ok(());
         }
-        self.patiently(|| graph_logs::keep(&self.warm, logs, now)).await
+        self.with_retries(|| graph_logs::append_texts(&self.warm, logs, now)).await
     }
 }
 
 impl PostgresStore {
     async fn dispatch_once(
         &self,
-        batch: &[Dispatch],
+        batch: &[NodeDispatch],
         result_bytes: usize,
         now: Timestamp,
-    ) -> Attempt<Vec<Option<DispatchContext>>> {
-        let mut held = self.warm.lend().await?;
+    ) -> PostgresResult<Vec<Option<DispatchContext>>> {
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         graph_rows::lock(&mut transaction, batch.iter().map(|dispatch| &dispatch.execution)).await?;
-        let recorded = record(&mut transaction, batch, now).await?;
+        let recorded = record_batch(&mut transaction, batch, now).await?;
         if recorded.is_empty() {
             transaction.rollback().await?;
             return Ok(batch.iter().map(|_| None).collect());
         }
-        let mut wanted = Surroundings::default();
+        let mut wanted = NeighbourRequest::default();
         for (execution, node) in recorded.iter().map(|((execution, _), node)| (*execution, node)) {
-            wanted.add(execution, &node.parents, &node.children);
+            wanted.add_node(execution, &node.parents, &node.children);
         }
-        let around = dispatch_context::read(&mut transaction, &wanted, result_bytes).await?;
-        graph_rows::feed_dispatched(&mut transaction, &told(batch, &recorded), now).await?;
+        let around = dispatch_context::read_neighbours(&mut transaction, &wanted, result_bytes).await?;
+        graph_rows::feed_dispatched(&mut transaction, &feed_bodies(batch, &recorded), now).await?;
         transaction.commit().await?;
-        let context = |dispatch: &Dispatch| {
+        let context = |dispatch: &NodeDispatch| {
             let node = recorded.get(&(&dispatch.execution, &dispatch.node))?;
             if node.attempt != dispatch.attempt {
                 return None;
@@ -83,7 +83,7 @@ impl PostgresStore {
 }
 
 /// A node whose dispatch was recorded.
-struct Recorded {
+struct RecordedDispatch {
     attempt: u32,
     spec: RawJson,
     parents: Vec<NodeId>,
@@ -91,14 +91,14 @@ struct Recorded {
     instance: Option<(NodeId, RawJson)>,
 }
 
-type AllRecorded<'a> = HashMap<(&'a ExecutionKey, &'a NodeId), Recorded>;
+type AllRecorded<'a> = HashMap<(&'a ExecutionKey, &'a NodeId), RecordedDispatch>;
 
 /// Only attempts that are under way. Of two dispatches of one node the last one stays.
-async fn record<'a>(
+async fn record_batch<'a>(
     connection: &mut PgConnection,
-    batch: &'a [Dispatch],
+    batch: &'a [NodeDispatch],
     now: Timestamp,
-) -> Attempt<AllRecorded<'a>> {
+) -> PostgresResult<AllRecorded<'a>> {
     const RECORD: &str = "
 UPDATE graph_nodes n SET executor = k.executor, executor_reason = k.reason, dispatched_at = $7
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $8::bigint[])
@@ -117,8 +117,8 @@ RETURNING k.place, n.attempt, n.spec, n.children, n.instance_of, n.item";
         .bound(RECORD)
         .bind(each().map(|dispatch| dispatch.node.as_str()).collect::<Vec<_>>())
         .bind(each().map(|dispatch| i64::from(dispatch.attempt)).collect::<Vec<_>>())
-        .bind(each().map(|dispatch| decode::message(&dispatch.executor)).collect::<Vec<_>>())
-        .bind(each().map(|dispatch| decode::message(&dispatch.reason)).collect::<Vec<_>>())
+        .bind(each().map(|dispatch| decode::strip_nul(&dispatch.executor)).collect::<Vec<_>>())
+        .bind(each().map(|dispatch| decode::strip_nul(&dispatch.reason)).collect::<Vec<_>>())
         .bind(now.as_millis())
         .bind(places.iter().map(|place| i64::try_from(*place).unwrap_or(i64::MAX)).collect::<Vec<_>>())
         .fetch_all(connection)
@@ -130,9 +130,9 @@ RETURNING k.place, n.attempt, n.spec, n.children, n.instance_of, n.item";
         let spec = decode::json(row, "spec")?;
         let mut children: Vec<NodeId> = decode::list(row, "children")?;
         children.sort();
-        let node = Recorded {
+        let node = RecordedDispatch {
             attempt: decode::number(row, "attempt")?,
-            parents: dispatching::parents(&spec).map_err(unreadable)?,
+            parents: node_request::decode_parents(&spec).map_err(undecodable_spec)?,
             children,
             instance: decode::instance(row)?,
             spec,
@@ -142,18 +142,21 @@ RETURNING k.place, n.attempt, n.spec, n.children, n.instance_of, n.item";
     Ok(recorded)
 }
 
-fn unreadable(error: millstream_store::StoreError) -> Failure {
-    Failure::Undecodable(error.to_string())
+fn undecodable_spec(error: millstream_store::StoreError) -> PostgresFailure {
+    PostgresFailure::Undecodable(error.to_string())
 }
 
 /// The feed entries, per execution, in the order of the batch.
-fn told<'a>(batch: &'a [Dispatch], recorded: &AllRecorded<'a>) -> Vec<(&'a ExecutionKey, RawJson)> {
-    let mut told: BTreeMap<&ExecutionKey, Vec<&Dispatch>> = BTreeMap::new();
+fn feed_bodies<'a>(
+    batch: &'a [NodeDispatch],
+    recorded: &AllRecorded<'a>,
+) -> Vec<(&'a ExecutionKey, RawJson)> {
+    let mut told: BTreeMap<&ExecutionKey, Vec<&NodeDispatch>> = BTreeMap::new();
     for dispatch in batch {
         let node = recorded.get(&(&dispatch.execution, &dispatch.node));
         if node.is_some_and(|node| node.attempt == dispatch.attempt) {
             told.entry(&dispatch.execution).or_default().push(dispatch);
         }
     }
-    told.into_iter().map(|(execution, all)| (execution, dispatching::told(all))).collect()
+    told.into_iter().map(|(execution, all)| (execution, node_request::dispatch_entry_body(all))).collect()
 }

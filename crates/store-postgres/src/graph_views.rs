@@ -6,23 +6,23 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 
 #[async_trait]
 impl GraphViews for PostgresStore {
-    async fn graphs(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<GraphView>>> {
+    async fn find_graphs(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<GraphView>>> {
         if executions.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
+        self.without_retries(async {
             let mut counts = count_nodes(&self.pool, executions).await?;
             let mut found = read_graphs(&self.pool, executions).await?;
             for (key, view) in &mut found {
@@ -33,28 +33,28 @@ impl GraphViews for PostgresStore {
         .await
     }
 
-    async fn nodes(
+    async fn list_nodes(
         &self,
         execution: &ExecutionKey,
         filter: &NodeFilter,
         after: Option<&NodeId>,
         limit: usize,
-    ) -> Result<Vec<NodeView>> {
-        self.once(read_nodes(&self.pool, execution, filter, after, limit)).await
+    ) -> StoreResult<Vec<NodeView>> {
+        self.without_retries(read_nodes(&self.pool, execution, filter, after, limit)).await
     }
 
-    async fn logs(
+    async fn read_logs(
         &self,
         execution: &ExecutionKey,
         node: &NodeId,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<LogView>> {
+    ) -> StoreResult<Vec<LogView>> {
         const READ: &str = "
 SELECT l.position, l.attempt, l.text, l.truncated, l.at FROM graph_logs l
 WHERE l.tenant = $1 AND l.execution_id = $2 AND l.node = $3 AND l.position > $4
 ORDER BY l.position LIMIT $5";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
@@ -68,7 +68,7 @@ ORDER BY l.position LIMIT $5";
         .await
     }
 
-    async fn graph_counts(&self) -> Result<GraphCounts> {
+    async fn graph_counts(&self) -> StoreResult<GraphCounts> {
         // The index of unfinished graphs, and of those all nodes.
         const ACTIVE: &str = "
 SELECT count(*) FROM executions x WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL";
@@ -79,14 +79,14 @@ CROSS JOIN LATERAL (
     SELECT n.status FROM graph_nodes n WHERE n.tenant = x.tenant AND n.execution_id = x.execution_id OFFSET 0) n
 WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL
 GROUP BY n.status";
-        self.once(async {
+        self.without_retries(async {
             let active: i64 = sqlx::query_scalar(ACTIVE).fetch_one(&self.pool).await?;
             let rows = sqlx::query(NODES).fetch_all(&self.pool).await?;
             let count = |row: &PgRow| {
                 let nodes: i64 = row.try_get("nodes")?;
                 Ok((decode::parsed(row, "status")?, nodes.unsigned_abs()))
             };
-            let nodes = rows.iter().map(count).collect::<Attempt<BTreeMap<NodeStatus, u64>>>()?;
+            let nodes = rows.iter().map(count).collect::<PostgresResult<BTreeMap<NodeStatus, u64>>>()?;
             Ok(GraphCounts { active: active.unsigned_abs(), nodes })
         })
         .await
@@ -97,7 +97,7 @@ GROUP BY n.status";
 async fn read_graphs(
     pool: &PgPool,
     executions: &[ExecutionKey],
-) -> Attempt<HashMap<ExecutionKey, GraphView>> {
+) -> PostgresResult<HashMap<ExecutionKey, GraphView>> {
     const READ: &str = "
 SELECT g.*, x.snapshot_seq
 FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)) k
@@ -124,9 +124,9 @@ CROSS JOIN LATERAL (
         .collect()
 }
 
-type Counts = HashMap<ExecutionKey, BTreeMap<NodeStatus, u32>>;
+type NodeStatusCounts = HashMap<ExecutionKey, BTreeMap<NodeStatus, u32>>;
 
-async fn count_nodes(pool: &PgPool, executions: &[ExecutionKey]) -> Attempt<Counts> {
+async fn count_nodes(pool: &PgPool, executions: &[ExecutionKey]) -> PostgresResult<NodeStatusCounts> {
     const COUNT: &str = "
 SELECT k.tenant, k.execution_id, n.status, count(*) AS nodes
 FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)) k
@@ -135,7 +135,7 @@ CROSS JOIN LATERAL (
 GROUP BY 1, 2, 3";
     let keys: KeyColumns<'_> = executions.iter().collect();
     let rows = keys.bound(COUNT).fetch_all(pool).await?;
-    let mut counts = Counts::new();
+    let mut counts = NodeStatusCounts::new();
     for row in &rows {
         let of = counts.entry(decode::execution_key(row)?).or_default();
         of.insert(decode::parsed(row, "status")?, decode::number(row, "nodes")?);
@@ -149,7 +149,7 @@ async fn read_nodes(
     filter: &NodeFilter,
     after: Option<&NodeId>,
     limit: usize,
-) -> Attempt<Vec<NodeView>> {
+) -> PostgresResult<Vec<NodeView>> {
     const PAGE: &str = "
 SELECT n.* FROM graph_nodes n
 WHERE n.tenant = $1 AND n.execution_id = $2 AND n.node > $3
@@ -175,7 +175,7 @@ ORDER BY n.node LIMIT $5";
     query.fetch_all(pool).await?.iter().map(node_view).collect()
 }
 
-fn node_view(row: &PgRow) -> Attempt<NodeView> {
+fn node_view(row: &PgRow) -> PostgresResult<NodeView> {
     Ok(NodeView {
         node: decode::parsed(row, "node")?,
         status: decode::parsed(row, "status")?,
@@ -195,7 +195,7 @@ fn node_view(row: &PgRow) -> Attempt<NodeView> {
     })
 }
 
-fn log_view(row: &PgRow) -> Attempt<LogView> {
+fn log_view(row: &PgRow) -> PostgresResult<LogView> {
     Ok(LogView {
         position: row.try_get("position")?,
         attempt: decode::number(row, "attempt")?,

@@ -2,26 +2,26 @@
 
 use async_trait::async_trait;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::housekeeping::{Housekeeping, Outlived};
+use millstream_store::StoreResult;
+use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
 use sqlx::PgPool;
 
 use crate::connect::PostgresStore;
-use crate::errors::Attempt;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
-use crate::warm::Warm;
 
 #[async_trait]
 impl Housekeeping for PostgresStore {
-    async fn ping(&self) -> Result<Timestamp> {
-        self.once(write_time(&self.pool)).await
+    async fn ping(&self) -> StoreResult<Timestamp> {
+        self.without_retries(write_time(&self.pool)).await
     }
 
-    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        self.patiently(|| purge_ended(&self.warm, outlived, limit)).await
+    async fn purge_executions(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
+        self.with_retries(|| purge_ended(&self.warm, outlived, limit)).await
     }
 
-    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
         const PURGE: &str = "
 DELETE FROM idempotency_keys k
 USING (
@@ -33,14 +33,14 @@ USING (
     FOR UPDATE SKIP LOCKED
 ) g
 WHERE k.tenant = g.tenant AND k.key = g.key";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let query = sqlx::query(PURGE).bind(before.as_millis()).bind(rows(limit));
             Ok(query.execute(&self.pool).await?.rows_affected())
         })
         .await
     }
 
-    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+    async fn purge_runs(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
         // An ended run changes only by a retry, which locks its row.
         const PURGE: &str = "
 WITH gone AS (
@@ -56,7 +56,7 @@ WITH gone AS (
     DELETE FROM run_log l USING gone g WHERE l.tenant = g.tenant AND l.run_id = g.run_id
 )
 DELETE FROM runs r USING gone g WHERE r.tenant = g.tenant AND r.run_id = g.run_id";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let query = sqlx::query(PURGE)
                 .bind(outlived.completed.as_millis())
                 .bind(outlived.failed.as_millis())
@@ -66,7 +66,7 @@ DELETE FROM runs r USING gone g WHERE r.tenant = g.tenant AND r.run_id = g.run_i
         .await
     }
 
-    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
+    async fn purge_workers(&self, before: Timestamp) -> StoreResult<u64> {
         const PURGE: &str = "
 WITH external AS (
     DELETE FROM task_workers WHERE seen_at < $1
@@ -74,7 +74,7 @@ WITH external AS (
     DELETE FROM signals WHERE expires_at < $1
 )
 DELETE FROM workers WHERE seen_at < $1";
-        self.once(async {
+        self.without_retries(async {
             Ok(sqlx::query(PURGE).bind(before.as_millis()).execute(&self.pool).await?.rows_affected())
         })
         .await
@@ -87,7 +87,7 @@ fn rows(limit: usize) -> i64 {
 
 /// Proves a primary that is not read-only: after a failover the old one must not count as ready. A real
 /// commit of a new value: a server that is read-only, or whose disk takes no WAL, fails it.
-async fn write_time(pool: &PgPool) -> Attempt<Timestamp> {
+async fn write_time(pool: &PgPool) -> PostgresResult<Timestamp> {
     const WRITE: &str = "
 INSERT INTO settings (key, value)
 VALUES ('pinged_at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint::text)
@@ -104,7 +104,11 @@ RETURNING floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 ///
 /// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would read
 /// all mailboxes.
-async fn purge_ended(warm: &Warm, outlived: Outlived, limit: usize) -> Attempt<u64> {
+async fn purge_ended(
+    warm: &WarmConnections,
+    outlived: RetentionCutoffs,
+    limit: usize,
+) -> PostgresResult<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id
 FROM executions x
@@ -164,7 +168,7 @@ WHERE NOT EXISTS (
         "DELETE FROM decisions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
     ];
-    let mut held = warm.lend().await?;
+    let mut held = warm.hold_pooled().await?;
     let mut transaction = held.begin().await?;
     let choice = sqlx::query(CHOOSE)
         .bind(outlived.completed.as_millis())
@@ -172,10 +176,10 @@ WHERE NOT EXISTS (
         .bind(outlived.cancelled.as_millis())
         .bind(rows(limit));
     let rows = choice.fetch_all(&mut *transaction).await?;
-    let locked = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
+    let locked = rows.iter().map(crate::decode::execution_key).collect::<PostgresResult<Vec<_>>>()?;
     let keys: KeyColumns<'_> = locked.iter().collect();
     let rows = keys.bound(RECHECK).fetch_all(&mut *transaction).await?;
-    let executions = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
+    let executions = rows.iter().map(crate::decode::execution_key).collect::<PostgresResult<Vec<_>>>()?;
     if executions.is_empty() {
         transaction.rollback().await?;
         return Ok(0);

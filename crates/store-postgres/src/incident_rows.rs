@@ -1,22 +1,22 @@
 //! Rows of incidents. Opening or resolving one holds the row of its execution: that is its lock.
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
-use millstream_core::incident::{NewIncident, fingerprint};
-use millstream_core::status::Resolution;
+use millstream_core::incident::{NewIncident, incident_fingerprint};
+use millstream_core::status::IncidentResolution;
 use millstream_core::time::Timestamp;
 use millstream_store::incidents::{IncidentView, ResolvedView};
-use millstream_store::intervention::Decision;
+use millstream_store::intervention::DecisionRecord;
 use sqlx::postgres::{PgExecutor, PgRow};
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 
 /// An incident to open.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpenedIncident<'a> {
     pub execution: &'a ExecutionKey,
     pub definition: &'a DefinitionRef,
     pub event_id: EventId,
@@ -27,9 +27,9 @@ pub(crate) struct Opened<'a> {
 /// In the order of lists.
 pub(crate) async fn open(
     connection: &mut PgConnection,
-    incidents: &[Opened<'_>],
+    incidents: &[OpenedIncident<'_>],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const OPEN: &str = "
 INSERT INTO incidents (tenant, execution_id, incident_id, definition, version, event_id, seq, action, class,
                        fingerprint, reason, opened_at)
@@ -44,8 +44,8 @@ ORDER BY k.ord";
         return Ok(());
     }
     let each = || incidents.iter();
-    let print = |one: &Opened<'_>| {
-        fingerprint(&one.definition.name, one.action.map(|key| &key.action), &one.incident.class)
+    let print = |one: &OpenedIncident<'_>| {
+        incident_fingerprint(&one.definition.name, one.action.map(|key| &key.action), &one.incident.class)
     };
     let keys: KeyColumns<'_> = each().map(|one| one.execution).collect();
     keys.bound(OPEN)
@@ -57,7 +57,7 @@ ORDER BY k.ord";
         .bind(each().map(|one| Some(one.action?.action.as_str())).collect::<Vec<_>>())
         .bind(each().map(|one| one.incident.class.as_str()).collect::<Vec<_>>())
         .bind(each().map(print).collect::<Vec<_>>())
-        .bind(each().map(|one| decode::message(&one.incident.reason)).collect::<Vec<_>>())
+        .bind(each().map(|one| decode::strip_nul(&one.incident.reason)).collect::<Vec<_>>())
         .bind(now.as_millis())
         .execute(connection)
         .await?;
@@ -65,11 +65,11 @@ ORDER BY k.ord";
 }
 
 /// Resolves the incidents of executions that end.
-pub(crate) async fn end(
+pub(crate) async fn resolve_of_ended(
     connection: &mut PgConnection,
     executions: &[&ExecutionKey],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const END: &str = "
 UPDATE incidents i SET resolution = 'ended', resolved_at = $3
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -83,13 +83,13 @@ WHERE i.tenant = k.tenant AND i.execution_id = k.execution_id AND i.resolution I
 }
 
 /// An event was retried as a whole.
-pub(crate) async fn retry(
+pub(crate) async fn resolve_of_retried(
     connection: &mut PgConnection,
     execution: &ExecutionKey,
     event: EventId,
-    by: &Decision,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const RETRY: &str = "
 UPDATE incidents
 SET resolution = 'retry', resolved_by = $4, resolved_why = $5, resolved_at = $6
@@ -98,21 +98,21 @@ WHERE tenant = $1 AND execution_id = $2 AND event_id = $3 AND resolution IS NULL
         .bind(execution.tenant.as_str())
         .bind(execution.execution.as_str())
         .bind(event.0)
-        .bind(by.actor.as_deref().map(decode::message))
-        .bind(by.reason.as_deref().map(decode::message))
+        .bind(by.actor.as_deref().map(decode::strip_nul))
+        .bind(by.reason.as_deref().map(decode::strip_nul))
         .bind(now.as_millis())
         .execute(connection)
         .await?;
     Ok(())
 }
 
-pub(crate) async fn resolve(
+pub(crate) async fn write_resolutions(
     connection: &mut PgConnection,
     tenant: &TenantId,
-    resolved: &[(IncidentId, Resolution)],
-    by: &Decision,
+    resolved: &[(IncidentId, IncidentResolution)],
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const RESOLVE: &str = "
 UPDATE incidents i
 SET resolution = k.resolution, resolved_by = $4, resolved_why = $5, resolved_at = $6
@@ -122,8 +122,8 @@ WHERE i.tenant = $1 AND i.incident_id = k.incident_id";
         .bind(tenant.as_str())
         .bind(resolved.iter().map(|(id, _)| id.0).collect::<Vec<Uuid>>())
         .bind(resolved.iter().map(|(_, resolution)| resolution.as_str()).collect::<Vec<_>>())
-        .bind(by.actor.as_deref().map(decode::message))
-        .bind(by.reason.as_deref().map(decode::message))
+        .bind(by.actor.as_deref().map(decode::strip_nul))
+        .bind(by.reason.as_deref().map(decode::strip_nul))
         .bind(now.as_millis())
         .execute(connection)
         .await?;
@@ -133,7 +133,7 @@ WHERE i.tenant = $1 AND i.incident_id = k.incident_id";
 pub(crate) async fn read<'e>(
     executor: impl PgExecutor<'e>,
     keys: impl IntoIterator<Item = (&TenantId, IncidentId)>,
-) -> Attempt<Vec<IncidentView>> {
+) -> PostgresResult<Vec<IncidentView>> {
     const READ: &str = "
 SELECT i.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, incident_id)
@@ -145,10 +145,10 @@ CROSS JOIN LATERAL (
         return Ok(Vec::new());
     }
     let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(executor).await?;
-    rows.iter().map(view).collect()
+    rows.iter().map(decode_incident).collect()
 }
 
-pub(crate) fn view(row: &PgRow) -> Attempt<IncidentView> {
+pub(crate) fn decode_incident(row: &PgRow) -> PostgresResult<IncidentView> {
     let execution = decode::execution_key(row)?;
     let action = match row.try_get::<Option<&str>, _>("action")? {
         Some(_) => Some(decode::action_key(row)?),

@@ -1,20 +1,21 @@
-//! Views of incidents. The effects of a decision are in [`crate::resolving`].
+//! Views of incidents. The effects of a decision are in [`crate::incident_decisions`].
 
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::incidents::{
-    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, Resolving,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,
+    ResolveVerdict,
 };
-use millstream_store::intervention::Decision;
+use millstream_store::intervention::DecisionRecord;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::{decode, incident_rows};
 
 #[async_trait]
@@ -25,16 +26,19 @@ impl Incidents for PostgresStore {
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>> {
-        self.once(list(&self.pool, tenant, filter, after, limit)).await
+    ) -> StoreResult<Vec<IncidentView>> {
+        self.without_retries(read_incident_list(&self.pool, tenant, filter, after, limit)).await
     }
 
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
-        self.once(read_groups(&self.pool, tenant, limit)).await
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>> {
+        self.without_retries(read_groups(&self.pool, tenant, limit)).await
     }
 
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
-        self.once(async {
+    async fn find_incidents(
+        &self,
+        keys: &[(TenantId, IncidentId)],
+    ) -> StoreResult<Vec<Option<IncidentView>>> {
+        self.without_retries(async {
             let asked = keys.iter().map(|(tenant, id)| (tenant, *id));
             let found = incident_rows::read(&self.pool, asked).await?;
             let found: HashMap<_, _> =
@@ -44,28 +48,28 @@ impl Incidents for PostgresStore {
         .await
     }
 
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>> {
+    ) -> StoreResult<Vec<ResolveVerdict>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| self.resolve_once(tenant, batch, by, now)).await
+        self.with_retries(|| self.resolve_once(tenant, batch, by, now)).await
     }
 }
 
 /// Each statement has an index for its first conditions; the rest are filters.
-async fn list(
+async fn read_incident_list(
     pool: &PgPool,
     tenant: &TenantId,
     filter: &IncidentFilter,
     after: Option<i64>,
     limit: usize,
-) -> Attempt<Vec<IncidentView>> {
+) -> PostgresResult<Vec<IncidentView>> {
     const OF_EXECUTION: &str = "
 SELECT i.* FROM incidents i
 WHERE i.execution_id = $5 AND i.tenant = $1 AND i.id < $2
@@ -108,11 +112,11 @@ ORDER BY i.id DESC LIMIT $4";
         .bind(filter.definition.as_ref().map(|name| name.as_str()))
         .fetch_all(pool)
         .await?;
-    Ok(rows.iter().filter_map(|row| shown(row, incident_rows::view)).collect())
+    Ok(rows.iter().filter_map(|row| readable_row(row, incident_rows::decode_incident)).collect())
 }
 
 /// An undecodable incident becomes a log line; it does not hide the others.
-fn shown<T>(row: &PgRow, view: fn(&PgRow) -> Attempt<T>) -> Option<T> {
+fn readable_row<T>(row: &PgRow, view: fn(&PgRow) -> PostgresResult<T>) -> Option<T> {
     let error = match view(row) {
         Ok(view) => return Some(view),
         Err(failure) => failure.into_store_error(),
@@ -122,7 +126,11 @@ fn shown<T>(row: &PgRow, view: fn(&PgRow) -> Attempt<T>) -> Option<T> {
     None
 }
 
-async fn read_groups(pool: &PgPool, tenant: &TenantId, limit: usize) -> Attempt<Vec<IncidentGroup>> {
+async fn read_groups(
+    pool: &PgPool,
+    tenant: &TenantId,
+    limit: usize,
+) -> PostgresResult<Vec<IncidentGroupView>> {
     const READ: &str = "
 SELECT i.*, g.count, g.first_seen, g.last_seen
 FROM (SELECT o.fingerprint, count(*) AS count, min(o.opened_at) AS first_seen, max(o.opened_at) AS last_seen,
@@ -136,12 +144,12 @@ CROSS JOIN LATERAL (SELECT i.* FROM incidents i WHERE i.id = g.newest OFFSET 0) 
 ORDER BY g.count DESC, i.fingerprint";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = sqlx::query(READ).bind(tenant.as_str()).bind(limit).fetch_all(pool).await?;
-    Ok(rows.iter().filter_map(|row| shown(row, group)).collect())
+    Ok(rows.iter().filter_map(|row| readable_row(row, decode_group)).collect())
 }
 
-fn group(row: &PgRow) -> Attempt<IncidentGroup> {
-    let sample = incident_rows::view(row)?;
-    Ok(IncidentGroup {
+fn decode_group(row: &PgRow) -> PostgresResult<IncidentGroupView> {
+    let sample = incident_rows::decode_incident(row)?;
+    Ok(IncidentGroupView {
         fingerprint: sample.fingerprint.clone(),
         definition: sample.definition.name.clone(),
         action: sample.action.as_ref().map(|key| key.action.clone()),

@@ -6,52 +6,54 @@ use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::incidents::opens;
-use millstream_store::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
-use millstream_store::reopening::{Settled, reopened};
+use millstream_store::StoreResult;
+use millstream_store::incidents::opens_incident;
+use millstream_store::intervention::{
+    DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,
+};
+use millstream_store::reopening::{ReopenCandidate, choose_reopened};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
-use crate::incident_rows::{self, Opened};
+use crate::incident_rows::{self, OpenedIncident};
 use crate::{action_groups, action_rows};
 
 #[async_trait]
 impl Interventions for PostgresStore {
-    async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()> {
+    async fn bury_events(&self, burials: &[EventBurial], now: Timestamp) -> StoreResult<()> {
         if burials.is_empty() {
             return Ok(());
         }
-        self.patiently(|| self.bury_once(burials, now)).await
+        self.with_retries(|| self.bury_once(burials, now)).await
     }
 
-    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
+    async fn pause_executions(&self, pauses: &[ExecutionPause], now: Timestamp) -> StoreResult<()> {
         if pauses.is_empty() {
             return Ok(());
         }
-        self.patiently(|| self.pause_once(pauses, now)).await
+        self.with_retries(|| self.pause_once(pauses, now)).await
     }
 
-    async fn retry(
+    async fn retry_event(
         &self,
         tenant: &TenantId,
         event: EventId,
-        by: &Decision,
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Retried> {
-        self.patiently(|| self.retry_once(tenant, event, by, now)).await
+    ) -> StoreResult<RetryVerdict> {
+        self.with_retries(|| self.retry_once(tenant, event, by, now)).await
     }
 
-    async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>> {
+    async fn list_decisions(&self, execution: &ExecutionKey) -> StoreResult<Vec<RecordedDecision>> {
         const READ: &str = "
 SELECT event_id, kind, actor, reason, at FROM decisions
 WHERE tenant = $1 AND execution_id = $2 ORDER BY id";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
@@ -74,7 +76,7 @@ WHERE tenant = $1 AND execution_id = $2 ORDER BY id";
 }
 
 impl PostgresStore {
-    async fn bury_once(&self, burials: &[Burial], now: Timestamp) -> Attempt<()> {
+    async fn bury_once(&self, burials: &[EventBurial], now: Timestamp) -> PostgresResult<()> {
         const BURY: &str = "
 WITH taken AS (
     DELETE FROM mailbox m
@@ -100,26 +102,26 @@ INSERT INTO decisions (tenant, execution_id, event_id, kind, reason, at)
 SELECT b.tenant, b.execution_id, b.event_id, 'bury', b.error, $5 FROM buried b ORDER BY b.accept_no
 RETURNING tenant, event_id";
         let keys: KeyColumns<'_> = burials.iter().map(|burial| &burial.execution).collect();
-        let mut held = self.warm.lend().await?;
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         let locked = keys.bound(LOCK_EXECUTIONS).fetch_all(&mut *transaction).await?;
         let rows = keys
             .bound(BURY)
             .bind(burials.iter().map(|burial| burial.event_id.0).collect::<Vec<Uuid>>())
-            .bind(burials.iter().map(|burial| decode::message(&burial.error)).collect::<Vec<_>>())
+            .bind(burials.iter().map(|burial| decode::strip_nul(&burial.error)).collect::<Vec<_>>())
             .bind(now.as_millis())
             .fetch_all(&mut *transaction)
             .await?;
         let buried = rows
             .iter()
             .map(|row| Ok((decode::parsed(row, "tenant")?, decode::event_id(row)?)))
-            .collect::<Attempt<BTreeSet<(TenantId, EventId)>>>()?;
+            .collect::<PostgresResult<BTreeSet<(TenantId, EventId)>>>()?;
         open_incidents(&mut transaction, burials, &locked, buried, now).await?;
         transaction.commit().await?;
         Ok(())
     }
 
-    async fn pause_once(&self, pauses: &[Pausing], now: Timestamp) -> Attempt<()> {
+    async fn pause_once(&self, pauses: &[ExecutionPause], now: Timestamp) -> PostgresResult<()> {
         const PAUSE: &str = "
 WITH paused AS (
     UPDATE executions x
@@ -131,11 +133,11 @@ WITH paused AS (
 INSERT INTO decisions (tenant, execution_id, kind, reason, at)
 SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         let keys: KeyColumns<'_> = pauses.iter().map(|pause| &pause.execution).collect();
-        let mut held = self.warm.lend().await?;
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         keys.bound(PAUSE)
-            .bind(pauses.iter().map(|pause| decode::message(&pause.incident.reason)).collect::<Vec<_>>())
+            .bind(pauses.iter().map(|pause| decode::strip_nul(&pause.incident.reason)).collect::<Vec<_>>())
             .bind(now.as_millis())
             .execute(&mut *transaction)
             .await?;
@@ -148,17 +150,17 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         &self,
         tenant: &TenantId,
         event: EventId,
-        by: &Decision,
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Attempt<Retried> {
+    ) -> PostgresResult<RetryVerdict> {
         const FIND: &str = "SELECT tenant, execution_id FROM events WHERE tenant = $1 AND event_id = $2";
         const LOCK: &str = "SELECT FROM events WHERE tenant = $1 AND event_id = $2 FOR NO KEY UPDATE";
         const READ: &str = "SELECT status FROM event_records WHERE tenant = $1 AND event_id = $2";
-        let mut held = self.warm.lend().await?;
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         let found = sqlx::query(FIND).bind(tenant.as_str()).bind(event.0);
         let Some(row) = found.fetch_optional(&mut *transaction).await? else {
-            return Ok(Retried::NotFound);
+            return Ok(RetryVerdict::NotFound);
         };
         let execution = decode::execution_key(&row)?;
         let keys: KeyColumns<'_> = std::iter::once(&execution).collect();
@@ -167,7 +169,7 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         // In a statement of its own: its snapshot includes the commits that the locks waited for.
         let read = sqlx::query(READ).bind(tenant.as_str()).bind(event.0);
         let Some(row) = read.fetch_optional(&mut *transaction).await? else {
-            return Ok(Retried::NotFound);
+            return Ok(RetryVerdict::NotFound);
         };
         let status: EventStatus = decode::parsed(&row, "status")?;
         match status {
@@ -177,34 +179,40 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
             | EventStatus::Deferred
             | EventStatus::Processing
             | EventStatus::Completed
-            | EventStatus::Rejected => return Ok(Retried::NotApplicable { status }),
+            | EventStatus::Rejected => return Ok(RetryVerdict::NotApplicable { status }),
         }
-        resume(&mut transaction, &execution, event, by, now).await?;
-        incident_rows::retry(&mut transaction, &execution, event, by, now).await?;
+        resume_execution(&mut transaction, &execution, event, by, now).await?;
+        incident_rows::resolve_of_retried(&mut transaction, &execution, event, by, now).await?;
         transaction.commit().await?;
-        Ok(Retried::Accepted { execution })
+        Ok(RetryVerdict::Accepted { execution })
     }
 }
 
 /// For the events that were just buried, each once.
 async fn open_incidents(
     connection: &mut PgConnection,
-    burials: &[Burial],
+    burials: &[EventBurial],
     locked: &[PgRow],
     mut buried: BTreeSet<(TenantId, EventId)>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     let mut executions = HashMap::new();
     for row in locked {
-        if opens(decode::parsed(row, "phase")?, None) {
+        if opens_incident(decode::parsed(row, "phase")?, None) {
             executions.insert(decode::execution_key(row)?, decode::definition_ref(row)?);
         }
     }
     let mut incidents = Vec::with_capacity(buried.len());
-    for Burial { execution, event_id, incident, .. } in burials {
+    for EventBurial { execution, event_id, incident, .. } in burials {
         let Some(definition) = executions.get(execution) else { continue };
         if buried.remove(&(execution.tenant.clone(), *event_id)) {
-            incidents.push(Opened { execution, definition, event_id: *event_id, action: None, incident });
+            incidents.push(OpenedIncident {
+                execution,
+                definition,
+                event_id: *event_id,
+                action: None,
+                incident,
+            });
         }
     }
     incident_rows::open(connection, &incidents, now).await
@@ -212,7 +220,11 @@ async fn open_incidents(
 
 /// For undecodable executions, of the event that waits first, or of the last one if none waits. An execution
 /// with an open incident gets no second one.
-async fn open_unreadable(connection: &mut PgConnection, pauses: &[Pausing], now: Timestamp) -> Attempt<()> {
+async fn open_unreadable(
+    connection: &mut PgConnection,
+    pauses: &[ExecutionPause],
+    now: Timestamp,
+) -> PostgresResult<()> {
     const READ: &str = "
 SELECT x.tenant, x.execution_id, x.definition, x.version, coalesce(first.event_id, last.event_id) AS event_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -236,14 +248,14 @@ WHERE coalesce(first.event_id, last.event_id) IS NOT NULL
         found.insert(decode::execution_key(row)?, (decode::definition_ref(row)?, decode::event_id(row)?));
     }
     let mut incidents = Vec::with_capacity(found.len());
-    for Pausing { execution, incident } in pauses {
+    for ExecutionPause { execution, incident } in pauses {
         // Each once, even if it is named twice.
         let Some((execution, (definition, event_id))) = found.remove_entry(execution) else { continue };
         incidents.push((execution, definition, event_id, incident));
     }
-    let opened: Vec<Opened<'_>> = incidents
+    let opened: Vec<OpenedIncident<'_>> = incidents
         .iter()
-        .map(|(execution, definition, event_id, incident)| Opened {
+        .map(|(execution, definition, event_id, incident)| OpenedIncident {
             execution,
             definition,
             event_id: *event_id,
@@ -259,7 +271,7 @@ pub(crate) async fn reopen_dead(
     connection: &mut PgConnection,
     tenant: &TenantId,
     events: &BTreeSet<EventId>,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const REOPEN: &str = "
 WITH reopened AS (
     UPDATE events e SET verdict = NULL, attempts = 0, error = NULL, closed_at = NULL
@@ -284,7 +296,7 @@ async fn reopen_actions(
     connection: &mut PgConnection,
     execution: &ExecutionKey,
     event: EventId,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const READ: &str = "
 SELECT a.action, a.needs, a.status, a.handled
 FROM transitions t
@@ -311,14 +323,14 @@ WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = t.seq AND a.action = ANY
     let rows =
         sqlx::query(READ).bind(execution.tenant.as_str()).bind(event.0).fetch_all(&mut *connection).await?;
     let settled = |row: &PgRow| {
-        let settled = Settled {
-            needs: action_rows::needs(row)?,
+        let settled = ReopenCandidate {
+            needs: action_rows::decode_needs(row)?,
             status: decode::parsed(row, "status")?,
-            handling: action_groups::handling(row)?,
+            handling: action_groups::decode_handling(row)?,
         };
         Ok((decode::parsed(row, "action")?, settled))
     };
-    let reopened = reopened(&rows.iter().map(settled).collect::<Attempt<_>>()?);
+    let reopened = choose_reopened(&rows.iter().map(settled).collect::<PostgresResult<_>>()?);
     let names: Vec<&str> = reopened.ready.union(&reopened.waiting).map(|name| name.as_str()).collect();
     sqlx::query(REOPEN)
         .bind(execution.tenant.as_str())
@@ -331,13 +343,13 @@ WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = t.seq AND a.action = ANY
 }
 
 /// Resumes the execution unless it has another dead or failed event. Every retry is recorded.
-async fn resume(
+async fn resume_execution(
     connection: &mut PgConnection,
     execution: &ExecutionKey,
     event: EventId,
-    by: &Decision,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const RESUME: &str = "
 WITH resumed AS (
     UPDATE executions x SET paused_reason = NULL, updated_at = $6
@@ -352,8 +364,8 @@ VALUES ($1, $2, $3, 'retry', $4, $5, $6)";
         .bind(execution.tenant.as_str())
         .bind(execution.execution.as_str())
         .bind(event.0)
-        .bind(by.actor.as_deref().map(decode::message))
-        .bind(by.reason.as_deref().map(decode::message))
+        .bind(by.actor.as_deref().map(decode::strip_nul))
+        .bind(by.reason.as_deref().map(decode::strip_nul))
         .bind(now.as_millis())
         .execute(connection)
         .await?;

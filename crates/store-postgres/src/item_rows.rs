@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use millstream_core::assignment::item::FORMAT;
-use millstream_core::assignment::{Assignment, Item, LogEntry, Work};
+use millstream_core::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
 use millstream_core::id::{ItemKey, Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_store::item_store::LoadedItem;
@@ -14,44 +14,49 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 
 /// Keys as two columns.
 pub(crate) fn key_columns<'k>(keys: impl Iterator<Item = &'k ItemKey>) -> (Vec<&'k str>, Vec<&'k str>) {
     keys.map(|key| (key.tenant.as_str(), key.item.as_str())).unzip()
 }
 
-pub(crate) fn item_key(row: &PgRow) -> Attempt<ItemKey> {
+pub(crate) fn item_key(row: &PgRow) -> PostgresResult<ItemKey> {
     Ok(ItemKey { tenant: decode::parsed(row, "tenant")?, item: decode::parsed(row, "item")? })
 }
 
 /// An item in a format that this build reads.
-pub(crate) fn item(row: &PgRow) -> Attempt<Item> {
-    let item: Item = decode::list(row, "body")?;
+pub(crate) fn decode_item(row: &PgRow) -> PostgresResult<QueueItem> {
+    let item: QueueItem = decode::list(row, "body")?;
     if item.format != FORMAT {
         let format = item.format;
-        return Err(Failure::Undecodable(format!("item has format {format}, this build reads {FORMAT}")));
+        return Err(PostgresFailure::Undecodable(format!(
+            "item has format {format}, this build reads {FORMAT}"
+        )));
     }
     Ok(item)
 }
 
-pub(crate) fn assignment(body: &str) -> Attempt<Assignment> {
+pub(crate) fn decode_assignment(body: &str) -> PostgresResult<ItemAssignment> {
     serde_json::from_str(body)
-        .map_err(|error| Failure::Undecodable(format!("an assignment cannot be decoded: {error}")))
+        .map_err(|error| PostgresFailure::Undecodable(format!("an assignment cannot be decoded: {error}")))
 }
 
 /// From an item's row with the bodies of its assignments.
-pub(crate) fn with_assignments(row: &PgRow) -> Attempt<LoadedItem> {
-    let mut work = Work::new(item(row)?, decode::json(row, "payload")?);
+pub(crate) fn with_assignments(row: &PgRow) -> PostgresResult<LoadedItem> {
+    let mut work = ItemAggregate::new(decode_item(row)?, decode::json(row, "payload")?);
     for body in row.try_get::<Vec<String>, _>("assignments")? {
-        let one = assignment(&body)?;
+        let one = decode_assignment(&body)?;
         work.assignments.insert(one.id, one);
     }
     Ok(LoadedItem { key: item_key(row)?, version: row.try_get("version")?, work })
 }
 
 /// From the rows of locked items; their assignments are read after that, if they have had any.
-pub(crate) async fn loaded(connection: &mut PgConnection, rows: &[PgRow]) -> Attempt<Vec<LoadedItem>> {
+pub(crate) async fn load_locked(
+    connection: &mut PgConnection,
+    rows: &[PgRow],
+) -> PostgresResult<Vec<LoadedItem>> {
     const ASSIGNMENTS: &str = "
 SELECT a.tenant, a.body FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
 CROSS JOIN LATERAL (
@@ -59,7 +64,7 @@ CROSS JOIN LATERAL (
 ) a";
     let mut items = Vec::with_capacity(rows.len());
     for row in rows {
-        let work = Work::new(item(row)?, decode::json(row, "payload")?);
+        let work = ItemAggregate::new(decode_item(row)?, decode::json(row, "payload")?);
         items.push(LoadedItem { key: item_key(row)?, version: row.try_get("version")?, work });
     }
     let had = items.iter().filter(|loaded| loaded.work.item.entries > 1).map(|loaded| &loaded.key);
@@ -68,9 +73,9 @@ CROSS JOIN LATERAL (
         return Ok(items);
     }
     let rows = sqlx::query(ASSIGNMENTS).bind(&tenants).bind(&ids).fetch_all(connection).await?;
-    let mut assignments: HashMap<ItemKey, Vec<Assignment>> = HashMap::new();
+    let mut assignments: HashMap<ItemKey, Vec<ItemAssignment>> = HashMap::new();
     for row in &rows {
-        let one: Assignment = decode::list(row, "body")?;
+        let one: ItemAssignment = decode::list(row, "body")?;
         let key = ItemKey { tenant: decode::parsed(row, "tenant")?, item: one.item.clone() };
         assignments.entry(key).or_default().push(one);
     }
@@ -82,22 +87,25 @@ CROSS JOIN LATERAL (
 }
 
 pub(crate) fn text_of<T: serde::Serialize>(value: &T) -> String {
-    RawJson::of(value).as_str().to_owned()
+    RawJson::from_value(value).as_str().to_owned()
 }
 
-pub(crate) fn small(count: usize) -> i32 {
+pub(crate) fn count_column(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// An item whose openings enter the queue; at its end, unless the position is known.
-pub(crate) struct Placed<'a> {
+pub(crate) struct PlacedItem<'a> {
     pub(crate) key: &'a ItemKey,
-    pub(crate) work: &'a Work,
+    pub(crate) work: &'a ItemAggregate,
     pub(crate) barred: &'a BTreeSet<PersonId>,
     pub(crate) position: Option<i64>,
 }
 
-pub(crate) async fn place(connection: &mut PgConnection, placed: &[Placed<'_>]) -> Attempt<()> {
+pub(crate) async fn place_openings(
+    connection: &mut PgConnection,
+    placed: &[PlacedItem<'_>],
+) -> PostgresResult<()> {
     const PLACE: &str = "
 INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
 SELECT k.tenant, k.item, k.queue, k.set_id, k.urgency, k.class, coalesce(k.position, nextval('standing')), k.needs,
@@ -111,7 +119,7 @@ ON CONFLICT (item, tenant) DO UPDATE SET
         return Ok(());
     }
     let sets: Vec<SetKey> = placed.iter().map(|one| set_key(&one.key.tenant, &one.work.item)).collect();
-    let numbers = intern(connection, &sets).await?;
+    let numbers = number_skill_sets(connection, &sets).await?;
     let number = |set: &SetKey| numbers.get(set).copied().unwrap_or_default();
     let (tenants, ids) = key_columns(placed.iter().map(|one| one.key));
     let items = || placed.iter().map(|one| &one.work.item);
@@ -121,9 +129,9 @@ ON CONFLICT (item, tenant) DO UPDATE SET
         .bind(items().map(|item| item.queue.as_str()).collect::<Vec<_>>())
         .bind(sets.iter().map(number).collect::<Vec<i64>>())
         .bind(items().map(|item| -item.priority).collect::<Vec<_>>())
-        .bind(items().map(|item| item.class.number()).collect::<Vec<_>>())
+        .bind(items().map(|item| item.class.as_number()).collect::<Vec<_>>())
         .bind(placed.iter().map(|one| one.position).collect::<Vec<_>>())
-        .bind(placed.iter().map(|one| small(one.work.needs())).collect::<Vec<_>>())
+        .bind(placed.iter().map(|one| count_column(one.work.opening_count())).collect::<Vec<_>>())
         .bind(placed.iter().map(|one| text_of(one.barred)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
@@ -133,12 +141,15 @@ ON CONFLICT (item, tenant) DO UPDATE SET
 /// Tenant, queue and the skills as JSON.
 pub(crate) type SetKey = (TenantId, Name, String);
 
-pub(crate) fn set_key(tenant: &TenantId, item: &Item) -> SetKey {
-    (tenant.clone(), item.queue.clone(), RawJson::of(&item.skills).as_str().to_owned())
+pub(crate) fn set_key(tenant: &TenantId, item: &QueueItem) -> SetKey {
+    (tenant.clone(), item.queue.clone(), RawJson::from_value(&item.skills).as_str().to_owned())
 }
 
 /// The numbers of skill sets; new sets get one under the lock of the row of their queue.
-pub(crate) async fn intern(connection: &mut PgConnection, sets: &[SetKey]) -> Attempt<HashMap<SetKey, i64>> {
+pub(crate) async fn number_skill_sets(
+    connection: &mut PgConnection,
+    sets: &[SetKey],
+) -> PostgresResult<HashMap<SetKey, i64>> {
     const LOCK: &str = "
 SELECT 1 FROM unnest($1::text[], $2::text[]) AS k(tenant, queue)
 JOIN queues q ON q.tenant = k.tenant AND q.queue = k.queue
@@ -169,7 +180,10 @@ SELECT $1, $2, coalesce(max(s.set_id), 0) + 1, $3 FROM skill_sets s WHERE s.tena
     find_sets(connection, &wanted).await
 }
 
-async fn find_sets(connection: &mut PgConnection, sets: &BTreeSet<&SetKey>) -> Attempt<HashMap<SetKey, i64>> {
+async fn find_sets(
+    connection: &mut PgConnection,
+    sets: &BTreeSet<&SetKey>,
+) -> PostgresResult<HashMap<SetKey, i64>> {
     const FIND: &str = "
 SELECT s.tenant, s.queue, s.skills, s.set_id
 FROM unnest($1::text[], $2::text[], $3::text[]) AS k(tenant, queue, skills)
@@ -192,7 +206,10 @@ CROSS JOIN LATERAL (
         .collect()
 }
 
-pub(crate) async fn write_log(connection: &mut PgConnection, log: &[(&ItemKey, &LogEntry)]) -> Attempt<()> {
+pub(crate) async fn write_log(
+    connection: &mut PgConnection,
+    log: &[(&ItemKey, &ItemLogEntry)],
+) -> PostgresResult<()> {
     const WRITE: &str = "
 INSERT INTO item_log (tenant, item, no, at, body)
 SELECT k.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS k";

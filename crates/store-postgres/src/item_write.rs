@@ -7,19 +7,19 @@
 //! path ([`crate::item_store`]) finds out which change conflicted; it has locked the items already when it
 //! comes here.
 
-use millstream_core::assignment::next::OpeningChange;
+use millstream_core::assignment::select::OpeningChange;
 use millstream_core::time::Timestamp;
-use millstream_store::item_store::{ItemCommit, firsts};
+use millstream_store::item_store::{ItemCommit, mark_first_commits};
 use millstream_store::notices::of_items;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use crate::errors::{Attempt, Failure};
-use crate::item_rows::{Placed, key_columns, place, small, text_of};
-use crate::totals::{self, Sums, add_totals};
-use crate::warm::Warm;
+use crate::connection_cache::WarmConnections;
+use crate::errors::{PostgresFailure, PostgresResult};
+use crate::item_rows::{PlacedItem, count_column, key_columns, place_openings, text_of};
+use crate::totals::{self, TotalsByPerson, add_totals};
 
 /// Whether changes need only this statement, and each is of another item.
 pub(crate) fn are_plain(batch: &[ItemCommit]) -> bool {
@@ -31,7 +31,8 @@ pub(crate) fn are_plain(batch: &[ItemCommit]) -> bool {
         };
         stays && commit.settlement.is_none()
     };
-    firsts(batch).all(|(commit, is_first)| is_first && is_plain(commit)) && of_items(batch).is_empty()
+    mark_first_commits(batch).all(|(commit, is_first)| is_first && is_plain(commit))
+        && of_items(batch).is_empty()
 }
 
 const WRITE: &str = concat!(
@@ -79,24 +80,28 @@ SELECT holds FROM fence"
 );
 
 /// Writes the batch as its own transaction; returns whether it was written.
-pub(crate) async fn write_alone(warm: &Warm, batch: &[ItemCommit], now: Timestamp) -> Attempt<bool> {
-    let (commits, sums): (Vec<&ItemCommit>, Sums) = (batch.iter().collect(), totals::of(batch));
-    Ok(warm.row(query(&commits, &sums, now)).await?.try_get("holds")?)
+pub(crate) async fn write_alone(
+    warm: &WarmConnections,
+    batch: &[ItemCommit],
+    now: Timestamp,
+) -> PostgresResult<bool> {
+    let (commits, sums): (Vec<&ItemCommit>, TotalsByPerson) = (batch.iter().collect(), totals::of(batch));
+    Ok(warm.fetch_row(build_query(&commits, &sums, now)).await?.try_get("holds")?)
 }
 
 /// Changes of items whose rows are locked and have the expected versions, each item once.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     commits: &[&ItemCommit],
-    sums: &Sums,
+    sums: &TotalsByPerson,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     if commits.is_empty() {
         return totals::add(connection, sums, now).await;
     }
     let opened = commits.iter().filter(|one| one.change.opening.change == OpeningChange::Place);
     let placed: Vec<_> = opened
-        .map(|commit| Placed {
+        .map(|commit| PlacedItem {
             key: &commit.key,
             work: &commit.change.work,
             barred: &commit.change.opening.barred,
@@ -104,17 +109,17 @@ pub(crate) async fn write(
         })
         .collect();
     // It may lock queues, and totals come last.
-    place(connection, &placed).await?;
-    let row = query(commits, sums, now).fetch_one(connection).await?;
+    place_openings(connection, &placed).await?;
+    let row = build_query(commits, sums, now).fetch_one(connection).await?;
     if row.try_get::<bool, _>("holds")? {
         return Ok(());
     }
-    Err(Failure::Unsettled("an item changed while its row was locked"))
+    Err(PostgresFailure::Unsettled("an item changed while its row was locked"))
 }
 
-fn query<'q>(
+fn build_query<'q>(
     commits: &'q [&'q ItemCommit],
-    sums: &'q Sums,
+    sums: &'q TotalsByPerson,
     now: Timestamp,
 ) -> Query<'q, Postgres, PgArguments> {
     let which = |wanted: OpeningChange| commits.iter().filter(move |one| one.change.opening.change == wanted);
@@ -145,7 +150,7 @@ fn query<'q>(
         .bind(closed.1)
         .bind(taken.0)
         .bind(taken.1)
-        .bind(openings().map(|opening| small(opening.needs)).collect::<Vec<_>>())
+        .bind(openings().map(|opening| count_column(opening.needs)).collect::<Vec<_>>())
         .bind(openings().map(|opening| text_of(&opening.barred)).collect::<Vec<_>>())
         .bind(changed().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
         .bind(changed().map(|(_, one)| one.id.0).collect::<Vec<Uuid>>())

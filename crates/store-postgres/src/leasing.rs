@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::WorkerId;
-use millstream_core::placement::Queue;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
 use sqlx::postgres::PgArguments;
@@ -14,7 +14,7 @@ use sqlx::{PgPool, Postgres, Row};
 
 use crate::action_rows::{self, lease_length, millis};
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 /// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each
 /// of `$2`, and the rest to the last of them. It counts this many attempts; reporting a failure counts none.
@@ -59,7 +59,7 @@ pub(crate) async fn lease_due(
     pool: &PgPool,
     takers: &[WorkerId],
     grant: &LeaseGrant,
-) -> Attempt<Vec<LeasedAction>> {
+) -> PostgresResult<Vec<LeasedAction>> {
     // One range of the index, read until the limit.
     const OF_ONE: &str = lease!(
         "1",
@@ -94,12 +94,12 @@ pub(crate) async fn lease_due(
     LIMIT $1
 )"
     );
-    let queues: BTreeSet<&str> = grant.queues.iter().map(Queue::as_str).collect();
+    let queues: BTreeSet<&str> = grant.queues.iter().map(ActionQueue::as_str).collect();
     let queues: Vec<&str> = queues.into_iter().collect();
     match &queues[..] {
         [] => Ok(Vec::new()),
-        [queue] => take(pool, granted(OF_ONE, takers, grant).bind(*queue)).await,
-        [..] => take(pool, granted(OF_EACH, takers, grant).bind(&queues)).await,
+        [queue] => read_leased(pool, bind_grant(OF_ONE, takers, grant).bind(*queue)).await,
+        [..] => read_leased(pool, bind_grant(OF_EACH, takers, grant).bind(&queues)).await,
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn lease_overdue(
     pool: &PgPool,
     worker: &WorkerId,
     grant: &LeaseGrant,
-) -> Attempt<Vec<LeasedAction>> {
+) -> PostgresResult<Vec<LeasedAction>> {
     // Two ranges of two small indexes: schedules of unleased actions, and expired leases.
     const OVERDUE: &str = lease!(
         "0",
@@ -132,24 +132,25 @@ pub(crate) async fn lease_overdue(
     SELECT u.* FROM (SELECT * FROM missed UNION ALL SELECT * FROM lost) u ORDER BY u.due_at LIMIT $1
 )"
     );
-    take(pool, granted(OVERDUE, std::slice::from_ref(worker), grant)).await
+    read_leased(pool, bind_grant(OVERDUE, std::slice::from_ref(worker), grant)).await
 }
 
-type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+type PostgresLeaseQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-fn granted<'q>(sql: &'static str, takers: &[WorkerId], grant: &LeaseGrant) -> PgQuery<'q> {
+fn bind_grant<'q>(sql: &'static str, takers: &[WorkerId], grant: &LeaseGrant) -> PostgresLeaseQuery<'q> {
     sqlx::query(sql)
         .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
         .bind(takers.iter().map(|taker| taker.as_str().to_owned()).collect::<Vec<_>>())
         .bind(millis(grant.ttl))
 }
 
-async fn take(pool: &PgPool, lease: PgQuery<'_>) -> Attempt<Vec<LeasedAction>> {
+async fn read_leased(pool: &PgPool, lease: PostgresLeaseQuery<'_>) -> PostgresResult<Vec<LeasedAction>> {
     let rows = lease.fetch_all(pool).await?;
     let mut leased = Vec::with_capacity(rows.len());
     for row in &rows {
-        let action = action_rows::leased(row, decode::definition_ref(row)?, row.try_get("traceparent")?)?;
-        leased.push((action, action_rows::needs(row)?));
+        let action =
+            action_rows::decode_leased(row, decode::definition_ref(row)?, row.try_get("traceparent")?)?;
+        leased.push((action, action_rows::decode_needs(row)?));
     }
     action_rows::with_results(pool, leased).await
 }

@@ -20,13 +20,13 @@
 //! Mirrors `millstream-store-sqlite` file for file. Reading order follows an event.
 
 mod connect;
+mod connection_cache;
 mod decode;
 mod encryption;
 mod errors;
 mod migrate;
 mod server_check;
 mod session;
-mod warm;
 
 mod accept_plan;
 mod doorbells;
@@ -70,7 +70,7 @@ mod assignments;
 mod item_rows;
 mod item_store;
 mod item_write;
-mod line;
+mod opening_search;
 mod queue_store;
 mod quota_store;
 mod skill_sets;
@@ -80,6 +80,7 @@ mod definition_store;
 mod event_views;
 mod execution_views;
 mod housekeeping;
+mod incident_decisions;
 mod incident_rows;
 mod incidents;
 mod intervention;
@@ -87,7 +88,6 @@ mod key_store;
 mod notices;
 mod outbox;
 mod relations;
-mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};

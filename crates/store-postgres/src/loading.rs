@@ -8,34 +8,39 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Seq};
-use millstream_core::log::{Kept, Waiting};
+use millstream_core::log::{MailboxEvent, MailboxState};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
-use millstream_store::execution_store::{Loaded, LoadedExecution, MailboxLimits, More};
+use millstream_store::execution_store::{LoadVerdict, LoadedExecution, MailboxLimits, PageRemainder};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
+use crate::connection_cache::WarmConnections;
 use crate::decode::{self, undecodable};
-use crate::errors::{Attempt, Failure};
-use crate::warm::Warm;
+use crate::errors::{PostgresFailure, PostgresResult};
 
 /// One execution from its rows: the head first, then events and log, each in order.
-pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits) -> Attempt<Loaded> {
-    let (head, rest) =
-        rows.split_first().ok_or_else(|| Failure::Undecodable("an execution without a row".to_owned()))?;
+pub(crate) fn assemble_execution(
+    key: &ExecutionKey,
+    rows: &[PgRow],
+    limits: MailboxLimits,
+) -> PostgresResult<LoadVerdict> {
+    let (head, rest) = rows
+        .split_first()
+        .ok_or_else(|| PostgresFailure::Undecodable("an execution without a row".to_owned()))?;
     let (mut mailbox, mut log) = (Vec::new(), Vec::new());
-    let mut cut = Cut { limits, events: 0, bytes: 0, more: More::Nothing };
+    let mut cut = MailboxCut { limits, events: 0, bytes: 0, more: PageRemainder::Nothing };
     let mut deferred = 0;
     for row in rest {
         match row.try_get::<i32, _>("kind")? {
-            1 if cut.takes(usize::try_from(row.try_get::<i64, _>("size")?).unwrap_or(usize::MAX)) => {
-                mailbox.push(waiting(row, Kept::Undecided)?);
+            1 if cut.take_if_fits(usize::try_from(row.try_get::<i64, _>("size")?).unwrap_or(usize::MAX)) => {
+                mailbox.push(decode_waiting(row, MailboxState::Undecided)?);
             }
             1 => {}
             2 => {
                 deferred += 1;
-                mailbox.push(waiting(row, Kept::Deferred)?);
+                mailbox.push(decode_waiting(row, MailboxState::Deferred)?);
             }
             3 => log.push(decode::transition(
                 decode::seq(row, "number")?,
@@ -60,7 +65,7 @@ pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits
             Some((snapshot, log))
         }
     };
-    Ok(Loaded::Found(Box::new(LoadedExecution {
+    Ok(LoadVerdict::Found(Box::new(LoadedExecution {
         execution: key.clone(),
         position: AcceptNo(head.try_get("size")?),
         definition: DefinitionRef { name: decode::parsed(head, "name")?, version: head.try_get("attempts")? },
@@ -78,20 +83,20 @@ pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits
 }
 
 /// Where a mailbox is cut: the first event is always taken.
-struct Cut {
+struct MailboxCut {
     limits: MailboxLimits,
     events: usize,
     bytes: usize,
-    more: More,
+    more: PageRemainder,
 }
 
-impl Cut {
-    fn takes(&mut self, size: usize) -> bool {
+impl MailboxCut {
+    fn take_if_fits(&mut self, size: usize) -> bool {
         let bytes = self.bytes.saturating_add(size);
         let fits = self.events == 0 || (self.events < self.limits.events && bytes <= self.limits.bytes);
         // Everything after the first event that does not fit stays in the mailbox.
-        if !fits || self.more == More::Remains {
-            self.more = More::Remains;
+        if !fits || self.more == PageRemainder::Remains {
+            self.more = PageRemainder::Remains;
             return false;
         }
         (self.events, self.bytes) = (self.events + 1, bytes);
@@ -100,12 +105,12 @@ impl Cut {
 }
 
 /// An event whose payload was left out has [`LEFT_OUT`] instead.
-fn waiting(row: &PgRow, kept: Kept) -> Attempt<Waiting> {
-    Ok(Waiting {
+fn decode_waiting(row: &PgRow, kept: MailboxState) -> PostgresResult<MailboxEvent> {
+    Ok(MailboxEvent {
         event_id: decode::event_id(row)?,
         accept_no: AcceptNo(row.try_get("number")?),
         name: decode::parsed(row, "name")?,
-        payload: decode::json_option(row, "body")?.unwrap_or_else(|| RawJson::trusted(LEFT_OUT)),
+        payload: decode::json_option(row, "body")?.unwrap_or_else(|| RawJson::from_trusted_text(LEFT_OUT)),
         accepted_at: decode::time(row, "at")?,
         origin: decode::origin(row)?,
         kept,
@@ -117,7 +122,10 @@ fn waiting(row: &PgRow, kept: Kept) -> Attempt<Waiting> {
 /// No JSON text is empty.
 const LEFT_OUT: &str = "";
 
-pub(crate) async fn fetch_long_payloads(warm: &Warm, loaded: &mut [Loaded]) -> Attempt<()> {
+pub(crate) async fn fetch_long_payloads(
+    warm: &WarmConnections,
+    loaded: &mut [LoadVerdict],
+) -> PostgresResult<()> {
     const FETCH: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -129,25 +137,25 @@ CROSS JOIN LATERAL (
     if ids.is_empty() {
         return Ok(());
     }
-    let rows = warm.rows(sqlx::query(FETCH).bind(&tenants).bind(&ids)).await?;
+    let rows = warm.fetch_rows(sqlx::query(FETCH).bind(&tenants).bind(&ids)).await?;
     let mut payloads = rows
         .iter()
         .map(|row| Ok((decode::event_id(row)?, decode::json(row, "payload")?)))
-        .collect::<Attempt<HashMap<EventId, RawJson>>>()?;
+        .collect::<PostgresResult<HashMap<EventId, RawJson>>>()?;
     for (_, event) in left_out(loaded) {
         event.payload = payloads.remove(&event.event_id).ok_or_else(|| {
-            Failure::Undecodable(format!("event {} is missing from its mailbox", event.event_id))
+            PostgresFailure::Undecodable(format!("event {} is missing from its mailbox", event.event_id))
         })?;
     }
     Ok(())
 }
 
-fn left_out(loaded: &mut [Loaded]) -> impl Iterator<Item = (&ExecutionKey, &mut Waiting)> {
+fn left_out(loaded: &mut [LoadVerdict]) -> impl Iterator<Item = (&ExecutionKey, &mut MailboxEvent)> {
     loaded
         .iter_mut()
         .filter_map(|loaded| match loaded {
-            Loaded::Found(found) => Some(&mut **found),
-            Loaded::Missing | Loaded::Corrupt { .. } => None,
+            LoadVerdict::Found(found) => Some(&mut **found),
+            LoadVerdict::Missing | LoadVerdict::Corrupt { .. } => None,
         })
         .flat_map(|found| {
             let LoadedExecution { execution, mailbox, .. } = found;
@@ -158,16 +166,18 @@ fn left_out(loaded: &mut [Loaded]) -> impl Iterator<Item = (&ExecutionKey, &mut 
 }
 
 /// Snapshot and log must lead to the seq of the row, step by step.
-pub(crate) fn without_gaps(snapshot: Seq, log: impl Iterator<Item = Seq>, end: Seq) -> Attempt<()> {
+pub(crate) fn without_gaps(snapshot: Seq, log: impl Iterator<Item = Seq>, end: Seq) -> PostgresResult<()> {
     let mut last = snapshot;
     for seq in log {
         if seq != last.next() {
-            return Err(Failure::Undecodable(format!("the log goes from seq {last} to {seq}")));
+            return Err(PostgresFailure::Undecodable(format!("the log goes from seq {last} to {seq}")));
         }
         last = seq;
     }
     if last != end {
-        return Err(Failure::Undecodable(format!("the log ends at seq {last}, the execution is at {end}")));
+        return Err(PostgresFailure::Undecodable(format!(
+            "the log ends at seq {last}, the execution is at {end}"
+        )));
     }
     Ok(())
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use millstream_store::schema::{Release, SchemaState};
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
 
 use crate::connect::PostgresStore;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 
 /// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that
 /// would find them builds the whole of sqlx a second time.
@@ -44,42 +44,43 @@ static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
 
 impl PostgresStore {
     /// Apply what is pending.
-    pub async fn migrate(&self) -> Result<()> {
+    pub async fn migrate(&self) -> StoreResult<()> {
         let mut connection = self.own_connection().await?;
-        let done = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(explain);
-        close(connection).await;
+        let done = MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(migration_error);
+        close_connection(connection).await;
         done
     }
 
     /// Which migrations are applied, and which releases may run. Changes nothing.
-    pub async fn schema(&self) -> Result<SchemaState> {
+    pub async fn schema(&self) -> StoreResult<SchemaState> {
         let mut connection = self.own_connection().await?;
-        let state = read_state(&mut connection).await.map_err(Failure::into_store_error);
-        close(connection).await;
+        let state = read_state(&mut connection).await.map_err(PostgresFailure::into_store_error);
+        close_connection(connection).await;
         state
     }
 
     /// Records that releases before this one may no longer run. Returns the oldest release that may.
-    pub async fn finish_upgrade(&self, release: Release) -> Result<Release> {
+    pub async fn finish_upgrade(&self, release: Release) -> StoreResult<Release> {
         let mut connection = self.own_connection().await?;
-        let oldest = raise_oldest_release(&mut connection, release).await.map_err(Failure::into_store_error);
-        close(connection).await;
+        let oldest =
+            raise_oldest_release(&mut connection, release).await.map_err(PostgresFailure::into_store_error);
+        close_connection(connection).await;
         oldest
     }
 
-    async fn own_connection(&self) -> Result<PgConnection> {
-        self.unlimited.connect().await.map_err(|error| Failure::from(error).into_store_error())
+    async fn own_connection(&self) -> StoreResult<PgConnection> {
+        self.unlimited.connect().await.map_err(|error| PostgresFailure::from(error).into_store_error())
     }
 }
 
 /// The work is done; an error on closing changes nothing.
-async fn close(connection: PgConnection) {
+async fn close_connection(connection: PgConnection) {
     if let Err(error) = connection.close().await {
         tracing::debug!(%error, "connection did not close cleanly");
     }
 }
 
-async fn read_state(connection: &mut PgConnection) -> Attempt<SchemaState> {
+async fn read_state(connection: &mut PgConnection) -> PostgresResult<SchemaState> {
     let applied = applied_versions(&mut *connection).await?;
     let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
     let pending = MIGRATIONS.iter().filter(|migration| !applied.contains(&migration.version));
@@ -90,19 +91,20 @@ async fn read_state(connection: &mut PgConnection) -> Attempt<SchemaState> {
     })
 }
 
-async fn read_oldest_release(connection: &mut PgConnection) -> Attempt<Option<Release>> {
+async fn read_oldest_release(connection: &mut PgConnection) -> PostgresResult<Option<Release>> {
     const EXISTS: &str = "SELECT to_regclass('settings') IS NOT NULL";
     const OLDEST: &str = "SELECT value FROM settings WHERE key = 'oldest_release'";
     if !sqlx::query_scalar::<_, bool>(EXISTS).fetch_one(&mut *connection).await? {
         return Ok(None);
     }
     let stored: Option<String> = sqlx::query_scalar(OLDEST).fetch_optional(connection).await?;
-    let unreadable =
-        |text: &str| Failure::Undecodable(format!("{text:?} is not a release (settings, oldest_release)"));
+    let unreadable = |text: &str| {
+        PostgresFailure::Undecodable(format!("{text:?} is not a release (settings, oldest_release)"))
+    };
     stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()
 }
 
-async fn raise_oldest_release(connection: &mut PgConnection, release: Release) -> Attempt<Release> {
+async fn raise_oldest_release(connection: &mut PgConnection, release: Release) -> PostgresResult<Release> {
     const RAISE: &str = "
 INSERT INTO settings (key, value) VALUES ('oldest_release', $1)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -115,7 +117,7 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value";
     Ok(oldest)
 }
 
-async fn applied_versions(connection: &mut PgConnection) -> Attempt<BTreeSet<i64>> {
+async fn applied_versions(connection: &mut PgConnection) -> PostgresResult<BTreeSet<i64>> {
     const EXISTS: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     if !sqlx::query_scalar::<_, bool>(EXISTS).fetch_one(&mut *connection).await? {
@@ -126,10 +128,10 @@ async fn applied_versions(connection: &mut PgConnection) -> Attempt<BTreeSet<i64
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum, and it is marked non-exhaustive")]
-fn explain(error: MigrateError) -> StoreError {
+fn migration_error(error: MigrateError) -> StoreError {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-            Failure::from(error).into_store_error()
+            PostgresFailure::from(error).into_store_error()
         }
         other => StoreError::Corrupt(format!("migrations: {other}")),
     }
@@ -140,7 +142,7 @@ mod tests {
     use super::FILES;
 
     #[test]
-    fn every_file_of_the_folder_is_listed() {
+    fn every_postgres_migration_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()

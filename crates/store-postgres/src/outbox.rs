@@ -3,24 +3,31 @@
 use async_trait::async_trait;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use millstream_store::StoreResult;
+use millstream_store::outbox::{
+    DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,
+};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
-use crate::errors::Attempt;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
-use crate::warm::Warm;
 use crate::{decode, feed};
 
 #[async_trait]
 impl Outbox for PostgresStore {
-    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
-        self.patiently(|| spread(&self.pool, sinks, limit, now)).await
+    async fn spread_entries(&self, sinks: &[Name], limit: usize, now: Timestamp) -> StoreResult<usize> {
+        self.with_retries(|| spread_unmarked(&self.pool, sinks, limit, now)).await
     }
 
-    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
+    async fn due_parcels(
+        &self,
+        sink: &Name,
+        limit: ParcelLimit,
+        now: Timestamp,
+    ) -> StoreResult<Vec<FeedParcel>> {
         const READ: &str = "
 SELECT w.tenant, w.execution_id, w.told, w.part, w.upto, w.attempts, f.position, f.first_seq, f.last_seq, f.body, f.at
 FROM (SELECT o.* FROM outbox o WHERE o.sink = $1 AND o.due_at <= $2 ORDER BY o.due_at LIMIT $3) w
@@ -30,7 +37,7 @@ LEFT JOIN LATERAL (
       AND f.position > w.told AND f.position <= w.upto
     ORDER BY f.position LIMIT $4) f ON TRUE
 ORDER BY w.due_at, w.execution_id, w.tenant, f.position";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(sink.as_str())
                 .bind(now.as_millis())
@@ -38,32 +45,37 @@ ORDER BY w.due_at, w.execution_id, w.tenant, f.position";
                 .bind(i64::try_from(limit.entries).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            parcels(&rows)
+            decode_parcels(&rows)
         })
         .await
     }
 
-    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
+    async fn advance_sinks(
+        &self,
+        sink: &Name,
+        parcels: &[DeliveredParcel],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         if parcels.is_empty() {
             return Ok(());
         }
-        self.patiently(|| handed_over(&self.warm, sink, parcels, now)).await
+        self.with_retries(|| handed_over(&self.warm, sink, parcels, now)).await
     }
 
-    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
+    async fn postpone_parcels(&self, sink: &Name, executions: &[ParcelBackoff]) -> StoreResult<()> {
         if executions.is_empty() {
             return Ok(());
         }
-        self.patiently(|| put_off(&self.warm, sink, executions)).await
+        self.with_retries(|| put_off(&self.warm, sink, executions)).await
     }
 
-    async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
+    async fn count_backlogs(&self) -> StoreResult<Vec<SinkBacklog>> {
         const READ: &str = "
 SELECT o.sink, count(*) AS executions, sum(o.waiting)::bigint AS entries, min(o.since) AS oldest
 FROM outbox o GROUP BY o.sink ORDER BY o.sink";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ).fetch_all(&self.pool).await?;
-            rows.iter().map(backlog).collect()
+            rows.iter().map(decode_backlog).collect()
         })
         .await
     }
@@ -71,7 +83,12 @@ FROM outbox o GROUP BY o.sink ORDER BY o.sink";
 
 /// Entries are locked in their order: of two concurrent spreads the second finds the entries of the first
 /// marked, and notes later entries afterwards.
-async fn spread(pool: &PgPool, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
+async fn spread_unmarked(
+    pool: &PgPool,
+    sinks: &[Name],
+    limit: usize,
+    now: Timestamp,
+) -> PostgresResult<usize> {
     const SPREAD: &str = "
 WITH taken AS MATERIALIZED (
     SELECT f.ctid AS place, f.position, f.tenant, f.execution_id, f.at
@@ -110,7 +127,12 @@ CROSS JOIN LATERAL (
     WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
     FOR UPDATE) o";
 
-async fn handed_over(warm: &Warm, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Attempt<()> {
+async fn handed_over(
+    warm: &WarmConnections,
+    sink: &Name,
+    parcels: &[DeliveredParcel],
+    now: Timestamp,
+) -> PostgresResult<()> {
     const ADVANCE: &str = "
 UPDATE outbox o
 SET told = k.told, part = k.part, waiting = greatest(o.waiting - k.entries, 0), since = k.at, due_at = $10,
@@ -125,7 +147,7 @@ DELETE FROM outbox o USING unnest($1::text[], $2::text[]) AS k(tenant, execution
 WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AND o.told >= o.upto";
     let keys: KeyColumns<'_> = parcels.iter().map(|parcel| &parcel.execution).collect();
     let entries = parcels.iter().map(|parcel| i64::try_from(parcel.entries).unwrap_or(i64::MAX));
-    let mut held = warm.lend().await?;
+    let mut held = warm.hold_pooled().await?;
     let mut transaction = held.begin().await?;
     keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
     keys.bound(ADVANCE)
@@ -144,13 +166,13 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AN
     Ok(())
 }
 
-async fn put_off(warm: &Warm, sink: &Name, executions: &[PutOff]) -> Attempt<()> {
+async fn put_off(warm: &WarmConnections, sink: &Name, executions: &[ParcelBackoff]) -> PostgresResult<()> {
     const PUT_OFF: &str = "
 UPDATE outbox o SET due_at = k.until, attempts = k.attempts
 FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[]) AS k(tenant, execution_id, until, attempts)
 WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3";
     let keys: KeyColumns<'_> = executions.iter().map(|one| &one.execution).collect();
-    let mut held = warm.lend().await?;
+    let mut held = warm.hold_pooled().await?;
     let mut transaction = held.begin().await?;
     keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
     keys.bound(PUT_OFF)
@@ -164,14 +186,14 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3";
 }
 
 /// One row per entry; one without an entry for an execution whose entries are gone.
-fn parcels(rows: &[PgRow]) -> Attempt<Vec<Parcel>> {
-    let mut parcels: Vec<Parcel> = Vec::new();
+fn decode_parcels(rows: &[PgRow]) -> PostgresResult<Vec<FeedParcel>> {
+    let mut parcels: Vec<FeedParcel> = Vec::new();
     for row in rows {
         let execution: ExecutionKey = decode::execution_key(row)?;
         if parcels.last().is_none_or(|last| last.execution != execution) {
-            parcels.push(Parcel {
+            parcels.push(FeedParcel {
                 execution,
-                heard: Heard { position: row.try_get("told")?, part: decode::number(row, "part")? },
+                heard: SinkPosition { position: row.try_get("told")?, part: decode::number(row, "part")? },
                 upto: row.try_get("upto")?,
                 attempts: decode::number(row, "attempts")?,
                 entries: Vec::new(),
@@ -179,14 +201,14 @@ fn parcels(rows: &[PgRow]) -> Attempt<Vec<Parcel>> {
         }
         let position: Option<i64> = row.try_get("position")?;
         if let (Some(parcel), Some(_)) = (parcels.last_mut(), position) {
-            parcel.entries.push(feed::entry(row)?);
+            parcel.entries.push(feed::decode_entry(row)?);
         }
     }
     Ok(parcels)
 }
 
-fn backlog(row: &PgRow) -> Attempt<SinkBacklog> {
-    let count = |column: &str| -> Attempt<u64> {
+fn decode_backlog(row: &PgRow) -> PostgresResult<SinkBacklog> {
+    let count = |column: &str| -> PostgresResult<u64> {
         let count: i64 = row.try_get(column)?;
         Ok(u64::try_from(count).unwrap_or_default())
     };

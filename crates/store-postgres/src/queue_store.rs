@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::Format;
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
@@ -18,11 +18,16 @@ use sqlx::{PgConnection, Postgres, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 
 #[async_trait]
 impl QueueStore for PostgresStore {
-    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue> {
+    async fn put_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &QueueConfig,
+        now: Timestamp,
+    ) -> StoreResult<PutQueue> {
         const PUT: &str = "
 INSERT INTO queues AS q (tenant, queue, config, state, created_at, updated_at)
 VALUES ($1, $2, $3, 'active', $4, $4)
@@ -30,7 +35,7 @@ ON CONFLICT (tenant, queue) DO UPDATE SET config = excluded.config, updated_at =
 WHERE q.config <> excluded.config
 RETURNING (xmax = 0) AS created";
         let config = queue.to_json();
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let row = sqlx::query(PUT)
                 .bind(tenant.as_str())
                 .bind(queue.name.as_str())
@@ -53,9 +58,9 @@ RETURNING (xmax = 0) AS created";
         queue: &Name,
         state: QueueState,
         now: Timestamp,
-    ) -> Result<bool> {
+    ) -> StoreResult<bool> {
         const SET: &str = "UPDATE queues SET state = $3, updated_at = $4 WHERE tenant = $1 AND queue = $2";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let done = sqlx::query(SET)
                 .bind(tenant.as_str())
                 .bind(queue.as_str())
@@ -68,12 +73,12 @@ RETURNING (xmax = 0) AS created";
         .await
     }
 
-    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>> {
+    async fn find_queues(&self, keys: &[(TenantId, Name)]) -> StoreResult<Vec<Option<QueueView>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
-            let found = queue_views(&self.warm.rows(by_keys(keys)).await?, &self.configs)?;
+        self.without_retries(async {
+            let found = queue_views(&self.warm.fetch_rows(by_keys(keys)).await?, &self.configs)?;
             let of = |key: &(TenantId, Name)| {
                 found.iter().find(|(tenant, view)| (tenant, &view.config.name) == (&key.0, &key.1))
             };
@@ -87,8 +92,8 @@ RETURNING (xmax = 0) AS created";
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<QueueView>> {
-        self.once(async {
+    ) -> StoreResult<Vec<QueueView>> {
+        self.without_retries(async {
             let mut connection = self.pool.acquire().await?;
             let found =
                 list_queues(&mut connection, &self.configs, tenant, after.map_or("", Name::as_str), limit)
@@ -102,9 +107,9 @@ RETURNING (xmax = 0) AS created";
 /// Existing ones, in no order.
 pub(crate) async fn read_queues(
     connection: &mut PgConnection,
-    configs: &Configs,
+    configs: &QueueConfigCache,
     keys: &[(TenantId, Name)],
-) -> Attempt<Vec<(TenantId, QueueView)>> {
+) -> PostgresResult<Vec<(TenantId, QueueView)>> {
     queue_views(&by_keys(keys).fetch_all(connection).await?, configs)
 }
 
@@ -120,11 +125,11 @@ JOIN queues q ON q.tenant = k.tenant AND q.queue = k.queue";
 /// By name, after `after`.
 pub(crate) async fn list_queues(
     connection: &mut PgConnection,
-    configs: &Configs,
+    configs: &QueueConfigCache,
     tenant: &TenantId,
     after: &str,
     limit: usize,
-) -> Attempt<Vec<(TenantId, QueueView)>> {
+) -> PostgresResult<Vec<(TenantId, QueueView)>> {
     const LIST: &str = "SELECT * FROM queues WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT $3";
     let rows = sqlx::query(LIST)
         .bind(tenant.as_str())
@@ -137,19 +142,20 @@ pub(crate) async fn list_queues(
 
 /// Cache of parsed configurations, by their text: parsing one compiles its expressions.
 #[derive(Debug, Default)]
-pub(crate) struct Configs(Mutex<HashMap<String, QueueConfig>>);
+pub(crate) struct QueueConfigCache(Mutex<HashMap<String, QueueConfig>>);
 
-impl Configs {
+impl QueueConfigCache {
     /// Upper bound on cached configurations.
     const MOST: usize = 1_000;
 
-    fn read(&self, text: &str) -> Attempt<QueueConfig> {
+    fn parse_cached(&self, text: &str) -> PostgresResult<QueueConfig> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(config) = kept.get(text) {
             return Ok(config.clone());
         }
-        let config = QueueConfig::parse(text, Format::Json)
-            .map_err(|error| Failure::Undecodable(format!("queue config cannot be decoded: {error}")))?;
+        let config = QueueConfig::parse(text, SourceFormat::Json).map_err(|error| {
+            PostgresFailure::Undecodable(format!("queue config cannot be decoded: {error}"))
+        })?;
         if kept.len() >= Self::MOST {
             kept.clear();
         }
@@ -158,13 +164,13 @@ impl Configs {
     }
 }
 
-fn queue_views(rows: &[PgRow], configs: &Configs) -> Attempt<Vec<(TenantId, QueueView)>> {
+fn queue_views(rows: &[PgRow], configs: &QueueConfigCache) -> PostgresResult<Vec<(TenantId, QueueView)>> {
     rows.iter().map(|row| queue_view(row, configs)).collect()
 }
 
-fn queue_view(row: &PgRow, configs: &Configs) -> Attempt<(TenantId, QueueView)> {
+fn queue_view(row: &PgRow, configs: &QueueConfigCache) -> PostgresResult<(TenantId, QueueView)> {
     let view = QueueView {
-        config: configs.read(row.try_get("config")?)?,
+        config: configs.parse_cached(row.try_get("config")?)?,
         state: decode::parsed(row, "state")?,
         created_at: decode::time(row, "created_at")?,
         updated_at: decode::time(row, "updated_at")?,
@@ -174,7 +180,12 @@ fn queue_view(row: &PgRow, configs: &Configs) -> Attempt<(TenantId, QueueView)> 
 
 #[async_trait]
 impl PeopleStore for PostgresStore {
-    async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()> {
+    async fn put_people(
+        &self,
+        tenant: &TenantId,
+        people: &[PersonProfile],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         const PUT: &str = "
 INSERT INTO people (tenant, person, skills, state, updated_at)
 SELECT DISTINCT ON (k.person COLLATE \"C\") $1, k.person, k.skills, k.state, $5
@@ -186,8 +197,8 @@ ON CONFLICT (tenant, person) DO UPDATE SET
             return Ok(());
         }
         let skills: Vec<String> =
-            people.iter().map(|profile| RawJson::of(&profile.skills).as_str().to_owned()).collect();
-        self.patiently(|| async {
+            people.iter().map(|profile| RawJson::from_value(&profile.skills).as_str().to_owned()).collect();
+        self.with_retries(|| async {
             sqlx::query(PUT)
                 .bind(tenant.as_str())
                 .bind(people.iter().map(|profile| profile.person.as_str()).collect::<Vec<_>>())
@@ -201,11 +212,11 @@ ON CONFLICT (tenant, person) DO UPDATE SET
         .await
     }
 
-    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>> {
+    async fn find_people(&self, keys: &[(TenantId, PersonId)]) -> StoreResult<Vec<Option<PersonProfile>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
+        self.without_retries(async {
             let mut connection = self.pool.acquire().await?;
             let found = read_people(&mut connection, keys).await?;
             let of = |key: &(TenantId, PersonId)| {
@@ -221,16 +232,16 @@ ON CONFLICT (tenant, person) DO UPDATE SET
         tenant: &TenantId,
         after: Option<&PersonId>,
         limit: usize,
-    ) -> Result<Vec<Profile>> {
+    ) -> StoreResult<Vec<PersonProfile>> {
         const LIST: &str = "SELECT * FROM people WHERE tenant = $1 AND person > $2 ORDER BY person LIMIT $3";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(LIST)
                 .bind(tenant.as_str())
                 .bind(after.map_or("", PersonId::as_str))
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            rows.iter().map(|row| Ok(profile(row)?.1)).collect()
+            rows.iter().map(|row| Ok(decode_profile(row)?.1)).collect()
         })
         .await
     }
@@ -240,7 +251,7 @@ ON CONFLICT (tenant, person) DO UPDATE SET
 async fn read_people(
     connection: &mut PgConnection,
     keys: &[(TenantId, PersonId)],
-) -> Attempt<Vec<(TenantId, Profile)>> {
+) -> PostgresResult<Vec<(TenantId, PersonProfile)>> {
     const READ: &str = "
 SELECT p.* FROM unnest($1::text[], $2::text[]) AS k(tenant, person)
 JOIN people p ON p.tenant = k.tenant AND p.person = k.person";
@@ -249,11 +260,11 @@ JOIN people p ON p.tenant = k.tenant AND p.person = k.person";
         .bind(keys.iter().map(|(_, person)| person.as_str()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    rows.iter().map(profile).collect()
+    rows.iter().map(decode_profile).collect()
 }
 
-fn profile(row: &PgRow) -> Attempt<(TenantId, Profile)> {
-    let profile = Profile {
+fn decode_profile(row: &PgRow) -> PostgresResult<(TenantId, PersonProfile)> {
+    let profile = PersonProfile {
         person: decode::parsed(row, "person")?,
         skills: decode::list(row, "skills")?,
         state: decode::parsed(row, "state")?,

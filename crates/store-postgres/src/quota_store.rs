@@ -4,34 +4,34 @@ use async_trait::async_trait;
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode::{parsed, undecodable};
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 #[async_trait]
 impl QuotaStore for PostgresStore {
-    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> Result<()> {
+    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> StoreResult<()> {
         // The row of the revision is locked before anything else: changes are committed in the order of
         // revisions.
         const PUT: &str = "
 WITH raised AS (UPDATE quota_revision SET revision = revision + 1 RETURNING revision)
 INSERT INTO tenant_quotas (tenant, quota, updated_at) SELECT $1, $2, $3 FROM raised
 ON CONFLICT (tenant) DO UPDATE SET quota = excluded.quota, updated_at = excluded.updated_at";
-        self.patiently(|| async {
-            let query = sqlx::query(PUT).bind(tenant.as_str()).bind(quota.json().to_string());
+        self.with_retries(|| async {
+            let query = sqlx::query(PUT).bind(tenant.as_str()).bind(quota.to_json().to_string());
             query.bind(now.as_millis()).execute(&self.pool).await?;
             Ok(())
         })
         .await
     }
 
-    async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>> {
+    async fn quota_of(&self, tenant: &TenantId) -> StoreResult<Option<QuotaSet>> {
         const FIND: &str = "SELECT quota FROM tenant_quotas WHERE tenant = $1";
-        self.once(async {
+        self.without_retries(async {
             let text: Option<String> =
                 sqlx::query_scalar(FIND).bind(tenant.as_str()).fetch_optional(&self.pool).await?;
             text.map(|text| quota_set(&text)).transpose()
@@ -39,11 +39,11 @@ ON CONFLICT (tenant) DO UPDATE SET quota = excluded.quota, updated_at = excluded
         .await
     }
 
-    async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>> {
+    async fn quotas_after(&self, known: QuotaRevision) -> StoreResult<Option<QuotaRows>> {
         const READ: &str = "
 SELECT r.revision, q.tenant, q.quota FROM quota_revision r LEFT JOIN tenant_quotas q ON TRUE
 WHERE r.revision <> $1 ORDER BY q.tenant";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ).bind(known.0).fetch_all(&self.pool).await?;
             let Some(first) = rows.first() else { return Ok(None) };
             let revision = QuotaRevision(first.try_get("revision")?);
@@ -54,17 +54,17 @@ WHERE r.revision <> $1 ORDER BY q.tenant";
                 }
                 Err(error) => Some(Err(error.into())),
             });
-            Ok(Some(QuotaRows { revision, rows: quotas.collect::<Attempt<_>>()? }))
+            Ok(Some(QuotaRows { revision, rows: quotas.collect::<PostgresResult<_>>()? }))
         })
         .await
     }
 
-    async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>> {
-        self.once(async {
+    async fn count_usage(&self, questions: &[UsageQuestion]) -> StoreResult<Vec<u64>> {
+        self.without_retries(async {
             let mut counts = Vec::with_capacity(questions.len());
             for question in questions {
-                counts.push(match statement(question.counted) {
-                    Some(statement) => count(&self.pool, statement, question).await?,
+                counts.push(match count_statement(question.counted) {
+                    Some(statement) => count_rows(&self.pool, statement, question).await?,
                     None => stored_bytes(&self.pool, &question.tenant).await?,
                 });
             }
@@ -74,12 +74,12 @@ WHERE r.revision <> $1 ORDER BY q.tenant";
     }
 }
 
-fn quota_set(text: &str) -> Attempt<QuotaSet> {
-    QuotaSet::of_stored(text).map_err(|error| undecodable("quota", text, error))
+fn quota_set(text: &str) -> PostgresResult<QuotaSet> {
+    QuotaSet::read_stored(text).map_err(|error| undecodable("quota", text, error))
 }
 
 /// Counts from an index, up to the limit.
-const fn statement(counted: CountedQuota) -> Option<&'static str> {
+const fn count_statement(counted: CountedQuota) -> Option<&'static str> {
     match counted {
         CountedQuota::OpenExecutions => Some(
             "SELECT count(*) FROM (SELECT FROM executions WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
@@ -116,7 +116,7 @@ const fn statement(counted: CountedQuota) -> Option<&'static str> {
     }
 }
 
-async fn count(pool: &PgPool, statement: &'static str, question: &UsageQuestion) -> Attempt<u64> {
+async fn count_rows(pool: &PgPool, statement: &'static str, question: &UsageQuestion) -> PostgresResult<u64> {
     let limit = i64::try_from(question.at_most).unwrap_or(i64::MAX).saturating_add(1);
     let count: i64 =
         sqlx::query_scalar(statement).bind(question.tenant.as_str()).bind(limit).fetch_one(pool).await?;
@@ -177,7 +177,7 @@ FROM graph_nodes TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
     ),
 ];
 
-async fn stored_bytes(pool: &PgPool, tenant: &TenantId) -> Attempt<u64> {
+async fn stored_bytes(pool: &PgPool, tenant: &TenantId) -> PostgresResult<u64> {
     let mut total = 0.0;
     for &(size, sample) in LARGE {
         let bytes: i64 = sqlx::query_scalar(size).fetch_one(pool).await?;

@@ -3,27 +3,27 @@
 use async_trait::async_trait;
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::relations::{Relations, SignalView};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::signals::{self, Stored};
+use crate::signals::{self, BufferedSignal};
 
 #[async_trait]
 impl Relations for PostgresStore {
-    async fn children(
+    async fn list_children(
         &self,
         parent: &ExecutionKey,
         close: ParentClose,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>> {
+    ) -> StoreResult<Vec<ExecutionKey>> {
         const LIST: &str = "
 SELECT x.tenant, x.execution_id FROM executions x
 WHERE x.parent_id = $2 AND x.tenant = $1 AND x.ended_at IS NULL AND x.execution_id > $4 AND x.parent_close = $3
 ORDER BY x.execution_id LIMIT $5";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(LIST)
                 .bind(parent.tenant.as_str())
                 .bind(parent.execution.as_str())
@@ -37,18 +37,18 @@ ORDER BY x.execution_id LIMIT $5";
         .await
     }
 
-    async fn correlated(
+    async fn find_correlated(
         &self,
         tenant: &TenantId,
         correlation: &str,
         definition: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<(ExecutionKey, DefinitionRef)>> {
+    ) -> StoreResult<Vec<(ExecutionKey, DefinitionRef)>> {
         const LIST: &str = "
 SELECT x.tenant, x.execution_id, x.definition, x.version FROM executions x
 WHERE x.correlation = $2 AND x.tenant = $1 AND x.ended_at IS NULL AND ($3::text IS NULL OR x.definition = $3)
 ORDER BY x.execution_id LIMIT $4";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(LIST)
                 .bind(tenant.as_str())
                 .bind(correlation)
@@ -61,16 +61,16 @@ ORDER BY x.execution_id LIMIT $4";
         .await
     }
 
-    async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>> {
-        self.once(async {
+    async fn find_signals(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<SignalView>>> {
+        self.without_retries(async {
             let found = signals::read_signals(&self.pool, keys).await?;
-            Ok(keys.iter().map(|key| found.get(key).map(view)).collect())
+            Ok(keys.iter().map(|key| found.get(key).map(signal_view)).collect())
         })
         .await
     }
 }
 
-fn view(stored: &Stored) -> SignalView {
+fn signal_view(stored: &BufferedSignal) -> SignalView {
     let signal = &stored.signal;
     SignalView {
         event_id: signal.event_id,

@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use millstream_core::claim::Token;
+use millstream_core::claim::SeatToken;
 use millstream_core::id::RunKey;
-use millstream_store::run_commit::Present;
-use millstream_store::run_seats::{self, Heard};
+use millstream_store::run_commit::PresentRun;
+use millstream_store::run_seats::{self, StoredHeartbeat};
 use millstream_store::run_store::StoredRun;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 
+use crate::connection_cache::WarmConnections;
 use crate::decode;
-use crate::errors::{Attempt, Failure};
-use crate::warm::Warm;
+use crate::errors::{PostgresFailure, PostgresResult};
 
 /// Runs as two arrays.
 #[derive(Debug, Default)]
@@ -45,19 +45,22 @@ impl<'a> RunColumns<'a> {
     }
 }
 
-pub(crate) async fn load(warm: &Warm, keys: &[RunKey]) -> Attempt<HashMap<RunKey, StoredRun>> {
+pub(crate) async fn load(
+    warm: &WarmConnections,
+    keys: &[RunKey],
+) -> PostgresResult<HashMap<RunKey, StoredRun>> {
     const READ: &str = "
 SELECT r.*
 FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS u(tenant, run_id)) k
 CROSS JOIN LATERAL (SELECT r.* FROM runs r WHERE r.tenant = k.tenant AND r.run_id = k.run_id OFFSET 0) r";
     let columns: RunColumns<'_> = keys.iter().collect();
-    let rows = warm.rows(columns.bound(READ)).await?;
+    let rows = warm.fetch_rows(columns.bound(READ)).await?;
     let found = assemble(warm, &rows).await?;
     Ok(found.into_iter().map(|run| (run.key.clone(), run)).collect())
 }
 
 /// Runs of rows, with the heartbeats of their devices since.
-pub(crate) async fn assemble(warm: &Warm, rows: &[PgRow]) -> Attempt<Vec<StoredRun>> {
+pub(crate) async fn assemble(warm: &WarmConnections, rows: &[PgRow]) -> PostgresResult<Vec<StoredRun>> {
     const HEARD: &str = "
 SELECT s.tenant, s.run_id, s.seat, s.token, s.heard_at, s.progress
 FROM unnest($1::text[], $2::text[]) AS k(tenant, run_id)
@@ -68,15 +71,15 @@ CROSS JOIN LATERAL (
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let keys = rows.iter().map(decode::run_key).collect::<Attempt<Vec<_>>>()?;
+    let keys = rows.iter().map(decode::run_key).collect::<PostgresResult<Vec<_>>>()?;
     let columns: RunColumns<'_> = keys.iter().collect();
-    let mut heard: HashMap<RunKey, Vec<Heard>> = HashMap::new();
-    for row in &warm.rows(columns.bound(HEARD)).await? {
+    let mut heard: HashMap<RunKey, Vec<StoredHeartbeat>> = HashMap::new();
+    for row in &warm.fetch_rows(columns.bound(HEARD)).await? {
         heard.entry(decode::run_key(row)?).or_default().extend(heard_of(row)?);
     }
     let run = |(key, row): (RunKey, &PgRow)| {
         let heard = heard.get(&key).map(Vec::as_slice).unwrap_or_default();
-        let run = run_seats::decode(row.try_get("body")?, heard).map_err(Failure::from_store)?;
+        let run = run_seats::decode_run(row.try_get("body")?, heard).map_err(PostgresFailure::from_store)?;
         Ok(StoredRun {
             version: row.try_get("version")?,
             position: row.try_get("position")?,
@@ -88,20 +91,25 @@ CROSS JOIN LATERAL (
     keys.into_iter().zip(rows).map(run).collect()
 }
 
-fn heard_of(row: &PgRow) -> Attempt<Option<Heard>> {
+fn heard_of(row: &PgRow) -> PostgresResult<Option<StoredHeartbeat>> {
     let (Some(token), Some(at)) = (row.try_get("token")?, decode::time_option(row, "heard_at")?) else {
         return Ok(None);
     };
     let seat: i64 = row.try_get("seat")?;
     let seat = u16::try_from(seat).map_err(|error| decode::undecodable("seat", &seat.to_string(), error))?;
-    Ok(Some(Heard { seat, token: Token(token), at, progress: decode::json_option(row, "progress")? }))
+    Ok(Some(StoredHeartbeat {
+        seat,
+        token: SeatToken(token),
+        at,
+        progress: decode::json_option(row, "progress")?,
+    }))
 }
 
 /// Locks the existing runs and their seats, each in the order of their keys.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     keys: &BTreeSet<&RunKey>,
-) -> Attempt<BTreeMap<RunKey, Present>> {
+) -> PostgresResult<BTreeMap<RunKey, PresentRun>> {
     const LOCK_RUNS: &str = "
 SELECT r.*
 FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(tenant, run_id)
@@ -122,7 +130,7 @@ CROSS JOIN LATERAL (
     let columns: RunColumns<'_> = keys.iter().copied().collect();
     let mut present = BTreeMap::new();
     for row in &columns.bound(LOCK_RUNS).fetch_all(&mut *connection).await? {
-        let there = Present { version: row.try_get("version")?, heard: Vec::new() };
+        let there = PresentRun { version: row.try_get("version")?, heard: Vec::new() };
         present.insert(decode::run_key(row)?, there);
     }
     if present.is_empty() {

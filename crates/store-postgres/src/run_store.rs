@@ -7,72 +7,76 @@
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
-use millstream_core::claim::{Progress, Token};
+use millstream_core::claim::{SeatProgress, SeatToken};
 use millstream_core::id::{DeviceId, RunKey, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::action_store::{Settled, Settlement};
+use millstream_store::StoreResult;
+use millstream_store::action_store::{SettledBatch, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::notices::of_runs;
 use millstream_store::run_commit;
 use millstream_store::run_store::{
-    CommittedRuns, RunStore, RunVerdict, SeatBeat, SeatPulse, StoredRun, Unit,
+    CommittedRuns, RunStore, RunUnit, RunVerdict, SeatHeartbeat, SeatPulse, StoredRun,
 };
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::run_rows::{self, RunColumns};
 use crate::{decode, notices, run_write, settle};
 
 #[async_trait]
 impl RunStore for PostgresStore {
-    async fn load_runs(&self, keys: &[RunKey]) -> Result<Vec<Option<StoredRun>>> {
+    async fn load_runs(&self, keys: &[RunKey]) -> StoreResult<Vec<Option<StoredRun>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
+        self.without_retries(async {
             let found = run_rows::load(&self.warm, keys).await?;
             Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
         })
         .await
     }
 
-    async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Result<CommittedRuns> {
+    async fn commit_runs(&self, units: &[RunUnit], now: Timestamp) -> StoreResult<CommittedRuns> {
         if units.is_empty() {
             return Ok(CommittedRuns::default());
         }
-        if run_write::only_creates(units) && self.patiently(|| self.create_runs_once(units, now)).await? {
+        if run_write::only_creates(units) && self.with_retries(|| self.create_runs_once(units, now)).await? {
             let done = |_| RunVerdict::Done { settled: Vec::new() };
             return Ok(CommittedRuns { verdicts: units.iter().map(done).collect(), unleased: 0 });
         }
-        let (refused, settled) = self.patiently(|| self.commit_runs_once(units, now)).await?;
+        let (refused, settled) = self.with_retries(|| self.commit_runs_once(units, now)).await?;
         let in_the_way: Vec<RunKey> = refused.iter().flatten().cloned().collect();
         let current = self.load_runs(&in_the_way).await?;
         let current: HashMap<RunKey, StoredRun> =
             current.into_iter().flatten().map(|run| (run.key.clone(), run)).collect();
         let verdicts =
-            run_commit::verdicts(units, &refused, settled.verdicts, |key| current.get(key).cloned());
+            run_commit::unit_verdicts(units, &refused, settled.verdicts, |key| current.get(key).cloned());
         Ok(CommittedRuns { verdicts, unleased: settled.unleased })
     }
 
-    async fn beat_seats(&self, beats: &[SeatBeat], now: Timestamp) -> Result<Vec<SeatPulse>> {
+    async fn record_seat_heartbeats(
+        &self,
+        beats: &[SeatHeartbeat],
+        now: Timestamp,
+    ) -> StoreResult<Vec<SeatPulse>> {
         if beats.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| beat(&self.leases, beats, now)).await
+        self.with_retries(|| write_heartbeats(&self.leases, beats, now)).await
     }
 
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>> {
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<RunKey>> {
         // Several seats of one run may be due: then the page is shorter, and the next page continues.
         const READ: &str = "
 SELECT d.tenant, d.run_id, min(d.due_at) AS due_at
 FROM (SELECT s.tenant, s.run_id, s.due_at FROM run_seats s WHERE s.due_at <= $1 ORDER BY s.due_at LIMIT $2) d
 GROUP BY d.tenant, d.run_id
 ORDER BY min(d.due_at), d.tenant, d.run_id";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(now.as_millis())
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
@@ -86,48 +90,52 @@ ORDER BY min(d.due_at), d.tenant, d.run_id";
 
 impl PostgresStore {
     /// Assumes that none of the runs exists; returns whether that held.
-    async fn create_runs_once(&self, units: &[Unit], now: Timestamp) -> Attempt<bool> {
-        let plan = run_commit::plan(units, &BTreeMap::new()).map_err(Failure::from_store)?;
+    async fn create_runs_once(&self, units: &[RunUnit], now: Timestamp) -> PostgresResult<bool> {
+        let plan = run_commit::plan_units(units, &BTreeMap::new()).map_err(PostgresFailure::from_store)?;
         run_write::create_alone(&self.warm, &plan, now).await
     }
 
     /// By unit the conflicting run, and the verdicts on settlements of accepted units.
     async fn commit_runs_once(
         &self,
-        units: &[Unit],
+        units: &[RunUnit],
         now: Timestamp,
-    ) -> Attempt<(Vec<Option<RunKey>>, Settled)> {
-        let keys = run_commit::keys(units);
-        let mut held = self.warm.hold().await?;
+    ) -> PostgresResult<(Vec<Option<RunKey>>, SettledBatch)> {
+        let keys = run_commit::run_keys(units);
+        let mut held = self.warm.hold_connection().await?;
         let mut transaction = held.begin().await?;
         let present = run_rows::lock(&mut transaction, &keys).await?;
-        let plan = run_commit::plan(units, &present).map_err(Failure::from_store)?;
+        let plan = run_commit::plan_units(units, &present).map_err(PostgresFailure::from_store)?;
         if plan.writes.is_empty() {
             transaction.rollback().await?;
-            held.keep();
-            return Ok((plan.refused, Settled::default()));
+            held.return_warm();
+            return Ok((plan.refused, SettledBatch::default()));
         }
         run_write::write(&mut transaction, &plan, now).await?;
         notices::write(&mut transaction, &of_runs(plan.writes.iter().copied())).await?;
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
-        let mut settled = Settled::default();
+        let mut settled = SettledBatch::default();
         if !settlements.is_empty() {
-            let (worker, grant) = (WorkerId::nobody(), LeaseGrant::none());
+            let (worker, grant) = (WorkerId::no_worker(), LeaseGrant::without_slots());
             settled = settle::settle_within(&mut transaction, &worker, &settlements, &grant, now).await?;
         }
         transaction.commit().await?;
-        held.keep();
+        held.return_warm();
         Ok((plan.refused, settled))
     }
 }
 
 /// A claim on a seat.
-type Right<'a> = (&'a RunKey, u16, &'a DeviceId, Token);
+type SeatClaimKey<'a> = (&'a RunKey, u16, &'a DeviceId, SeatToken);
 
 /// Rows are locked in the order of their keys before they are written: two concurrent batches may name the
 /// same ones.
-async fn beat(pool: &PgPool, beats: &[SeatBeat], now: Timestamp) -> Attempt<Vec<SeatPulse>> {
+async fn write_heartbeats(
+    pool: &PgPool,
+    beats: &[SeatHeartbeat],
+    now: Timestamp,
+) -> PostgresResult<Vec<SeatPulse>> {
     const BEAT: &str = "
 WITH held AS (
     SELECT s.tenant, s.run_id, s.seat, k.progress, k.place
@@ -146,9 +154,9 @@ SET heard_at = greatest(s.heard_at, $8), due_at = least(greatest(s.heard_at, $8)
 FROM held h
 WHERE s.tenant = h.tenant AND s.run_id = h.run_id AND s.seat = h.seat
 RETURNING h.place, s.due_at, s.paused";
-    let mut last: BTreeMap<Right<'_>, Option<&Progress>> = BTreeMap::new();
+    let mut last: BTreeMap<SeatClaimKey<'_>, Option<&SeatProgress>> = BTreeMap::new();
     for beat in beats {
-        let told = last.entry(right(beat)).or_default();
+        let told = last.entry(seat_claim_key(beat)).or_default();
         *told = beat.progress.as_ref().or(*told);
     }
     let each = || last.keys();
@@ -161,7 +169,7 @@ RETURNING h.place, s.due_at, s.paused";
         .bind(each().map(|(.., token)| token.0).collect::<Vec<_>>())
         .bind(
             last.values()
-                .map(|told| told.map(|told| RawJson::of(told).as_str().to_owned()))
+                .map(|told| told.map(|told| RawJson::from_value(told).as_str().to_owned()))
                 .collect::<Vec<_>>(),
         )
         .bind(&places)
@@ -174,14 +182,14 @@ RETURNING h.place, s.due_at, s.paused";
         let pulse = SeatPulse::Held { until: decode::time(row, "due_at")?, pause };
         pulses.insert(row.try_get("place")?, pulse);
     }
-    let by_right: BTreeMap<Right<'_>, i64> = last.into_keys().zip(places).collect();
-    let pulse = |beat: &SeatBeat| {
-        let place = by_right.get(&right(beat))?;
+    let by_right: BTreeMap<SeatClaimKey<'_>, i64> = last.into_keys().zip(places).collect();
+    let pulse = |beat: &SeatHeartbeat| {
+        let place = by_right.get(&seat_claim_key(beat))?;
         pulses.get(place).copied()
     };
     Ok(beats.iter().map(|beat| pulse(beat).unwrap_or(SeatPulse::Lost)).collect())
 }
 
-fn right(beat: &SeatBeat) -> Right<'_> {
+fn seat_claim_key(beat: &SeatHeartbeat) -> SeatClaimKey<'_> {
     (&beat.run, beat.seat, &beat.device, beat.token)
 }

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use millstream_core::claim::{Occupied, Token};
+use millstream_core::claim::{OccupiedSeat, SeatToken};
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::connect::PostgresStore;
+use crate::connection_cache::WarmConnections;
 use crate::device_store::DeviceColumns;
-use crate::errors::Attempt;
-use crate::warm::Warm;
+use crate::errors::PostgresResult;
 use crate::{decode, run_rows};
 
 #[async_trait]
@@ -25,11 +25,11 @@ impl RunViews for PostgresStore {
         filter: &RunFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<StoredRun>> {
-        self.once(list(&self.warm, tenant, filter, after, limit)).await
+    ) -> StoreResult<Vec<StoredRun>> {
+        self.without_retries(read_run_list(&self.warm, tenant, filter, after, limit)).await
     }
 
-    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>> {
+    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> StoreResult<Vec<Vec<OccupiedSeat>>> {
         const READ: &str = "
 SELECT s.*
 FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS u(tenant, device)) k
@@ -42,13 +42,13 @@ ORDER BY s.priority DESC, s.assigned_at, s.run_id";
         if devices.is_empty() {
             return Ok(Vec::new());
         }
-        self.once(async {
+        self.without_retries(async {
             let columns = DeviceColumns::of(devices);
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let rows = columns.bound(READ).bind(limit).fetch_all(&self.pool).await?;
-            let mut held: HashMap<DeviceKey, Vec<Occupied>> = HashMap::new();
+            let mut held: HashMap<DeviceKey, Vec<OccupiedSeat>> = HashMap::new();
             for row in &rows {
-                let seat = occupied(row)?;
+                let seat = decode_occupied(row)?;
                 let key = DeviceKey { tenant: seat.run.tenant.clone(), device: seat.device.clone() };
                 held.entry(key).or_default().push(seat);
             }
@@ -57,12 +57,12 @@ ORDER BY s.priority DESC, s.assigned_at, s.run_id";
         .await
     }
 
-    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>> {
+    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> StoreResult<Vec<RunEntry>> {
         const READ: &str = "
 SELECT l.position, l.body FROM run_log l
 WHERE l.tenant = $1 AND l.run_id = $2 AND l.position > $3
 ORDER BY l.position LIMIT $4";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(run.tenant.as_str())
                 .bind(run.run.as_str())
@@ -70,63 +70,63 @@ ORDER BY l.position LIMIT $4";
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            rows.iter().map(entry).collect()
+            rows.iter().map(decode_entry).collect()
         })
         .await
     }
 
-    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> StoreResult<Vec<RunEntry>> {
         const READ: &str = "
 SELECT l.position, l.body FROM run_log l
 WHERE l.tenant = $1 AND l.run_id = $2
 ORDER BY l.position DESC LIMIT $3";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(READ)
                 .bind(run.tenant.as_str())
                 .bind(run.run.as_str())
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            rows.iter().rev().map(entry).collect()
+            rows.iter().rev().map(decode_entry).collect()
         })
         .await
     }
 
-    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
+    async fn count_fleet(&self, since: Timestamp) -> StoreResult<FleetCounts> {
         const DEVICES: &str = "
 SELECT count(*) AS devices, count(*) FILTER (WHERE seen_at >= $1) AS heard FROM devices";
         const SEATS: &str = "
 SELECT s.status, count(*) AS seats FROM run_seats s WHERE s.due_at IS NOT NULL GROUP BY s.status";
-        self.once(async {
+        self.without_retries(async {
             let devices = sqlx::query(DEVICES).bind(since.as_millis()).fetch_one(&self.pool).await?;
             let seats = sqlx::query(SEATS).fetch_all(&self.pool).await?;
-            let by_status = |row: &PgRow| Ok((decode::parsed(row, "status")?, count(row, "seats")?));
+            let by_status = |row: &PgRow| Ok((decode::parsed(row, "status")?, decode_count(row, "seats")?));
             Ok(FleetCounts {
-                devices: count(&devices, "devices")?,
-                heard: count(&devices, "heard")?,
-                seats: seats.iter().map(by_status).collect::<Attempt<_>>()?,
+                devices: decode_count(&devices, "devices")?,
+                heard: decode_count(&devices, "heard")?,
+                seats: seats.iter().map(by_status).collect::<PostgresResult<_>>()?,
             })
         })
         .await
     }
 }
 
-fn count(row: &PgRow, column: &str) -> Attempt<u64> {
+fn decode_count(row: &PgRow, column: &str) -> PostgresResult<u64> {
     Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
 }
 
-fn entry(row: &PgRow) -> Attempt<RunEntry> {
+fn decode_entry(row: &PgRow) -> PostgresResult<RunEntry> {
     Ok(RunEntry { position: row.try_get("position")?, entry: decode::list(row, "body")? })
 }
 
 /// Each statement has an index for its first conditions; the rest are filters.
-async fn list(
-    warm: &Warm,
+async fn read_run_list(
+    warm: &WarmConnections,
     tenant: &TenantId,
     filter: &RunFilter,
     after: Option<i64>,
     limit: usize,
-) -> Attempt<Vec<StoredRun>> {
+) -> PostgresResult<Vec<StoredRun>> {
     const OF_EXECUTION: &str = "
 SELECT r.* FROM runs r
 WHERE r.execution_id = $6 AND r.tenant = $1 AND r.position < $2
@@ -158,18 +158,18 @@ ORDER BY r.position DESC LIMIT $3";
         .bind(filter.status.map(|status| status.as_str()))
         .bind(filter.kind.as_ref().map(|kind| kind.as_str()))
         .bind(filter.execution.as_ref().map(|execution| execution.as_str()));
-    let rows = warm.rows(query).await?;
+    let rows = warm.fetch_rows(query).await?;
     run_rows::assemble(warm, &rows).await
 }
 
-fn occupied(row: &PgRow) -> Attempt<Occupied> {
+fn decode_occupied(row: &PgRow) -> PostgresResult<OccupiedSeat> {
     let (seat, priority): (i64, i64) = (row.try_get("seat")?, row.try_get("priority")?);
     let bad = |column: &str, number: i64| decode::undecodable(column, &number.to_string(), "out of range");
-    Ok(Occupied {
+    Ok(OccupiedSeat {
         run: decode::run_key(row)?,
         seat: u16::try_from(seat).map_err(|_| bad("seat", seat))?,
         device: decode::parsed(row, "device")?,
-        token: Token(row.try_get("token")?),
+        token: SeatToken(row.try_get("token")?),
         status: decode::parsed(row, "status")?,
         priority: i32::try_from(priority).map_err(|_| bad("priority", priority))?,
         assigned_at: decode::time(row, "assigned_at")?,

@@ -8,22 +8,22 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 use millstream_store::notices::of_runs;
-use millstream_store::run_commit::{Left, Plan};
+use millstream_store::run_commit::{ResultingRun, RunCommitPlan};
 use millstream_store::run_seats::{self, SeatRow};
-use millstream_store::run_store::{Expected, Unit};
+use millstream_store::run_store::{ExpectedVersion, RunUnit};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
 
 use crate::action_rows::millis;
-use crate::errors::{Attempt, Failure};
+use crate::connection_cache::WarmConnections;
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::run_rows::RunColumns;
-use crate::warm::Warm;
 
 /// Whether a commit creates runs and does nothing else.
-pub(crate) fn only_creates(units: &[Unit]) -> bool {
+pub(crate) fn only_creates(units: &[RunUnit]) -> bool {
     let mut writes = units.iter().flat_map(|unit| &unit.writes);
-    writes.all(|write| write.expected == Expected::Nothing && write.settlement.is_none())
+    writes.all(|write| write.expected == ExpectedVersion::Nothing && write.settlement.is_none())
 }
 
 const WRITE: &str = "
@@ -62,54 +62,63 @@ WITH created AS (
 SELECT 1 / CASE WHEN (SELECT count(*) FROM created) = cardinality($1) THEN 1 ELSE 0 END AS complete";
 
 /// Creates runs as a transaction of its own. Returns whether they were written: otherwise one of them exists.
-pub(crate) async fn create_alone(warm: &Warm, plan: &Plan<'_>, now: Timestamp) -> Attempt<bool> {
+pub(crate) async fn create_alone(
+    warm: &WarmConnections,
+    plan: &RunCommitPlan<'_>,
+    now: Timestamp,
+) -> PostgresResult<bool> {
     if plan.refused.iter().any(Option::is_some) || !of_runs(plan.writes.iter().copied()).is_empty() {
         return Ok(false);
     }
-    match warm.row(query(&Rows::of(plan), now)).await {
+    match warm.fetch_row(build_query(&RunWriteRows::of(plan), now)).await {
         Ok(_) => Ok(true),
         Err(failure) if failure.is_division_by_zero() => Ok(false),
         Err(failure) => Err(failure),
     }
 }
 
-pub(crate) async fn write(connection: &mut PgConnection, plan: &Plan<'_>, now: Timestamp) -> Attempt<()> {
-    match query(&Rows::of(plan), now).fetch_one(connection).await.map_err(Failure::from) {
+pub(crate) async fn write(
+    connection: &mut PgConnection,
+    plan: &RunCommitPlan<'_>,
+    now: Timestamp,
+) -> PostgresResult<()> {
+    match build_query(&RunWriteRows::of(plan), now).fetch_one(connection).await.map_err(PostgresFailure::from)
+    {
         Ok(_) => Ok(()),
         // The retry finds it.
         Err(failure) if failure.is_division_by_zero() => {
-            Err(Failure::Unsettled("a concurrent transaction created one of the runs"))
+            Err(PostgresFailure::Unsettled("a concurrent transaction created one of the runs"))
         }
         Err(failure) => Err(failure),
     }
 }
 
 /// The rows to write, by table.
-struct Rows<'a> {
-    new: Vec<(&'a RunKey, &'a Left)>,
-    known: Vec<(&'a RunKey, &'a Left)>,
+struct RunWriteRows<'a> {
+    new: Vec<(&'a RunKey, &'a ResultingRun)>,
+    known: Vec<(&'a RunKey, &'a ResultingRun)>,
     seats: Vec<(&'a RunKey, SeatRow)>,
     log: Vec<(&'a RunKey, String)>,
 }
 
-impl<'a> Rows<'a> {
-    fn of(plan: &'a Plan<'a>) -> Self {
+impl<'a> RunWriteRows<'a> {
+    fn of(plan: &'a RunCommitPlan<'a>) -> Self {
         let (new, known) =
             plan.runs.iter().map(|(key, left)| (*key, left)).partition(|(_, left)| left.is_new);
         let seats = plan
             .runs
             .iter()
-            .flat_map(|(key, left)| run_seats::rows(&left.run).into_iter().map(|row| (*key, row)));
+            .flat_map(|(key, left)| run_seats::seat_rows(&left.run).into_iter().map(|row| (*key, row)));
         let log = plan.writes.iter().flat_map(|write| {
-            write.log.iter().map(|entry| (&write.key, RawJson::of(entry).as_str().to_owned()))
+            write.log.iter().map(|entry| (&write.key, RawJson::from_value(entry).as_str().to_owned()))
         });
         Self { new, known, seats: seats.collect(), log: log.collect() }
     }
 }
 
-fn query<'q>(rows: &'q Rows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArguments> {
-    let Rows { new, known, seats, log } = rows;
-    let execution = |left: &'q Left| {
+fn build_query<'q>(rows: &'q RunWriteRows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArguments> {
+    let RunWriteRows { new, known, seats, log } = rows;
+    let execution = |left: &'q ResultingRun| {
         let waiting = left.run.waiting.as_ref()?;
         Some(waiting.key.execution.execution.as_str())
     };
@@ -121,7 +130,7 @@ fn query<'q>(rows: &'q Rows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArgume
         .bind(new.iter().map(|(_, left)| left.run.kind.as_str()).collect::<Vec<_>>())
         .bind(new.iter().map(|(_, left)| left.run.status().as_str()).collect::<Vec<_>>())
         .bind(new.iter().map(|(_, left)| left.version).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| body(left)).collect::<Vec<_>>())
+        .bind(new.iter().map(|(_, left)| encode_body(left)).collect::<Vec<_>>())
         .bind(new.iter().map(|(_, left)| ended_at(left)).collect::<Vec<_>>())
         .bind(new.iter().map(|(_, left)| execution(left)).collect::<Vec<_>>())
         .bind(now.as_millis());
@@ -130,7 +139,7 @@ fn query<'q>(rows: &'q Rows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArgume
         .bind_to(query)
         .bind(known.iter().map(|(_, left)| left.run.status().as_str()).collect::<Vec<_>>())
         .bind(known.iter().map(|(_, left)| left.version).collect::<Vec<_>>())
-        .bind(known.iter().map(|(_, left)| body(left)).collect::<Vec<_>>())
+        .bind(known.iter().map(|(_, left)| encode_body(left)).collect::<Vec<_>>())
         .bind(known.iter().map(|(_, left)| ended_at(left)).collect::<Vec<_>>());
     let keys: RunColumns<'q> = seats.iter().map(|(key, _)| *key).collect();
     let query = keys
@@ -151,10 +160,10 @@ fn query<'q>(rows: &'q Rows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArgume
     keys.bind_to(query).bind(log.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>())
 }
 
-fn body(left: &Left) -> String {
-    RawJson::of(&left.run).as_str().to_owned()
+fn encode_body(left: &ResultingRun) -> String {
+    RawJson::from_value(&left.run).as_str().to_owned()
 }
 
-fn ended_at(left: &Left) -> Option<i64> {
+fn ended_at(left: &ResultingRun) -> Option<i64> {
     left.run.ended_at().map(Timestamp::as_millis)
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::time::timeout;
 
 use crate::connect::PostgresStore;
-use crate::errors::{Attempt, Failure};
+use crate::errors::{PostgresFailure, PostgresResult};
 use crate::session::{self, SessionFault};
 
 /// How long a second session may wait for the first: behind a pooler with one connection it would wait for
@@ -25,14 +25,14 @@ pub enum ServerCheck {
 
 impl PostgresStore {
     /// Checks the server over connections of its own. An unreachable server is an error.
-    pub async fn check_server(&self) -> Result<ServerCheck> {
+    pub async fn check_server(&self) -> StoreResult<ServerCheck> {
         match timeout(self.call_timeout(), self.look_at_server()).await {
-            Ok(looked) => looked.map_err(Failure::into_store_error),
+            Ok(looked) => looked.map_err(PostgresFailure::into_store_error),
             Err(_) => Err(StoreError::Unavailable("the server did not answer in time".to_owned())),
         }
     }
 
-    async fn look_at_server(&self) -> Attempt<ServerCheck> {
+    async fn look_at_server(&self) -> PostgresResult<ServerCheck> {
         let mut first = match self.limited.connect().await {
             Ok(connection) => connection,
             Err(error) if drops_parameters(&error) => {
@@ -64,7 +64,7 @@ fn drops_parameters(error: &sqlx::Error) -> bool {
 }
 
 /// Whether the second session, in a transaction, uses the server process of the first, or blocks it.
-async fn shares_backend(first: &mut PgConnection, second: &mut PgConnection) -> Attempt<bool> {
+async fn shares_backend(first: &mut PgConnection, second: &mut PgConnection) -> PostgresResult<bool> {
     let own = read_backend(first).await?;
     sqlx::raw_sql("BEGIN").execute(&mut *second).await?;
     let other = read_backend(second).await?;
@@ -76,25 +76,25 @@ async fn shares_backend(first: &mut PgConnection, second: &mut PgConnection) -> 
     })
 }
 
-async fn read_backend(connection: &mut PgConnection) -> Attempt<i32> {
+async fn read_backend(connection: &mut PgConnection) -> PostgresResult<i32> {
     Ok(sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)?)
 }
 
 /// Settings of the server by which a power failure loses answered commits, or the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Durability {
+struct ServerDurability {
     fsync: bool,
     full_page_writes: bool,
 }
 
-async fn read_durability(connection: &mut PgConnection) -> Attempt<Durability> {
+async fn read_durability(connection: &mut PgConnection) -> PostgresResult<ServerDurability> {
     const READ: &str =
         "SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean";
     let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
-    Ok(Durability { fsync: row.try_get(0)?, full_page_writes: row.try_get(1)? })
+    Ok(ServerDurability { fsync: row.try_get(0)?, full_page_writes: row.try_get(1)? })
 }
 
-fn durability_warnings(durability: &Durability) -> Vec<String> {
+fn durability_warnings(durability: &ServerDurability) -> Vec<String> {
     let mut warnings = Vec::new();
     if !durability.fsync {
         warnings.push(
@@ -118,10 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_unsafe_setting_of_the_server_is_a_warning_that_names_it() {
-        let safe = Durability { fsync: true, full_page_writes: true };
+    fn unsafe_server_settings_give_named_warnings() {
+        let safe = ServerDurability { fsync: true, full_page_writes: true };
         assert_eq!(durability_warnings(&safe), Vec::<String>::new());
-        let warnings = durability_warnings(&Durability { fsync: false, full_page_writes: false });
+        let warnings = durability_warnings(&ServerDurability { fsync: false, full_page_writes: false });
         assert!(
             warnings[0].contains("fsync=off") && warnings[1].contains("full_page_writes=off"),
             "{warnings:?}"

@@ -54,7 +54,7 @@ impl SessionFacts {
 }
 
 /// Applies the settings and checks them. The pool logs an error and discards the connection.
-pub(crate) async fn prepare(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(crate) async fn prepare_session(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let facts = read_facts(connection).await?;
     facts.check().map_err(|fault| sqlx::Error::Protocol(fault.to_string()))
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_one_and_commits_before_it_answers() {
+    fn session_check_requires_stable_durable_session() {
         let good = SessionFacts { backends: [7, 7], is_marked: true, synchronous_commit: "on".to_owned() };
         assert_eq!(good.check(), Ok(()));
         let with =

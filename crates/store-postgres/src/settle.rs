@@ -8,28 +8,28 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::action_store::{
-    AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling, Wanted,
+    AfterFailure, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::incidents::opens;
+use millstream_store::incidents::opens_incident;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::action_groups::{self, locking};
+use crate::action_groups::{self, apply_lock_clause};
 use crate::action_rows::{self, unwanted};
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
-use crate::incident_rows::{self, Opened};
-use crate::settle_plain::{self, Recorded};
-use crate::settle_plan::{self, SettlePlan, Statuses};
+use crate::incident_rows::{self, OpenedIncident};
+use crate::settle_plain::{self, PlainVerdict};
+use crate::settle_plan::{self, EventStatuses, SettlePlan};
 
 impl PostgresStore {
     /// Ends of actions without relations in one statement; the remaining settlements after it.
@@ -39,24 +39,24 @@ impl PostgresStore {
         batch: &[Settlement],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Settled> {
-        let recorded = self.patiently(|| settle_plain::settle(&self.warm, batch, now)).await?;
+    ) -> StoreResult<SettledBatch> {
+        let recorded = self.with_retries(|| settle_plain::settle(&self.warm, batch, now)).await?;
         let rest: Vec<Settlement> = batch
             .iter()
             .zip(&recorded)
-            .filter(|(_, recorded)| **recorded == Recorded::Not)
+            .filter(|(_, recorded)| **recorded == PlainVerdict::Not)
             .map(|(settlement, _)| settlement.clone())
             .collect();
-        let mut careful = Settled::default();
+        let mut careful = SettledBatch::default();
         if !rest.is_empty() {
-            careful = self.patiently(|| self.settle_carefully(worker, &rest, grant, now)).await?;
+            careful = self.with_retries(|| self.settle_carefully(worker, &rest, grant, now)).await?;
         }
         let mut verdicts = careful.verdicts.into_iter();
         let verdicts = recorded.into_iter().map(|recorded| match recorded {
-            Recorded::Here => SettleVerdict::Recorded { event: EventStatus::Completed },
-            Recorded::Not => verdicts.next().unwrap_or(SettleVerdict::Stale),
+            PlainVerdict::Here => SettleVerdict::Recorded { event: EventStatus::Completed },
+            PlainVerdict::Not => verdicts.next().unwrap_or(SettleVerdict::Stale),
         });
-        Ok(Settled { verdicts: verdicts.collect(), ..careful })
+        Ok(SettledBatch { verdicts: verdicts.collect(), ..careful })
     }
 
     async fn settle_carefully(
@@ -65,8 +65,8 @@ impl PostgresStore {
         batch: &[Settlement],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Attempt<Settled> {
-        let mut held = self.warm.lend().await?;
+    ) -> PostgresResult<SettledBatch> {
+        let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
         let settled = settle_within(&mut transaction, worker, batch, grant, now).await?;
         transaction.commit().await?;
@@ -82,7 +82,7 @@ pub(crate) async fn settle_within(
     batch: &[Settlement],
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Settled> {
+) -> PostgresResult<SettledBatch> {
     let phases = lock_executions_to_pause(connection, batch).await?;
     let events = lock_events(connection, batch).await?;
     let keys = || batch.iter().map(|item| &item.lease.key);
@@ -92,16 +92,16 @@ pub(crate) async fn settle_within(
     let unwanted = read_unwanted(connection, batch).await?;
     for (execution, group) in locked.each_mut() {
         if unwanted.contains(execution) {
-            group.graph.wanted = Wanted::Cancelled;
+            group.graph.wanted = OutcomeDemand::Cancelled;
         }
     }
-    let statuses: Statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
-    let plan = settle_plan::plan(batch, locked, &statuses, grant, now);
+    let statuses: EventStatuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
+    let plan = settle_plan::plan_settlements(batch, locked, &statuses, grant, now);
     let verdicts = plan.verdicts(&statuses);
     if plan.is_empty() {
-        return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
+        return Ok(SettledBatch { verdicts, leased: Vec::new(), unleased: 0 });
     }
-    let changed = action_groups::update(connection, &plan.actions, Some((worker, grant)), now).await?;
+    let changed = action_groups::write_updates(connection, &plan.actions, Some((worker, grant)), now).await?;
     fail_events(connection, &plan, now).await?;
     pause_executions(connection, &plan, now).await?;
     open_incidents(connection, &plan, &events, &phases, now).await?;
@@ -111,7 +111,7 @@ pub(crate) async fn settle_within(
     }
     let leased = hand_out(connection, &plan, &changed, &events).await?;
     let unleased = plan.freed.len() - leased.len();
-    Ok(Settled { verdicts, leased, unleased })
+    Ok(SettledBatch { verdicts, leased, unleased })
 }
 
 /// The events of the settled actions.
@@ -127,14 +127,14 @@ struct LockedEvent {
 async fn lock_executions_to_pause(
     connection: &mut PgConnection,
     batch: &[Settlement],
-) -> Attempt<HashMap<ExecutionKey, Phase>> {
+) -> PostgresResult<HashMap<ExecutionKey, ExecutionPhase>> {
     let pauses = batch.iter().filter(|settlement| match &settlement.outcome {
-        Settling::Failed { then: AfterFailure::Incident(_), .. } => true,
-        Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Compensate, .. }
-        | Settling::Succeeded { .. }
-        | Settling::Retry { .. }
-        | Settling::Postponed { .. }
-        | Settling::Awaiting { .. } => false,
+        SettleOutcome::Failed { then: AfterFailure::Incident(_), .. } => true,
+        SettleOutcome::Failed { then: AfterFailure::Emit(_) | AfterFailure::Compensate, .. }
+        | SettleOutcome::Succeeded { .. }
+        | SettleOutcome::Retry { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. } => false,
     });
     let executions: BTreeSet<&ExecutionKey> =
         pauses.map(|settlement| &settlement.lease.key.execution).collect();
@@ -146,7 +146,7 @@ async fn lock_executions_to_pause(
     rows.iter().map(|row| Ok((decode::execution_key(row)?, decode::parsed(row, "phase")?))).collect()
 }
 
-async fn lock_events(connection: &mut PgConnection, batch: &[Settlement]) -> Attempt<LockedEvents> {
+async fn lock_events(connection: &mut PgConnection, batch: &[Settlement]) -> PostgresResult<LockedEvents> {
     const LOCK: &str = "
 SELECT e.tenant, e.event_id, e.verdict, e.traceparent, x.definition, x.version
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -159,7 +159,7 @@ FOR NO KEY UPDATE OF e";
         .map(|settlement| (settlement.lease.key.execution.tenant.as_str(), settlement.event_id.0))
         .collect();
     let (tenants, events): (Vec<&str>, Vec<Uuid>) = ids.into_iter().unzip();
-    let rows = sqlx::query(locking(LOCK, "\nFOR NO KEY UPDATE OF e"))
+    let rows = sqlx::query(apply_lock_clause(LOCK, "\nFOR NO KEY UPDATE OF e"))
         .bind(&tenants)
         .bind(&events)
         .fetch_all(connection)
@@ -183,7 +183,7 @@ FOR NO KEY UPDATE OF e";
 async fn read_unwanted(
     connection: &mut PgConnection,
     batch: &[Settlement],
-) -> Attempt<BTreeSet<ExecutionKey>> {
+) -> PostgresResult<BTreeSet<ExecutionKey>> {
     const READ: &str = concat!(
         "
 SELECT x.tenant, x.execution_id
@@ -193,12 +193,12 @@ WHERE ",
         unwanted!("x")
     );
     let retried = batch.iter().filter(|settlement| match &settlement.outcome {
-        Settling::Retry { .. }
-        | Settling::Postponed { .. }
-        | Settling::Awaiting { .. }
-        | Settling::Failed { then: AfterFailure::Compensate, .. } => true,
-        Settling::Succeeded { .. }
-        | Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => false,
+        SettleOutcome::Retry { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. }
+        | SettleOutcome::Failed { then: AfterFailure::Compensate, .. } => true,
+        SettleOutcome::Succeeded { .. }
+        | SettleOutcome::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => false,
     });
     let executions: BTreeSet<&ExecutionKey> =
         retried.map(|settlement| &settlement.lease.key.execution).collect();
@@ -210,7 +210,11 @@ WHERE ",
 }
 
 /// Only failures are written: that an event is completed follows from its actions.
-async fn fail_events(connection: &mut PgConnection, plan: &SettlePlan<'_>, now: Timestamp) -> Attempt<()> {
+async fn fail_events(
+    connection: &mut PgConnection,
+    plan: &SettlePlan<'_>,
+    now: Timestamp,
+) -> PostgresResult<()> {
     const FAIL: &str = "
 UPDATE events e
 SET verdict = 'failed', error = coalesce(k.error, e.error), closed_at = $4
@@ -224,7 +228,7 @@ WHERE e.tenant = k.tenant AND e.event_id = k.event_id";
     sqlx::query(FAIL)
         .bind(failed.iter().map(|((tenant, _), _)| tenant.as_str()).collect::<Vec<_>>())
         .bind(failed.iter().map(|((_, event), _)| event.0).collect::<Vec<Uuid>>())
-        .bind(failed.iter().map(|(_, (_, error))| error.map(decode::message)).collect::<Vec<_>>())
+        .bind(failed.iter().map(|(_, (_, error))| error.map(decode::strip_nul)).collect::<Vec<_>>())
         .bind(now.as_millis())
         .execute(connection)
         .await?;
@@ -236,7 +240,7 @@ async fn pause_executions(
     connection: &mut PgConnection,
     plan: &SettlePlan<'_>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const PAUSE: &str = "
 UPDATE executions x
 SET paused_reason = k.reason, updated_at = $4
@@ -248,7 +252,7 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id
     }
     let keys: KeyColumns<'_> = plan.pauses.keys().copied().collect();
     keys.bound(PAUSE)
-        .bind(plan.pauses.values().map(|reason| decode::message(reason)).collect::<Vec<_>>())
+        .bind(plan.pauses.values().map(|reason| decode::strip_nul(reason)).collect::<Vec<_>>())
         .bind(now.as_millis())
         .execute(connection)
         .await?;
@@ -259,16 +263,16 @@ async fn open_incidents(
     connection: &mut PgConnection,
     plan: &SettlePlan<'_>,
     events: &LockedEvents,
-    phases: &HashMap<ExecutionKey, Phase>,
+    phases: &HashMap<ExecutionKey, ExecutionPhase>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     let mut incidents = Vec::with_capacity(plan.incidents.len());
     for (key, event_id, incident) in plan.incidents.iter().copied() {
         let Some(event) = events.get(&(key.execution.tenant.clone(), event_id)) else { continue };
-        if !phases.get(&key.execution).is_none_or(|phase| opens(*phase, Some(&key.action))) {
+        if !phases.get(&key.execution).is_none_or(|phase| opens_incident(*phase, Some(&key.action))) {
             continue;
         }
-        incidents.push(Opened {
+        incidents.push(OpenedIncident {
             execution: &key.execution,
             definition: &event.definition,
             event_id,
@@ -285,11 +289,11 @@ async fn hand_out(
     plan: &SettlePlan<'_>,
     changed: &[PgRow],
     events: &LockedEvents,
-) -> Attempt<Vec<LeasedAction>> {
+) -> PostgresResult<Vec<LeasedAction>> {
     let rows = changed
         .iter()
         .map(|row| Ok((decode::action_key(row)?, row)))
-        .collect::<Attempt<HashMap<ActionKey, &PgRow>>>()?;
+        .collect::<PostgresResult<HashMap<ActionKey, &PgRow>>>()?;
     let is_leased =
         |key: &ActionKey| plan.actions.get(key).is_some_and(|row| row.status == ActionStatus::Leased);
     let mut leased = Vec::new();
@@ -297,7 +301,8 @@ async fn hand_out(
         let Some(row) = rows.get(key) else { continue };
         let event = events.get(&(key.execution.tenant.clone(), decode::event_id(row)?));
         let Some(LockedEvent { definition, traceparent, .. }) = event else { continue };
-        leased.push((action_rows::leased(row, definition.clone(), traceparent.clone())?, needs.clone()));
+        leased
+            .push((action_rows::decode_leased(row, definition.clone(), traceparent.clone())?, needs.clone()));
     }
     action_rows::with_results(connection, leased).await
 }

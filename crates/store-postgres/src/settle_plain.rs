@@ -8,20 +8,20 @@
 //! leased again in that moment is unchanged. Everything else (other outcomes, related actions, lost leases)
 //! takes the careful path ([`crate::settle`]).
 
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, Settlement, Settling};
-use millstream_store::event_log::NewEvent;
+use millstream_store::action_store::{AfterFailure, SettleOutcome, Settlement};
+use millstream_store::event_log::EventSubmission;
 use sqlx::Row;
 use uuid::Uuid;
 
 use crate::action_rows::ActionColumns;
-use crate::errors::Attempt;
-use crate::warm::Warm;
+use crate::connection_cache::WarmConnections;
+use crate::errors::PostgresResult;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub(crate) enum PlainVerdict {
     Here,
     Not,
 }
@@ -59,37 +59,41 @@ WITH held AS MATERIALIZED (
 SELECT coalesce(array_agg(place), '{}') FROM settled";
 
 /// An end that is recorded here, if its action is alone.
-struct Plain<'a> {
+struct PlainEnd<'a> {
     place: usize,
     settlement: &'a Settlement,
     /// The result, or the error.
     end: Result<&'a RawJson, &'a RawJson>,
-    emit: Option<&'a NewEvent>,
+    emit: Option<&'a EventSubmission>,
 }
 
 /// One verdict per settlement, in order.
-pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
-    let mut recorded = vec![Recorded::Not; batch.len()];
-    if planted::is(Bug::AnyToken) {
+pub(crate) async fn settle(
+    warm: &WarmConnections,
+    batch: &[Settlement],
+    now: Timestamp,
+) -> PostgresResult<Vec<PlainVerdict>> {
+    let mut recorded = vec![PlainVerdict::Not; batch.len()];
+    if mutation::is_active(Mutation::AnyToken) {
         return Ok(recorded);
     }
     // A lease that occurs twice is stale the second time, whatever its outcomes are.
     let mut firsts: Vec<(usize, &Settlement)> = batch.iter().enumerate().collect();
     firsts.sort_by(|(_, one), (_, other)| one.lease.cmp(&other.lease));
     firsts.dedup_by(|(_, later), (_, first)| later.lease == first.lease);
-    let plain: Vec<Plain<'_>> = firsts
+    let plain: Vec<PlainEnd<'_>> = firsts
         .into_iter()
         .filter_map(|(place, settlement)| match &settlement.outcome {
-            Settling::Succeeded { result, emit } => {
-                Some(Plain { place, settlement, end: Ok(result), emit: emit.as_deref() })
+            SettleOutcome::Succeeded { result, emit } => {
+                Some(PlainEnd { place, settlement, end: Ok(result), emit: emit.as_deref() })
             }
-            Settling::Failed { error, then: AfterFailure::Emit(emit) } => {
-                Some(Plain { place, settlement, end: Err(error), emit: Some(emit) })
+            SettleOutcome::Failed { error, then: AfterFailure::Emit(emit) } => {
+                Some(PlainEnd { place, settlement, end: Err(error), emit: Some(emit) })
             }
-            Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
-            | Settling::Retry { .. }
-            | Settling::Postponed { .. }
-            | Settling::Awaiting { .. } => None,
+            SettleOutcome::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+            | SettleOutcome::Retry { .. }
+            | SettleOutcome::Postponed { .. }
+            | SettleOutcome::Awaiting { .. } => None,
         })
         .collect();
     if plain.is_empty() {
@@ -109,9 +113,9 @@ pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) ->
         .bind(emits().map(|emit| emit?.traceparent.as_deref()).collect::<Vec<_>>())
         .bind(now.as_millis())
         .bind(plain.iter().map(|one| Some(one.end.err()?.as_str())).collect::<Vec<_>>());
-    for place in warm.row(settle).await?.try_get::<Vec<i64>, _>(0)? {
+    for place in warm.fetch_row(settle).await?.try_get::<Vec<i64>, _>(0)? {
         if let Some(one) = usize::try_from(place).ok().and_then(|place| recorded.get_mut(place)) {
-            *one = Recorded::Here;
+            *one = PlainVerdict::Here;
         }
     }
     Ok(recorded)

@@ -8,10 +8,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{NewEvent, NewSignal};
-use millstream_store::execution_store::Commit;
+use millstream_store::event_log::{EventSubmission, SignalSubmission};
+use millstream_store::execution_store::ExecutionCommit;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::commit_rows::correlation_of;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;
 
 /// Correlations as two arrays.
@@ -51,7 +51,7 @@ impl<'a> CorrelationColumns<'a> {
 pub(crate) async fn lock_correlations<'a>(
     connection: &mut PgConnection,
     correlations: impl IntoIterator<Item = (&'a TenantId, &'a str)>,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const LOCK: &str = "
 SELECT pg_advisory_xact_lock(k.hash)
 FROM (SELECT DISTINCT hashtextextended(u.correlation, hashtextextended(u.tenant, 0)) AS hash
@@ -65,12 +65,12 @@ FROM (SELECT DISTINCT hashtextextended(u.correlation, hashtextextended(u.tenant,
 }
 
 /// Unfinished executions, by their correlations, in order.
-pub(crate) type Takers = HashMap<(TenantId, String), Vec<(ExecutionKey, Name)>>;
+pub(crate) type SignalTakers = HashMap<(TenantId, String), Vec<(ExecutionKey, Name)>>;
 
 pub(crate) async fn read_takers<'a>(
     connection: &mut PgConnection,
     correlations: impl IntoIterator<Item = (&'a TenantId, &'a str)>,
-) -> Attempt<Takers> {
+) -> PostgresResult<SignalTakers> {
     const READ: &str = "
 SELECT x.*
 FROM unnest($1::text[], $2::text[]) AS k(tenant, correlation)
@@ -81,7 +81,7 @@ CROSS JOIN LATERAL (
     OFFSET 0) x
 ORDER BY x.tenant, x.execution_id";
     let columns = CorrelationColumns::of(correlations);
-    let mut takers = Takers::new();
+    let mut takers = SignalTakers::new();
     if columns.is_empty() {
         return Ok(takers);
     }
@@ -95,15 +95,15 @@ ORDER BY x.tenant, x.execution_id";
 
 /// A stored signal.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct BufferedSignal {
     pub id: i64,
     /// Its idempotency key is not stored here.
-    pub signal: NewSignal,
+    pub signal: SignalSubmission,
     pub created_at: Timestamp,
 }
 
-fn stored(row: &PgRow) -> Attempt<Stored> {
-    let signal = NewSignal {
+fn decode_signal(row: &PgRow) -> PostgresResult<BufferedSignal> {
+    let signal = SignalSubmission {
         event_id: decode::event_id(row)?,
         tenant: decode::parsed(row, "tenant")?,
         correlation: row.try_get("correlation")?,
@@ -115,7 +115,7 @@ fn stored(row: &PgRow) -> Attempt<Stored> {
         traceparent: row.try_get("traceparent")?,
         expires_at: decode::time(row, "expires_at")?,
     };
-    Ok(Stored { id: row.try_get("id")?, signal, created_at: decode::time(row, "created_at")? })
+    Ok(BufferedSignal { id: row.try_get("id")?, signal, created_at: decode::time(row, "created_at")? })
 }
 
 /// Signals that wait for these correlations, in the order of acceptance.
@@ -123,7 +123,7 @@ pub(crate) async fn read_waiting<'a>(
     connection: &mut PgConnection,
     correlations: impl IntoIterator<Item = (&'a TenantId, &'a str)>,
     now: Timestamp,
-) -> Attempt<Vec<Stored>> {
+) -> PostgresResult<Vec<BufferedSignal>> {
     const READ: &str = "
 SELECT s.*
 FROM unnest($1::text[], $2::text[]) AS k(tenant, correlation)
@@ -137,14 +137,14 @@ ORDER BY s.id";
         return Ok(Vec::new());
     }
     let rows = columns.bound(READ).bind(now.as_millis()).fetch_all(connection).await?;
-    rows.iter().map(stored).collect()
+    rows.iter().map(decode_signal).collect()
 }
 
 /// The buffered ones of these signals.
 pub(crate) async fn read_signals<'e>(
     executor: impl PgExecutor<'e>,
     keys: &[(TenantId, EventId)],
-) -> Attempt<HashMap<(TenantId, EventId), Stored>> {
+) -> PostgresResult<HashMap<(TenantId, EventId), BufferedSignal>> {
     const READ: &str = "
 SELECT s.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -160,7 +160,7 @@ CROSS JOIN LATERAL (
         .await?;
     rows.iter()
         .map(|row| {
-            let stored = stored(row)?;
+            let stored = decode_signal(row)?;
             Ok(((stored.signal.tenant.clone(), stored.signal.event_id), stored))
         })
         .collect()
@@ -169,16 +169,16 @@ CROSS JOIN LATERAL (
 pub(crate) async fn known_signals(
     connection: &mut PgConnection,
     keys: &[(TenantId, EventId)],
-) -> Attempt<HashSet<(TenantId, EventId)>> {
+) -> PostgresResult<HashSet<(TenantId, EventId)>> {
     Ok(read_signals(connection, keys).await?.into_keys().collect())
 }
 
 /// Returns how many were new. Their order is that of acceptance.
 pub(crate) async fn insert(
     connection: &mut PgConnection,
-    signals: &[&NewSignal],
+    signals: &[&SignalSubmission],
     now: Timestamp,
-) -> Attempt<usize> {
+) -> PostgresResult<usize> {
     const INSERT: &str = "
 INSERT INTO signals (tenant, event_id, correlation, definition, name, payload, actor, traceparent, created_at,
                      expires_at)
@@ -211,7 +211,7 @@ ON CONFLICT (tenant, event_id) DO NOTHING";
 }
 
 /// Removes signals that become events. Returns how many were still there.
-pub(crate) async fn remove(connection: &mut PgConnection, ids: &[i64]) -> Attempt<usize> {
+pub(crate) async fn remove(connection: &mut PgConnection, ids: &[i64]) -> PostgresResult<usize> {
     const REMOVE: &str = "DELETE FROM signals s USING unnest($1::bigint[]) AS k(id) WHERE s.id = k.id";
     if ids.is_empty() {
         return Ok(0);
@@ -222,15 +222,15 @@ pub(crate) async fn remove(connection: &mut PgConnection, ids: &[i64]) -> Attemp
 
 /// An execution that gets a correlation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Correlated<'a> {
+pub(crate) struct CorrelatedExecution<'a> {
     execution: &'a ExecutionKey,
     definition: &'a DefinitionRef,
     correlation: &'a str,
 }
 
-impl<'a> Correlated<'a> {
+impl<'a> CorrelatedExecution<'a> {
     /// An ended execution gets no signals.
-    pub(crate) fn by(commit: &'a Commit) -> Option<Self> {
+    pub(crate) fn from_commit(commit: &'a ExecutionCommit) -> Option<Self> {
         if commit.state.phase.is_ended() {
             return None;
         }
@@ -242,9 +242,9 @@ impl<'a> Correlated<'a> {
 /// Buffered signals become events of the first execution that they fit, in the order of acceptance.
 pub(crate) async fn deliver(
     connection: &mut PgConnection,
-    executions: &[Correlated<'_>],
+    executions: &[CorrelatedExecution<'_>],
     now: Timestamp,
-) -> Attempt<()> {
+) -> PostgresResult<()> {
     const DELIVER: &str = "
 WITH fitting AS MATERIALIZED (
     SELECT DISTINCT ON (s.id) s.id, k.execution_id
@@ -282,13 +282,13 @@ FROM accepted a";
 }
 
 /// The event that a signal becomes.
-pub(crate) fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
-    NewEvent {
+pub(crate) fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
+    EventSubmission {
         event_id: signal.event_id,
         execution: execution.clone(),
         name: signal.name.clone(),
         payload: signal.payload.clone(),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: signal.actor.clone(),
         traceparent: signal.traceparent.clone(),

@@ -10,43 +10,43 @@ use millstream_core::id::{Name, TenantId};
 use sqlx::{PgConnection, Row};
 
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 /// By number.
-pub(crate) type Sets = Arc<BTreeMap<i64, BTreeSet<Name>>>;
+pub(crate) type QueueSkillSets = Arc<BTreeMap<i64, BTreeSet<Name>>>;
 
 #[derive(Debug, Default)]
-pub(crate) struct SkillSets(Mutex<HashMap<(TenantId, Name), Sets>>);
+pub(crate) struct SkillSetCache(Mutex<HashMap<(TenantId, Name), QueueSkillSets>>);
 
-impl SkillSets {
+impl SkillSetCache {
     /// The cached sets of these queues.
-    pub(crate) fn shelf(&self, queues: BTreeSet<(TenantId, Name)>) -> Shelf<'_> {
-        let kept = self.lock();
+    pub(crate) fn view_of(&self, queues: BTreeSet<(TenantId, Name)>) -> SkillSetView<'_> {
+        let kept = self.lock_sets();
         let known = queues.iter().map(|queue| (queue.clone(), kept.get(queue).cloned().unwrap_or_default()));
-        Shelf { sets: known.collect(), queues, is_complete: false, all: self }
+        SkillSetView { sets: known.collect(), queues, is_complete: false, all: self }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(TenantId, Name), Sets>> {
+    fn lock_sets(&self) -> MutexGuard<'_, HashMap<(TenantId, Name), QueueSkillSets>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The sets of some queues, as far as they were read. A cached set never becomes stale.
 #[derive(Debug)]
-pub(crate) struct Shelf<'a> {
+pub(crate) struct SkillSetView<'a> {
     queues: BTreeSet<(TenantId, Name)>,
-    sets: HashMap<(TenantId, Name), Sets>,
+    sets: HashMap<(TenantId, Name), QueueSkillSets>,
     is_complete: bool,
-    all: &'a SkillSets,
+    all: &'a SkillSetCache,
 }
 
-impl Shelf<'_> {
-    pub(crate) fn of(&self, queue: &(TenantId, Name)) -> Option<&Sets> {
+impl SkillSetView<'_> {
+    pub(crate) fn sets_of(&self, queue: &(TenantId, Name)) -> Option<&QueueSkillSets> {
         self.sets.get(queue)
     }
 
     /// Reads all existing sets, at most once.
-    pub(crate) async fn complete(&mut self, connection: &mut PgConnection) -> Attempt<()> {
+    pub(crate) async fn read_all(&mut self, connection: &mut PgConnection) -> PostgresResult<()> {
         const READ: &str = "
 SELECT s.tenant, s.queue, s.set_id, s.skills
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, queue, known)
@@ -58,7 +58,7 @@ CROSS JOIN LATERAL (
             return Ok(());
         }
         let last = |queue: &(TenantId, Name)| {
-            self.of(queue).and_then(|sets| sets.last_key_value()).map_or(0, |(number, _)| *number)
+            self.sets_of(queue).and_then(|sets| sets.last_key_value()).map_or(0, |(number, _)| *number)
         };
         let rows = sqlx::query(READ)
             .bind(self.queues.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
@@ -74,7 +74,7 @@ CROSS JOIN LATERAL (
             let sets = Arc::make_mut(self.sets.entry(queue).or_default());
             sets.insert(row.try_get("set_id")?, decode::list(row, "skills")?);
         }
-        let mut kept = self.all.lock();
+        let mut kept = self.all.lock_sets();
         for (queue, sets) in &self.sets {
             let there = kept.entry(queue.clone()).or_default();
             if there.len() < sets.len() {

@@ -1,34 +1,34 @@
 //! Due timers become events: one statement removes the timer and inserts the event.
 
 use async_trait::async_trait;
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::timer_store::TimerStore;
 use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 #[async_trait]
 impl TimerStore for PostgresStore {
-    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> StoreResult<Vec<ExecutionKey>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| fire(&self.pool, ids, now)).await
+        self.with_retries(|| fire_timers(&self.pool, ids, now)).await
     }
 
-    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
-        self.once(read_next_due(&self.pool, queues)).await
+    async fn next_due(&self, queues: &[ActionQueue]) -> StoreResult<Option<Timestamp>> {
+        self.without_retries(read_next_due(&self.pool, queues)).await
     }
 }
 
 /// Skips timers that a commit is cancelling or another caller is firing; waits for no lock.
-async fn fire(pool: &PgPool, ids: &[EventId], now: Timestamp) -> Attempt<Vec<ExecutionKey>> {
+async fn fire_timers(pool: &PgPool, ids: &[EventId], now: Timestamp) -> PostgresResult<Vec<ExecutionKey>> {
     const FIRE: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -61,14 +61,14 @@ RETURNING tenant, execution_id, accept_no";
     let mut rung = rows
         .iter()
         .map(|row| Ok((decode::accept_no(row)?, decode::execution_key(row)?)))
-        .collect::<Attempt<Vec<_>>>()?;
+        .collect::<PostgresResult<Vec<_>>>()?;
     rung.sort_unstable();
     Ok(rung.into_iter().map(|(_, key)| key).collect())
 }
 
 /// Actions are ordered by their times within each queue: from queue to queue, and in each to the first ready
 /// one.
-async fn read_next_due(pool: &PgPool, queues: &[Queue]) -> Attempt<Option<Timestamp>> {
+async fn read_next_due(pool: &PgPool, queues: &[ActionQueue]) -> PostgresResult<Option<Timestamp>> {
     const READ: &str = "
 WITH ready AS (
     SELECT min(a.due_at) AS due_at
@@ -80,7 +80,7 @@ WITH ready AS (
         ORDER BY a.due_at LIMIT 1) a
 )
 SELECT least((SELECT min(fire_at) FROM timers), (SELECT due_at FROM ready))";
-    let queues: Vec<&str> = queues.iter().map(Queue::as_str).collect();
+    let queues: Vec<&str> = queues.iter().map(ActionQueue::as_str).collect();
     let next: Option<i64> = sqlx::query_scalar(READ).bind(queues).fetch_one(pool).await?;
     Ok(next.map(Timestamp::from_millis))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::stats::{self, Totals};
+use millstream_core::assignment::stats::{self, AssignmentTotals};
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::time::Timestamp;
 use millstream_store::item_store::ItemCommit;
@@ -13,14 +13,14 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
 
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 /// In the order in which their rows are locked.
-pub(crate) type Sums = BTreeMap<(TenantId, Name, Option<PersonId>), Totals>;
+pub(crate) type TotalsByPerson = BTreeMap<(TenantId, Name, Option<PersonId>), AssignmentTotals>;
 
 /// The totals that changes add to.
-pub(crate) fn of<'c>(commits: impl IntoIterator<Item = &'c ItemCommit>) -> Sums {
-    let mut sums: Sums = BTreeMap::new();
+pub(crate) fn of<'c>(commits: impl IntoIterator<Item = &'c ItemCommit>) -> TotalsByPerson {
+    let mut sums: TotalsByPerson = BTreeMap::new();
     for commit in commits {
         for ((queue, person), added) in &commit.totals {
             let key = (commit.key.tenant.clone(), queue.clone(), person.clone());
@@ -65,7 +65,7 @@ pub(crate) use add_totals;
 /// The totals as `$1` to `$5` of a statement.
 pub(crate) fn bound<'q>(
     sql: &'static str,
-    sums: &'q Sums,
+    sums: &'q TotalsByPerson,
     now: Timestamp,
 ) -> Query<'q, Postgres, PgArguments> {
     let person = |person: &'q Option<PersonId>| person.as_ref().map_or("", PersonId::as_str);
@@ -73,11 +73,15 @@ pub(crate) fn bound<'q>(
         .bind(sums.keys().map(|(tenant, _, _)| tenant.as_str()).collect::<Vec<_>>())
         .bind(sums.keys().map(|(_, queue, _)| queue.as_str()).collect::<Vec<_>>())
         .bind(sums.keys().map(|(_, _, whose)| person(whose)).collect::<Vec<_>>())
-        .bind(stats::day(now))
+        .bind(stats::day_of(now))
         .bind(sums.values().flat_map(|totals| totals.0).collect::<Vec<i64>>())
 }
 
-pub(crate) async fn add(connection: &mut PgConnection, sums: &Sums, now: Timestamp) -> Attempt<()> {
+pub(crate) async fn add(
+    connection: &mut PgConnection,
+    sums: &TotalsByPerson,
+    now: Timestamp,
+) -> PostgresResult<()> {
     const ADD: &str = add_totals!("TRUE");
     if !sums.is_empty() {
         bound(ADD, sums, now).execute(connection).await?;

@@ -6,34 +6,34 @@ use async_trait::async_trait;
 use millstream_core::id::WorkerId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
+use millstream_store::StoreResult;
+use millstream_store::worker_store::{WorkerHeartbeat, WorkerRecord, WorkerStore};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::action_rows::millis;
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::PostgresResult;
 
 #[async_trait]
 impl WorkerStore for PostgresStore {
-    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()> {
+    async fn record_worker_heartbeat(&self, worker: &WorkerHeartbeat, now: Timestamp) -> StoreResult<()> {
         const BEAT: &str = "
 INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version, calls)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (worker_id) DO UPDATE
 SET started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = excluded.lanes,
     in_flight = excluded.in_flight, version = excluded.version, calls = excluded.calls";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             sqlx::query(BEAT)
                 .bind(worker.worker.as_str())
                 .bind(worker.started_at.as_millis())
                 .bind(now.as_millis())
-                .bind(RawJson::of(&worker.lanes).as_str())
+                .bind(RawJson::from_value(&worker.lanes).as_str())
                 .bind(worker.in_flight)
                 .bind(&worker.version)
-                .bind(RawJson::of(&worker.calls).as_str())
+                .bind(RawJson::from_value(&worker.calls).as_str())
                 .execute(&self.leases)
                 .await?;
             Ok(())
@@ -41,22 +41,22 @@ SET started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = exclud
         .await
     }
 
-    async fn leave(&self, worker: &WorkerId) -> Result<()> {
+    async fn deregister_worker(&self, worker: &WorkerId) -> StoreResult<()> {
         const LEAVE: &str = "DELETE FROM workers WHERE worker_id = $1";
-        self.once(async {
+        self.without_retries(async {
             sqlx::query(LEAVE).bind(worker.as_str()).execute(&self.leases).await?;
             Ok(())
         })
         .await
     }
 
-    async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>> {
+    async fn list_workers(&self, since: Timestamp) -> StoreResult<Vec<WorkerRecord>> {
         const LIST: &str = "
 SELECT worker_id, started_at, seen_at, lanes, in_flight, version, calls
 FROM workers WHERE seen_at >= $1 ORDER BY worker_id";
-        self.once(async {
+        self.without_retries(async {
             let rows = sqlx::query(LIST).bind(since.as_millis()).fetch_all(&self.pool).await?;
-            rows.iter().map(view).collect()
+            rows.iter().map(decode_worker).collect()
         })
         .await
     }
@@ -67,7 +67,7 @@ FROM workers WHERE seen_at >= $1 ORDER BY worker_id";
         worker: &WorkerId,
         ttl: Duration,
         _now: Timestamp,
-    ) -> Result<Option<Timestamp>> {
+    ) -> StoreResult<Option<Timestamp>> {
         const TAKE: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -77,7 +77,7 @@ SELECT $1, $2, clock.now + $3, 0 FROM clock
 ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 WHERE d.holder IS NULL OR d.holder = excluded.holder OR d.held_until <= excluded.held_until - $3
 RETURNING done_at";
-        self.patiently(|| async {
+        self.with_retries(|| async {
             let done: Option<i64> = sqlx::query_scalar(TAKE)
                 .bind(duty)
                 .bind(worker.as_str())
@@ -89,10 +89,10 @@ RETURNING done_at";
         .await
     }
 
-    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()> {
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> StoreResult<()> {
         const FINISH: &str = "
 UPDATE duties SET holder = NULL, held_until = 0, done_at = $3 WHERE duty = $1 AND holder = $2";
-        self.once(async {
+        self.without_retries(async {
             let query = sqlx::query(FINISH).bind(duty).bind(worker.as_str()).bind(done_at.as_millis());
             query.execute(&self.leases).await?;
             Ok(())
@@ -101,9 +101,9 @@ UPDATE duties SET holder = NULL, held_until = 0, done_at = $3 WHERE duty = $1 AN
     }
 }
 
-fn view(row: &PgRow) -> Attempt<WorkerView> {
-    Ok(WorkerView {
-        beat: WorkerBeat {
+fn decode_worker(row: &PgRow) -> PostgresResult<WorkerRecord> {
+    Ok(WorkerRecord {
+        beat: WorkerHeartbeat {
             worker: decode::parsed(row, "worker_id")?,
             started_at: decode::time(row, "started_at")?,
             lanes: decode::list(row, "lanes")?,

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "test code outside of a test function")]
 
 use millstream_store::Stores;
-use millstream_store::conformance::Bench;
+use millstream_store::conformance::ConformanceBench;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_testkit::postgres;
 
-async fn fresh() -> Bench {
-    let database = postgres::database().await;
+async fn fresh() -> ConformanceBench {
+    let database = postgres::test_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     store.migrate().await.unwrap();
-    Bench::new(Stores::of(store)).keeping(database)
+    ConformanceBench::new(Stores::from_backend(store)).keeping(database)
 }
 
 millstream_store::conformance_tests!(fresh().await);

@@ -2,16 +2,16 @@
 //! settlements with outcome events, due timers.
 
 use millstream_core::id::AcceptNo;
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::NewEvent;
+use millstream_store::event_log::EventSubmission;
 use rusqlite::{CachedStatement, Connection};
 
-use crate::errors::{Attempt, corrupt};
-use crate::param::free;
+use crate::errors::{SqliteResult, corrupt_row};
+use crate::param::free_text;
 
 /// Events being accepted in one transaction, in order. Numbers are consumed only with its commit.
-pub(crate) struct Acceptance<'c> {
+pub(crate) struct EventAcceptance<'c> {
     connection: &'c Connection,
     insert_event: CachedStatement<'c>,
     insert_waiting: CachedStatement<'c>,
@@ -20,8 +20,8 @@ pub(crate) struct Acceptance<'c> {
     stored: i64,
 }
 
-impl<'c> Acceptance<'c> {
-    pub(crate) fn begin(connection: &'c Connection) -> Attempt<Self> {
+impl<'c> EventAcceptance<'c> {
+    pub(crate) fn begin(connection: &'c Connection) -> SqliteResult<Self> {
         const LAST_NUMBER: &str = "SELECT last FROM accept_no WHERE only = 1";
         const INSERT_EVENT: &str = "
             INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor,
@@ -42,14 +42,18 @@ impl<'c> Acceptance<'c> {
     }
 
     /// An undecided event. `None`: its id exists already.
-    pub(crate) fn waiting(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<Option<AcceptNo>> {
-        let Some(number) = self.event(event, now)? else { return Ok(None) };
+    pub(crate) fn accept_waiting(
+        &mut self,
+        event: &EventSubmission,
+        now: Timestamp,
+    ) -> SqliteResult<Option<AcceptNo>> {
+        let Some(number) = self.insert_event(event, now)? else { return Ok(None) };
         self.insert_waiting.execute((
             event.execution.tenant.as_str(),
             event.execution.execution.as_str(),
             number.0,
             event.event_id.0.as_bytes(),
-            i64::try_from(event.payload.len()).map_err(corrupt)?,
+            i64::try_from(event.payload.len()).map_err(corrupt_row)?,
             event.name.is_end(),
             now.as_millis(),
         ))?;
@@ -57,17 +61,23 @@ impl<'c> Acceptance<'c> {
     }
 
     /// An event that the engine creates, with an id that no caller can have.
-    pub(crate) fn emitted(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
-        self.waiting(event, now)?.ok_or_else(|| corrupt(format!("event {} already exists", event.event_id)))
+    pub(crate) fn accept_own(&mut self, event: &EventSubmission, now: Timestamp) -> SqliteResult<AcceptNo> {
+        self.accept_waiting(event, now)?
+            .ok_or_else(|| corrupt_row(format!("event {} already exists", event.event_id)))
     }
 
     /// An event that is decided from the beginning: its transition is part of the same write.
-    pub(crate) fn decided(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
-        self.event(event, now)?.ok_or_else(|| corrupt(format!("event {} already exists", event.event_id)))
+    pub(crate) fn accept_decided(
+        &mut self,
+        event: &EventSubmission,
+        now: Timestamp,
+    ) -> SqliteResult<AcceptNo> {
+        self.insert_event(event, now)?
+            .ok_or_else(|| corrupt_row(format!("event {} already exists", event.event_id)))
     }
 
     /// Stores the last assigned number.
-    pub(crate) fn finish(self) -> Attempt<()> {
+    pub(crate) fn store_last_number(self) -> SqliteResult<()> {
         const TAKE_NUMBERS: &str = "UPDATE accept_no SET last = ?1 WHERE only = 1";
         if self.last > self.stored {
             self.connection.prepare_cached(TAKE_NUMBERS)?.execute([self.last])?;
@@ -75,11 +85,11 @@ impl<'c> Acceptance<'c> {
         Ok(())
     }
 
-    fn event(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<Option<AcceptNo>> {
+    fn insert_event(&mut self, event: &EventSubmission, now: Timestamp) -> SqliteResult<Option<AcceptNo>> {
         let number = self.last + 1;
         let timer_seq = match event.origin {
-            Origin::Posted => None,
-            Origin::Timer { armed_seq } => Some(armed_seq.0),
+            EventOrigin::Posted => None,
+            EventOrigin::Timer { armed_seq } => Some(armed_seq.0),
         };
         let inserted = self.insert_event.execute((
             event.execution.tenant.as_str(),
@@ -89,8 +99,8 @@ impl<'c> Acceptance<'c> {
             event.name.as_str(),
             event.payload.as_str(),
             timer_seq,
-            free(event.actor.as_deref()),
-            free(event.traceparent.as_deref()),
+            free_text(event.actor.as_deref()),
+            free_text(event.traceparent.as_deref()),
             now.as_millis(),
         ))?;
         if inserted == 0 {
@@ -104,12 +114,12 @@ impl<'c> Acceptance<'c> {
 /// Accept events that the engine creates, in order.
 pub(crate) fn accept_emitted<'a>(
     connection: &Connection,
-    events: impl IntoIterator<Item = &'a NewEvent>,
+    events: impl IntoIterator<Item = &'a EventSubmission>,
     now: Timestamp,
-) -> Attempt<Vec<AcceptNo>> {
-    let mut acceptance = Acceptance::begin(connection)?;
-    let numbers = events.into_iter().map(|event| acceptance.emitted(event, now));
-    let numbers = numbers.collect::<Attempt<Vec<_>>>()?;
-    acceptance.finish()?;
+) -> SqliteResult<Vec<AcceptNo>> {
+    let mut acceptance = EventAcceptance::begin(connection)?;
+    let numbers = events.into_iter().map(|event| acceptance.accept_own(event, now));
+    let numbers = numbers.collect::<SqliteResult<Vec<_>>>()?;
+    acceptance.store_last_number()?;
     Ok(numbers)
 }

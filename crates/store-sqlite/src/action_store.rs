@@ -3,18 +3,18 @@
 
 use millstream_core::id::{ActionKey, WorkerId};
 use millstream_core::raw::RawJson;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::action_store::{
-    ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted,
+    ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::leasing::{is_any_due, lease_due};
 use crate::param;
 use crate::settle::settle_batch;
@@ -26,33 +26,35 @@ impl ActionStore for SqliteStore {
         takers: &[WorkerId],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>> {
+    ) -> StoreResult<Vec<LeasedAction>> {
         let queues = grant.queues.clone();
-        if grant.slots == 0 || !self.read(move |connection| is_any_due(connection, &queues, now)).await? {
+        if grant.slots == 0
+            || !self.read_transaction(move |connection| is_any_due(connection, &queues, now)).await?
+        {
             return Ok(Vec::new());
         }
         let (takers, grant) = (takers.to_vec(), grant.clone());
-        self.write(move |connection| lease_due(connection, &takers, &grant, now)).await
+        self.write_transaction(move |connection| lease_due(connection, &takers, &grant, now)).await
     }
 
-    async fn renew(
+    async fn renew_leases(
         &self,
-        beats: &[Beat],
+        beats: &[LeaseHeartbeat],
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<Pulse>> {
+    ) -> StoreResult<Vec<LeasePulse>> {
         if beats.is_empty() {
             return Ok(Vec::new());
         }
         let (beats, worker, ttl) = (beats.to_vec(), worker.clone(), param::millis(grant.ttl));
-        self.write(move |connection| {
-            beats.iter().map(|beat| renew(connection, beat, &worker, ttl, now)).collect()
+        self.write_transaction(move |connection| {
+            beats.iter().map(|beat| renew_lease(connection, beat, &worker, ttl, now)).collect()
         })
         .await
     }
 
-    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> StoreResult<Vec<bool>> {
         const RECORD_INPUT: &str = "
             UPDATE actions SET input = coalesce(input, ?6)
             WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
@@ -61,12 +63,12 @@ impl ActionStore for SqliteStore {
             return Ok(Vec::new());
         }
         let inputs = inputs.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut record = connection.prepare_cached(RECORD_INPUT)?;
             inputs
                 .iter()
                 .map(|(lease, input)| {
-                    let (tenant, execution, seq, action, epoch) = columns(lease);
+                    let (tenant, execution, seq, action, epoch) = lease_columns(lease);
                     Ok(record.execute((tenant, execution, seq, action, epoch, input.as_str()))? > 0)
                 })
                 .collect()
@@ -74,21 +76,21 @@ impl ActionStore for SqliteStore {
         .await
     }
 
-    async fn settle(
+    async fn settle_actions(
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Settled> {
+    ) -> StoreResult<SettledBatch> {
         if batch.is_empty() {
-            return Ok(Settled::default());
+            return Ok(SettledBatch::default());
         }
         let (worker, batch, grant) = (worker.clone(), batch.to_vec(), grant.clone());
-        self.write(move |connection| settle_batch(connection, &worker, &batch, &grant, now)).await
+        self.write_transaction(move |connection| settle_batch(connection, &worker, &batch, &grant, now)).await
     }
 
-    async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {
+    async fn release_leases(&self, leases: &[Lease], now: Timestamp) -> StoreResult<()> {
         // An action that only this attempt has begun must again begin in time.
         const RELEASE: &str = "
             UPDATE actions SET
@@ -102,10 +104,10 @@ impl ActionStore for SqliteStore {
             return Ok(());
         }
         let leases = leases.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut release = connection.prepare_cached(RELEASE)?;
             for lease in &leases {
-                let (tenant, execution, seq, action, epoch) = columns(lease);
+                let (tenant, execution, seq, action, epoch) = lease_columns(lease);
                 release.execute((tenant, execution, seq, action, epoch, now.as_millis()))?;
             }
             Ok(())
@@ -115,18 +117,18 @@ impl ActionStore for SqliteStore {
 }
 
 /// The key columns of a lease, in the order of the key.
-pub(crate) fn columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
+pub(crate) fn lease_columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
     let ActionKey { execution, seq, action } = &lease.key;
     (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str(), lease.epoch.0)
 }
 
-fn renew(
+fn renew_lease(
     connection: &Connection,
-    beat: &Beat,
+    beat: &LeaseHeartbeat,
     worker: &WorkerId,
     ttl: i64,
     now: Timestamp,
-) -> Attempt<Pulse> {
+) -> SqliteResult<LeasePulse> {
     const RENEW: &str = "
         UPDATE actions SET
             due_at = CASE status WHEN 'leased'
@@ -146,7 +148,7 @@ fn renew(
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
             (SELECT definition FROM executions AS x
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
-    let (tenant, execution, seq, action, epoch) = columns(&beat.lease);
+    let (tenant, execution, seq, action, epoch) = lease_columns(&beat.lease);
     let mut renew = connection.prepare_cached(RENEW)?;
     let mut rows = renew.query((
         tenant,
@@ -159,8 +161,12 @@ fn renew(
         worker.as_str(),
         beat.progress.as_ref().map(RawJson::as_str),
     ))?;
-    let Some(row) = rows.next()? else { return Ok(Pulse::Lost) };
-    let row = Fields(row);
-    let wanted = Wanted::of(row.word(1, Phase::parse)?, &row.id(3)?, row.opt_id(2)?.as_ref());
-    Ok(Pulse::Held { until: row.time(0)?, wanted })
+    let Some(row) = rows.next()? else { return Ok(LeasePulse::Lost) };
+    let row = SqliteFields(row);
+    let wanted = OutcomeDemand::of_execution(
+        row.word(1, ExecutionPhase::parse)?,
+        &row.id(3)?,
+        row.opt_id(2)?.as_ref(),
+    );
+    Ok(LeasePulse::Held { until: row.time(0)?, wanted })
 }

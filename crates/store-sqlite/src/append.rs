@@ -7,53 +7,55 @@ use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution, NewSignal};
+use millstream_store::event_log::{
+    AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
+};
 use rusqlite::{CachedStatement, Connection};
 
-use crate::accept::Acceptance;
+use crate::accept::EventAcceptance;
 use crate::commit_rows::{insert_timer, insert_transition};
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::graph_rows::{feed_transitions, insert_graph};
-use crate::param::{Free, free};
+use crate::param::{FreeText, free_text};
 use crate::relations::find_correlated;
-use crate::signals::{Receiver, as_event, deliver_signals, insert_signal, is_buffered};
+use crate::signals::{SignalReceiver, as_event, deliver_signals, insert_signal, is_buffered};
 
-pub(crate) struct Appending<'c> {
+pub(crate) struct AppendBatch<'c> {
     connection: &'c Connection,
-    acceptance: Acceptance<'c>,
+    acceptance: EventAcceptance<'c>,
     is_execution: CachedStatement<'c>,
     now: Timestamp,
 }
 
-impl<'c> Appending<'c> {
-    pub(crate) fn begin(connection: &'c Connection, now: Timestamp) -> Attempt<Self> {
+impl<'c> AppendBatch<'c> {
+    pub(crate) fn begin(connection: &'c Connection, now: Timestamp) -> SqliteResult<Self> {
         const IS_EXECUTION: &str =
             "SELECT EXISTS (SELECT 1 FROM executions WHERE tenant = ?1 AND execution_id = ?2)";
         Ok(Self {
             connection,
-            acceptance: Acceptance::begin(connection)?,
+            acceptance: EventAcceptance::begin(connection)?,
             is_execution: connection.prepare_cached(IS_EXECUTION)?,
             now,
         })
     }
 
-    pub(crate) fn append(&mut self, item: &Append) -> Attempt<Appended> {
+    pub(crate) fn append_one(&mut self, item: &AppendRequest) -> SqliteResult<Appended> {
         match item {
-            Append::Start(execution) => self.start(execution),
-            Append::Event(event) => self.event(event),
-            Append::Signal(signal) => self.signal(signal),
+            AppendRequest::Start(execution) => self.start_execution(execution),
+            AppendRequest::Event(event) => self.append_event(event),
+            AppendRequest::Signal(signal) => self.accept_signal(signal),
         }
     }
 
-    pub(crate) fn finish(self) -> Attempt<()> {
-        self.acceptance.finish()
+    pub(crate) fn finish(self) -> SqliteResult<()> {
+        self.acceptance.store_last_number()
     }
 
-    fn event(&mut self, event: &NewEvent) -> Attempt<Appended> {
+    fn append_event(&mut self, event: &EventSubmission) -> SqliteResult<Appended> {
         // Without a key the insert itself detects every conflict.
         if event.idempotency.is_some()
-            && let Some(repeat) = self.seen(event)?
+            && let Some(repeat) = self.find_repeat(event)?
         {
             return Ok(repeat);
         }
@@ -63,7 +65,7 @@ impl<'c> Appending<'c> {
         if !is_there {
             return Ok(Appended::NoExecution);
         }
-        match self.acceptance.waiting(event, self.now)? {
+        match self.acceptance.accept_waiting(event, self.now)? {
             Some(accept_no) => {
                 self.use_key(&key.tenant, event.idempotency.as_ref(), event.event_id)?;
                 Ok(Appended::Accepted { accept_no })
@@ -72,8 +74,8 @@ impl<'c> Appending<'c> {
         }
     }
 
-    fn start(&mut self, new: &NewExecution) -> Attempt<Appended> {
-        if let Some(repeat) = self.seen(&new.start)? {
+    fn start_execution(&mut self, new: &ExecutionStart) -> SqliteResult<Appended> {
+        if let Some(repeat) = self.find_repeat(&new.start)? {
             return Ok(repeat);
         }
         if let Some((hash, event_id)) = find_start(self.connection, &new.key)? {
@@ -83,11 +85,11 @@ impl<'c> Appending<'c> {
                 Ok(Appended::Mismatch)
             };
         }
-        let accept_no = self.acceptance.decided(&new.start, new.state.at)?;
+        let accept_no = self.acceptance.accept_decided(&new.start, new.state.at)?;
         self.use_key(&new.key.tenant, new.start.idempotency.as_ref(), new.start.event_id)?;
         insert_execution(self.connection, new, accept_no)?;
         let transition = &new.applied.transition;
-        let decision = RawJson::of(&transition.decision);
+        let decision = RawJson::from_value(&transition.decision);
         insert_transition(self.connection, &new.key, transition, &decision, None, new.state.at)?;
         for timer in &transition.decision.timers {
             insert_timer(self.connection, &new.key, timer)?;
@@ -97,18 +99,18 @@ impl<'c> Appending<'c> {
             feed_transitions(self.connection, &new.key, new.state.seq, new.state.seq, self.now)?;
         }
         for event in &new.events {
-            self.acceptance.emitted(event, self.now)?;
+            self.acceptance.accept_own(event, self.now)?;
         }
         if let Some(correlation) = correlation_of(new) {
             let (execution, definition) = (&new.key, &new.definition.name);
-            let receiver = Receiver { execution, definition, correlation };
+            let receiver = SignalReceiver { execution, definition, correlation };
             deliver_signals(self.connection, &mut self.acceptance, &receiver, self.now)?;
         }
         Ok(Appended::Accepted { accept_no })
     }
 
     /// An event for the only execution with its correlation, or a buffered row.
-    fn signal(&mut self, signal: &NewSignal) -> Attempt<Appended> {
+    fn accept_signal(&mut self, signal: &SignalSubmission) -> SqliteResult<Appended> {
         let (tenant, event_id) = (&signal.tenant, signal.event_id);
         if let Some(status) = find_status(self.connection, tenant, event_id)? {
             return Ok(Appended::Repeat { event_id, status });
@@ -134,7 +136,7 @@ impl<'c> Appending<'c> {
                 Appended::Buffered
             }
             [(execution, _)] => {
-                let accept_no = self.acceptance.emitted(&as_event(signal, execution), self.now)?;
+                let accept_no = self.acceptance.accept_own(&as_event(signal, execution), self.now)?;
                 Appended::Delivered { execution: execution.clone(), accept_no }
             }
             [..] => return Ok(Appended::Ambiguous { executions: found.len() }),
@@ -143,7 +145,12 @@ impl<'c> Appending<'c> {
         Ok(appended)
     }
 
-    fn use_key(&self, tenant: &TenantId, key: Option<&Idempotency>, event_id: EventId) -> Attempt<()> {
+    fn use_key(
+        &self,
+        tenant: &TenantId,
+        key: Option<&IdempotencyKey>,
+        event_id: EventId,
+    ) -> SqliteResult<()> {
         match key {
             Some(key) => insert_key(self.connection, tenant, key, event_id, self.now),
             None => Ok(()),
@@ -151,7 +158,7 @@ impl<'c> Appending<'c> {
     }
 
     /// By its id, when the batch is sent a second time after its outcome was in doubt; or by its key.
-    fn seen(&self, event: &NewEvent) -> Attempt<Option<Appended>> {
+    fn find_repeat(&self, event: &EventSubmission) -> SqliteResult<Option<Appended>> {
         let tenant = &event.execution.tenant;
         if let Some(status) = find_status(self.connection, tenant, event.event_id)? {
             return Ok(Some(Appended::Repeat { event_id: event.event_id, status }));
@@ -162,7 +169,7 @@ impl<'c> Appending<'c> {
         }
     }
 
-    fn repeat(&self, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
+    fn repeat(&self, tenant: &TenantId, event_id: EventId) -> SqliteResult<Appended> {
         repeat(self.connection, tenant, event_id)
     }
 }
@@ -171,14 +178,14 @@ impl<'c> Appending<'c> {
 pub(crate) fn by_key(
     connection: &Connection,
     tenant: &TenantId,
-    idempotency: &Idempotency,
-) -> Attempt<Option<Appended>> {
+    idempotency: &IdempotencyKey,
+) -> SqliteResult<Option<Appended>> {
     const FIND_KEY: &str =
         "SELECT request_hash, event_id FROM idempotency_keys WHERE tenant = ?1 AND key = ?2";
     let mut find = connection.prepare_cached(FIND_KEY)?;
-    let mut rows = find.query((tenant.as_str(), Free(&idempotency.key)))?;
+    let mut rows = find.query((tenant.as_str(), FreeText(&idempotency.key)))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let (hash, event_id) = (Fields(row).hash(0)?, Fields(row).event_id(1)?);
+    let (hash, event_id) = (SqliteFields(row).hash(0)?, SqliteFields(row).event_id(1)?);
     if hash != idempotency.request_hash {
         return Ok(Some(Appended::Mismatch));
     }
@@ -186,7 +193,7 @@ pub(crate) fn by_key(
 }
 
 /// Without an event row it is a buffered signal, or an event that was decided and removed by retention.
-fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
+fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> SqliteResult<Appended> {
     let status = match find_status(connection, tenant, event_id)? {
         Some(status) => status,
         None if is_buffered(connection, tenant, event_id)? => EventStatus::Pending,
@@ -199,15 +206,15 @@ pub(crate) fn find_status(
     connection: &Connection,
     tenant: &TenantId,
     event_id: EventId,
-) -> Attempt<Option<EventStatus>> {
+) -> SqliteResult<Option<EventStatus>> {
     const FIND_STATUS: &str = "SELECT status FROM event_records WHERE tenant = ?1 AND event_id = ?2";
     let mut find = connection.prepare_cached(FIND_STATUS)?;
     let mut rows = find.query((tenant.as_str(), event_id.0.as_bytes()))?;
-    rows.next()?.map(|row| Fields(row).word(0, EventStatus::parse)).transpose()
+    rows.next()?.map(|row| SqliteFields(row).word(0, EventStatus::parse)).transpose()
 }
 
 /// The hash of an execution's start request, and its start event.
-fn find_start(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<([u8; 32], EventId)>> {
+fn find_start(connection: &Connection, key: &ExecutionKey) -> SqliteResult<Option<([u8; 32], EventId)>> {
     const FIND_START: &str = "
         SELECT x.input_hash, e.event_id
         FROM executions AS x
@@ -215,22 +222,22 @@ fn find_start(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<([u
         WHERE x.tenant = ?1 AND x.execution_id = ?2";
     let mut find = connection.prepare_cached(FIND_START)?;
     let mut rows = find.query((key.tenant.as_str(), key.execution.as_str()))?;
-    rows.next()?.map(|row| Ok((Fields(row).hash(0)?, Fields(row).event_id(1)?))).transpose()
+    rows.next()?.map(|row| Ok((SqliteFields(row).hash(0)?, SqliteFields(row).event_id(1)?))).transpose()
 }
 
 fn insert_key(
     connection: &Connection,
     tenant: &TenantId,
-    idempotency: &Idempotency,
+    idempotency: &IdempotencyKey,
     event_id: EventId,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const INSERT_KEY: &str = "
         INSERT INTO idempotency_keys (tenant, key, request_hash, event_id, created_at)
         VALUES (?1, ?2, ?3, ?4, ?5)";
     connection.prepare_cached(INSERT_KEY)?.execute((
         tenant.as_str(),
-        Free(&idempotency.key),
+        FreeText(&idempotency.key),
         &idempotency.request_hash,
         event_id.0.as_bytes(),
         now.as_millis(),
@@ -239,11 +246,11 @@ fn insert_key(
 }
 
 /// Signals look only for unfinished executions.
-fn correlation_of(new: &NewExecution) -> Option<&str> {
+fn correlation_of(new: &ExecutionStart) -> Option<&str> {
     new.state.correlation.as_deref().filter(|_| !new.state.phase.is_ended())
 }
 
-fn insert_execution(connection: &Connection, new: &NewExecution, position: AcceptNo) -> Attempt<()> {
+fn insert_execution(connection: &Connection, new: &ExecutionStart, position: AcceptNo) -> SqliteResult<()> {
     const INSERT_EXECUTION: &str = "
         INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state,
                                 phase, snapshot, snapshot_seq, created_at, updated_at, ended_at, parent_id,
@@ -260,12 +267,12 @@ fn insert_execution(connection: &Connection, new: &NewExecution, position: Accep
         new.state.seq.0,
         new.state.state.as_str(),
         new.state.phase.as_str(),
-        RawJson::of(&new.state).as_str(),
+        RawJson::from_value(&new.state).as_str(),
         at,
         new.state.phase.is_ended().then_some(at),
         parent.map(|parent| parent.execution.as_str()),
         parent.map(|parent| parent.close.as_str()),
-        free(correlation_of(new)),
+        free_text(correlation_of(new)),
     ))?;
     Ok(())
 }

@@ -2,18 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::stats::Totals;
-use millstream_core::assignment::{Assignment, LogEntry};
+use millstream_core::assignment::stats::AssignmentTotals;
+use millstream_core::assignment::{ItemAssignment, ItemLogEntry};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::item_rows::item;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::item_rows::decode_item;
 use crate::param;
 
 /// All totals, one after the other.
@@ -27,13 +27,13 @@ macro_rules! sums {
 
 /// Conditions with their values; each one is a prefix of an index, or filters its rows.
 #[derive(Default)]
-struct Where {
+struct WhereClause {
     text: String,
     values: Vec<Value>,
 }
 
-impl Where {
-    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+impl WhereClause {
+    fn add_condition(&mut self, condition: &str, value: impl Into<Value>) {
         self.values.push(value.into());
         let place = format!("?{}", self.values.len());
         let joint = if self.text.is_empty() { "WHERE " } else { " AND " };
@@ -43,7 +43,7 @@ impl Where {
 
     fn and_text(&mut self, condition: &str, value: Option<&str>) {
         if let Some(value) = value {
-            self.and(condition, value.to_owned());
+            self.add_condition(condition, value.to_owned());
         }
     }
 }
@@ -56,24 +56,24 @@ impl AssignmentViews for SqliteStore {
         filter: &AssignmentFilter,
         after: Option<AssignmentId>,
         limit: usize,
-    ) -> Result<Vec<Assignment>> {
-        let mut wanted = Where::default();
-        wanted.and("tenant = ?", tenant.as_str().to_owned());
+    ) -> StoreResult<Vec<ItemAssignment>> {
+        let mut wanted = WhereClause::default();
+        wanted.add_condition("tenant = ?", tenant.as_str().to_owned());
         wanted.and_text("item = ?", filter.item.as_ref().map(AsRef::as_ref));
         wanted.and_text("person = ?", filter.person.as_ref().map(AsRef::as_ref));
         wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
         wanted.and_text("status = ?", filter.status.map(|status| status.as_str()));
         if let Some(after) = after {
-            wanted.and("assignment < ?", after.0.as_bytes().to_vec());
+            wanted.add_condition("assignment < ?", after.0.as_bytes().to_vec());
         }
         let list =
             format!("SELECT body FROM assignments {} ORDER BY assignment DESC LIMIT {limit}", wanted.text);
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(&list)?;
             let mut rows = read.query(params_from_iter(wanted.values))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                found.push(Fields(row).json("body")?);
+                found.push(SqliteFields(row).json("body")?);
             }
             Ok(found)
         })
@@ -86,26 +86,26 @@ impl AssignmentViews for SqliteStore {
         filter: &ItemFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<ItemView>> {
-        let mut wanted = Where::default();
-        wanted.and("tenant = ?", tenant.as_str().to_owned());
+    ) -> StoreResult<Vec<ItemView>> {
+        let mut wanted = WhereClause::default();
+        wanted.add_condition("tenant = ?", tenant.as_str().to_owned());
         wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
         wanted.and_text("status = ?", filter.status.map(|status| status.as_str()));
         if let Some(after) = after {
-            wanted.and("position < ?", after);
+            wanted.add_condition("position < ?", after);
         }
         let list = format!(
             "SELECT body, payload, version, position FROM items {} ORDER BY position DESC LIMIT {limit}",
             wanted.text
         );
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(&list)?;
             let mut rows = read.query(params_from_iter(wanted.values))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 found.push(ItemView {
-                    item: item(row, "body")?,
+                    item: decode_item(row, "body")?,
                     payload: row.raw("payload")?,
                     version: row.int("version")?,
                     position: row.int("position")?,
@@ -116,37 +116,37 @@ impl AssignmentViews for SqliteStore {
         .await
     }
 
-    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>> {
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> StoreResult<Vec<ItemLogEntry>> {
         const READ: &str = "
             SELECT body FROM item_log WHERE tenant = ?1 AND item = ?2 AND no > ?3 ORDER BY no LIMIT ?4";
         let key = item.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(READ)?;
             let row = (key.tenant.as_str(), key.item.as_str(), after, param::limit(limit));
             let mut rows = read.query(row)?;
             let mut log = Vec::new();
             while let Some(row) = rows.next()? {
-                log.push(Fields(row).json("body")?);
+                log.push(SqliteFields(row).json("body")?);
             }
             Ok(log)
         })
         .await
     }
 
-    async fn totals(
+    async fn sum_totals(
         &self,
         tenant: &TenantId,
         filter: &TotalsFilter,
-    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
-        let mut wanted = Where::default();
-        wanted.and("tenant = ?", tenant.as_str().to_owned());
+    ) -> StoreResult<Vec<(Name, Option<PersonId>, AssignmentTotals)>> {
+        let mut wanted = WhereClause::default();
+        wanted.add_condition("tenant = ?", tenant.as_str().to_owned());
         wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
         wanted.and_text("person = ?", filter.person.as_ref().map(AsRef::as_ref));
         if let Some(from) = filter.from_day {
-            wanted.and("day >= ?", from);
+            wanted.add_condition("day >= ?", from);
         }
         if let Some(to) = filter.to_day {
-            wanted.and("day <= ?", to);
+            wanted.add_condition("day <= ?", to);
         }
         let list = format!(
             concat!(
@@ -156,13 +156,13 @@ impl AssignmentViews for SqliteStore {
             ),
             wanted.text
         );
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(&list)?;
             let mut rows = read.query(params_from_iter(wanted.values))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
-                let totals = summed(row, 2)?;
+                let row = SqliteFields(row);
+                let totals = decode_totals(row, 2)?;
                 let person = if row.text(1)?.is_empty() { None } else { Some(row.id(1)?) };
                 found.push((row.id(0)?, person, totals));
             }
@@ -171,19 +171,22 @@ impl AssignmentViews for SqliteStore {
         .await
     }
 
-    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+    async fn totals_by_queue(
+        &self,
+        days: RangeInclusive<i64>,
+    ) -> StoreResult<Vec<(TenantId, Name, AssignmentTotals)>> {
         const SUM: &str = concat!(
             "SELECT tenant, queue, ",
             sums!(),
             " FROM queue_totals WHERE day >= ?1 AND day <= ?2 GROUP BY tenant, queue ORDER BY tenant, queue"
         );
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(SUM)?;
             let mut rows = read.query((*days.start(), *days.end()))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
-                found.push((row.id(0)?, row.id(1)?, summed(row, 2)?));
+                let row = SqliteFields(row);
+                found.push((row.id(0)?, row.id(1)?, decode_totals(row, 2)?));
             }
             Ok(found)
         })
@@ -192,8 +195,8 @@ impl AssignmentViews for SqliteStore {
 }
 
 /// The totals that begin at this column.
-fn summed(row: Fields<'_>, first: usize) -> Attempt<Totals> {
-    let mut totals = Totals::default();
+fn decode_totals(row: SqliteFields<'_>, first: usize) -> SqliteResult<AssignmentTotals> {
+    let mut totals = AssignmentTotals::default();
     for (at, sum) in (first..).zip(&mut totals.0) {
         *sum = row.int(at)?;
     }

@@ -5,19 +5,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::next::{Asking, Class, Idle, Load, Profile, Standing};
-use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::assignment::select::{
+    AskingPerson, OpeningClass, PersonIdleReason, PersonLoad, PersonProfile, QueuePosition,
+};
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_core::id::{ItemKey, Name, PersonId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::assignments::{Assignments, Caller, Due, Given, GivenWork};
-use millstream_store::giving;
+use millstream_store::StoreResult;
+use millstream_store::assignments::{
+    AssignedWork, AssignmentCaller, Assignments, NextAssignment, OverdueItem,
+};
+use millstream_store::opening_selection;
 use millstream_store::queue_store::QueueView;
 use rusqlite::{Connection, Row};
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::{Attempt, corrupt};
+use crate::decode::SqliteFields;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::item_rows::{read_item, write_item};
 use crate::param;
 use crate::queue_store::{read_person, read_queue, read_queues};
@@ -29,13 +33,19 @@ const MOST_QUEUES: usize = 1_000;
 
 #[async_trait::async_trait]
 impl Assignments for SqliteStore {
-    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>> {
+    async fn assign_next(
+        &self,
+        callers: &[AssignmentCaller],
+        now: Timestamp,
+    ) -> StoreResult<Vec<NextAssignment>> {
         let callers = callers.to_vec();
-        self.write(move |connection| callers.iter().map(|caller| next(connection, caller, now)).collect())
-            .await
+        self.write_transaction(move |connection| {
+            callers.iter().map(|caller| assign_next(connection, caller, now)).collect()
+        })
+        .await
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>> {
+    async fn list_overdue(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<OverdueItem>> {
         const DUE: &str = "
             SELECT * FROM (
                 SELECT tenant, item, assignment, due_at FROM assignments
@@ -44,14 +54,14 @@ impl Assignments for SqliteStore {
             SELECT * FROM (
                 SELECT tenant, item, NULL, due_at FROM items WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2)
             ORDER BY due_at, tenant, item LIMIT ?2";
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(DUE)?;
             let mut rows = read.query((now.as_millis(), param::limit(limit)))?;
             let mut due = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 let (item, assignment) = (row.item_key()?, row.opt_assignment_id("assignment")?);
-                due.push(Due { item, assignment, at: row.time("due_at")? });
+                due.push(OverdueItem { item, assignment, at: row.time("due_at")? });
             }
             Ok(due)
         })
@@ -59,44 +69,57 @@ impl Assignments for SqliteStore {
     }
 }
 
-fn next(connection: &Connection, caller: &Caller, now: Timestamp) -> Attempt<Given> {
+fn assign_next(
+    connection: &Connection,
+    caller: &AssignmentCaller,
+    now: Timestamp,
+) -> SqliteResult<NextAssignment> {
     let open = read_open(connection, caller)?;
     let pending = open.iter().filter(|one| one.status == AssignmentStatus::Pending);
-    let pending = pending.filter(|one| giving::wants(caller, &one.queue));
+    let pending = pending.filter(|one| opening_selection::requests_queue(caller, &one.queue));
     if let Some(one) = pending.min_by_key(|one| (one.created_at, one.id)) {
-        return again(connection, caller, one);
+        return pending_assignment(connection, caller, one);
     }
     let queues = if caller.queues.is_empty() {
         read_queues(connection, &caller.tenant, "", MOST_QUEUES)?
     } else {
         let named = caller.queues.iter().map(|queue| read_queue(connection, &caller.tenant, queue));
-        named.collect::<Attempt<Vec<_>>>()?.into_iter().flatten().collect()
+        named.collect::<SqliteResult<Vec<_>>>()?.into_iter().flatten().collect()
     };
     let profile = read_person(connection, &caller.tenant, &caller.person)?;
-    let profile = profile.unwrap_or_else(|| Profile::unknown(caller.person.clone()));
+    let profile = profile.unwrap_or_else(|| PersonProfile::unknown(caller.person.clone()));
     let loads = read_loads(connection, caller, &queues, &open)?;
-    let asking = match giving::asking(caller, &profile, &queues.iter().collect::<Vec<_>>(), &loads) {
+    let asking = match opening_selection::eligible_queues(
+        caller,
+        &profile,
+        &queues.iter().collect::<Vec<_>>(),
+        &loads,
+    ) {
         Ok(asking) => asking,
-        Err(idle) => return Ok(Given::Nothing(idle)),
+        Err(idle) => return Ok(NextAssignment::Nothing(idle)),
     };
-    let mut best: Option<(Standing, ItemKey, &QueueView)> = None;
+    let mut best: Option<(QueuePosition, ItemKey, &QueueView)> = None;
     for queue in queues.iter().filter(|view| asking.queues.contains(&view.config.name)) {
-        let found = find(connection, caller, &asking, &queue.config.name)?;
+        let found = find_opening(connection, caller, &asking, &queue.config.name)?;
         if let Some((standing, key)) = found
             && best.as_ref().is_none_or(|(before, _, _)| standing < *before)
         {
             best = Some((standing, key, queue));
         }
     }
-    let Some((_, key, queue)) = best else { return Ok(Given::Nothing(Idle::NothingOpen)) };
-    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("item {key} does not exist")))?;
-    let commit = giving::give(&loaded, queue, caller, now)
-        .ok_or_else(|| corrupt(format!("the opening of {key} disagrees with the item")))?;
-    write_item(connection, &commit, now)?.map_err(|_| corrupt(format!("{key} has another version")))?;
+    let Some((_, key, queue)) = best else {
+        return Ok(NextAssignment::Nothing(PersonIdleReason::NothingOpen));
+    };
+    let loaded =
+        read_item(connection, &key)?.ok_or_else(|| corrupt_row(format!("item {key} does not exist")))?;
+    let commit = opening_selection::assign_opening(&loaded, queue, caller, now)
+        .ok_or_else(|| corrupt_row(format!("the opening of {key} disagrees with the item")))?;
+    write_item(connection, &commit, now)?.map_err(|_| corrupt_row(format!("{key} has another version")))?;
     let work = commit.change.work;
     let assignment = work.assignments.get(&caller.next).cloned();
-    let assignment = assignment.ok_or_else(|| corrupt(format!("the assignment of {key} was not written")))?;
-    Ok(Given::Assigned(Box::new(GivenWork {
+    let assignment =
+        assignment.ok_or_else(|| corrupt_row(format!("the assignment of {key} was not written")))?;
+    Ok(NextAssignment::Assigned(Box::new(AssignedWork {
         assignment,
         item: work.item,
         payload: work.payload,
@@ -104,20 +127,30 @@ fn next(connection: &Connection, caller: &Caller, now: Timestamp) -> Attempt<Giv
     })))
 }
 
-fn again(connection: &Connection, caller: &Caller, one: &Assignment) -> Attempt<Given> {
+fn pending_assignment(
+    connection: &Connection,
+    caller: &AssignmentCaller,
+    one: &ItemAssignment,
+) -> SqliteResult<NextAssignment> {
     let key = ItemKey { tenant: caller.tenant.clone(), item: one.item.clone() };
-    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("item {key} does not exist")))?;
+    let loaded =
+        read_item(connection, &key)?.ok_or_else(|| corrupt_row(format!("item {key} does not exist")))?;
     let (item, payload) = (loaded.work.item, loaded.work.payload);
-    Ok(Given::Assigned(Box::new(GivenWork { assignment: one.clone(), item, payload, again: true })))
+    Ok(NextAssignment::Assigned(Box::new(AssignedWork {
+        assignment: one.clone(),
+        item,
+        payload,
+        again: true,
+    })))
 }
 
-fn read_open(connection: &Connection, caller: &Caller) -> Attempt<Vec<Assignment>> {
+fn read_open(connection: &Connection, caller: &AssignmentCaller) -> SqliteResult<Vec<ItemAssignment>> {
     const READ: &str = "SELECT body FROM assignments WHERE tenant = ?1 AND person = ?2 AND is_open";
     let mut read = connection.prepare_cached(READ)?;
     let mut rows = read.query((caller.tenant.as_str(), caller.person.as_str()))?;
     let mut open = Vec::new();
     while let Some(row) = rows.next()? {
-        open.push(Fields(row).json("body")?);
+        open.push(SqliteFields(row).json("body")?);
     }
     Ok(open)
 }
@@ -125,13 +158,13 @@ fn read_open(connection: &Connection, caller: &Caller) -> Attempt<Vec<Assignment
 /// The caller's assignments; the completed count is read only where a queue requires it.
 fn read_loads(
     connection: &Connection,
-    caller: &Caller,
+    caller: &AssignmentCaller,
     queues: &[QueueView],
-    open: &[Assignment],
-) -> Attempt<BTreeMap<Name, Load>> {
+    open: &[ItemAssignment],
+) -> SqliteResult<BTreeMap<Name, PersonLoad>> {
     const COMPLETED: &str = "
         SELECT coalesce(sum(completed), 0) FROM queue_totals WHERE tenant = ?1 AND queue = ?2 AND person = ?3";
-    let mut loads: BTreeMap<Name, Load> = BTreeMap::new();
+    let mut loads: BTreeMap<Name, PersonLoad> = BTreeMap::new();
     for one in open {
         loads.entry(one.queue.clone()).or_default().open += 1;
     }
@@ -145,12 +178,12 @@ fn read_loads(
 }
 
 /// The first suitable opening of a queue.
-fn find(
+fn find_opening(
     connection: &Connection,
-    caller: &Caller,
-    asking: &Asking,
+    caller: &AssignmentCaller,
+    asking: &AskingPerson,
     queue: &Name,
-) -> Attempt<Option<(Standing, ItemKey)>> {
+) -> SqliteResult<Option<(QueuePosition, ItemKey)>> {
     const LINE: &str = "
         SELECT o.tenant, o.item, o.urgency, o.class, o.position, o.barred, s.skills
         FROM openings AS o
@@ -167,7 +200,7 @@ fn find(
     let mut looked = 0;
     while let Some(row) = rows.next()? {
         looked += 1;
-        let skills: BTreeSet<Name> = Fields(row).json("skills")?;
+        let skills: BTreeSet<Name> = SqliteFields(row).json("skills")?;
         if skills.is_subset(&asking.skills)
             && let Some(found) = unless_barred(row, &asking.person)?
         {
@@ -179,16 +212,16 @@ fn find(
     }
     let mut sets = connection.prepare_cached(SETS)?;
     let mut rows = sets.query((tenant, queue))?;
-    let mut best: Option<(Standing, ItemKey)> = None;
+    let mut best: Option<(QueuePosition, ItemKey)> = None;
     let mut line = connection.prepare_cached(LINE_OF_SET)?;
     while let Some(row) = rows.next()? {
-        let skills: BTreeSet<Name> = Fields(row).json("skills")?;
+        let skills: BTreeSet<Name> = SqliteFields(row).json("skills")?;
         if !skills.is_subset(&asking.skills) {
             continue;
         }
-        let mut openings = line.query((tenant, queue, Fields(row).int("set_id")?))?;
+        let mut openings = line.query((tenant, queue, SqliteFields(row).int("set_id")?))?;
         while let Some(row) = openings.next()? {
-            let standing = standing(Fields(row))?;
+            let standing = decode_standing(SqliteFields(row))?;
             if best.as_ref().is_some_and(|(before, _)| *before <= standing) {
                 break;
             }
@@ -201,13 +234,13 @@ fn find(
     Ok(best)
 }
 
-fn unless_barred(row: &Row<'_>, person: &PersonId) -> Attempt<Option<(Standing, ItemKey)>> {
-    let row = Fields(row);
+fn unless_barred(row: &Row<'_>, person: &PersonId) -> SqliteResult<Option<(QueuePosition, ItemKey)>> {
+    let row = SqliteFields(row);
     let barred: BTreeSet<PersonId> = row.json("barred")?;
-    if barred.contains(person) { Ok(None) } else { Ok(Some((standing(row)?, row.item_key()?))) }
+    if barred.contains(person) { Ok(None) } else { Ok(Some((decode_standing(row)?, row.item_key()?))) }
 }
 
-fn standing(row: Fields<'_>) -> Attempt<Standing> {
-    let class = if row.int("class")? == 0 { Class::Reopened } else { Class::Fresh };
-    Ok(Standing { urgency: row.small("urgency")?, class, position: row.int("position")? })
+fn decode_standing(row: SqliteFields<'_>) -> SqliteResult<QueuePosition> {
+    let class = if row.int("class")? == 0 { OpeningClass::Reopened } else { OpeningClass::Fresh };
+    Ok(QueuePosition { urgency: row.small("urgency")?, class, position: row.int("position")? })
 }

@@ -6,54 +6,56 @@
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, PauseState, Phase};
+use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::NewEvent;
+use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
-    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions,
+    SnapshotWrite,
 };
 use millstream_store::graph_store::GraphRows;
-use millstream_store::incidents::opens;
+use millstream_store::incidents::opens_incident;
 use rusqlite::{CachedStatement, Connection};
 
-use crate::accept::{Acceptance, accept_emitted};
+use crate::accept::{EventAcceptance, accept_emitted};
 use crate::commit_actions::{cancel_open_actions, insert_actions, is_ready};
 use crate::commit_rows::{
     decide_event, delete_timers, insert_timer, insert_transition, set_correlation, update_execution,
 };
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::graph_rows;
-use crate::incident_rows::{Opening, end_incidents, open_incident};
-use crate::signals::{Receiver, deliver_signals};
+use crate::incident_rows::{IncidentOpening, end_incidents, open_incident};
+use crate::signals::{SignalReceiver, deliver_signals};
 
-/// A [`Commit`] in written form: rendered by the caller, so that the writer thread only writes.
+/// A [`ExecutionCommit`] in written form: rendered by the caller, so that the writer thread only writes.
 #[derive(Debug)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderedCommit {
     pub(crate) execution: ExecutionKey,
     pub(crate) definition: DefinitionRef,
     expected: Seq,
     pub(crate) seq: Seq,
     pub(crate) state: millstream_core::id::Name,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ExecutionPhase,
     pub(crate) at: Timestamp,
     pub(crate) paused_reason: Option<String>,
-    correlation: Correlation,
+    correlation: CorrelationChange,
     pub(crate) snapshot: Option<RawJson>,
     /// Each with its decision as text.
     transitions: Vec<(Transition, RawJson)>,
-    decided: Vec<Decided>,
+    decided: Vec<DecidedEvent>,
     timers: Vec<ArmedTimer>,
     cancelled_timers: Vec<Seq>,
     pub(crate) actions: Vec<NewAction>,
-    emitted: Vec<NewEvent>,
+    emitted: Vec<EventSubmission>,
     open_actions: OpenActions,
     graph: Option<Box<GraphRows>>,
 }
 
-impl Rendered {
-    pub(crate) fn of(commit: &Commit) -> Self {
-        let render = |transition: &Transition| (transition.clone(), RawJson::of(&transition.decision));
+impl RenderedCommit {
+    pub(crate) fn render(commit: &ExecutionCommit) -> Self {
+        let render =
+            |transition: &Transition| (transition.clone(), RawJson::from_value(&transition.decision));
         Self {
             execution: commit.execution.clone(),
             definition: commit.definition.clone(),
@@ -63,9 +65,9 @@ impl Rendered {
             phase: commit.state.phase,
             at: commit.state.at,
             paused_reason: pause_reason(commit).map(str::to_owned),
-            correlation: Correlation::of(commit),
+            correlation: CorrelationChange::of(commit),
             snapshot: match commit.snapshot {
-                SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+                SnapshotWrite::Write => Some(RawJson::from_value(&commit.state)),
                 SnapshotWrite::Skip => None,
             },
             transitions: commit.transitions.iter().map(render).collect(),
@@ -82,15 +84,15 @@ impl Rendered {
 
 /// The effect of a commit on the correlation of its execution.
 #[derive(Debug)]
-enum Correlation {
+enum CorrelationChange {
     Kept,
     Set(String),
     /// Signals do not find an ended execution.
     Gone,
 }
 
-impl Correlation {
-    fn of(commit: &Commit) -> Self {
+impl CorrelationChange {
+    fn of(commit: &ExecutionCommit) -> Self {
         if commit.state.phase.is_ended() {
             return if commit.state.correlation.is_some() { Self::Gone } else { Self::Kept };
         }
@@ -100,7 +102,7 @@ impl Correlation {
 }
 
 /// A commit with a failed event begins a pause; one that ends the execution lifts it.
-fn pause_reason(commit: &Commit) -> Option<&str> {
+fn pause_reason(commit: &ExecutionCommit) -> Option<&str> {
     if commit.state.phase.is_ended() {
         return None;
     }
@@ -115,18 +117,18 @@ fn pause_reason(commit: &Commit) -> Option<&str> {
 pub(crate) fn commit_batch(
     connection: &Connection,
     worker: &WorkerId,
-    batch: &[Rendered],
+    batch: &[RenderedCommit],
     lease: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Vec<Committed>> {
-    let (fences, slots) = (Fences::prepare(connection)?, lease.slots);
-    let mut committing = Committing { connection, fences, worker, lease, slots, now };
-    batch.iter().map(|commit| committing.commit(commit)).collect()
+) -> SqliteResult<Vec<CommitVerdict>> {
+    let (fences, slots) = (FenceReader::prepare(connection)?, lease.slots);
+    let mut committing = CommitTransaction { connection, fences, worker, lease, slots, now };
+    batch.iter().map(|commit| committing.commit_one(commit)).collect()
 }
 
-struct Committing<'c> {
+struct CommitTransaction<'c> {
     connection: &'c Connection,
-    fences: Fences<'c>,
+    fences: FenceReader<'c>,
     worker: &'c WorkerId,
     lease: &'c LeaseGrant,
     /// Remaining slots.
@@ -134,11 +136,13 @@ struct Committing<'c> {
     now: Timestamp,
 }
 
-impl Committing<'_> {
-    fn commit(&mut self, commit: &Rendered) -> Attempt<Committed> {
-        let Some(fence) = self.fences.read(&commit.execution)? else { return Ok(Committed::Missing) };
+impl CommitTransaction<'_> {
+    fn commit_one(&mut self, commit: &RenderedCommit) -> SqliteResult<CommitVerdict> {
+        let Some(fence) = self.fences.read_fence(&commit.execution)? else {
+            return Ok(CommitVerdict::Missing);
+        };
         if !fence.lets_pass(commit) || !self.fences.are_waiting(commit)? {
-            return Ok(Committed::Conflict);
+            return Ok(CommitVerdict::Conflict);
         }
         let Self { connection, worker, lease, slots, now, .. } = *self;
         update_execution(connection, fence.position, commit)?;
@@ -167,31 +171,31 @@ impl Committing<'_> {
             end_incidents(connection, &commit.execution, now)?;
         }
         self.write_graph(commit)?;
-        let emitted = self.emit(&commit.emitted)?;
-        self.correlate(fence.position, commit)?;
-        Ok(Committed::Done { unleased: ready.saturating_sub(leased.len()), leased, emitted })
+        let emitted = self.emit_events(&commit.emitted)?;
+        self.attach_signals(fence.position, commit)?;
+        Ok(CommitVerdict::Done { unleased: ready.saturating_sub(leased.len()), leased, emitted })
     }
 
     /// After the events of the commit itself: signals buffered for the correlation follow them.
-    fn correlate(&self, position: AcceptNo, commit: &Rendered) -> Attempt<()> {
+    fn attach_signals(&self, position: AcceptNo, commit: &RenderedCommit) -> SqliteResult<()> {
         match &commit.correlation {
-            Correlation::Kept => Ok(()),
-            Correlation::Gone => set_correlation(self.connection, position, None),
-            Correlation::Set(correlation) => {
+            CorrelationChange::Kept => Ok(()),
+            CorrelationChange::Gone => set_correlation(self.connection, position, None),
+            CorrelationChange::Set(correlation) => {
                 set_correlation(self.connection, position, Some(correlation))?;
-                let mut acceptance = Acceptance::begin(self.connection)?;
-                let receiver = Receiver {
+                let mut acceptance = EventAcceptance::begin(self.connection)?;
+                let receiver = SignalReceiver {
                     execution: &commit.execution,
                     definition: &commit.definition.name,
                     correlation,
                 };
                 deliver_signals(self.connection, &mut acceptance, &receiver, self.now)?;
-                acceptance.finish()
+                acceptance.store_last_number()
             }
         }
     }
 
-    fn write_graph(&self, commit: &Rendered) -> Attempt<()> {
+    fn write_graph(&self, commit: &RenderedCommit) -> SqliteResult<()> {
         let Some(rows) = &commit.graph else { return Ok(()) };
         graph_rows::write_graph(self.connection, &commit.execution, rows)?;
         if let (Some((first, _)), Some((last, _))) = (commit.transitions.first(), commit.transitions.last()) {
@@ -201,7 +205,7 @@ impl Committing<'_> {
         Ok(())
     }
 
-    fn emit(&self, events: &[NewEvent]) -> Attempt<Vec<AcceptNo>> {
+    fn emit_events(&self, events: &[EventSubmission]) -> SqliteResult<Vec<AcceptNo>> {
         if events.is_empty() {
             return Ok(Vec::new());
         }
@@ -212,15 +216,16 @@ impl Committing<'_> {
 /// An action that failed before it began, and whose failure is not handled.
 fn open_incident_of(
     connection: &Connection,
-    commit: &Rendered,
+    commit: &RenderedCommit,
     action: &NewAction,
     now: Timestamp,
-) -> Attempt<()> {
-    let Some(incident) = action.incident.as_ref().filter(|_| opens(commit.phase, Some(&action.key.action)))
+) -> SqliteResult<()> {
+    let Some(incident) =
+        action.incident.as_ref().filter(|_| opens_incident(commit.phase, Some(&action.key.action)))
     else {
         return Ok(());
     };
-    let opening = Opening {
+    let opening = IncidentOpening {
         execution: &commit.execution,
         definition: &commit.definition,
         event_id: action.event_id,
@@ -231,20 +236,20 @@ fn open_incident_of(
 }
 
 /// The stored state that a commit has to agree with.
-struct Fences<'c> {
+struct FenceReader<'c> {
     read: CachedStatement<'c>,
     is_waiting: CachedStatement<'c>,
 }
 
-struct Fence {
+struct SqliteFence {
     position: AcceptNo,
     seq: Seq,
     pause: PauseState,
-    phase: Phase,
+    phase: ExecutionPhase,
 }
 
-impl<'c> Fences<'c> {
-    fn prepare(connection: &'c Connection) -> Attempt<Self> {
+impl<'c> FenceReader<'c> {
+    fn prepare(connection: &'c Connection) -> SqliteResult<Self> {
         const READ_FENCE: &str = "
             SELECT position, seq, paused_reason, phase FROM executions
             WHERE tenant = ?1 AND execution_id = ?2";
@@ -257,20 +262,20 @@ impl<'c> Fences<'c> {
         })
     }
 
-    fn read(&mut self, key: &ExecutionKey) -> Attempt<Option<Fence>> {
+    fn read_fence(&mut self, key: &ExecutionKey) -> SqliteResult<Option<SqliteFence>> {
         let mut rows = self.read.query((key.tenant.as_str(), key.execution.as_str()))?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let row = Fields(row);
-        Ok(Some(Fence {
+        let row = SqliteFields(row);
+        Ok(Some(SqliteFence {
             position: row.accept_no(0)?,
             seq: row.seq(1)?,
             pause: row.pause(2)?,
-            phase: row.word(3, Phase::parse)?,
+            phase: row.word(3, ExecutionPhase::parse)?,
         }))
     }
 
     /// Whether none of the events was decided meanwhile.
-    fn are_waiting(&mut self, commit: &Rendered) -> Attempt<bool> {
+    fn are_waiting(&mut self, commit: &RenderedCommit) -> SqliteResult<bool> {
         let key = &commit.execution;
         for decided in &commit.decided {
             let is_waiting: bool = self.is_waiting.query_row(
@@ -290,8 +295,8 @@ impl<'c> Fences<'c> {
     }
 }
 
-impl Fence {
-    fn lets_pass(&self, commit: &Rendered) -> bool {
+impl SqliteFence {
+    fn lets_pass(&self, commit: &RenderedCommit) -> bool {
         let cancels = match commit.open_actions {
             OpenActions::Keep => false,
             OpenActions::Cancel => true,

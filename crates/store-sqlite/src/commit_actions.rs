@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use millstream_core::id::{Epoch, ExecutionKey, Name, WorkerId};
+use millstream_core::lease_policy::LeasePolicy;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
-use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Begun, Lease, LeasedAction};
-use millstream_store::execution_store::{Company, LeaseGrant, NewAction};
+use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
+use millstream_store::execution_store::{ActionRelation, LeaseGrant, NewAction};
 use rusqlite::{Connection, params};
 
-use crate::commit::Rendered;
-use crate::errors::{Attempt, corrupt};
+use crate::commit::RenderedCommit;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::param;
 
 pub(crate) fn is_ready(action: &NewAction) -> bool {
@@ -24,25 +24,25 @@ pub(crate) fn is_ready(action: &NewAction) -> bool {
 pub(crate) fn insert_actions(
     connection: &Connection,
     worker: &WorkerId,
-    commit: &Rendered,
+    commit: &RenderedCommit,
     lease: &LeaseGrant,
     slots: usize,
     now: Timestamp,
-) -> Attempt<Vec<LeasedAction>> {
+) -> SqliteResult<Vec<LeasedAction>> {
     let mut leased = Vec::new();
     for action in &commit.actions {
         let alone = match action.company {
-            Company::Together => {
+            ActionRelation::Together => {
                 commit.actions.iter().filter(|other| other.key.seq == action.key.seq).count() == 1
             }
-            Company::Independent => true,
+            ActionRelation::Independent => true,
         };
         let row = if is_ready(action) && leased.len() < slots && lease.serves(&action.terms.queue) {
             let until = now.plus(lease_length(&action.terms, lease.ttl));
             leased.push(leased_action(commit, action, until, now));
-            Row::leased(action, worker, until, now)
+            NewActionRow::leased(action, worker, until, now)
         } else {
-            Row::unleased(action, now)
+            NewActionRow::unleased(action, now)
         };
         insert_action(connection, action, &row, alone, now)?;
     }
@@ -50,7 +50,7 @@ pub(crate) fn insert_actions(
 }
 
 /// Columns of a new row beyond its action.
-struct Row<'a> {
+struct NewActionRow<'a> {
     status: ActionStatus,
     attempts: i32,
     epoch: Epoch,
@@ -62,11 +62,11 @@ struct Row<'a> {
 }
 
 /// As the statements in [`crate::leasing`] compute it.
-fn lease_length(terms: &Terms, ttl: Duration) -> Duration {
+fn lease_length(terms: &LeasePolicy, ttl: Duration) -> Duration {
     terms.heartbeat.into_iter().chain(terms.attempt).min().unwrap_or(ttl)
 }
 
-impl<'a> Row<'a> {
+impl<'a> NewActionRow<'a> {
     fn unleased(action: &NewAction, now: Timestamp) -> Self {
         Self {
             status: action.status,
@@ -95,17 +95,17 @@ impl<'a> Row<'a> {
 }
 
 /// When an action that has not begun misses its schedule.
-fn expires_at(terms: &Terms, ready_at: Timestamp) -> Option<i64> {
+fn expires_at(terms: &LeasePolicy, ready_at: Timestamp) -> Option<i64> {
     terms.start.into_iter().chain(terms.close).min().map(|limit| ready_at.plus(limit).as_millis())
 }
 
 fn insert_action(
     connection: &Connection,
     action: &NewAction,
-    row: &Row<'_>,
+    row: &NewActionRow<'_>,
     alone: bool,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const INSERT_ACTION: &str = "
         INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status,
                              attempts, epoch, worker_id, due_at, input, scope, result, error, handled,
@@ -122,7 +122,7 @@ fn insert_action(
         action.event_id.0.as_bytes(),
         action.ordinal,
         alone,
-        names(&action.needs)?,
+        encode_names(&action.needs)?,
         row.status.as_str(),
         row.attempts,
         row.epoch.0,
@@ -132,7 +132,7 @@ fn insert_action(
         action.scope.as_ref().map(RawJson::as_str),
         action.result.as_ref().map(RawJson::as_str),
         action.error.as_ref().map(RawJson::as_str),
-        param::handled(action.handling),
+        param::handling_column(action.handling),
         now.as_millis(),
         row.settled_at,
         terms.queue.as_str(),
@@ -148,15 +148,20 @@ fn insert_action(
     Ok(())
 }
 
-pub(crate) fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
+pub(crate) fn encode_names(needs: &[Name]) -> SqliteResult<std::borrow::Cow<'static, str>> {
     if needs.is_empty() {
         return Ok("[]".into());
     }
-    serde_json::to_string(needs).map(Into::into).map_err(corrupt)
+    serde_json::to_string(needs).map(Into::into).map_err(corrupt_row)
 }
 
 /// An action that is leased in the commit that inserts it. Its dependencies were settled in the same commit.
-fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: Timestamp) -> LeasedAction {
+fn leased_action(
+    commit: &RenderedCommit,
+    action: &NewAction,
+    until: Timestamp,
+    now: Timestamp,
+) -> LeasedAction {
     let is_needed =
         |other: &&NewAction| other.key.seq == action.key.seq && action.needs.contains(&other.key.action);
     // Independent actions are skipped: there may be thousands.
@@ -179,7 +184,7 @@ fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: T
         progress: None,
         ready_at: now,
         closing: None,
-        begun: Begun::No,
+        begun: LeaseOrigin::No,
     }
 }
 
@@ -188,7 +193,7 @@ pub(crate) fn cancel_open_actions(
     connection: &Connection,
     key: &ExecutionKey,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const CANCEL_ACTIONS: &str = "
         UPDATE actions
         SET status = 'cancelled', due_at = NULL, expires_at = NULL, closing = 0, settled_at = ?3

@@ -5,18 +5,18 @@ use millstream_core::log::{ArmedTimer, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::execution_store::{Decided, EventVerdict};
+use millstream_store::execution_store::{DecidedEvent, EventVerdict};
 use rusqlite::Connection;
 
-use crate::commit::Rendered;
-use crate::errors::Attempt;
-use crate::param::{Message, free, message};
+use crate::commit::RenderedCommit;
+use crate::errors::SqliteResult;
+use crate::param::{MessageText, free_text, message_text};
 
 pub(crate) fn update_execution(
     connection: &Connection,
     position: AcceptNo,
-    commit: &Rendered,
-) -> Attempt<()> {
+    commit: &RenderedCommit,
+) -> SqliteResult<()> {
     const UPDATE_EXECUTION: &str = "
         UPDATE executions SET
             seq = ?2, state = ?3, phase = ?4, paused_reason = ?5,
@@ -30,7 +30,7 @@ pub(crate) fn update_execution(
         commit.seq.0,
         commit.state.as_str(),
         commit.phase.as_str(),
-        message(commit.paused_reason.as_deref()),
+        message_text(commit.paused_reason.as_deref()),
         commit.snapshot.as_ref().map(RawJson::as_str),
         commit.at.as_millis(),
         commit.phase.is_ended(),
@@ -43,9 +43,9 @@ pub(crate) fn set_correlation(
     connection: &Connection,
     position: AcceptNo,
     correlation: Option<&str>,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const SET_CORRELATION: &str = "UPDATE executions SET correlation = ?2 WHERE position = ?1";
-    connection.prepare_cached(SET_CORRELATION)?.execute((position.0, free(correlation)))?;
+    connection.prepare_cached(SET_CORRELATION)?.execute((position.0, free_text(correlation)))?;
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn insert_transition(
     decision: &RawJson,
     worker: Option<&WorkerId>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const INSERT_TRANSITION: &str = "
         INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id,
                                  committed_at)
@@ -81,9 +81,9 @@ pub(crate) fn decide_event(
     connection: &Connection,
     worker: &WorkerId,
     key: &ExecutionKey,
-    decided: &Decided,
+    decided: &DecidedEvent,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     match &decided.verdict {
         EventVerdict::Deferred => defer_event(connection, key, decided.accept_no),
         EventVerdict::Applied { status: EventStatus::Failed, error, .. } => {
@@ -99,7 +99,7 @@ pub(crate) fn decide_event(
             remove_waiting(connection, key, decided.accept_no)?;
             connection.prepare_cached(REJECT_EVENT)?.execute((
                 decided.accept_no.0,
-                Message(reason),
+                MessageText(reason),
                 state.as_str(),
                 worker.as_str(),
                 now.as_millis(),
@@ -115,14 +115,14 @@ pub(crate) fn fail_event(
     accept_no: AcceptNo,
     error: Option<&str>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const FAIL_EVENT: &str =
         "UPDATE events SET verdict = 'failed', error = ?2, closed_at = ?3 WHERE accept_no = ?1";
-    connection.prepare_cached(FAIL_EVENT)?.execute((accept_no.0, message(error), now.as_millis()))?;
+    connection.prepare_cached(FAIL_EVENT)?.execute((accept_no.0, message_text(error), now.as_millis()))?;
     Ok(())
 }
 
-fn defer_event(connection: &Connection, key: &ExecutionKey, accept_no: AcceptNo) -> Attempt<()> {
+fn defer_event(connection: &Connection, key: &ExecutionKey, accept_no: AcceptNo) -> SqliteResult<()> {
     const DEFER_EVENT: &str = "
         UPDATE mailbox SET deferred = 1 WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = ?3";
     let place = (key.tenant.as_str(), key.execution.as_str(), accept_no.0);
@@ -130,7 +130,7 @@ fn defer_event(connection: &Connection, key: &ExecutionKey, accept_no: AcceptNo)
     Ok(())
 }
 
-fn remove_waiting(connection: &Connection, key: &ExecutionKey, accept_no: AcceptNo) -> Attempt<()> {
+fn remove_waiting(connection: &Connection, key: &ExecutionKey, accept_no: AcceptNo) -> SqliteResult<()> {
     const REMOVE_WAITING: &str =
         "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = ?3";
     let place = (key.tenant.as_str(), key.execution.as_str(), accept_no.0);
@@ -138,7 +138,7 @@ fn remove_waiting(connection: &Connection, key: &ExecutionKey, accept_no: Accept
     Ok(())
 }
 
-pub(crate) fn delete_timers(connection: &Connection, key: &ExecutionKey, armed: &[Seq]) -> Attempt<()> {
+pub(crate) fn delete_timers(connection: &Connection, key: &ExecutionKey, armed: &[Seq]) -> SqliteResult<()> {
     const DELETE_TIMERS: &str =
         "DELETE FROM timers WHERE tenant = ?1 AND execution_id = ?2 AND armed_seq = ?3";
     for seq in armed {
@@ -148,7 +148,11 @@ pub(crate) fn delete_timers(connection: &Connection, key: &ExecutionKey, armed: 
     Ok(())
 }
 
-pub(crate) fn insert_timer(connection: &Connection, key: &ExecutionKey, timer: &ArmedTimer) -> Attempt<()> {
+pub(crate) fn insert_timer(
+    connection: &Connection,
+    key: &ExecutionKey,
+    timer: &ArmedTimer,
+) -> SqliteResult<()> {
     const INSERT_TIMER: &str = "
         INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::errors::{Attempt, Failure};
-use crate::readers::Readers;
-use crate::writer::Writer;
+use crate::errors::{SqliteFailure, SqliteResult};
+use crate::readers::ReaderPool;
+use crate::writer::SqliteWriter;
 
 /// The first version without the WAL-reset bug, which can corrupt a database that is written and
 /// checkpointed at the same moment.
@@ -31,8 +31,8 @@ const CHECKPOINT_PAGES: i64 = 4_096;
 /// A store in one SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    writer: Writer,
-    readers: Readers,
+    writer: SqliteWriter,
+    readers: ReaderPool,
 }
 
 /// How the file is used.
@@ -55,9 +55,9 @@ impl Default for SqliteOptions {
 impl SqliteStore {
     /// Open a file by path or `sqlite://` URL; it and its directory are created if missing.
     /// [`SqliteStore::migrate`] creates the tables.
-    pub async fn open(path_or_url: &str, options: SqliteOptions) -> Result<Arc<Self>> {
+    pub async fn open(path_or_url: &str, options: SqliteOptions) -> StoreResult<Arc<Self>> {
         let path = file_path(path_or_url)?;
-        let opened = tokio::task::spawn_blocking(move || open(&path, &options));
+        let opened = tokio::task::spawn_blocking(move || open_file(&path, &options));
         opened.await.map_err(|error| StoreError::Unavailable(format!("opening was interrupted: {error}")))?
     }
 
@@ -68,7 +68,7 @@ impl SqliteStore {
     }
 
     /// Write a consistent copy of the database to a new file. Writers continue meanwhile.
-    pub async fn backup(&self, path: &Path) -> Result<()> {
+    pub async fn backup(&self, path: &Path) -> StoreResult<()> {
         let path = path.to_owned();
         self.readers
             .run_bare(move |connection| {
@@ -88,26 +88,26 @@ impl SqliteStore {
             .await
     }
 
-    /// Run `work` in a write transaction; see [`Writer`].
-    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T>
+    /// Run `work` in a write transaction; see [`SqliteWriter`].
+    pub(crate) async fn write_transaction<T, W>(&self, work: W) -> StoreResult<T>
     where
         T: Send + 'static,
-        W: Fn(&Connection) -> Attempt<T> + Send + 'static,
+        W: Fn(&Connection) -> SqliteResult<T> + Send + 'static,
     {
         self.writer.run(work).await
     }
 
     /// Run `work` on one consistent snapshot of the database.
-    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T>
+    pub(crate) async fn read_transaction<T, W>(&self, work: W) -> StoreResult<T>
     where
         T: Send + 'static,
-        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+        W: FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     {
         self.readers.run(work).await
     }
 }
 
-fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
+fn open_file(path: &Path, options: &SqliteOptions) -> StoreResult<Arc<SqliteStore>> {
     if let Some(directory) = path.parent().filter(|path| *path != Path::new("")) {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
             StoreError::Unavailable(format!("cannot create {}: {error}", directory.display()))
@@ -117,16 +117,16 @@ fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
     make_private_file(path)?;
     let writer = open_writer(path, options)?;
     let readers = (0..options.readers.max(1)).map(|_| open_reader(path, options));
-    let readers = readers.collect::<Attempt<Vec<_>>>()?;
+    let readers = readers.collect::<SqliteResult<Vec<_>>>()?;
     Ok(Arc::new(SqliteStore {
-        writer: Writer::start(writer, options.acquire_timeout)?,
-        readers: Readers::of(readers, options.acquire_timeout),
+        writer: SqliteWriter::start(writer, options.acquire_timeout)?,
+        readers: ReaderPool::of(readers, options.acquire_timeout),
     }))
 }
 
 /// A new file is readable by its owner only, and so are the WAL and the index beside it, which SQLite creates
 /// with the same mode.
-fn make_private_file(path: &Path) -> Result<()> {
+fn make_private_file(path: &Path) -> StoreResult<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -135,7 +135,7 @@ fn make_private_file(path: &Path) -> Result<()> {
 }
 
 /// WAL with `synchronous=FULL`: a commit is on the disk when it returns.
-fn open_writer(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
+fn open_writer(path: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = open_connection(path, flags, options)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -147,13 +147,13 @@ fn open_writer(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
     Ok(connection)
 }
 
-fn open_reader(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
+fn open_reader(path: &Path, options: &SqliteOptions) -> SqliteResult<Connection> {
     let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
     connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }
 
-fn open_connection(path: &Path, flags: OpenFlags, options: &SqliteOptions) -> Attempt<Connection> {
+fn open_connection(path: &Path, flags: OpenFlags, options: &SqliteOptions) -> SqliteResult<Connection> {
     // Each connection is used by one thread at a time, so it needs no lock of its own.
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(options.busy_timeout)?;
@@ -163,7 +163,7 @@ fn open_connection(path: &Path, flags: OpenFlags, options: &SqliteOptions) -> At
     Ok(connection)
 }
 
-fn file_path(path_or_url: &str) -> Result<PathBuf> {
+fn file_path(path_or_url: &str) -> StoreResult<PathBuf> {
     let path = path_or_url.strip_prefix("sqlite://").or_else(|| path_or_url.strip_prefix("sqlite:"));
     let path = path.unwrap_or(path_or_url);
     if path.is_empty() || path.contains(":memory:") {
@@ -177,13 +177,13 @@ pub fn sqlite_version() -> &'static str {
     rusqlite::version()
 }
 
-fn check_version() -> Attempt<()> {
+fn check_version() -> SqliteResult<()> {
     let version = sqlite_version();
     if is_safe(version) {
         return Ok(());
     }
     let (major, minor, patch) = OLDEST_SAFE_VERSION;
-    Err(Failure::from(StoreError::Unavailable(format!(
+    Err(SqliteFailure::from(StoreError::Unavailable(format!(
         "SQLite {version} can corrupt a database in WAL mode: {major}.{minor}.{patch} or newer is needed"
     ))))
 }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_with_the_wal_reset_bug_are_refused() {
+    fn versions_with_wal_reset_bug_are_refused() {
         for version in ["3.51.2", "3.50.9", "2.99.99", "3.51", "unknown", ""] {
             assert!(!is_safe(version), "{version}");
         }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_in_memory_is_refused() {
+    fn in_memory_store_is_refused() {
         for url in ["sqlite::memory:", ":memory:", "sqlite://:memory:", ""] {
             assert!(file_path(url).is_err(), "{url}");
         }

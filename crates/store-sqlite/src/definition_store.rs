@@ -2,25 +2,25 @@
 
 use millstream_core::id::{DefinitionRef, Name, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::param::{self, Free};
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::param::{self, FreeText};
 
 #[async_trait::async_trait]
 impl DefinitionStore for SqliteStore {
-    async fn put(
+    async fn put_definition(
         &self,
         tenant: &TenantId,
         definition: &NewDefinition,
         now: Timestamp,
-    ) -> Result<PutDefinition> {
+    ) -> StoreResult<PutDefinition> {
         let (tenant, definition) = (tenant.clone(), definition.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let version = match read_latest(connection, &tenant, &definition.name)? {
                 Some(latest) if latest.checksum == definition.checksum => {
                     return Ok(PutDefinition::Unchanged(latest));
@@ -41,31 +41,31 @@ impl DefinitionStore for SqliteStore {
         .await
     }
 
-    async fn get(
+    async fn get_definition(
         &self,
         tenant: &TenantId,
         name: &Name,
         version: Option<i32>,
-    ) -> Result<Option<StoredDefinition>> {
+    ) -> StoreResult<Option<StoredDefinition>> {
         const GET: &str = "
             SELECT name AS definition, version, dialect, source, checksum, created_at FROM definitions
             WHERE tenant = ?1 AND name = ?2 AND version = ?3";
         let (tenant, name) = (tenant.clone(), name.clone());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let Some(version) = version else { return read_latest(connection, &tenant, &name) };
             let mut get = connection.prepare_cached(GET)?;
             let mut rows = get.query((tenant.as_str(), name.as_str(), version))?;
-            rows.next()?.map(|row| Fields(row).stored_definition()).transpose()
+            rows.next()?.map(|row| SqliteFields(row).stored_definition()).transpose()
         })
         .await
     }
 
-    async fn list(
+    async fn list_definitions(
         &self,
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<StoredDefinition>> {
+    ) -> StoreResult<Vec<StoredDefinition>> {
         const LIST: &str = "
             SELECT d.name AS definition, d.version, d.dialect, d.source, d.checksum, d.created_at
             FROM (SELECT tenant, name, max(version) AS version FROM definitions
@@ -75,13 +75,13 @@ impl DefinitionStore for SqliteStore {
                 ON d.tenant = latest.tenant AND d.name = latest.name AND d.version = latest.version
             ORDER BY d.name";
         let (tenant, after) = (tenant.clone(), after.cloned());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(LIST)?;
             let after = after.as_ref().map_or("", Name::as_str);
             let mut rows = list.query((tenant.as_str(), after, param::limit(limit)))?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                found.push(Fields(row).stored_definition()?);
+                found.push(SqliteFields(row).stored_definition()?);
             }
             Ok(found)
         })
@@ -89,17 +89,25 @@ impl DefinitionStore for SqliteStore {
     }
 }
 
-fn read_latest(connection: &Connection, tenant: &TenantId, name: &Name) -> Attempt<Option<StoredDefinition>> {
+fn read_latest(
+    connection: &Connection,
+    tenant: &TenantId,
+    name: &Name,
+) -> SqliteResult<Option<StoredDefinition>> {
     const READ_LATEST: &str = "
         SELECT name AS definition, version, dialect, source, checksum, created_at FROM definitions
         WHERE tenant = ?1 AND name = ?2
         ORDER BY version DESC LIMIT 1";
     let mut read = connection.prepare_cached(READ_LATEST)?;
     let mut rows = read.query((tenant.as_str(), name.as_str()))?;
-    rows.next()?.map(|row| Fields(row).stored_definition()).transpose()
+    rows.next()?.map(|row| SqliteFields(row).stored_definition()).transpose()
 }
 
-fn insert_definition(connection: &Connection, tenant: &TenantId, stored: &StoredDefinition) -> Attempt<()> {
+fn insert_definition(
+    connection: &Connection,
+    tenant: &TenantId,
+    stored: &StoredDefinition,
+) -> SqliteResult<()> {
     const INSERT_DEFINITION: &str = "
         INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -108,15 +116,15 @@ fn insert_definition(connection: &Connection, tenant: &TenantId, stored: &Stored
         stored.definition.name.as_str(),
         stored.definition.version,
         stored.dialect,
-        Free(&stored.source),
-        Free(&stored.checksum),
+        FreeText(&stored.source),
+        FreeText(&stored.checksum),
         stored.created_at.as_millis(),
     ))?;
     Ok(())
 }
 
-impl Fields<'_> {
-    fn stored_definition(self) -> Attempt<StoredDefinition> {
+impl SqliteFields<'_> {
+    fn stored_definition(self) -> SqliteResult<StoredDefinition> {
         Ok(StoredDefinition {
             definition: self.definition()?,
             dialect: self.small("dialect")?,

@@ -1,22 +1,26 @@
 //! Devices and their heartbeats.
 
-use millstream_core::claim::{Candidate, Device};
+use millstream_core::claim::{DeviceCandidate, DeviceReport};
 use millstream_core::id::{DeviceId, DeviceKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::device_store::DeviceStore;
 use rusqlite::params;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 #[async_trait::async_trait]
 impl DeviceStore for SqliteStore {
-    async fn beat_devices(&self, beats: &[(TenantId, Device)], now: Timestamp) -> Result<()> {
+    async fn record_device_heartbeats(
+        &self,
+        beats: &[(TenantId, DeviceReport)],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         const BEAT: &str = "
             INSERT INTO devices (tenant, device_id, capabilities, capability, capacity, load, quality, battery,
                                  on_battery, coordinates, seen_at)
@@ -30,13 +34,13 @@ impl DeviceStore for SqliteStore {
             return Ok(());
         }
         let beats = beats.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut beat = connection.prepare_cached(BEAT)?;
             for (tenant, device) in &beats {
                 beat.execute(params![
                     tenant.as_str(),
                     device.id.as_str(),
-                    RawJson::of(&device.capabilities).as_str(),
+                    RawJson::from_value(&device.capabilities).as_str(),
                     device.capability,
                     device.capacity,
                     device.load,
@@ -52,12 +56,12 @@ impl DeviceStore for SqliteStore {
         .await
     }
 
-    async fn roster(
+    async fn read_roster(
         &self,
         tenant: &TenantId,
         after: Option<&DeviceId>,
         limit: usize,
-    ) -> Result<Vec<Candidate>> {
+    ) -> StoreResult<Vec<DeviceCandidate>> {
         const ROSTER: &str = "
             SELECT d.*, (SELECT count(*) FROM run_seats AS s
                          WHERE s.tenant = d.tenant AND s.device = d.device_id) AS open
@@ -65,20 +69,20 @@ impl DeviceStore for SqliteStore {
             WHERE d.tenant = ?1 AND d.device_id > ?2
             ORDER BY d.device_id LIMIT ?3";
         let (tenant, after) = (tenant.clone(), after.cloned());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(ROSTER)?;
             let after = after.as_ref().map_or("", DeviceId::as_str);
             let mut rows = read.query((tenant.as_str(), after, param::limit(limit)))?;
             let mut roster = Vec::new();
             while let Some(row) = rows.next()? {
-                roster.push(candidate(Fields(row))?);
+                roster.push(decode_candidate(SqliteFields(row))?);
             }
             Ok(roster)
         })
         .await
     }
 
-    async fn devices(&self, keys: &[DeviceKey]) -> Result<Vec<Option<Candidate>>> {
+    async fn find_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<Option<DeviceCandidate>>> {
         const DEVICE: &str = "
             SELECT d.*, (SELECT count(*) FROM run_seats AS s
                          WHERE s.tenant = d.tenant AND s.device = d.device_id) AS open
@@ -88,22 +92,22 @@ impl DeviceStore for SqliteStore {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(DEVICE)?;
             keys.iter()
                 .map(|key| {
                     let mut rows = read.query((key.tenant.as_str(), key.device.as_str()))?;
-                    rows.next()?.map(|row| candidate(Fields(row))).transpose()
+                    rows.next()?.map(|row| decode_candidate(SqliteFields(row))).transpose()
                 })
                 .collect()
         })
         .await
     }
 
-    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> Result<Vec<bool>> {
+    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> StoreResult<Vec<bool>> {
         const PAUSE: &str = "UPDATE devices SET paused = ?3 WHERE tenant = ?1 AND device_id = ?2";
         let (keys, paused) = (keys.to_vec(), pause == PauseState::Paused);
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut set = connection.prepare_cached(PAUSE)?;
             let mut met =
                 |key: &DeviceKey| Ok(set.execute((key.tenant.as_str(), key.device.as_str(), paused))? > 0);
@@ -112,10 +116,10 @@ impl DeviceStore for SqliteStore {
         .await
     }
 
-    async fn remove_devices(&self, keys: &[DeviceKey]) -> Result<Vec<bool>> {
+    async fn remove_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<bool>> {
         const REMOVE: &str = "DELETE FROM devices WHERE tenant = ?1 AND device_id = ?2";
         let keys = keys.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut remove = connection.prepare_cached(REMOVE)?;
             let mut met =
                 |key: &DeviceKey| Ok(remove.execute((key.tenant.as_str(), key.device.as_str()))? > 0);
@@ -125,9 +129,9 @@ impl DeviceStore for SqliteStore {
     }
 }
 
-fn candidate(row: Fields<'_>) -> Attempt<Candidate> {
+fn decode_candidate(row: SqliteFields<'_>) -> SqliteResult<DeviceCandidate> {
     let capacity = row.opt_int("capacity")?.map(|_| row.number("capacity")).transpose()?;
-    let device = Device {
+    let device = DeviceReport {
         id: row.id("device_id")?,
         capabilities: row.json("capabilities")?,
         capability: row.number("capability")?,
@@ -140,5 +144,5 @@ fn candidate(row: Fields<'_>) -> Attempt<Candidate> {
         paused: row.flag("paused")?,
         seen_at: row.time("seen_at")?,
     };
-    Ok(Candidate { device, open: row.number("open")? })
+    Ok(DeviceCandidate { device, open: row.number("open")? })
 }

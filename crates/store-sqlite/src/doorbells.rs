@@ -1,17 +1,17 @@
 //! Reads for doorbells: where events belong, and which executions have something to decide.
 
 use millstream_core::id::{DefinitionRef, ExecutionKey};
-use millstream_core::sweep::Band;
+use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 
 pub(crate) fn read_targets(
     connection: &Connection,
     executions: &[ExecutionKey],
-) -> Attempt<Vec<Option<DefinitionRef>>> {
+) -> SqliteResult<Vec<Option<DefinitionRef>>> {
     const READ_TARGET: &str =
         "SELECT definition, version FROM executions WHERE tenant = ?1 AND execution_id = ?2";
     let mut read = connection.prepare_cached(READ_TARGET)?;
@@ -19,7 +19,7 @@ pub(crate) fn read_targets(
         .iter()
         .map(|key| {
             let mut rows = read.query((key.tenant.as_str(), key.execution.as_str()))?;
-            rows.next()?.map(|row| Fields(row).definition()).transpose()
+            rows.next()?.map(|row| SqliteFields(row).definition()).transpose()
         })
         .collect()
 }
@@ -27,10 +27,10 @@ pub(crate) fn read_targets(
 /// In the order of the mailbox, which is the order of keys: a page ends where it is full.
 pub(crate) fn read_undecided(
     connection: &Connection,
-    bands: Option<&[Band]>,
+    bands: Option<&[SweepBand]>,
     after: Option<&ExecutionKey>,
     limit: usize,
-) -> Attempt<Vec<ExecutionKey>> {
+) -> SqliteResult<Vec<ExecutionKey>> {
     const READ_UNDECIDED: &str = "
         SELECT m.tenant, m.execution_id, m.created_at
         FROM mailbox AS m
@@ -47,7 +47,7 @@ pub(crate) fn read_undecided(
     while found.len() < limit
         && let Some(row) = rows.next()?
     {
-        let row = Fields(row);
+        let row = SqliteFields(row);
         if !is_within(bands, row.time(2)?) {
             continue;
         }
@@ -62,11 +62,11 @@ pub(crate) fn read_undecided(
     Ok(found)
 }
 
-fn is_within(bands: Option<&[Band]>, accepted: Timestamp) -> bool {
+fn is_within(bands: Option<&[SweepBand]>, accepted: Timestamp) -> bool {
     bands.is_none_or(|bands| bands.iter().any(|band| band.after < accepted && accepted <= band.until))
 }
 
-pub(crate) fn have_work(connection: &Connection, executions: &[ExecutionKey]) -> Attempt<Vec<bool>> {
+pub(crate) fn have_work(connection: &Connection, executions: &[ExecutionKey]) -> SqliteResult<Vec<bool>> {
     const HAS_WORK: &str = "
         SELECT EXISTS (
             SELECT 1 FROM executions AS x

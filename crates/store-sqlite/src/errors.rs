@@ -9,11 +9,11 @@ use millstream_store::StoreError;
 use rusqlite::Error;
 
 /// The result of work on a connection.
-pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
+pub(crate) type SqliteResult<T> = std::result::Result<T, SqliteFailure>;
 
 /// Why such work failed. It lets `?` convert the driver's errors and this crate's.
 #[derive(Debug)]
-pub(crate) struct Failure(StoreError);
+pub(crate) struct SqliteFailure(StoreError);
 
 /// The primary result codes that blame the data and not the moment.
 mod code {
@@ -25,7 +25,7 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
 }
 
-impl From<Error> for Failure {
+impl From<Error> for SqliteFailure {
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the driver's type may grow; errors that do not clearly concern the data may be temporary"
@@ -59,24 +59,24 @@ fn with_code(error: &Error, code: i32) -> String {
     format!("{error} (code {code})")
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for SqliteFailure {
     fn from(error: StoreError) -> Self {
         Self(error)
     }
 }
 
-impl From<Failure> for StoreError {
-    fn from(failure: Failure) -> Self {
+impl From<SqliteFailure> for StoreError {
+    fn from(failure: SqliteFailure) -> Self {
         failure.0
     }
 }
 
-impl Display for Failure {
+impl Display for SqliteFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-pub(crate) fn corrupt(what: impl Display) -> Failure {
-    Failure(StoreError::Corrupt(what.to_string()))
+pub(crate) fn corrupt_row(what: impl Display) -> SqliteFailure {
+    SqliteFailure(StoreError::Corrupt(what.to_string()))
 }

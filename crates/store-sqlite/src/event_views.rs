@@ -2,28 +2,28 @@
 
 use millstream_core::id::{AcceptNo, EventId, TenantId};
 use millstream_core::status::EventStatus;
-use millstream_store::Result;
-use millstream_store::views::{Backlog, EventFilter, EventView, EventViews};
+use millstream_store::StoreResult;
+use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 #[async_trait::async_trait]
 impl EventViews for SqliteStore {
-    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
+    async fn find_events(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<EventView>>> {
         const EVENT: &str = "SELECT * FROM event_records WHERE tenant = ?1 AND event_id = ?2";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(EVENT)?;
             keys.iter()
                 .map(|(tenant, event)| {
                     let mut rows = read.query((tenant.as_str(), event.0.as_bytes()))?;
-                    rows.next()?.map(|row| event_view(Fields(row))).transpose()
+                    rows.next()?.map(|row| event_view(SqliteFields(row))).transpose()
                 })
                 .collect()
         })
@@ -36,9 +36,9 @@ impl EventViews for SqliteStore {
         filter: &EventFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<EventView>> {
+    ) -> StoreResult<Vec<EventView>> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(list_statement(&filter))?;
             let mut rows = list.query((
                 tenant.as_str(),
@@ -49,14 +49,14 @@ impl EventViews for SqliteStore {
             ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                views.push(event_view(Fields(row))?);
+                views.push(event_view(SqliteFields(row))?);
             }
             Ok(views)
         })
         .await
     }
 
-    async fn backlog(&self) -> Result<Backlog> {
+    async fn count_backlog(&self) -> StoreResult<EventBacklog> {
         const BACKLOG: &str = "
             SELECT undecided, oldest,
                    (SELECT count(*) FROM events
@@ -66,12 +66,12 @@ impl EventViews for SqliteStore {
                    (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
                    (SELECT count(*) FROM actions WHERE settled_at IS NULL) AS open_actions
             FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM mailbox WHERE deferred = 0)";
-        self.read(|connection| {
+        self.read_transaction(|connection| {
             let mut read = connection.prepare_cached(BACKLOG)?;
             let mut rows = read.query(())?;
-            let Some(row) = rows.next()? else { return Ok(Backlog::default()) };
-            let row = Fields(row);
-            Ok(Backlog {
+            let Some(row) = rows.next()? else { return Ok(EventBacklog::default()) };
+            let row = SqliteFields(row);
+            Ok(EventBacklog {
                 undecided: row.count("undecided")?,
                 oldest: row.opt_time("oldest")?,
                 dead: row.count("dead")?,
@@ -116,7 +116,7 @@ fn list_statement(filter: &EventFilter) -> &'static str {
     }
 }
 
-fn event_view(row: Fields<'_>) -> Attempt<EventView> {
+fn event_view(row: SqliteFields<'_>) -> SqliteResult<EventView> {
     let decision = match row.opt_str("decision")? {
         Some(_) => Some(row.decision()?),
         None => None,

@@ -1,39 +1,39 @@
 //! Views of executions: state, lists, history, open actions and timers. Read-only.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::{Context, FORMAT, State};
+use millstream_core::log::{ExecutionContext, ExecutionState, FORMAT};
 use millstream_core::machine::evolve;
-use millstream_core::placement::Queue;
-use millstream_core::status::{ActionStatus, ExecutionStatus, Phase};
-use millstream_store::execution_store::More;
+use millstream_core::status::{ActionStatus, ExecutionPhase, ExecutionStatus};
+use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
 use millstream_store::views::{
-    ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
+    ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::execution_store::{check_log, read_log};
 use crate::param;
 
 #[async_trait::async_trait]
 impl ExecutionViews for SqliteStore {
-    async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>> {
+    async fn find_executions(&self, keys: &[ExecutionKey]) -> StoreResult<Vec<Option<ExecutionView>>> {
         const EXECUTION: &str = "SELECT * FROM executions WHERE tenant = ?1 AND execution_id = ?2";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(EXECUTION)?;
             keys.iter()
                 .map(|key| {
                     let mut rows = read.query((key.tenant.as_str(), key.execution.as_str()))?;
-                    rows.next()?.map(|row| execution_view(connection, Fields(row))).transpose()
+                    rows.next()?.map(|row| execution_view(connection, SqliteFields(row))).transpose()
                 })
                 .collect()
         })
@@ -46,7 +46,7 @@ impl ExecutionViews for SqliteStore {
         filter: &ExecutionFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<ExecutionView>> {
+    ) -> StoreResult<Vec<ExecutionView>> {
         const LIST_EXECUTIONS: &str = "
             SELECT * FROM executions
             WHERE tenant = ?1 AND position < ?2
@@ -57,7 +57,7 @@ impl ExecutionViews for SqliteStore {
             ORDER BY position DESC
             LIMIT ?6";
         let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(LIST_EXECUTIONS)?;
             let mut rows = list.query((
                 tenant.as_str(),
@@ -69,31 +69,36 @@ impl ExecutionViews for SqliteStore {
             ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                views.extend(shown(connection, Fields(row))?);
+                views.extend(readable_view(connection, SqliteFields(row))?);
             }
             Ok(views)
         })
         .await
     }
 
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
+    async fn read_history(
+        &self,
+        execution: &ExecutionKey,
+        after: Seq,
+        limit: usize,
+    ) -> StoreResult<HistoryPage> {
         let execution = execution.clone();
-        self.read(move |connection| read_history(connection, &execution, after, limit)).await
+        self.read_transaction(move |connection| read_history(connection, &execution, after, limit)).await
     }
 
-    async fn actions(
+    async fn list_actions(
         &self,
         execution: &ExecutionKey,
         after: Option<ActionPlace>,
         limit: usize,
-    ) -> Result<Vec<ActionView>> {
+    ) -> StoreResult<Vec<ActionRecord>> {
         const ACTIONS: &str = "
             SELECT * FROM actions
             WHERE tenant = ?1 AND execution_id = ?2 AND (?3 IS NULL OR (seq, ordinal) > (?3, ?4))
             ORDER BY seq, ordinal
             LIMIT ?5";
         let execution = execution.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(ACTIONS)?;
             let mut rows = list.query((
                 execution.tenant.as_str(),
@@ -104,19 +109,19 @@ impl ExecutionViews for SqliteStore {
             ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                views.push(action_view(Fields(row))?);
+                views.push(action_view(SqliteFields(row))?);
             }
             Ok(views)
         })
         .await
     }
 
-    async fn timers(
+    async fn list_timers(
         &self,
         execution: &ExecutionKey,
         after: Option<TimerPlace>,
         limit: usize,
-    ) -> Result<Vec<TimerView>> {
+    ) -> StoreResult<Vec<TimerView>> {
         const TIMERS: &str = "
             SELECT armed_seq, ordinal, send, fire_at FROM timers
             WHERE tenant = ?1 AND execution_id = ?2
@@ -124,7 +129,7 @@ impl ExecutionViews for SqliteStore {
             ORDER BY fire_at, armed_seq, ordinal
             LIMIT ?6";
         let execution = execution.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(TIMERS)?;
             let mut rows = list.query((
                 execution.tenant.as_str(),
@@ -136,7 +141,7 @@ impl ExecutionViews for SqliteStore {
             ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 views.push(TimerView {
                     armed_seq: row.seq("armed_seq")?,
                     ordinal: row.small("ordinal")?,
@@ -156,7 +161,7 @@ fn read_history(
     execution: &ExecutionKey,
     after: Seq,
     limit: usize,
-) -> Attempt<HistoryPage> {
+) -> SqliteResult<HistoryPage> {
     const SIZES: &str = "
         SELECT t.seq, octet_length(t.decision) + octet_length(e.payload) AS bytes
         FROM transitions AS t
@@ -175,16 +180,16 @@ fn read_history(
     let mut read = connection.prepare_cached(SIZES)?;
     let mut rows = read.query((tenant, id, after.0, param::limit(limit.saturating_add(1))))?;
     while let Some(row) = rows.next()? {
-        sizes.push((Fields(row).seq(0)?, Fields(row).size(1)?));
+        sizes.push((SqliteFields(row).seq(0)?, SqliteFields(row).size(1)?));
     }
     let Some((last, more)) = cut_history(sizes, limit) else {
-        return Ok(HistoryPage { entries: Vec::new(), more: More::Nothing });
+        return Ok(HistoryPage { entries: Vec::new(), more: PageRemainder::Nothing });
     };
     let mut entries = Vec::new();
     let mut read = connection.prepare_cached(HISTORY)?;
     let mut rows = read.query((tenant, id, after.0, last.0))?;
     while let Some(row) = rows.next()? {
-        let row = Fields(row);
+        let row = SqliteFields(row);
         entries.push(HistoryEntry {
             transition: row.transition()?,
             payload: row.raw("payload")?,
@@ -195,8 +200,8 @@ fn read_history(
     Ok(HistoryPage { entries, more })
 }
 
-/// A row of `executions` as a view: the snapshot with the transitions after it.
-fn execution_view(connection: &Connection, row: Fields<'_>) -> Attempt<ExecutionView> {
+/// A row of `find_executions` as a view: the snapshot with the transitions after it.
+fn execution_view(connection: &Connection, row: SqliteFields<'_>) -> SqliteResult<ExecutionView> {
     let (execution, seq, snapshot_seq) = (row.execution()?, row.seq("seq")?, row.seq("snapshot_seq")?);
     let snapshot = row.snapshot("snapshot", snapshot_seq)?;
     let log = if snapshot_seq == seq { Vec::new() } else { read_log(connection, &execution, snapshot_seq)? };
@@ -205,7 +210,10 @@ fn execution_view(connection: &Connection, row: Fields<'_>) -> Attempt<Execution
         execution,
         position: row.accept_no("position")?,
         definition: row.definition()?,
-        status: ExecutionStatus::of(row.word("phase", Phase::parse)?, row.pause("paused_reason")?),
+        status: ExecutionStatus::of_phase(
+            row.word("phase", ExecutionPhase::parse)?,
+            row.pause("paused_reason")?,
+        ),
         state: log.iter().fold(snapshot, |state, transition| evolve(Some(state), transition)),
         paused_reason: row.opt_text("paused_reason")?,
         unreadable: None,
@@ -216,7 +224,7 @@ fn execution_view(connection: &Connection, row: Fields<'_>) -> Attempt<Execution
 
 /// An execution in a list: if its state cannot be decoded, the columns of its row; if these cannot be decoded
 /// either, a log line.
-fn shown(connection: &Connection, row: Fields<'_>) -> Attempt<Option<ExecutionView>> {
+fn readable_view(connection: &Connection, row: SqliteFields<'_>) -> SqliteResult<Option<ExecutionView>> {
     let why = match execution_view(connection, row).map_err(StoreError::from) {
         Ok(view) => return Ok(Some(view)),
         Err(error @ StoreError::Corrupt(_)) => error.to_string(),
@@ -230,16 +238,16 @@ fn shown(connection: &Connection, row: Fields<'_>) -> Attempt<Option<ExecutionVi
     Ok(unreadable.ok())
 }
 
-fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
-    let (phase, seq) = (row.word("phase", Phase::parse)?, row.seq("seq")?);
-    let state = State {
+fn unreadable_view(row: SqliteFields<'_>, why: String) -> SqliteResult<ExecutionView> {
+    let (phase, seq) = (row.word("phase", ExecutionPhase::parse)?, row.seq("seq")?);
+    let state = ExecutionState {
         format: FORMAT,
         seq,
         state: row.id("state")?,
         entered_seq: seq,
         phase,
         reason: None,
-        context: Context::new(),
+        context: ExecutionContext::new(),
         at: row.time("updated_at")?,
         parent: None,
         correlation: row.opt_text("correlation")?,
@@ -249,7 +257,7 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
         execution: row.execution()?,
         position: row.accept_no("position")?,
         definition: row.definition()?,
-        status: ExecutionStatus::of(phase, row.pause("paused_reason")?),
+        status: ExecutionStatus::of_phase(phase, row.pause("paused_reason")?),
         state,
         paused_reason: row.opt_text("paused_reason")?,
         unreadable: Some(why),
@@ -258,7 +266,7 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
     })
 }
 
-pub(crate) fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
+pub(crate) fn action_view(row: SqliteFields<'_>) -> SqliteResult<ActionRecord> {
     let status = row.word("status", ActionStatus::parse)?;
     let due_at = row.opt_time("due_at")?;
     let (lease_until, next_attempt_at) = match status {
@@ -271,7 +279,7 @@ pub(crate) fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
         | ActionStatus::Skipped
         | ActionStatus::Cancelled => (None, None),
     };
-    Ok(ActionView {
+    Ok(ActionRecord {
         key: row.action_key()?,
         event_id: row.event_id("event_id")?,
         ordinal: row.small("ordinal")?,
@@ -287,7 +295,7 @@ pub(crate) fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
         error: row.opt_raw("error")?,
         created_at: row.time("created_at")?,
         settled_at: row.opt_time("settled_at")?,
-        queue: row.word("queue", Queue::parse)?,
+        queue: row.word("queue", ActionQueue::parse)?,
         revision: row.small("revision")?,
         progress: row.opt_raw("progress")?,
         ready_at: row.opt_time("ready_at")?,

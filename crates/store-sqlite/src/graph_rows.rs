@@ -7,12 +7,16 @@ use millstream_core::time::Timestamp;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
 use rusqlite::{Connection, params};
 
-use crate::commit_actions::names;
-use crate::errors::{Attempt, corrupt};
-use crate::param::message;
+use crate::commit_actions::encode_names;
+use crate::errors::{SqliteResult, corrupt_row};
+use crate::param::message_text;
 
 /// A starting graph: all of its rows are new.
-pub(crate) fn insert_graph(connection: &Connection, key: &ExecutionKey, rows: &GraphRows) -> Attempt<()> {
+pub(crate) fn insert_graph(
+    connection: &Connection,
+    key: &ExecutionKey,
+    rows: &GraphRows,
+) -> SqliteResult<()> {
     const INSERT_GRAPH: &str = "
         INSERT INTO graphs (tenant, execution_id, metadata, revision, blob) VALUES (?1, ?2, ?3, ?4, ?5)";
     connection.prepare_cached(INSERT_GRAPH)?.execute((
@@ -29,7 +33,7 @@ pub(crate) fn insert_graph(connection: &Connection, key: &ExecutionKey, rows: &G
 }
 
 /// Applies a commit to a graph.
-pub(crate) fn write_graph(connection: &Connection, key: &ExecutionKey, rows: &GraphRows) -> Attempt<()> {
+pub(crate) fn write_graph(connection: &Connection, key: &ExecutionKey, rows: &GraphRows) -> SqliteResult<()> {
     // Hardly any commit changes this row: a blob is large, and its pages would be written again.
     const UPDATE_GRAPH: &str = "
         UPDATE graphs SET revision = ?3, blob = coalesce(?4, blob)
@@ -51,12 +55,12 @@ pub(crate) fn write_graph(connection: &Connection, key: &ExecutionKey, rows: &Gr
     Ok(())
 }
 
-fn insert_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) -> Attempt<()> {
+fn insert_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) -> SqliteResult<()> {
     const INSERT_NODE: &str = "
         INSERT INTO graph_nodes (tenant, execution_id, node, status, attempt, seq, why, spec, children,
                                  instance_of, item, result, error, started_at, ended_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-    let missing = || corrupt(format!("node {} is new and has no spec", node.node));
+    let missing = || corrupt_row(format!("node {} is new and has no spec", node.node));
     connection.prepare_cached(INSERT_NODE)?.execute(params![
         key.tenant.as_str(),
         key.execution.as_str(),
@@ -64,13 +68,13 @@ fn insert_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
         node.status.as_str(),
         node.attempt,
         node.seq.0,
-        message(node.why.as_deref()),
+        message_text(node.why.as_deref()),
         node.spec.as_ref().ok_or_else(missing)?.as_str(),
-        names(node.children.as_deref().unwrap_or_default())?,
+        encode_names(node.children.as_deref().unwrap_or_default())?,
         node.instance.as_ref().map(|(of, _)| of.as_str()),
         node.instance.as_ref().map(|(_, item)| item.as_str()),
         node.result.as_ref().map(RawJson::as_str),
-        message(node.error.as_deref()),
+        message_text(node.error.as_deref()),
         node.started_at.map(Timestamp::as_millis),
         node.ended_at.map(Timestamp::as_millis),
     ])?;
@@ -78,7 +82,7 @@ fn insert_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
 }
 
 /// `false` where there is no such row. A field that is `None` keeps its value, except `why`.
-fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) -> Attempt<bool> {
+fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) -> SqliteResult<bool> {
     const UPDATE_NODE: &str = "
         UPDATE graph_nodes SET
             status = ?4, attempt = ?5, seq = ?6, why = ?7, spec = coalesce(?8, spec),
@@ -92,11 +96,11 @@ fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
         node.status.as_str(),
         node.attempt,
         node.seq.0,
-        message(node.why.as_deref()),
+        message_text(node.why.as_deref()),
         node.spec.as_ref().map(RawJson::as_str),
-        node.children.as_deref().map(names).transpose()?,
+        node.children.as_deref().map(encode_names).transpose()?,
         node.result.as_ref().map(RawJson::as_str),
-        message(node.error.as_deref()),
+        message_text(node.error.as_deref()),
         node.started_at.map(Timestamp::as_millis),
         node.ended_at.map(Timestamp::as_millis),
     ))?;
@@ -104,7 +108,7 @@ fn update_node(connection: &Connection, key: &ExecutionKey, node: &NodeWrite) ->
 }
 
 /// Its logs stay: it may have run before the edit removed it.
-fn delete_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attempt<()> {
+fn delete_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> SqliteResult<()> {
     const DELETE_NODE: &str = "DELETE FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
     let place = (key.tenant.as_str(), key.execution.as_str(), Name::as_str(node));
     connection.prepare_cached(DELETE_NODE)?.execute(place)?;
@@ -118,7 +122,7 @@ pub(crate) fn feed_transitions(
     first: Seq,
     last: Seq,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const FEED_TRANSITIONS: &str = "
         INSERT INTO graph_feed (tenant, execution_id, kind, first_seq, last_seq, at)
         VALUES (?1, ?2, 'transitions', ?3, ?4, ?5)";
@@ -137,7 +141,7 @@ pub(crate) fn feed_dispatched(
     key: &ExecutionKey,
     body: &RawJson,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const FEED_DISPATCHED: &str = "
         INSERT INTO graph_feed (tenant, execution_id, kind, body, at) VALUES (?1, ?2, 'dispatched', ?3, ?4)";
     connection.prepare_cached(FEED_DISPATCHED)?.execute((

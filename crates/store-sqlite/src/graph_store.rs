@@ -5,75 +5,80 @@ use std::collections::{BTreeMap, HashMap};
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::dispatching::{self, Budget, MAX_DOWNSTREAM};
-use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog, Upstream};
-use millstream_store::log_cap::{Adding, Kept};
+use millstream_store::StoreResult;
+use millstream_store::graph_store::{
+    DispatchContext, ExecutorLogText, GraphStore, NodeDispatch, UpstreamResult,
+};
+use millstream_store::log_cap::{LogAddition, LogUsage};
+use millstream_store::node_request::{self, MAX_DOWNSTREAM, ResultBudget};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::graph_rows::feed_dispatched;
-use crate::param::Message;
+use crate::param::MessageText;
 
 #[async_trait::async_trait]
 impl GraphStore for SqliteStore {
-    async fn dispatch(
+    async fn record_dispatches(
         &self,
-        batch: &[Dispatch],
+        batch: &[NodeDispatch],
         result_bytes: usize,
         now: Timestamp,
-    ) -> Result<Vec<Option<DispatchContext>>> {
+    ) -> StoreResult<Vec<Option<DispatchContext>>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let batch = batch.to_vec();
-        self.write(move |connection| dispatch_batch(connection, &batch, result_bytes, now)).await
+        self.write_transaction(move |connection| dispatch_batch(connection, &batch, result_bytes, now)).await
     }
 
-    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()> {
+    async fn append_logs(&self, logs: &[ExecutorLogText], now: Timestamp) -> StoreResult<()> {
         if logs.is_empty() {
             return Ok(());
         }
         let logs = logs.to_vec();
-        self.write(move |connection| logs.iter().try_for_each(|log| keep_log(connection, log, now))).await
+        self.write_transaction(move |connection| {
+            logs.iter().try_for_each(|log| keep_log(connection, log, now))
+        })
+        .await
     }
 }
 
 fn dispatch_batch(
     connection: &Connection,
-    batch: &[Dispatch],
+    batch: &[NodeDispatch],
     result_bytes: usize,
     now: Timestamp,
-) -> Attempt<Vec<Option<DispatchContext>>> {
-    let mut told = BTreeMap::<&ExecutionKey, Vec<&Dispatch>>::new();
+) -> SqliteResult<Vec<Option<DispatchContext>>> {
+    let mut told = BTreeMap::<&ExecutionKey, Vec<&NodeDispatch>>::new();
     let mut contexts = Vec::with_capacity(batch.len());
-    let mut goals = Goals::new();
+    let mut goals = ChildGoals::new();
     for dispatch in batch {
-        let context = record(connection, dispatch, result_bytes, now, &mut goals)?;
+        let context = record_dispatch(connection, dispatch, result_bytes, now, &mut goals)?;
         if context.is_some() {
             told.entry(&dispatch.execution).or_default().push(dispatch);
         }
         contexts.push(context);
     }
     for (execution, dispatches) in told {
-        feed_dispatched(connection, execution, &dispatching::told(dispatches), now)?;
+        feed_dispatched(connection, execution, &node_request::dispatch_entry_body(dispatches), now)?;
     }
     Ok(contexts)
 }
 
 /// Goals of children, read once per batch: many nodes may share a child, whose spec has the goal and the
 /// edges to all of them. `None`: there is no such node.
-type Goals<'b> = HashMap<&'b ExecutionKey, HashMap<NodeId, Option<String>>>;
+type ChildGoals<'b> = HashMap<&'b ExecutionKey, HashMap<NodeId, Option<String>>>;
 
-fn record<'b>(
+fn record_dispatch<'b>(
     connection: &Connection,
-    dispatch: &'b Dispatch,
+    dispatch: &'b NodeDispatch,
     result_bytes: usize,
     now: Timestamp,
-    goals: &mut Goals<'b>,
-) -> Attempt<Option<DispatchContext>> {
+    goals: &mut ChildGoals<'b>,
+) -> SqliteResult<Option<DispatchContext>> {
     const RECORD: &str = "
         UPDATE graph_nodes SET executor = ?5, executor_reason = ?6, dispatched_at = ?7
         WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3 AND attempt = ?4 AND status = 'RUNNING'
@@ -85,14 +90,14 @@ fn record<'b>(
         key.execution.as_str(),
         dispatch.node.as_str(),
         dispatch.attempt,
-        Message(&dispatch.executor),
-        Message(&dispatch.reason),
+        MessageText(&dispatch.executor),
+        MessageText(&dispatch.reason),
         now.as_millis(),
     ))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let row = Fields(row);
+    let row = SqliteFields(row);
     let (spec, children) = (row.raw(0)?, row.json::<Vec<NodeId>>(1)?);
-    let parents = dispatching::parents(&spec)?;
+    let parents = node_request::decode_parents(&spec)?;
     Ok(Some(DispatchContext {
         instance: row.instance()?,
         upstream: read_upstream(connection, key, &parents, result_bytes)?,
@@ -107,7 +112,7 @@ fn read_upstream(
     key: &ExecutionKey,
     parents: &[NodeId],
     result_bytes: usize,
-) -> Attempt<Vec<Upstream>> {
+) -> SqliteResult<Vec<UpstreamResult>> {
     const READ_PARENT: &str = "
         SELECT node, status, instance_of, octet_length(result) FROM graph_nodes
         WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
@@ -126,32 +131,32 @@ fn read_upstream(
         while let Some(row) = rows.next()? {
             upstream.push(upstream_of(row)?);
         }
-        let (low, high) = dispatching::instance_range(parent);
+        let (low, high) = node_request::instance_range(parent);
         let mut rows = read_instances.query((tenant, execution, low, high, parent.as_str()))?;
         while let Some(row) = rows.next()? {
             upstream.push(upstream_of(row)?);
         }
     }
-    let mut budget = Budget::of(result_bytes);
+    let mut budget = ResultBudget::of(result_bytes);
     let mut read_result = connection.prepare_cached(READ_RESULT)?;
     for one in &mut upstream {
-        if !budget.takes(one.result_bytes) {
+        if !budget.take_if_fits(one.result_bytes) {
             break;
         }
         let mut rows = read_result.query((tenant, execution, one.node.as_str()))?;
-        one.result = rows.next()?.map(|row| Fields(row).opt_raw(0)).transpose()?.flatten();
+        one.result = rows.next()?.map(|row| SqliteFields(row).opt_raw(0)).transpose()?.flatten();
     }
     Ok(upstream)
 }
 
 /// Its result is yet to be read.
-fn upstream_of(row: &Row<'_>) -> Attempt<Upstream> {
-    let row = Fields(row);
+fn upstream_of(row: &Row<'_>) -> SqliteResult<UpstreamResult> {
+    let row = SqliteFields(row);
     let result_bytes = match row.opt_int(3)? {
         Some(_) => row.size(3)?,
         None => 0,
     };
-    Ok(Upstream {
+    Ok(UpstreamResult {
         node: row.id(0)?,
         status: row.word(1, NodeStatus::parse)?,
         instance_of: row.opt_id(2)?,
@@ -165,7 +170,7 @@ fn read_downstream(
     key: &ExecutionKey,
     mut children: Vec<NodeId>,
     goals: &mut HashMap<NodeId, Option<String>>,
-) -> Attempt<Vec<(NodeId, String)>> {
+) -> SqliteResult<Vec<(NodeId, String)>> {
     const READ_SPEC: &str =
         "SELECT spec FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
     children.sort();
@@ -177,8 +182,8 @@ fn read_downstream(
         }
         if !goals.contains_key(&child) {
             let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), child.as_str()))?;
-            let spec = rows.next()?.map(|row| Fields(row).raw(0)).transpose()?;
-            goals.insert(child.clone(), spec.as_ref().map(dispatching::goal).transpose()?);
+            let spec = rows.next()?.map(|row| SqliteFields(row).raw(0)).transpose()?;
+            goals.insert(child.clone(), spec.as_ref().map(node_request::decode_goal).transpose()?);
         }
         if let Some(Some(goal)) = goals.get(&child) {
             downstream.push((child, goal.clone()));
@@ -187,7 +192,7 @@ fn read_downstream(
     Ok(downstream)
 }
 
-fn keep_log(connection: &Connection, log: &NodeLog, now: Timestamp) -> Attempt<()> {
+fn keep_log(connection: &Connection, log: &ExecutorLogText, now: Timestamp) -> SqliteResult<()> {
     const INSERT_LOG: &str = "
         INSERT INTO graph_logs (tenant, execution_id, node, attempt, text, kept, truncated, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
@@ -198,8 +203,8 @@ fn keep_log(connection: &Connection, log: &NodeLog, now: Timestamp) -> Attempt<(
     }
     let last = last_log(connection, log)?;
     let kept = last.map(|(_, kept)| kept).unwrap_or_default();
-    match (kept.with(&log.text), last) {
-        (Adding::Entry(text, kept), _) => {
+    match (kept.add_text(&log.text), last) {
+        (LogAddition::Entry(text, kept), _) => {
             connection.prepare_cached(INSERT_LOG)?.execute((
                 key.tenant.as_str(),
                 key.execution.as_str(),
@@ -211,15 +216,15 @@ fn keep_log(connection: &Connection, log: &NodeLog, now: Timestamp) -> Attempt<(
                 now.as_millis(),
             ))?;
         }
-        (Adding::Mark, Some((position, _))) => {
+        (LogAddition::Mark, Some((position, _))) => {
             connection.prepare_cached(MARK_LOG)?.execute([position])?;
         }
-        (Adding::Mark, None) | (Adding::Nothing, _) => {}
+        (LogAddition::Mark, None) | (LogAddition::Nothing, _) => {}
     }
     Ok(())
 }
 
-fn is_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attempt<bool> {
+fn is_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> SqliteResult<bool> {
     const IS_NODE: &str = "
         SELECT EXISTS (SELECT 1 FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3)";
     let place = (key.tenant.as_str(), key.execution.as_str(), node.as_str());
@@ -227,7 +232,7 @@ fn is_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attemp
 }
 
 /// The last entry of an attempt records how much is stored of it.
-fn last_log(connection: &Connection, log: &NodeLog) -> Attempt<Option<(i64, Kept)>> {
+fn last_log(connection: &Connection, log: &ExecutorLogText) -> SqliteResult<Option<(i64, LogUsage)>> {
     const LAST_LOG: &str = "
         SELECT position, kept, truncated FROM graph_logs
         WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3 AND attempt = ?4
@@ -237,7 +242,7 @@ fn last_log(connection: &Connection, log: &NodeLog) -> Attempt<Option<(i64, Kept
     let mut read = connection.prepare_cached(LAST_LOG)?;
     let last = read.query_row(place, |row| {
         let bytes = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
-        Ok((row.get(0)?, Kept { bytes, truncated: row.get(2)? }))
+        Ok((row.get(0)?, LogUsage { bytes, truncated: row.get(2)? }))
     });
     Ok(last.optional()?)
 }

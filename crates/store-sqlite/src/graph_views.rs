@@ -5,34 +5,37 @@ use std::collections::BTreeMap;
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 #[async_trait::async_trait]
 impl GraphViews for SqliteStore {
-    async fn graphs(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<GraphView>>> {
+    async fn find_graphs(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<GraphView>>> {
         if executions.is_empty() {
             return Ok(Vec::new());
         }
         let executions = executions.to_vec();
-        self.read(move |connection| executions.iter().map(|key| read_graph(connection, key)).collect()).await
+        self.read_transaction(move |connection| {
+            executions.iter().map(|key| read_graph(connection, key)).collect()
+        })
+        .await
     }
 
-    async fn nodes(
+    async fn list_nodes(
         &self,
         execution: &ExecutionKey,
         filter: &NodeFilter,
         after: Option<&NodeId>,
         limit: usize,
-    ) -> Result<Vec<NodeView>> {
+    ) -> StoreResult<Vec<NodeView>> {
         let (key, filter, after) = (execution.clone(), filter.clone(), after.cloned());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             if filter.ids.is_empty() {
                 read_page(connection, &key, &filter, after.as_ref(), limit)
             } else {
@@ -42,19 +45,19 @@ impl GraphViews for SqliteStore {
         .await
     }
 
-    async fn logs(
+    async fn read_logs(
         &self,
         execution: &ExecutionKey,
         node: &NodeId,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<LogView>> {
+    ) -> StoreResult<Vec<LogView>> {
         const LOGS: &str = "
             SELECT position, attempt, text, truncated, at FROM graph_logs
             WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3 AND position > ?4
             ORDER BY position LIMIT ?5";
         let (key, node) = (execution.clone(), node.clone());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(LOGS)?;
             let mut rows = read.query((
                 key.tenant.as_str(),
@@ -65,7 +68,7 @@ impl GraphViews for SqliteStore {
             ))?;
             let mut logs = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 logs.push(LogView {
                     position: row.int(0)?,
                     attempt: row.number(1)?,
@@ -79,7 +82,7 @@ impl GraphViews for SqliteStore {
         .await
     }
 
-    async fn graph_counts(&self) -> Result<GraphCounts> {
+    async fn graph_counts(&self) -> StoreResult<GraphCounts> {
         const ACTIVE: &str = "
             SELECT count(*) FROM executions WHERE definition = 'millstream.graph' AND ended_at IS NULL";
         const NODES: &str = "
@@ -88,13 +91,13 @@ impl GraphViews for SqliteStore {
             CROSS JOIN graph_nodes AS n ON n.tenant = x.tenant AND n.execution_id = x.execution_id
             WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL
             GROUP BY n.status";
-        self.read(|connection| {
+        self.read_transaction(|connection| {
             let active: i64 = connection.prepare_cached(ACTIVE)?.query_row((), |row| row.get(0))?;
             let mut read = connection.prepare_cached(NODES)?;
             let mut rows = read.query(())?;
             let mut nodes = BTreeMap::new();
             while let Some(row) = rows.next()? {
-                nodes.insert(Fields(row).word(0, NodeStatus::parse)?, Fields(row).count(1)?);
+                nodes.insert(SqliteFields(row).word(0, NodeStatus::parse)?, SqliteFields(row).count(1)?);
             }
             Ok(GraphCounts { active: active.unsigned_abs(), nodes })
         })
@@ -102,7 +105,7 @@ impl GraphViews for SqliteStore {
     }
 }
 
-fn read_graph(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<GraphView>> {
+fn read_graph(connection: &Connection, key: &ExecutionKey) -> SqliteResult<Option<GraphView>> {
     const READ_GRAPH: &str = "
         SELECT g.metadata, g.revision, g.blob, x.snapshot_seq
         FROM graphs AS g
@@ -114,12 +117,12 @@ fn read_graph(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<Gra
     let mut read = connection.prepare_cached(READ_GRAPH)?;
     let mut rows = read.query(place)?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let row = Fields(row);
+    let row = SqliteFields(row);
     let mut count = connection.prepare_cached(COUNT_NODES)?;
     let mut counts = count.query(place)?;
     let mut nodes = BTreeMap::new();
     while let Some(row) = counts.next()? {
-        nodes.insert(Fields(row).word(0, NodeStatus::parse)?, Fields(row).number(1)?);
+        nodes.insert(SqliteFields(row).word(0, NodeStatus::parse)?, SqliteFields(row).number(1)?);
     }
     Ok(Some(GraphView {
         execution: key.clone(),
@@ -138,13 +141,13 @@ fn read_page(
     filter: &NodeFilter,
     after: Option<&NodeId>,
     limit: usize,
-) -> Attempt<Vec<NodeView>> {
+) -> SqliteResult<Vec<NodeView>> {
     const READ_PAGE: &str = "
         SELECT * FROM graph_nodes
         WHERE tenant = ?1 AND execution_id = ?2 AND node > ?3
           AND (?4 IS NULL OR status IN (SELECT value FROM json_each(?4)))
         ORDER BY node LIMIT ?5";
-    let statuses = (!filter.statuses.is_empty()).then(|| RawJson::of(&filter.statuses));
+    let statuses = (!filter.statuses.is_empty()).then(|| RawJson::from_value(&filter.statuses));
     let mut read = connection.prepare_cached(READ_PAGE)?;
     let mut rows = read.query((
         key.tenant.as_str(),
@@ -155,7 +158,7 @@ fn read_page(
     ))?;
     let mut views = Vec::new();
     while let Some(row) = rows.next()? {
-        views.push(node_view(Fields(row))?);
+        views.push(node_view(SqliteFields(row))?);
     }
     Ok(views)
 }
@@ -166,7 +169,7 @@ fn read_named(
     filter: &NodeFilter,
     after: Option<&NodeId>,
     limit: usize,
-) -> Attempt<Vec<NodeView>> {
+) -> SqliteResult<Vec<NodeView>> {
     const READ_NODE: &str = "SELECT * FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
     let mut ids: Vec<&NodeId> =
         filter.ids.iter().filter(|id| after.is_none_or(|after| *id > after)).collect();
@@ -180,7 +183,7 @@ fn read_named(
         }
         let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), id.as_str()))?;
         let Some(row) = rows.next()? else { continue };
-        let view = node_view(Fields(row))?;
+        let view = node_view(SqliteFields(row))?;
         if filter.statuses.is_empty() || filter.statuses.contains(&view.status) {
             views.push(view);
         }
@@ -188,7 +191,7 @@ fn read_named(
     Ok(views)
 }
 
-fn node_view(row: Fields<'_>) -> Attempt<NodeView> {
+fn node_view(row: SqliteFields<'_>) -> SqliteResult<NodeView> {
     Ok(NodeView {
         node: row.id("node")?,
         status: row.word("status", NodeStatus::parse)?,

@@ -4,18 +4,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use millstream_core::id::{ExecutionKey, RunKey};
 use millstream_core::time::Timestamp;
-use millstream_store::housekeeping::{Housekeeping, Outlived};
-use millstream_store::{Result, StoreError};
+use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 #[async_trait::async_trait]
 impl Housekeeping for SqliteStore {
-    async fn ping(&self) -> Result<Timestamp> {
+    async fn ping(&self) -> StoreResult<Timestamp> {
         // A real commit of a new value: in WAL mode nothing reaches the disk before a commit, and an update
         // that changes nothing does not even reach a page.
         const PING: &str = "
@@ -25,23 +25,23 @@ impl Housekeeping for SqliteStore {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| StoreError::Unavailable(format!("the clock is before 1970: {error}")))?;
         let now = Timestamp::EPOCH.plus(since);
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             connection.prepare_cached(PING)?.execute([now.as_millis().to_string()])?;
             Ok(now)
         })
         .await
     }
 
-    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        self.write(move |connection| {
+    async fn purge_executions(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
+        self.write_transaction(move |connection| {
             let ended = find_ended(connection, outlived, limit)?;
             let removed = ended.iter().map(|key| remove_execution(connection, key));
-            Ok(removed.sum::<Attempt<usize>>()? as u64)
+            Ok(removed.sum::<SqliteResult<usize>>()? as u64)
         })
         .await
     }
 
-    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
         const PURGE_KEYS: &str = "
             DELETE FROM idempotency_keys WHERE (tenant, key) IN (
                 SELECT k.tenant, k.key FROM idempotency_keys AS k
@@ -50,7 +50,7 @@ impl Housekeeping for SqliteStore {
                   AND NOT EXISTS (
                     SELECT 1 FROM signals AS s WHERE s.tenant = k.tenant AND s.event_id = k.event_id)
                 ORDER BY k.created_at LIMIT ?2)";
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let purged =
                 connection.prepare_cached(PURGE_KEYS)?.execute((before.as_millis(), param::limit(limit)))?;
             Ok(purged as u64)
@@ -58,20 +58,20 @@ impl Housekeeping for SqliteStore {
         .await
     }
 
-    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        self.write(move |connection| {
+    async fn purge_runs(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
+        self.write_transaction(move |connection| {
             let ended = find_ended_runs(connection, outlived, limit)?;
             let removed = ended.iter().map(|key| remove_run(connection, key));
-            Ok(removed.sum::<Attempt<usize>>()? as u64)
+            Ok(removed.sum::<SqliteResult<usize>>()? as u64)
         })
         .await
     }
 
-    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
+    async fn purge_workers(&self, before: Timestamp) -> StoreResult<u64> {
         const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
         const PURGE_TASK_WORKERS: &str = "DELETE FROM task_workers WHERE seen_at < ?1";
         const PURGE_SIGNALS: &str = "DELETE FROM signals WHERE expires_at < ?1";
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let purge = |statement| connection.prepare_cached(statement)?.execute([before.as_millis()]);
             let purged = purge(PURGE_WORKERS)?;
             purge(PURGE_TASK_WORKERS)?;
@@ -82,7 +82,11 @@ impl Housekeeping for SqliteStore {
     }
 }
 
-fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Attempt<Vec<ExecutionKey>> {
+fn find_ended(
+    connection: &Connection,
+    outlived: RetentionCutoffs,
+    limit: usize,
+) -> SqliteResult<Vec<ExecutionKey>> {
     const FIND_ENDED: &str = "
         SELECT x.tenant, x.execution_id FROM executions AS x
         WHERE x.ended_at < max(?1, ?2, ?3) AND x.ended_at IS NOT NULL
@@ -106,12 +110,16 @@ fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Atte
     ))?;
     let mut ended = Vec::new();
     while let Some(row) = rows.next()? {
-        ended.push(Fields(row).execution()?);
+        ended.push(SqliteFields(row).execution()?);
     }
     Ok(ended)
 }
 
-fn find_ended_runs(connection: &Connection, outlived: Outlived, limit: usize) -> Attempt<Vec<RunKey>> {
+fn find_ended_runs(
+    connection: &Connection,
+    outlived: RetentionCutoffs,
+    limit: usize,
+) -> SqliteResult<Vec<RunKey>> {
     const FIND_ENDED: &str = "
         SELECT tenant, run_id FROM runs
         WHERE ended_at < max(?1, ?2) AND ended_at IS NOT NULL
@@ -123,13 +131,13 @@ fn find_ended_runs(connection: &Connection, outlived: Outlived, limit: usize) ->
     let mut rows = find.query((completed, failed, param::limit(limit)))?;
     let mut ended = Vec::new();
     while let Some(row) = rows.next()? {
-        ended.push(Fields(row).run_key()?);
+        ended.push(SqliteFields(row).run_key()?);
     }
     Ok(ended)
 }
 
 /// Removes a run with its seats and its log. Returns how many runs there were.
-fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
+fn remove_run(connection: &Connection, key: &RunKey) -> SqliteResult<usize> {
     const REMOVE: [&str; 3] = [
         "DELETE FROM run_seats WHERE tenant = ?1 AND run_id = ?2",
         "DELETE FROM run_log WHERE tenant = ?1 AND run_id = ?2",
@@ -143,7 +151,7 @@ fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
 }
 
 /// Removes all rows of an execution. Returns how many executions there were.
-fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
+fn remove_execution(connection: &Connection, key: &ExecutionKey) -> SqliteResult<usize> {
     const REMOVE: [&str; 13] = [
         "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2",

@@ -2,28 +2,29 @@
 //! the decision.
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
-use millstream_core::incident::{NewIncident, fingerprint};
-use millstream_core::status::{ActionStatus, EventStatus, Resolution};
+use millstream_core::incident::{NewIncident, incident_fingerprint};
+use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::Handling;
-use millstream_store::event_log::NewEvent;
-use millstream_store::incidents::{Resolved, Resolving};
-use millstream_store::intervention::Decision;
-use millstream_store::reopening::reopened;
+use millstream_store::action_store::FailureHandling;
+use millstream_store::event_log::EventSubmission;
+use millstream_store::incidents::{IncidentDecision, ResolveVerdict};
+use millstream_store::intervention::DecisionRecord;
+use millstream_store::reopening::choose_reopened;
 use rusqlite::{Connection, params};
 
 use crate::accept::accept_emitted;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::intervention::{
-    Found, find_event, read_settled, record, reopen_action, reopen_event, resume, wait_again, wait_for_others,
+    StuckEvent, find_event, read_settled, record_decision, reopen_action, reopen_event, resume_execution,
+    return_to_mailbox, wait_for_others,
 };
-use crate::param::{Message, message};
+use crate::param::{MessageText, message_text};
 use crate::settle::write_followed;
-use crate::settle_rows::{free_action, place, read_touched, succeed_action};
+use crate::settle_rows::{action_columns, free_action, read_touched, succeed_action};
 
 /// An incident with its event and action.
-pub(crate) struct Opening<'a> {
+pub(crate) struct IncidentOpening<'a> {
     pub(crate) execution: &'a ExecutionKey,
     pub(crate) definition: &'a DefinitionRef,
     pub(crate) event_id: EventId,
@@ -31,12 +32,16 @@ pub(crate) struct Opening<'a> {
     pub(crate) incident: &'a NewIncident,
 }
 
-pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now: Timestamp) -> Attempt<()> {
+pub(crate) fn open_incident(
+    connection: &Connection,
+    opening: &IncidentOpening<'_>,
+    now: Timestamp,
+) -> SqliteResult<()> {
     const OPEN_INCIDENT: &str = "
         INSERT INTO incidents (tenant, incident_id, execution_id, definition, version, event_id, seq, action,
                                class, fingerprint, reason, opened_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-    let Opening { execution, definition, event_id, action, incident } = opening;
+    let IncidentOpening { execution, definition, event_id, action, incident } = opening;
     let action_name = action.map(|key| &key.action);
     connection.prepare_cached(OPEN_INCIDENT)?.execute(params![
         execution.tenant.as_str(),
@@ -48,8 +53,8 @@ pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now:
         action.map(|key| key.seq.0),
         action_name.map(|name| name.as_str()),
         incident.class.as_str(),
-        fingerprint(&definition.name, action_name, &incident.class),
-        Message(&incident.reason),
+        incident_fingerprint(&definition.name, action_name, &incident.class),
+        MessageText(&incident.reason),
         now.as_millis(),
     ])?;
     Ok(())
@@ -60,14 +65,14 @@ pub(crate) fn end_incidents(
     connection: &Connection,
     execution: &ExecutionKey,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const END_INCIDENTS: &str = "
         UPDATE incidents SET resolution = ?3, resolved_at = ?4
         WHERE tenant = ?1 AND execution_id = ?2 AND resolution IS NULL";
     connection.prepare_cached(END_INCIDENTS)?.execute((
         execution.tenant.as_str(),
         execution.execution.as_str(),
-        Resolution::Ended.as_str(),
+        IncidentResolution::Ended.as_str(),
         now.as_millis(),
     ))?;
     Ok(())
@@ -78,9 +83,9 @@ pub(crate) fn resolve_of_event(
     connection: &Connection,
     execution: &ExecutionKey,
     event: EventId,
-    by: &Decision,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const RESOLVE_OF_EVENT: &str = "
         UPDATE incidents SET resolution = ?4, resolved_by = ?5, resolved_why = ?6, resolved_at = ?7
         WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3 AND resolution IS NULL";
@@ -88,9 +93,9 @@ pub(crate) fn resolve_of_event(
         execution.tenant.as_str(),
         execution.execution.as_str(),
         event.0.as_bytes(),
-        Resolution::Retry.as_str(),
-        message(by.actor.as_deref()),
-        message(by.reason.as_deref()),
+        IncidentResolution::Retry.as_str(),
+        message_text(by.actor.as_deref()),
+        message_text(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())
@@ -101,61 +106,65 @@ pub(crate) fn resolve_incident(
     connection: &Connection,
     tenant: &TenantId,
     id: IncidentId,
-    how: &Resolving,
-    by: &Decision,
+    how: &IncidentDecision,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<Resolved> {
-    let Some(incident) = find_incident(connection, tenant, id)? else { return Ok(Resolved::NotFound) };
+) -> SqliteResult<ResolveVerdict> {
+    let Some(incident) = find_incident(connection, tenant, id)? else { return Ok(ResolveVerdict::NotFound) };
     if let Some(resolution) = incident.resolution {
-        return Ok(Resolved::Already { resolution });
+        return Ok(ResolveVerdict::Already { resolution });
     }
     let Some(event) = find_event(connection, tenant, incident.event_id)? else {
-        return Ok(Resolved::NotFound);
+        return Ok(ResolveVerdict::NotFound);
     };
     mark_resolved(connection, incident.place, how.resolution(), by, now)?;
-    accept_emitted(connection, emitted(how), now)?;
+    accept_emitted(connection, emitted_event(how), now)?;
     let execution = event.execution.clone();
-    record(connection, &execution, Some(incident.event_id), how.resolution().as_str(), by, now)?;
+    record_decision(connection, &execution, Some(incident.event_id), how.resolution().as_str(), by, now)?;
     match how {
-        Resolving::End { .. } => return Ok(Resolved::Done { execution }),
-        Resolving::Retry | Resolving::RetryWith { .. } | Resolving::Skip { .. } => {}
+        IncidentDecision::End { .. } => return Ok(ResolveVerdict::Done { execution }),
+        IncidentDecision::Retry | IncidentDecision::RetryWith { .. } | IncidentDecision::Skip { .. } => {}
     }
     match &incident.action {
         Some(action) => resolve_action(connection, action, &event, how, now)?,
         None => resolve_event(connection, &event, how)?,
     }
-    resume(connection, &execution, now)?;
-    Ok(Resolved::Done { execution })
+    resume_execution(connection, &execution, now)?;
+    Ok(ResolveVerdict::Done { execution })
 }
 
-fn emitted(how: &Resolving) -> Option<&NewEvent> {
+fn emitted_event(how: &IncidentDecision) -> Option<&EventSubmission> {
     match how {
-        Resolving::Retry | Resolving::RetryWith { .. } => None,
-        Resolving::Skip { emit, .. } => emit.as_deref(),
-        Resolving::End { event, .. } => Some(event),
+        IncidentDecision::Retry | IncidentDecision::RetryWith { .. } => None,
+        IncidentDecision::Skip { emit, .. } => emit.as_deref(),
+        IncidentDecision::End { event, .. } => Some(event),
     }
 }
 
-struct Incident {
+struct StoredIncident {
     place: i64,
     event_id: EventId,
     action: Option<ActionKey>,
-    resolution: Option<Resolution>,
+    resolution: Option<IncidentResolution>,
 }
 
-fn find_incident(connection: &Connection, tenant: &TenantId, id: IncidentId) -> Attempt<Option<Incident>> {
+fn find_incident(
+    connection: &Connection,
+    tenant: &TenantId,
+    id: IncidentId,
+) -> SqliteResult<Option<StoredIncident>> {
     const FIND_INCIDENT: &str = "
         SELECT id, tenant, execution_id, event_id, seq, action, resolution FROM incidents
         WHERE tenant = ?1 AND incident_id = ?2";
     let mut find = connection.prepare_cached(FIND_INCIDENT)?;
     let mut rows = find.query((tenant.as_str(), id.0.as_bytes()))?;
     let found = rows.next()?.map(|row| {
-        let row = Fields(row);
-        Ok(Incident {
+        let row = SqliteFields(row);
+        Ok(StoredIncident {
             place: row.int("id")?,
             event_id: row.event_id("event_id")?,
             action: row.opt_action_key()?,
-            resolution: row.opt_word("resolution", Resolution::parse)?,
+            resolution: row.opt_word("resolution", IncidentResolution::parse)?,
         })
     });
     found.transpose()
@@ -164,38 +173,38 @@ fn find_incident(connection: &Connection, tenant: &TenantId, id: IncidentId) -> 
 fn mark_resolved(
     connection: &Connection,
     place: i64,
-    resolution: Resolution,
-    by: &Decision,
+    resolution: IncidentResolution,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const MARK_RESOLVED: &str = "
         UPDATE incidents SET resolution = ?2, resolved_by = ?3, resolved_why = ?4, resolved_at = ?5
         WHERE id = ?1";
     connection.prepare_cached(MARK_RESOLVED)?.execute((
         place,
         resolution.as_str(),
-        message(by.actor.as_deref()),
-        message(by.reason.as_deref()),
+        message_text(by.actor.as_deref()),
+        message_text(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())
 }
 
 /// A dead event becomes undecided, or is rejected.
-fn resolve_event(connection: &Connection, event: &Found, how: &Resolving) -> Attempt<()> {
+fn resolve_event(connection: &Connection, event: &StuckEvent, how: &IncidentDecision) -> SqliteResult<()> {
     const REJECT_DEAD: &str = "UPDATE events SET verdict = 'rejected' WHERE accept_no = ?1";
     if event.status != EventStatus::Dead {
         return Ok(());
     }
     match how {
-        Resolving::Skip { .. } => {
+        IncidentDecision::Skip { .. } => {
             connection.prepare_cached(REJECT_DEAD)?.execute([event.accept_no.0])?;
         }
-        Resolving::Retry | Resolving::RetryWith { .. } => {
+        IncidentDecision::Retry | IncidentDecision::RetryWith { .. } => {
             reopen_event(connection, event.accept_no)?;
-            wait_again(connection, event.accept_no)?;
+            return_to_mailbox(connection, event.accept_no)?;
         }
-        Resolving::End { .. } => {}
+        IncidentDecision::End { .. } => {}
     }
     Ok(())
 }
@@ -204,30 +213,31 @@ fn resolve_event(connection: &Connection, event: &Found, how: &Resolving) -> Att
 fn resolve_action(
     connection: &Connection,
     key: &ActionKey,
-    event: &Found,
-    how: &Resolving,
+    event: &StuckEvent,
+    how: &IncidentDecision,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     let mut settled = read_settled(connection, &key.execution, key.seq)?;
     if settled.get(&key.action).is_none_or(|action| action.status != ActionStatus::Failed) {
         return Ok(());
     }
     for (name, action) in &mut settled {
         // This decision treats other failures as handled.
-        action.handling = if *name == key.action { Handling::Unhandled } else { Handling::Handled };
+        action.handling =
+            if *name == key.action { FailureHandling::Unhandled } else { FailureHandling::Handled };
     }
     match how {
-        Resolving::Retry => reopen_action(connection, key, None, now)?,
-        Resolving::RetryWith { input } => reopen_action(connection, key, Some(input), now)?,
-        Resolving::Skip { result, .. } => succeed_action(connection, key, result, now)?,
-        Resolving::End { .. } => {}
+        IncidentDecision::Retry => reopen_action(connection, key, None, now)?,
+        IncidentDecision::RetryWith { input } => reopen_action(connection, key, Some(input), now)?,
+        IncidentDecision::Skip { result, .. } => succeed_action(connection, key, result, now)?,
+        IncidentDecision::End { .. } => {}
     }
     let of_transition = |action| ActionKey { execution: key.execution.clone(), seq: key.seq, action };
-    for action in reopened(&settled).waiting {
+    for action in choose_reopened(&settled).waiting {
         wait_for_others(connection, &of_transition(action))?;
     }
     if let Some(mut touched) = read_touched(connection, key, None, &[])? {
-        for freed in write_followed(connection, &touched.graph.follow(), of_transition, now)? {
+        for freed in write_followed(connection, &touched.graph.propagate_outcomes(), of_transition, now)? {
             free_action(connection, &freed, now)?;
         }
     }
@@ -238,12 +248,12 @@ fn resolve_action(
 }
 
 /// Whether another failure in the same transition is still unresolved.
-fn is_any_lost(connection: &Connection, key: &ActionKey) -> Attempt<bool> {
+fn is_any_lost(connection: &Connection, key: &ActionKey) -> SqliteResult<bool> {
     const IS_ANY_LOST: &str = "
         SELECT EXISTS (SELECT 1 FROM actions
                        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3
                          AND status = 'failed' AND NOT handled)";
-    let (tenant, execution, seq, _) = place(key);
+    let (tenant, execution, seq, _) = action_columns(key);
     let mut is_any = connection.prepare_cached(IS_ANY_LOST)?;
     Ok(is_any.query_row((tenant, execution, seq), |row| row.get(0))?)
 }

@@ -3,17 +3,18 @@
 
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{ExecutionId, IncidentId, Name, TenantId};
-use millstream_core::status::Resolution;
+use millstream_core::status::IncidentResolution;
 use millstream_core::time::Timestamp;
 use millstream_store::incidents::{
-    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, ResolvedView, Resolving,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,
+    ResolveVerdict, ResolvedView,
 };
-use millstream_store::intervention::Decision;
-use millstream_store::{Result, StoreError};
+use millstream_store::intervention::DecisionRecord;
+use millstream_store::{StoreError, StoreResult};
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::incident_rows::resolve_incident;
 use crate::param;
 
@@ -25,9 +26,9 @@ impl Incidents for SqliteStore {
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>> {
+    ) -> StoreResult<Vec<IncidentView>> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let is_open = filter.status.map(|status| match status {
                 IncidentStatus::Open => true,
                 IncidentStatus::Resolved => false,
@@ -44,14 +45,14 @@ impl Incidents for SqliteStore {
             ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                views.extend(readable(incident_view(Fields(row)))?);
+                views.extend(readable_row(incident_view(SqliteFields(row)))?);
             }
             Ok(views)
         })
         .await
     }
 
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>> {
         const GROUPS: &str = "
             SELECT i.*, g.members, g.first_seen, g.last_seen
             FROM (SELECT max(id) AS newest, count(*) AS members, min(opened_at) AS first_seen,
@@ -61,48 +62,51 @@ impl Incidents for SqliteStore {
             CROSS JOIN incidents AS i ON i.id = g.newest
             ORDER BY g.members DESC, i.fingerprint";
         let tenant = tenant.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(GROUPS)?;
             let mut rows = read.query((tenant.as_str(), param::limit(limit)))?;
             let mut groups = Vec::new();
             while let Some(row) = rows.next()? {
-                groups.extend(readable(incident_group(Fields(row)))?);
+                groups.extend(readable_row(incident_group(SqliteFields(row)))?);
             }
             Ok(groups)
         })
         .await
     }
 
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
+    async fn find_incidents(
+        &self,
+        keys: &[(TenantId, IncidentId)],
+    ) -> StoreResult<Vec<Option<IncidentView>>> {
         const INCIDENT: &str = "SELECT * FROM incidents WHERE tenant = ?1 AND incident_id = ?2";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(INCIDENT)?;
             keys.iter()
                 .map(|(tenant, id)| {
                     let mut rows = read.query((tenant.as_str(), id.0.as_bytes()))?;
-                    rows.next()?.map(|row| incident_view(Fields(row))).transpose()
+                    rows.next()?.map(|row| incident_view(SqliteFields(row))).transpose()
                 })
                 .collect()
         })
         .await
     }
 
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>> {
+    ) -> StoreResult<Vec<ResolveVerdict>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let (tenant, batch, by) = (tenant.clone(), batch.to_vec(), by.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             batch.iter().map(|(id, how)| resolve_incident(connection, &tenant, *id, how, &by, now)).collect()
         })
         .await
@@ -141,7 +145,7 @@ fn list_statement(filter: &IncidentFilter) -> &'static str {
 }
 
 /// An undecodable incident does not hide the others.
-fn readable<T>(decoded: Attempt<T>) -> Attempt<Option<T>> {
+fn readable_row<T>(decoded: SqliteResult<T>) -> SqliteResult<Option<T>> {
     match decoded.map_err(StoreError::from) {
         Ok(view) => Ok(Some(view)),
         Err(StoreError::Corrupt(why)) => {
@@ -152,9 +156,9 @@ fn readable<T>(decoded: Attempt<T>) -> Attempt<Option<T>> {
     }
 }
 
-fn incident_group(row: Fields<'_>) -> Attempt<IncidentGroup> {
+fn incident_group(row: SqliteFields<'_>) -> SqliteResult<IncidentGroupView> {
     let sample = incident_view(row)?;
-    Ok(IncidentGroup {
+    Ok(IncidentGroupView {
         fingerprint: sample.fingerprint.clone(),
         definition: sample.definition.name.clone(),
         action: sample.action.as_ref().map(|key| key.action.clone()),
@@ -166,10 +170,10 @@ fn incident_group(row: Fields<'_>) -> Attempt<IncidentGroup> {
     })
 }
 
-fn incident_view(row: Fields<'_>) -> Attempt<IncidentView> {
-    let resolution = row.opt_word("resolution", Resolution::parse)?;
+fn incident_view(row: SqliteFields<'_>) -> SqliteResult<IncidentView> {
+    let resolution = row.opt_word("resolution", IncidentResolution::parse)?;
     let resolved = resolution.map(|resolution| {
-        Attempt::Ok(ResolvedView {
+        SqliteResult::Ok(ResolvedView {
             resolution,
             actor: row.opt_text("resolved_by")?,
             reason: row.opt_text("resolved_why")?,

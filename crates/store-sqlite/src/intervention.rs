@@ -5,34 +5,36 @@ use std::collections::BTreeMap;
 use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::incidents::opens;
-use millstream_store::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
-use millstream_store::reopening::{Settled, reopened};
+use millstream_store::StoreResult;
+use millstream_store::incidents::opens_incident;
+use millstream_store::intervention::{
+    DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,
+};
+use millstream_store::reopening::{ReopenCandidate, choose_reopened};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::incident_rows::{Opening, open_incident, resolve_of_event};
-use crate::param::{Message, message};
-use crate::settle_rows::place;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::incident_rows::{IncidentOpening, open_incident, resolve_of_event};
+use crate::param::{MessageText, message_text};
+use crate::settle_rows::action_columns;
 
 #[async_trait::async_trait]
 impl Interventions for SqliteStore {
-    async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()> {
+    async fn bury_events(&self, burials: &[EventBurial], now: Timestamp) -> StoreResult<()> {
         if burials.is_empty() {
             return Ok(());
         }
         let burials = burials.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             for burial in &burials {
                 if bury_event(connection, burial, now)? {
                     pause_active(connection, &burial.execution, &burial.error, now)?;
-                    let by = Decision { actor: None, reason: Some(burial.error.clone()) };
-                    record(connection, &burial.execution, Some(burial.event_id), "bury", &by, now)?;
+                    let by = DecisionRecord { actor: None, reason: Some(burial.error.clone()) };
+                    record_decision(connection, &burial.execution, Some(burial.event_id), "bury", &by, now)?;
                     open_incident_of(connection, burial, now)?;
                 }
             }
@@ -41,7 +43,7 @@ impl Interventions for SqliteStore {
         .await
     }
 
-    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
+    async fn pause_executions(&self, pauses: &[ExecutionPause], now: Timestamp) -> StoreResult<()> {
         const PAUSE: &str = "
             UPDATE executions SET paused_reason = ?3, updated_at = ?4
             WHERE tenant = ?1 AND execution_id = ?2 AND paused_reason IS NULL";
@@ -49,13 +51,14 @@ impl Interventions for SqliteStore {
             return Ok(());
         }
         let pauses = pauses.to_vec();
-        self.write(move |connection| {
-            for Pausing { execution: key, incident } in &pauses {
+        self.write_transaction(move |connection| {
+            for ExecutionPause { execution: key, incident } in &pauses {
                 let reason = &incident.reason;
-                let pause = (key.tenant.as_str(), key.execution.as_str(), Message(reason), now.as_millis());
+                let pause =
+                    (key.tenant.as_str(), key.execution.as_str(), MessageText(reason), now.as_millis());
                 if connection.prepare_cached(PAUSE)?.execute(pause)? > 0 {
-                    let by = Decision { actor: None, reason: Some(reason.clone()) };
-                    record(connection, key, None, "pause", &by, now)?;
+                    let by = DecisionRecord { actor: None, reason: Some(reason.clone()) };
+                    record_decision(connection, key, None, "pause", &by, now)?;
                 }
                 open_unreadable(connection, key, incident, now)?;
             }
@@ -64,20 +67,22 @@ impl Interventions for SqliteStore {
         .await
     }
 
-    async fn retry(
+    async fn retry_event(
         &self,
         tenant: &TenantId,
         event: EventId,
-        by: &Decision,
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Retried> {
+    ) -> StoreResult<RetryVerdict> {
         let (tenant, by) = (tenant.clone(), by.clone());
-        self.write(move |connection| {
-            let Some(found) = find_event(connection, &tenant, event)? else { return Ok(Retried::NotFound) };
+        self.write_transaction(move |connection| {
+            let Some(found) = find_event(connection, &tenant, event)? else {
+                return Ok(RetryVerdict::NotFound);
+            };
             match found.status {
                 EventStatus::Dead => {
                     reopen_event(connection, found.accept_no)?;
-                    wait_again(connection, found.accept_no)?;
+                    return_to_mailbox(connection, found.accept_no)?;
                 }
                 EventStatus::Failed => {
                     reopen_event(connection, found.accept_no)?;
@@ -87,27 +92,27 @@ impl Interventions for SqliteStore {
                 | EventStatus::Deferred
                 | EventStatus::Processing
                 | EventStatus::Completed
-                | EventStatus::Rejected) => return Ok(Retried::NotApplicable { status }),
+                | EventStatus::Rejected) => return Ok(RetryVerdict::NotApplicable { status }),
             }
-            resume(connection, &found.execution, now)?;
-            record(connection, &found.execution, Some(event), "retry", &by, now)?;
+            resume_execution(connection, &found.execution, now)?;
+            record_decision(connection, &found.execution, Some(event), "retry", &by, now)?;
             resolve_of_event(connection, &found.execution, event, &by, now)?;
-            Ok(Retried::Accepted { execution: found.execution })
+            Ok(RetryVerdict::Accepted { execution: found.execution })
         })
         .await
     }
 
-    async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>> {
+    async fn list_decisions(&self, execution: &ExecutionKey) -> StoreResult<Vec<RecordedDecision>> {
         const DECISIONS: &str = "
             SELECT event_id, kind, actor, reason, at FROM decisions
             WHERE tenant = ?1 AND execution_id = ?2 ORDER BY id";
         let execution = execution.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(DECISIONS)?;
             let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
             let mut decisions = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 decisions.push(RecordedDecision {
                     event_id: row.opt_event_id("event_id")?,
                     kind: row.text("kind")?.to_owned(),
@@ -128,21 +133,21 @@ pub(crate) fn pause_active(
     execution: &ExecutionKey,
     reason: &str,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const PAUSE_ACTIVE: &str = "
         UPDATE executions SET paused_reason = ?3, updated_at = ?4
         WHERE tenant = ?1 AND execution_id = ?2 AND phase = 'active' AND paused_reason IS NULL";
     connection.prepare_cached(PAUSE_ACTIVE)?.execute((
         execution.tenant.as_str(),
         execution.execution.as_str(),
-        Message(reason),
+        MessageText(reason),
         now.as_millis(),
     ))?;
     Ok(())
 }
 
 /// Returns whether it was still undecided.
-fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attempt<bool> {
+fn bury_event(connection: &Connection, burial: &EventBurial, now: Timestamp) -> SqliteResult<bool> {
     const UNBOX: &str = "
         DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = (
             SELECT accept_no FROM events WHERE tenant = ?1 AND event_id = ?3)
@@ -154,23 +159,23 @@ fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attem
     let number: Option<i64> =
         connection.prepare_cached(UNBOX)?.query_row(place, |row| row.get(0)).optional()?;
     let Some(number) = number else { return Ok(false) };
-    connection.prepare_cached(BURY_EVENT)?.execute((number, Message(&burial.error), now.as_millis()))?;
+    connection.prepare_cached(BURY_EVENT)?.execute((number, MessageText(&burial.error), now.as_millis()))?;
     Ok(true)
 }
 
-fn open_incident_of(connection: &Connection, burial: &Burial, now: Timestamp) -> Attempt<()> {
+fn open_incident_of(connection: &Connection, burial: &EventBurial, now: Timestamp) -> SqliteResult<()> {
     const READ_EXECUTION: &str =
         "SELECT definition, version, phase FROM executions WHERE tenant = ?1 AND execution_id = ?2";
     let execution = &burial.execution;
     let mut read = connection.prepare_cached(READ_EXECUTION)?;
     let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
     let Some(row) = rows.next()? else { return Ok(()) };
-    if !opens(Fields(row).word("phase", Phase::parse)?, None) {
+    if !opens_incident(SqliteFields(row).word("phase", ExecutionPhase::parse)?, None) {
         return Ok(());
     }
-    let opening = Opening {
+    let opening = IncidentOpening {
         execution,
-        definition: &Fields(row).definition()?,
+        definition: &SqliteFields(row).definition()?,
         event_id: burial.event_id,
         action: None,
         incident: &burial.incident,
@@ -185,7 +190,7 @@ fn open_unreadable(
     execution: &ExecutionKey,
     incident: &NewIncident,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const READ_WAITING: &str = "
         SELECT x.definition, x.version,
                coalesce((SELECT m.event_id FROM mailbox AS m
@@ -200,14 +205,14 @@ fn open_unreadable(
     let mut read = connection.prepare_cached(READ_WAITING)?;
     let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
     let Some(row) = rows.next()? else { return Ok(()) };
-    let Some(event_id) = Fields(row).opt_event_id("event_id")? else { return Ok(()) };
-    let definition = Fields(row).definition()?;
-    let opening = Opening { execution, definition: &definition, event_id, action: None, incident };
+    let Some(event_id) = SqliteFields(row).opt_event_id("event_id")? else { return Ok(()) };
+    let definition = SqliteFields(row).definition()?;
+    let opening = IncidentOpening { execution, definition: &definition, event_id, action: None, incident };
     open_incident(connection, &opening, now)
 }
 
 /// An event that a decision concerns.
-pub(crate) struct Found {
+pub(crate) struct StuckEvent {
     pub(crate) execution: ExecutionKey,
     pub(crate) accept_no: AcceptNo,
     pub(crate) status: EventStatus,
@@ -219,15 +224,15 @@ pub(crate) fn find_event(
     connection: &Connection,
     tenant: &TenantId,
     event: EventId,
-) -> Attempt<Option<Found>> {
+) -> SqliteResult<Option<StuckEvent>> {
     const FIND_EVENT: &str = "
         SELECT tenant, execution_id, accept_no, status, seq FROM event_records
         WHERE tenant = ?1 AND event_id = ?2";
     let mut find = connection.prepare_cached(FIND_EVENT)?;
     let mut rows = find.query((tenant.as_str(), event.0.as_bytes()))?;
     let found = rows.next()?.map(|row| {
-        let row = Fields(row);
-        Ok(Found {
+        let row = SqliteFields(row);
+        Ok(StuckEvent {
             execution: row.execution()?,
             accept_no: row.accept_no("accept_no")?,
             status: row.word("status", EventStatus::parse)?,
@@ -239,7 +244,7 @@ pub(crate) fn find_event(
 
 /// Removes the verdict. Attempts count decisions, so they restart only for an event that is to be decided
 /// again.
-pub(crate) fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+pub(crate) fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> SqliteResult<()> {
     const REOPEN_EVENT: &str = "
         UPDATE events SET attempts = CASE verdict WHEN 'dead' THEN 0 ELSE attempts END,
                           verdict = NULL, error = NULL, closed_at = NULL
@@ -249,7 +254,7 @@ pub(crate) fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Atte
 }
 
 /// Back to its place in the mailbox.
-pub(crate) fn wait_again(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+pub(crate) fn return_to_mailbox(connection: &Connection, accept_no: AcceptNo) -> SqliteResult<()> {
     const WAIT_AGAIN: &str = "
         INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
         SELECT tenant, execution_id, accept_no, event_id, octet_length(payload),
@@ -259,9 +264,9 @@ pub(crate) fn wait_again(connection: &Connection, accept_no: AcceptNo) -> Attemp
     Ok(())
 }
 
-fn reopen_actions(connection: &Connection, found: &Found, now: Timestamp) -> Attempt<()> {
+fn reopen_actions(connection: &Connection, found: &StuckEvent, now: Timestamp) -> SqliteResult<()> {
     let Some(seq) = found.seq else { return Ok(()) };
-    let reopened = reopened(&read_settled(connection, &found.execution, seq)?);
+    let reopened = choose_reopened(&read_settled(connection, &found.execution, seq)?);
     let key = |action| ActionKey { execution: found.execution.clone(), seq, action };
     for action in reopened.ready {
         reopen_action(connection, &key(action), None, now)?;
@@ -278,7 +283,7 @@ pub(crate) fn reopen_action(
     key: &ActionKey,
     input: Option<&RawJson>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const REOPEN_ACTION: &str = "
         UPDATE actions SET
             status = 'ready', due_at = ?5, ready_at = ?5, worker_id = NULL, attempts = 0, error = NULL,
@@ -287,7 +292,7 @@ pub(crate) fn reopen_action(
             revision = revision + (?6 IS NOT NULL),
             expires_at = ?5 + coalesce(min(start_ms, close_ms), start_ms, close_ms)
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     let input = input.map(RawJson::as_str);
     let reopened = (tenant, execution, seq, action, now.as_millis(), input);
     connection.prepare_cached(REOPEN_ACTION)?.execute(reopened)?;
@@ -295,12 +300,12 @@ pub(crate) fn reopen_action(
 }
 
 /// A dependency is open again, so the action waits again.
-pub(crate) fn wait_for_others(connection: &Connection, key: &ActionKey) -> Attempt<()> {
+pub(crate) fn wait_for_others(connection: &Connection, key: &ActionKey) -> SqliteResult<()> {
     const WAIT_FOR_OTHERS: &str = "
         UPDATE actions SET
             status = 'waiting', due_at = NULL, worker_id = NULL, attempts = 0, error = NULL, settled_at = NULL
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    connection.prepare_cached(WAIT_FOR_OTHERS)?.execute(place(key))?;
+    connection.prepare_cached(WAIT_FOR_OTHERS)?.execute(action_columns(key))?;
     Ok(())
 }
 
@@ -309,7 +314,7 @@ pub(crate) fn read_settled(
     connection: &Connection,
     execution: &ExecutionKey,
     seq: Seq,
-) -> Attempt<BTreeMap<Name, Settled>> {
+) -> SqliteResult<BTreeMap<Name, ReopenCandidate>> {
     const READ_SETTLED: &str = "
         SELECT action, needs, status, handled FROM actions
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3";
@@ -317,8 +322,8 @@ pub(crate) fn read_settled(
     let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0))?;
     let mut settled = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let row = Fields(row);
-        let one = Settled {
+        let row = SqliteFields(row);
+        let one = ReopenCandidate {
             needs: row.needs()?,
             status: row.word("status", ActionStatus::parse)?,
             handling: row.handling()?,
@@ -329,7 +334,11 @@ pub(crate) fn read_settled(
 }
 
 /// Resume unless another event of the execution is dead or failed.
-pub(crate) fn resume(connection: &Connection, execution: &ExecutionKey, now: Timestamp) -> Attempt<()> {
+pub(crate) fn resume_execution(
+    connection: &Connection,
+    execution: &ExecutionKey,
+    now: Timestamp,
+) -> SqliteResult<()> {
     const RESUME: &str = "
         UPDATE executions SET paused_reason = NULL, updated_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND NOT EXISTS (
@@ -343,14 +352,14 @@ pub(crate) fn resume(connection: &Connection, execution: &ExecutionKey, now: Tim
     Ok(())
 }
 
-pub(crate) fn record(
+pub(crate) fn record_decision(
     connection: &Connection,
     execution: &ExecutionKey,
     event: Option<EventId>,
     kind: &str,
-    by: &Decision,
+    by: &DecisionRecord,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const RECORD: &str = "
         INSERT INTO decisions (tenant, execution_id, event_id, kind, actor, reason, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -359,8 +368,8 @@ pub(crate) fn record(
         execution.execution.as_str(),
         event.map(|event| *event.0.as_bytes()),
         kind,
-        message(by.actor.as_deref()),
-        message(by.reason.as_deref()),
+        message_text(by.actor.as_deref()),
+        message_text(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())

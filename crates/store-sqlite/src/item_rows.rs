@@ -3,70 +3,73 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::assignment::item::FORMAT;
-use millstream_core::assignment::next::OpeningChange;
-use millstream_core::assignment::stats::{self, Totals};
-use millstream_core::assignment::{Assignment, Item, LogEntry, Work};
+use millstream_core::assignment::select::OpeningChange;
+use millstream_core::assignment::stats::{self, AssignmentTotals};
+use millstream_core::assignment::{ItemAggregate, ItemAssignment, ItemLogEntry, QueueItem};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::item_store::{ItemCommit, LoadedItem};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::decode::Fields;
-use crate::errors::{Attempt, corrupt};
+use crate::decode::SqliteFields;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::param;
 
-pub(crate) fn read_item(connection: &Connection, key: &ItemKey) -> Attempt<Option<LoadedItem>> {
+pub(crate) fn read_item(connection: &Connection, key: &ItemKey) -> SqliteResult<Option<LoadedItem>> {
     const READ: &str = "SELECT version, body, payload FROM items WHERE tenant = ?1 AND item = ?2";
     let mut read = connection.prepare_cached(READ)?;
     let mut rows = read.query((key.tenant.as_str(), key.item.as_str()))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let row = Fields(row);
-    let mut work = Work::new(item(row, "body")?, row.raw("payload")?);
+    let row = SqliteFields(row);
+    let mut work = ItemAggregate::new(decode_item(row, "body")?, row.raw("payload")?);
     work.assignments = read_assignments(connection, key)?;
     Ok(Some(LoadedItem { key: key.clone(), version: row.int("version")?, work }))
 }
 
 /// An item in a format that this build reads.
-pub(crate) fn item(row: Fields<'_>, column: &str) -> Attempt<Item> {
-    let item: Item = row.json(column)?;
+pub(crate) fn decode_item(row: SqliteFields<'_>, column: &str) -> SqliteResult<QueueItem> {
+    let item: QueueItem = row.json(column)?;
     if item.format != FORMAT {
-        return Err(corrupt(format!("item has format {}, this build reads {FORMAT}", item.format)));
+        return Err(corrupt_row(format!("item has format {}, this build reads {FORMAT}", item.format)));
     }
     Ok(item)
 }
 
-fn read_assignments(connection: &Connection, key: &ItemKey) -> Attempt<BTreeMap<AssignmentId, Assignment>> {
+fn read_assignments(
+    connection: &Connection,
+    key: &ItemKey,
+) -> SqliteResult<BTreeMap<AssignmentId, ItemAssignment>> {
     const READ: &str = "SELECT body FROM assignments WHERE tenant = ?1 AND item = ?2";
     let mut read = connection.prepare_cached(READ)?;
     let mut rows = read.query((key.tenant.as_str(), key.item.as_str()))?;
     let mut assignments = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let one: Assignment = Fields(row).json("body")?;
+        let one: ItemAssignment = SqliteFields(row).json("body")?;
         assignments.insert(one.id, one);
     }
     Ok(assignments)
 }
 
 /// Takes the next position of the queue.
-pub(crate) fn position(connection: &Connection) -> Attempt<i64> {
+pub(crate) fn take_position(connection: &Connection) -> SqliteResult<i64> {
     const NEXT: &str = "UPDATE standing SET last = last + 1 RETURNING last";
     Ok(connection.prepare_cached(NEXT)?.query_row((), |row| row.get(0))?)
 }
 
 /// The number of a skill set in a queue; a new one if it has none yet.
-pub(crate) fn intern(
+pub(crate) fn number_skill_set(
     connection: &Connection,
     tenant: &TenantId,
     queue: &Name,
     skills: &BTreeSet<Name>,
-) -> Attempt<i64> {
+) -> SqliteResult<i64> {
     const FIND: &str = "SELECT set_id FROM skill_sets WHERE tenant = ?1 AND queue = ?2 AND skills = ?3";
     const ADD: &str = "
         INSERT INTO skill_sets (tenant, queue, set_id, skills)
         SELECT ?1, ?2, coalesce(max(set_id), 0) + 1, ?3 FROM skill_sets WHERE tenant = ?1 AND queue = ?2
         RETURNING set_id";
-    let skills = RawJson::of(skills);
+    let skills = RawJson::from_value(skills);
     let row = (tenant.as_str(), queue.as_str(), skills.as_str());
     let found = connection.prepare_cached(FIND)?.query_row(row, |row| row.get(0)).optional()?;
     match found {
@@ -80,7 +83,7 @@ pub(crate) fn write_item(
     connection: &Connection,
     commit: &ItemCommit,
     now: Timestamp,
-) -> Attempt<std::result::Result<i64, Option<i64>>> {
+) -> SqliteResult<std::result::Result<i64, Option<i64>>> {
     const WRITE: &str = "
         UPDATE items SET queue = ?3, status = ?4, version = version + 1, due_at = ?5, ended_at = ?6, body = ?7
         WHERE tenant = ?1 AND item = ?2 AND version = ?8";
@@ -95,7 +98,7 @@ pub(crate) fn write_item(
         item.status.as_str(),
         item.due_at.map(Timestamp::as_millis),
         item.ended_at.map(Timestamp::as_millis),
-        RawJson::of(item).as_str(),
+        RawJson::from_value(item).as_str(),
         expected,
     ))?;
     if written == 0 {
@@ -113,7 +116,7 @@ pub(crate) fn write_item(
     Ok(Ok(expected + 1))
 }
 
-fn write_opening(connection: &Connection, commit: &ItemCommit) -> Attempt<()> {
+fn write_opening(connection: &Connection, commit: &ItemCommit) -> SqliteResult<()> {
     const CLOSE: &str = "DELETE FROM openings WHERE tenant = ?1 AND item = ?2";
     const UPDATE: &str = "UPDATE openings SET needs = ?3, barred = ?4 WHERE tenant = ?1 AND item = ?2";
     let ItemCommit { key, change, .. } = commit;
@@ -124,26 +127,26 @@ fn write_opening(connection: &Connection, commit: &ItemCommit) -> Attempt<()> {
             connection.prepare_cached(CLOSE)?.execute((tenant, id))?;
         }
         OpeningChange::Update => {
-            let barred = RawJson::of(&change.opening.barred);
+            let barred = RawJson::from_value(&change.opening.barred);
             let row = (tenant, id, param::limit(change.opening.needs), barred.as_str());
             connection.prepare_cached(UPDATE)?.execute(row)?;
         }
         OpeningChange::Place => {
-            let position = position(connection)?;
-            place(connection, key, &change.work, &change.opening.barred, position)?;
+            let position = take_position(connection)?;
+            place_openings(connection, key, &change.work, &change.opening.barred, position)?;
         }
     }
     Ok(())
 }
 
 /// Puts the openings of an item into the queue.
-pub(crate) fn place(
+pub(crate) fn place_openings(
     connection: &Connection,
     key: &ItemKey,
-    work: &Work,
+    work: &ItemAggregate,
     barred: &BTreeSet<PersonId>,
     position: i64,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const PLACE: &str = "
         INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -152,22 +155,22 @@ pub(crate) fn place(
             class = excluded.class, position = excluded.position, needs = excluded.needs,
             barred = excluded.barred";
     let item = &work.item;
-    let set = intern(connection, &key.tenant, &item.queue, &item.skills)?;
+    let set = number_skill_set(connection, &key.tenant, &item.queue, &item.skills)?;
     connection.prepare_cached(PLACE)?.execute((
         key.tenant.as_str(),
         key.item.as_str(),
         item.queue.as_str(),
         set,
         -item.priority,
-        item.class.number(),
+        item.class.as_number(),
         position,
-        param::limit(work.needs()),
-        RawJson::of(barred).as_str(),
+        param::limit(work.opening_count()),
+        RawJson::from_value(barred).as_str(),
     ))?;
     Ok(())
 }
 
-fn write_assignment(connection: &Connection, tenant: &TenantId, one: &Assignment) -> Attempt<()> {
+fn write_assignment(connection: &Connection, tenant: &TenantId, one: &ItemAssignment) -> SqliteResult<()> {
     const WRITE: &str = "
         INSERT INTO assignments (tenant, assignment, item, person, queue, status, is_open, due_at, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -182,17 +185,17 @@ fn write_assignment(connection: &Connection, tenant: &TenantId, one: &Assignment
         one.status.as_str(),
         one.status.is_open(),
         one.deadline.map(Timestamp::as_millis),
-        RawJson::of(one).as_str(),
+        RawJson::from_value(one).as_str(),
     ))?;
     Ok(())
 }
 
-pub(crate) fn write_log(connection: &Connection, key: &ItemKey, log: &[LogEntry]) -> Attempt<()> {
+pub(crate) fn write_log(connection: &Connection, key: &ItemKey, log: &[ItemLogEntry]) -> SqliteResult<()> {
     const WRITE: &str = "INSERT INTO item_log (tenant, item, no, at, body) VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut write = connection.prepare_cached(WRITE)?;
     for entry in log {
         let (tenant, id) = (key.tenant.as_str(), key.item.as_str());
-        write.execute((tenant, id, entry.no, entry.at.as_millis(), RawJson::of(entry).as_str()))?;
+        write.execute((tenant, id, entry.no, entry.at.as_millis(), RawJson::from_value(entry).as_str()))?;
     }
     Ok(())
 }
@@ -203,8 +206,8 @@ pub(crate) fn add_totals(
     queue: &Name,
     person: Option<&PersonId>,
     now: Timestamp,
-    added: &Totals,
-) -> Attempt<()> {
+    added: &AssignmentTotals,
+) -> SqliteResult<()> {
     const ADD: &str = "
         INSERT INTO queue_totals (tenant, queue, person, day, created, started, completed, skipped,
             expired_pending, expired_started, completing_millis, completed_attempts, items_imported,
@@ -225,7 +228,7 @@ pub(crate) fn add_totals(
     add.raw_bind_parameter(1, tenant.as_str())?;
     add.raw_bind_parameter(2, queue.as_str())?;
     add.raw_bind_parameter(3, person.map_or("", PersonId::as_str))?;
-    add.raw_bind_parameter(4, stats::day(now))?;
+    add.raw_bind_parameter(4, stats::day_of(now))?;
     for (at, sum) in (5..).zip(added.0) {
         add.raw_bind_parameter(at, sum)?;
     }

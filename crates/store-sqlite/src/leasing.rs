@@ -4,20 +4,24 @@
 //! for the shorter one of the two, or else for the time that its taker asks for. `min` of SQLite is null as
 //! soon as one of its arguments is, and so are sums.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
 use rusqlite::Connection;
 
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::leased::read_leased;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::leased_actions::read_leased;
 use crate::param;
 
 /// Workers poll often and mostly find nothing: a reader answers that without the writer's queue.
-pub(crate) fn is_any_due(connection: &Connection, queues: &[Queue], now: Timestamp) -> Attempt<bool> {
+pub(crate) fn is_any_due(
+    connection: &Connection,
+    queues: &[ActionQueue],
+    now: Timestamp,
+) -> SqliteResult<bool> {
     // `settled_at IS NULL` is the condition of the index. Waiting ones have no time.
     const IS_ANY_DUE: &str = "
         SELECT EXISTS (SELECT 1 FROM actions
@@ -31,7 +35,7 @@ pub(crate) fn is_any_due(connection: &Connection, queues: &[Queue], now: Timesta
     Ok(false)
 }
 
-pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt<bool> {
+pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> SqliteResult<bool> {
     const IS_ANY_OVERDUE: &str = "
         SELECT EXISTS (SELECT 1 FROM actions WHERE expires_at <= ?1)
             OR EXISTS (SELECT 1 FROM actions
@@ -46,7 +50,7 @@ pub(crate) fn lease_due(
     takers: &[WorkerId],
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Vec<LeasedAction>> {
+) -> SqliteResult<Vec<LeasedAction>> {
     let mut due = Vec::new();
     for (nth, queue) in grant.queues.iter().enumerate() {
         if !grant.queues.iter().take(nth).any(|earlier| earlier == queue) {
@@ -57,7 +61,7 @@ pub(crate) fn lease_due(
         due.sort();
         due.truncate(grant.slots);
     }
-    take(connection, takers, grant, due.into_iter().map(|due| due.place), Counted::Yes, now)
+    lease_rows(connection, takers, grant, due.into_iter().map(|due| due.place), AttemptCounting::Yes, now)
 }
 
 /// Lease actions that missed a deadline of their schedule, in any queue.
@@ -66,7 +70,7 @@ pub(crate) fn lease_overdue(
     worker: &WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Vec<LeasedAction>> {
+) -> SqliteResult<Vec<LeasedAction>> {
     // Two ranges of two small indexes: schedules of unleased actions, and expired leases.
     const READ_OVERDUE: &str = "
         SELECT place FROM (
@@ -79,20 +83,25 @@ pub(crate) fn lease_overdue(
     let mut read = connection.prepare_cached(READ_OVERDUE)?;
     let places = read.query_map((now.as_millis(), param::limit(grant.slots)), |row| row.get(0))?;
     let places = places.collect::<rusqlite::Result<Vec<i64>>>()?;
-    take(connection, std::slice::from_ref(worker), grant, places, Counted::No, now)
+    lease_rows(connection, std::slice::from_ref(worker), grant, places, AttemptCounting::No, now)
 }
 
 /// Round robin between queues: the head of each, then the second of each. With more queues than slots, the
 /// head that has waited longest comes first, so that every queue is served eventually.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueAction {
     rank: usize,
     due_at: i64,
     place: i64,
 }
 
 /// Due actions of one queue, the longest due first: one range of the index.
-fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp) -> Attempt<Vec<Due>> {
+fn read_due(
+    connection: &Connection,
+    queue: &ActionQueue,
+    slots: usize,
+    now: Timestamp,
+) -> SqliteResult<Vec<DueAction>> {
     const READ_DUE: &str = "
         SELECT rowid, due_at FROM actions
         WHERE settled_at IS NULL AND queue = ?1 AND due_at <= ?2
@@ -102,14 +111,18 @@ fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp
     let mut rows = read.query((queue.as_str(), now.as_millis(), param::limit(slots)))?;
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
-        due.push(Due { rank: due.len(), due_at: Fields(row).int(1)?, place: Fields(row).int(0)? });
+        due.push(DueAction {
+            rank: due.len(),
+            due_at: SqliteFields(row).int(1)?,
+            place: SqliteFields(row).int(0)?,
+        });
     }
     Ok(due)
 }
 
 /// Whether a lease is an attempt.
 #[derive(Debug, Clone, Copy)]
-enum Counted {
+enum AttemptCounting {
     Yes,
     No,
 }
@@ -118,14 +131,14 @@ enum Counted {
 ///
 /// A row whose key does not decode is leased like the others and then left out: otherwise it would block the
 /// head of the queue for ever.
-fn take(
+fn lease_rows(
     connection: &Connection,
     takers: &[WorkerId],
     grant: &LeaseGrant,
     places: impl IntoIterator<Item = i64>,
-    counted: Counted,
+    counted: AttemptCounting,
     now: Timestamp,
-) -> Attempt<Vec<LeasedAction>> {
+) -> SqliteResult<Vec<LeasedAction>> {
     const TAKE: &str = "
         UPDATE actions SET
             status = 'leased', epoch = epoch + 1, worker_id = ?2,
@@ -140,13 +153,13 @@ fn take(
     for place in places {
         let Some(worker) = takers.get(keys.len()).or(takers.last()) else { break };
         let count = match counted {
-            Counted::Yes => 1,
-            Counted::No => 0,
+            AttemptCounting::Yes => 1,
+            AttemptCounting::No => 0,
         };
         let mut rows =
             take.query((place, worker.as_str(), now.as_millis(), param::millis(grant.ttl), count))?;
         let Some(row) = rows.next()? else { continue };
-        match Fields(row).action_key() {
+        match SqliteFields(row).action_key() {
             Ok(key) => keys.push(key),
             Err(error) => tracing::error!(%error, "the key of an action cannot be decoded"),
         }
@@ -160,8 +173,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_queue_has_its_turn_before_one_has_a_second() {
-        let due = |rank, due_at, place| Due { rank, due_at, place };
+    fn lease_order_is_round_robin() {
+        let due = |rank, due_at, place| DueAction { rank, due_at, place };
         let mut all = [due(0, 1, 1), due(1, 2, 2), due(2, 3, 3), due(0, 9, 4), due(1, 9, 5), due(0, 0, 6)];
         all.sort();
         assert_eq!(all.map(|due| due.place), [6, 1, 4, 2, 5, 3]);

@@ -39,7 +39,7 @@ mod graph_rows;
 mod mailbox;
 
 mod action_store;
-mod leased;
+mod leased_actions;
 mod leasing;
 mod settle;
 mod settle_rows;

@@ -4,22 +4,22 @@
 //! costs one visit's worth of memory.
 
 use millstream_core::id::ExecutionKey;
-use millstream_core::log::{Kept, Waiting};
+use millstream_core::log::{MailboxEvent, MailboxState};
 use millstream_core::status::PauseState;
-use millstream_store::execution_store::{MailboxLimits, More};
+use millstream_store::execution_store::{MailboxLimits, PageRemainder};
 use rusqlite::{CachedStatement, Connection};
 
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 
-pub(crate) struct Mailboxes<'c> {
+pub(crate) struct MailboxReader<'c> {
     read_undecided: CachedStatement<'c>,
     read_deferred: CachedStatement<'c>,
     limits: MailboxLimits,
 }
 
-impl<'c> Mailboxes<'c> {
-    pub(crate) fn prepare(connection: &'c Connection, limits: MailboxLimits) -> Attempt<Self> {
+impl<'c> MailboxReader<'c> {
+    pub(crate) fn prepare(connection: &'c Connection, limits: MailboxLimits) -> SqliteResult<Self> {
         const READ_UNDECIDED: &str = "
             SELECT m.bytes, m.event_id, m.accept_no, e.name, e.payload, e.created_at, e.timer_seq, e.attempts,
                    e.traceparent
@@ -42,27 +42,31 @@ impl<'c> Mailboxes<'c> {
     }
 
     /// While paused, the only undecided events in it are those that end the execution by request.
-    pub(crate) fn read(&mut self, key: &ExecutionKey, pause: PauseState) -> Attempt<(Vec<Waiting>, More)> {
+    pub(crate) fn read_mailbox(
+        &mut self,
+        key: &ExecutionKey,
+        pause: PauseState,
+    ) -> SqliteResult<(Vec<MailboxEvent>, PageRemainder)> {
         let takes_all = match pause {
             PauseState::Running => true,
             PauseState::Paused => false,
         };
         let (tenant, execution) = (key.tenant.as_str(), key.execution.as_str());
-        let mut room = Room::of(self.limits);
-        let (mut mailbox, mut more) = (Vec::new(), More::Nothing);
+        let mut room = MailboxRoom::of(self.limits);
+        let (mut mailbox, mut more) = (Vec::new(), PageRemainder::Nothing);
         let mut rows = self.read_undecided.query((tenant, execution, takes_all))?;
         while let Some(row) = rows.next()? {
-            let row = Fields(row);
-            if !room.takes(row.size(0)?) {
-                more = More::Remains;
+            let row = SqliteFields(row);
+            if !room.take_if_fits(row.size(0)?) {
+                more = PageRemainder::Remains;
                 break;
             }
-            mailbox.push(waiting(row, Kept::Undecided)?);
+            mailbox.push(decode_waiting(row, MailboxState::Undecided)?);
         }
         let undecided = mailbox.len();
         let mut rows = self.read_deferred.query((tenant, execution))?;
         while let Some(row) = rows.next()? {
-            mailbox.push(waiting(Fields(row), Kept::Deferred)?);
+            mailbox.push(decode_waiting(SqliteFields(row), MailboxState::Deferred)?);
         }
         if mailbox.len() > undecided {
             mailbox.sort_by_key(|event| event.accept_no);
@@ -72,8 +76,8 @@ impl<'c> Mailboxes<'c> {
 }
 
 /// Columns as both statements have them.
-fn waiting(row: Fields<'_>, kept: Kept) -> Attempt<Waiting> {
-    Ok(Waiting {
+fn decode_waiting(row: SqliteFields<'_>, kept: MailboxState) -> SqliteResult<MailboxEvent> {
+    Ok(MailboxEvent {
         event_id: row.event_id(1)?,
         accept_no: row.accept_no(2)?,
         name: row.id(3)?,
@@ -87,18 +91,18 @@ fn waiting(row: Fields<'_>, kept: Kept) -> Attempt<Waiting> {
 }
 
 /// Remaining capacity of one visit. The first event always fits.
-struct Room {
+struct MailboxRoom {
     limits: MailboxLimits,
     events: usize,
     bytes: usize,
 }
 
-impl Room {
+impl MailboxRoom {
     fn of(limits: MailboxLimits) -> Self {
         Self { limits, events: 0, bytes: 0 }
     }
 
-    fn takes(&mut self, bytes: usize) -> bool {
+    fn take_if_fits(&mut self, bytes: usize) -> bool {
         let weight = self.bytes.saturating_add(bytes);
         let fits = self.events < self.limits.events && weight <= self.limits.bytes;
         if fits || self.events == 0 {
@@ -115,19 +119,19 @@ mod tests {
     use super::*;
 
     fn taken(sizes: &[usize], events: usize, bytes: usize) -> usize {
-        let mut room = Room::of(MailboxLimits { events, bytes });
-        sizes.iter().take_while(|size| room.takes(**size)).count()
+        let mut room = MailboxRoom::of(MailboxLimits { events, bytes });
+        sizes.iter().take_while(|size| room.take_if_fits(**size)).count()
     }
 
     #[test]
-    fn takes_what_fits() {
+    fn mailbox_room_takes_fitting_events() {
         assert_eq!(taken(&[1, 1, 1], 2, 100), 2);
         assert_eq!(taken(&[10, 100, 1], 9, 50), 1);
         assert_eq!(taken(&[10, 10], 9, 20), 2);
     }
 
     #[test]
-    fn takes_at_least_one() {
+    fn mailbox_room_takes_at_least_one() {
         assert_eq!(taken(&[500, 1], 9, 50), 1);
         assert_eq!(taken(&[500], 0, 0), 1);
     }

@@ -1,11 +1,11 @@
 //! Migrations: `migrations/sqlite`, embedded.
 
 use millstream_store::schema::{Release, SchemaState};
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
-use crate::errors::Attempt;
+use crate::errors::SqliteResult;
 
 /// Every file of `migrations/sqlite`: number, description, text.
 const FILES: &[(i64, &str, &str)] = &[
@@ -27,21 +27,23 @@ const FILES: &[(i64, &str, &str)] = &[
 impl SqliteStore {
     /// Apply pending migrations, in one transaction. Applied ones are skipped, and one that was changed after
     /// it was applied is refused.
-    pub async fn migrate(&self) -> Result<()> {
-        self.write(migrate).await.map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
+    pub async fn migrate(&self) -> StoreResult<()> {
+        self.write_transaction(apply_migrations)
+            .await
+            .map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
     }
 
     /// Which migrations are applied, and which releases may run.
-    pub async fn schema(&self) -> Result<SchemaState> {
-        self.write(read_state).await
+    pub async fn schema(&self) -> StoreResult<SchemaState> {
+        self.write_transaction(read_state).await
     }
 
     /// Records that releases before this one may no longer run. Returns the oldest release that may.
-    pub async fn finish_upgrade(&self, release: Release) -> Result<Release> {
+    pub async fn finish_upgrade(&self, release: Release) -> StoreResult<Release> {
         const RAISE: &str = "
             INSERT INTO settings (key, value) VALUES ('oldest_release', ?1)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value";
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let stored = read_oldest_release(connection)?;
             let oldest = stored.map_or(release, |stored| stored.max(release));
             connection.execute(RAISE, [oldest.to_string()])?;
@@ -52,12 +54,12 @@ impl SqliteStore {
 }
 
 /// The text itself is stored, because it detects any later change most reliably.
-struct Applied {
+struct AppliedMigration {
     version: i64,
     text: String,
 }
 
-fn read_state(connection: &Connection) -> Attempt<SchemaState> {
+fn read_state(connection: &Connection) -> SqliteResult<SchemaState> {
     let applied = read_applied(connection)?;
     let lacks = |version: &i64| applied.iter().all(|done| done.version != *version);
     let is_known = |version: &i64| FILES.iter().any(|(known, _, _)| known == version);
@@ -72,7 +74,7 @@ fn read_state(connection: &Connection) -> Attempt<SchemaState> {
     })
 }
 
-fn read_oldest_release(connection: &Connection) -> Attempt<Option<Release>> {
+fn read_oldest_release(connection: &Connection) -> SqliteResult<Option<Release>> {
     const EXISTS: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'settings'";
     const OLDEST: &str = "SELECT value FROM settings WHERE key = 'oldest_release'";
     if connection.query_row(EXISTS, (), |row| row.get::<_, i64>(0))? == 0 {
@@ -84,7 +86,7 @@ fn read_oldest_release(connection: &Connection) -> Attempt<Option<Release>> {
     Ok(stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()?)
 }
 
-fn migrate(connection: &Connection) -> Attempt<()> {
+fn apply_migrations(connection: &Connection) -> SqliteResult<()> {
     const RECORD: &str = "INSERT INTO migrations (version, description, text) VALUES (?1, ?2, ?3)";
     let applied = read_applied(connection)?;
     for (version, description, text) in FILES {
@@ -103,7 +105,7 @@ fn migrate(connection: &Connection) -> Attempt<()> {
     Ok(())
 }
 
-fn read_applied(connection: &Connection) -> Attempt<Vec<Applied>> {
+fn read_applied(connection: &Connection) -> SqliteResult<Vec<AppliedMigration>> {
     const CREATE: &str = "
         CREATE TABLE IF NOT EXISTS migrations (
             version     INTEGER NOT NULL PRIMARY KEY,
@@ -112,7 +114,8 @@ fn read_applied(connection: &Connection) -> Attempt<Vec<Applied>> {
         ) STRICT";
     connection.execute(CREATE, ())?;
     let mut read = connection.prepare("SELECT version, text FROM migrations ORDER BY version")?;
-    let applied = read.query_map((), |row| Ok(Applied { version: row.get(0)?, text: row.get(1)? }))?;
+    let applied =
+        read.query_map((), |row| Ok(AppliedMigration { version: row.get(0)?, text: row.get(1)? }))?;
     Ok(applied.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -121,7 +124,7 @@ mod tests {
     use super::FILES;
 
     #[test]
-    fn every_file_of_the_folder_is_listed() {
+    fn every_sqlite_migration_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()

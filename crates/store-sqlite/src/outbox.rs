@@ -2,27 +2,34 @@
 
 use millstream_core::id::Name;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use millstream_store::StoreResult;
+use millstream_store::outbox::{
+    DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,
+};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::{feed, param};
 
 #[async_trait::async_trait]
 impl Outbox for SqliteStore {
-    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
+    async fn spread_entries(&self, sinks: &[Name], limit: usize, now: Timestamp) -> StoreResult<usize> {
         // A reader looks first: most of the time there are none, and then no caller waits for the writer.
-        if self.read(move |connection| unmarked(connection, 1)).await?.is_empty() {
+        if self.read_transaction(move |connection| unmarked_positions(connection, 1)).await?.is_empty() {
             return Ok(0);
         }
         let sinks = sinks.to_vec();
-        self.write(move |connection| spread(connection, &sinks, limit, now)).await
+        self.write_transaction(move |connection| spread_unmarked(connection, &sinks, limit, now)).await
     }
 
-    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
+    async fn due_parcels(
+        &self,
+        sink: &Name,
+        limit: ParcelLimit,
+        now: Timestamp,
+    ) -> StoreResult<Vec<FeedParcel>> {
         const DUE: &str = "
             SELECT * FROM outbox INDEXED BY outbox_due WHERE sink = ?1 AND due_at <= ?2
             ORDER BY due_at LIMIT ?3";
@@ -31,14 +38,14 @@ impl Outbox for SqliteStore {
             WHERE tenant = ?1 AND execution_id = ?2 AND position > ?3 AND position <= ?4
             ORDER BY position LIMIT ?5";
         let sink = sink.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut parcels = Vec::new();
             let mut due = connection.prepare_cached(DUE)?;
             let mut rows = due.query((sink.as_str(), now.as_millis(), param::limit(limit.executions)))?;
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 let (execution, upto) = (row.execution()?, row.int("upto")?);
-                let heard = Heard { position: row.int("told")?, part: row.number("part")? };
+                let heard = SinkPosition { position: row.int("told")?, part: row.number("part")? };
                 let range = (
                     execution.tenant.as_str(),
                     execution.execution.as_str(),
@@ -46,15 +53,26 @@ impl Outbox for SqliteStore {
                     upto,
                     param::limit(limit.entries),
                 );
-                let entries = feed::entries(connection.prepare_cached(ENTRIES)?.query(range)?)?;
-                parcels.push(Parcel { execution, heard, upto, attempts: row.number("attempts")?, entries });
+                let entries = feed::decode_entries(connection.prepare_cached(ENTRIES)?.query(range)?)?;
+                parcels.push(FeedParcel {
+                    execution,
+                    heard,
+                    upto,
+                    attempts: row.number("attempts")?,
+                    entries,
+                });
             }
             Ok(parcels)
         })
         .await
     }
 
-    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
+    async fn advance_sinks(
+        &self,
+        sink: &Name,
+        parcels: &[DeliveredParcel],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         const ADVANCE: &str = "
             UPDATE outbox
             SET told = ?6, part = ?7, waiting = max(waiting - ?8, 0), since = ?9, due_at = ?10, attempts = 0
@@ -65,7 +83,7 @@ impl Outbox for SqliteStore {
             return Ok(());
         }
         let (sink, parcels) = (sink.clone(), parcels.to_vec());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut advance = connection.prepare_cached(ADVANCE)?;
             let mut close = connection.prepare_cached(CLOSE)?;
             for parcel in &parcels {
@@ -90,7 +108,7 @@ impl Outbox for SqliteStore {
         .await
     }
 
-    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
+    async fn postpone_parcels(&self, sink: &Name, executions: &[ParcelBackoff]) -> StoreResult<()> {
         const PUT_OFF: &str = "
             UPDATE outbox SET due_at = ?4, attempts = ?5
             WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3";
@@ -98,9 +116,9 @@ impl Outbox for SqliteStore {
             return Ok(());
         }
         let (sink, executions) = (sink.clone(), executions.to_vec());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut put_off = connection.prepare_cached(PUT_OFF)?;
-            for PutOff { execution, until, attempts } in &executions {
+            for ParcelBackoff { execution, until, attempts } in &executions {
                 let (tenant, id) = (execution.tenant.as_str(), execution.execution.as_str());
                 put_off.execute((tenant, id, sink.as_str(), until.as_millis(), attempts))?;
             }
@@ -109,15 +127,15 @@ impl Outbox for SqliteStore {
         .await
     }
 
-    async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
+    async fn count_backlogs(&self) -> StoreResult<Vec<SinkBacklog>> {
         const BACKLOGS: &str = "
             SELECT sink, count(*) AS executions, sum(waiting) AS entries, min(since) AS oldest
             FROM outbox GROUP BY sink ORDER BY sink";
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(BACKLOGS)?;
             let (mut rows, mut backlogs) = (read.query([])?, Vec::new());
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 backlogs.push(SinkBacklog {
                     sink: row.id("sink")?,
                     executions: row.count("executions")?,
@@ -132,7 +150,7 @@ impl Outbox for SqliteStore {
 }
 
 /// The positions of entries that are not spread yet.
-fn unmarked(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
+fn unmarked_positions(connection: &Connection, limit: usize) -> SqliteResult<Vec<i64>> {
     // The index by name: otherwise the rows would be scanned in their own order from the beginning.
     const UNMARKED: &str = "
         SELECT position FROM graph_feed INDEXED BY graph_feed_unpublished
@@ -143,7 +161,12 @@ fn unmarked(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
     Ok(found)
 }
 
-fn spread(connection: &Connection, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
+fn spread_unmarked(
+    connection: &Connection,
+    sinks: &[Name],
+    limit: usize,
+    now: Timestamp,
+) -> SqliteResult<usize> {
     const NOTE: &str = "
         INSERT INTO outbox (sink, tenant, execution_id, told, part, upto, waiting, since, due_at, attempts)
         SELECT ?2, f.tenant, f.execution_id, f.position - 1, 0, f.position, 1, f.at, ?3, 0
@@ -151,7 +174,7 @@ fn spread(connection: &Connection, sinks: &[Name], limit: usize, now: Timestamp)
         ON CONFLICT (tenant, execution_id, sink) DO UPDATE SET
             upto = max(upto, excluded.upto), waiting = waiting + 1";
     const MARK: &str = "UPDATE graph_feed SET published = 1 WHERE position = ?1";
-    let positions = unmarked(connection, limit)?;
+    let positions = unmarked_positions(connection, limit)?;
     let mut note = connection.prepare_cached(NOTE)?;
     let mut mark = connection.prepare_cached(MARK)?;
     for position in &positions {

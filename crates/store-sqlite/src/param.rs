@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use millstream_store::action_store::Handling;
+use millstream_store::action_store::FailureHandling;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 /// Unvalidated text. SQLite would store the character U+0000 in it, but its text functions and shell stop
 /// there, and PostgreSQL refuses such text: the two must behave alike.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Free<'a>(pub(crate) &'a str);
+pub(crate) struct FreeText<'a>(pub(crate) &'a str);
 
-impl ToSql for Free<'_> {
+impl ToSql for FreeText<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         if self.0.contains('\0') {
             return Err(rusqlite::Error::ToSqlConversionFailure("text contains U+0000".into()));
@@ -20,15 +20,15 @@ impl ToSql for Free<'_> {
     }
 }
 
-pub(crate) fn free(text: Option<&str>) -> Option<Free<'_>> {
-    text.map(Free)
+pub(crate) fn free_text(text: Option<&str>) -> Option<FreeText<'_>> {
+    text.map(FreeText)
 }
 
 /// A message for people, in which U+0000 becomes a mark: for messages only, never for data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message<'a>(pub(crate) &'a str);
+pub(crate) struct MessageText<'a>(pub(crate) &'a str);
 
-impl ToSql for Message<'_> {
+impl ToSql for MessageText<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         if self.0.contains('\0') {
             return Ok(ToSqlOutput::from(self.0.replace('\0', "\u{fffd}")));
@@ -37,14 +37,14 @@ impl ToSql for Message<'_> {
     }
 }
 
-pub(crate) fn message(text: Option<&str>) -> Option<Message<'_>> {
-    text.map(Message)
+pub(crate) fn message_text(text: Option<&str>) -> Option<MessageText<'_>> {
+    text.map(MessageText)
 }
 
-pub(crate) const fn handled(handling: Handling) -> bool {
+pub(crate) const fn handling_column(handling: FailureHandling) -> bool {
     match handling {
-        Handling::Handled => true,
-        Handling::Unhandled => false,
+        FailureHandling::Handled => true,
+        FailureHandling::Unhandled => false,
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_null_character_is_told_from_its_escape() {
-        assert!(Free("a\0b").to_sql().is_err());
-        assert!(Free(r#"{"a":"\u0000"}"#).to_sql().is_ok());
-        let kept = Message("a\0b");
+    fn text_refuses_nul_but_not_escape() {
+        assert!(FreeText("a\0b").to_sql().is_err());
+        assert!(FreeText(r#"{"a":"\u0000"}"#).to_sql().is_ok());
+        let kept = MessageText("a\0b");
         assert_eq!(kept.to_sql().unwrap(), ToSqlOutput::from("a\u{fffd}b".to_owned()));
     }
 }

@@ -2,30 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::Format;
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::{Attempt, corrupt};
+use crate::decode::SqliteFields;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::param;
 
 #[async_trait::async_trait]
 impl QueueStore for SqliteStore {
-    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue> {
+    async fn put_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &QueueConfig,
+        now: Timestamp,
+    ) -> StoreResult<PutQueue> {
         const PUT: &str = "
             INSERT INTO queues (tenant, queue, config, state, created_at, updated_at)
             VALUES (?1, ?2, ?3, 'active', ?4, ?4)
             ON CONFLICT (tenant, queue) DO UPDATE SET config = excluded.config, updated_at = excluded.updated_at";
         let (tenant, queue) = (tenant.clone(), queue.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let put = match read_queue(connection, &tenant, &queue.name)? {
                 None => PutQueue::Created,
                 Some(there) if there.config == queue => return Ok(PutQueue::Same),
@@ -45,19 +50,19 @@ impl QueueStore for SqliteStore {
         queue: &Name,
         state: QueueState,
         now: Timestamp,
-    ) -> Result<bool> {
+    ) -> StoreResult<bool> {
         const SET: &str = "UPDATE queues SET state = ?3, updated_at = ?4 WHERE tenant = ?1 AND queue = ?2";
         let (tenant, queue) = (tenant.clone(), queue.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let row = (tenant.as_str(), queue.as_str(), state.as_str(), now.as_millis());
             Ok(connection.prepare_cached(SET)?.execute(row)? > 0)
         })
         .await
     }
 
-    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>> {
+    async fn find_queues(&self, keys: &[(TenantId, Name)]) -> StoreResult<Vec<Option<QueueView>>> {
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             keys.iter().map(|(tenant, queue)| read_queue(connection, tenant, queue)).collect()
         })
         .await
@@ -68,9 +73,9 @@ impl QueueStore for SqliteStore {
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<QueueView>> {
+    ) -> StoreResult<Vec<QueueView>> {
         let (tenant, after) = (tenant.clone(), after.map_or_else(String::new, ToString::to_string));
-        self.read(move |connection| read_queues(connection, &tenant, &after, limit)).await
+        self.read_transaction(move |connection| read_queues(connection, &tenant, &after, limit)).await
     }
 }
 
@@ -78,11 +83,11 @@ pub(crate) fn read_queue(
     connection: &Connection,
     tenant: &TenantId,
     queue: &Name,
-) -> Attempt<Option<QueueView>> {
+) -> SqliteResult<Option<QueueView>> {
     const READ: &str = "SELECT * FROM queues WHERE tenant = ?1 AND queue = ?2";
     let mut read = connection.prepare_cached(READ)?;
     let mut rows = read.query((tenant.as_str(), queue.as_str()))?;
-    rows.next()?.map(|row| queue_view(Fields(row))).transpose()
+    rows.next()?.map(|row| queue_view(SqliteFields(row))).transpose()
 }
 
 /// By name, after `after`.
@@ -91,19 +96,19 @@ pub(crate) fn read_queues(
     tenant: &TenantId,
     after: &str,
     limit: usize,
-) -> Attempt<Vec<QueueView>> {
+) -> SqliteResult<Vec<QueueView>> {
     const LIST: &str = "SELECT * FROM queues WHERE tenant = ?1 AND queue > ?2 ORDER BY queue LIMIT ?3";
     let mut list = connection.prepare_cached(LIST)?;
     let mut rows = list.query((tenant.as_str(), after, param::limit(limit)))?;
     let mut views = Vec::new();
     while let Some(row) = rows.next()? {
-        views.push(queue_view(Fields(row))?);
+        views.push(queue_view(SqliteFields(row))?);
     }
     Ok(views)
 }
 
-fn queue_view(row: Fields<'_>) -> Attempt<QueueView> {
-    let config = QueueConfig::parse(row.text("config")?, Format::Json).map_err(corrupt)?;
+fn queue_view(row: SqliteFields<'_>) -> SqliteResult<QueueView> {
+    let config = QueueConfig::parse(row.text("config")?, SourceFormat::Json).map_err(corrupt_row)?;
     Ok(QueueView {
         config,
         state: row.word("state", QueueState::parse)?,
@@ -114,16 +119,21 @@ fn queue_view(row: Fields<'_>) -> Attempt<QueueView> {
 
 #[async_trait::async_trait]
 impl PeopleStore for SqliteStore {
-    async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()> {
+    async fn put_people(
+        &self,
+        tenant: &TenantId,
+        people: &[PersonProfile],
+        now: Timestamp,
+    ) -> StoreResult<()> {
         const PUT: &str = "
             INSERT INTO people (tenant, person, skills, state, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (tenant, person) DO UPDATE SET
                 skills = excluded.skills, state = excluded.state, updated_at = excluded.updated_at";
         let (tenant, people) = (tenant.clone(), people.to_vec());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut put = connection.prepare_cached(PUT)?;
             for profile in &people {
-                let skills = RawJson::of(&profile.skills);
+                let skills = RawJson::from_value(&profile.skills);
                 let (person, state) = (profile.person.as_str(), profile.state.as_str());
                 put.execute((tenant.as_str(), person, skills.as_str(), state, now.as_millis()))?;
             }
@@ -132,9 +142,9 @@ impl PeopleStore for SqliteStore {
         .await
     }
 
-    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>> {
+    async fn find_people(&self, keys: &[(TenantId, PersonId)]) -> StoreResult<Vec<Option<PersonProfile>>> {
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             keys.iter().map(|(tenant, person)| read_person(connection, tenant, person)).collect()
         })
         .await
@@ -145,15 +155,15 @@ impl PeopleStore for SqliteStore {
         tenant: &TenantId,
         after: Option<&PersonId>,
         limit: usize,
-    ) -> Result<Vec<Profile>> {
+    ) -> StoreResult<Vec<PersonProfile>> {
         const LIST: &str = "SELECT * FROM people WHERE tenant = ?1 AND person > ?2 ORDER BY person LIMIT ?3";
         let (tenant, after) = (tenant.clone(), after.map_or_else(String::new, ToString::to_string));
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(LIST)?;
             let mut rows = list.query((tenant.as_str(), &after, param::limit(limit)))?;
             let mut people = Vec::new();
             while let Some(row) = rows.next()? {
-                people.push(profile(Fields(row))?);
+                people.push(decode_profile(SqliteFields(row))?);
             }
             Ok(people)
         })
@@ -165,14 +175,14 @@ pub(crate) fn read_person(
     connection: &Connection,
     tenant: &TenantId,
     person: &PersonId,
-) -> Attempt<Option<Profile>> {
+) -> SqliteResult<Option<PersonProfile>> {
     const READ: &str = "SELECT * FROM people WHERE tenant = ?1 AND person = ?2";
     let mut read = connection.prepare_cached(READ)?;
     let mut rows = read.query((tenant.as_str(), person.as_str()))?;
-    rows.next()?.map(|row| profile(Fields(row))).transpose()
+    rows.next()?.map(|row| decode_profile(SqliteFields(row))).transpose()
 }
 
-fn profile(row: Fields<'_>) -> Attempt<Profile> {
+fn decode_profile(row: SqliteFields<'_>) -> SqliteResult<PersonProfile> {
     let skills: BTreeSet<Name> = row.json("skills")?;
-    Ok(Profile { person: row.id("person")?, skills, state: row.word("state", QueueState::parse)? })
+    Ok(PersonProfile { person: row.id("person")?, skills, state: row.word("state", QueueState::parse)? })
 }

@@ -4,22 +4,22 @@ use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
 use millstream_core::time::Timestamp;
 use millstream_store::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::OptionalExtension;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 
 #[async_trait::async_trait]
 impl QuotaStore for SqliteStore {
-    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> Result<()> {
+    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> StoreResult<()> {
         const RAISE: &str = "UPDATE quota_revision SET revision = revision + 1";
         const PUT: &str = "
             INSERT INTO tenant_quotas (tenant, quota, updated_at) VALUES (?1, ?2, ?3)
             ON CONFLICT (tenant) DO UPDATE SET quota = excluded.quota, updated_at = excluded.updated_at";
-        let (tenant, quota) = (tenant.clone(), quota.json().to_string());
-        self.write(move |connection| {
+        let (tenant, quota) = (tenant.clone(), quota.to_json().to_string());
+        self.write_transaction(move |connection| {
             connection.prepare_cached(RAISE)?.execute(())?;
             connection.prepare_cached(PUT)?.execute((tenant.as_str(), &quota, now.as_millis()))?;
             Ok(())
@@ -27,10 +27,10 @@ impl QuotaStore for SqliteStore {
         .await
     }
 
-    async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>> {
+    async fn quota_of(&self, tenant: &TenantId) -> StoreResult<Option<QuotaSet>> {
         const FIND: &str = "SELECT quota FROM tenant_quotas WHERE tenant = ?1";
         let tenant = tenant.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut find = connection.prepare_cached(FIND)?;
             let text: Option<String> = find.query_row([tenant.as_str()], |row| row.get(0)).optional()?;
             text.map(|text| quota_set(&text)).transpose()
@@ -38,16 +38,16 @@ impl QuotaStore for SqliteStore {
         .await
     }
 
-    async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>> {
+    async fn quotas_after(&self, known: QuotaRevision) -> StoreResult<Option<QuotaRows>> {
         const READ: &str = "
             SELECT r.revision, q.tenant, q.quota FROM quota_revision r LEFT JOIN tenant_quotas q ON TRUE
             WHERE r.revision <> ?1 ORDER BY q.tenant";
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(READ)?;
             let mut rows = read.query([known.0])?;
             let mut found: Option<QuotaRows> = None;
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
+                let row = SqliteFields(row);
                 let revision = QuotaRevision(row.int("revision")?);
                 let found = found.get_or_insert_with(|| QuotaRows { revision, rows: Vec::new() });
                 if let Some(text) = row.opt_str("quota")? {
@@ -59,12 +59,12 @@ impl QuotaStore for SqliteStore {
         .await
     }
 
-    async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>> {
+    async fn count_usage(&self, questions: &[UsageQuestion]) -> StoreResult<Vec<u64>> {
         let questions = questions.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let count = |question: &UsageQuestion| {
                 let limit = i64::try_from(question.at_most).unwrap_or(i64::MAX).saturating_add(1);
-                let mut count = connection.prepare_cached(statement(question.counted))?;
+                let mut count = connection.prepare_cached(count_statement(question.counted))?;
                 let count: i64 = count.query_row((question.tenant.as_str(), limit), |row| row.get(0))?;
                 Ok(u64::try_from(count).unwrap_or(0))
             };
@@ -74,12 +74,13 @@ impl QuotaStore for SqliteStore {
     }
 }
 
-fn quota_set(text: &str) -> Attempt<QuotaSet> {
-    QuotaSet::of_stored(text).map_err(|error| StoreError::Corrupt(format!("quota {text:?}: {error}")).into())
+fn quota_set(text: &str) -> SqliteResult<QuotaSet> {
+    QuotaSet::read_stored(text)
+        .map_err(|error| StoreError::Corrupt(format!("quota {text:?}: {error}")).into())
 }
 
 /// Counts from an index, up to the limit. Bytes are those of at most 100,000 rows of each kind.
-const fn statement(counted: CountedQuota) -> &'static str {
+const fn count_statement(counted: CountedQuota) -> &'static str {
     match counted {
         CountedQuota::OpenExecutions => {
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE (tenant || '') = ?1 AND ended_at IS NULL

@@ -6,14 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use crate::errors::Attempt;
+use crate::errors::SqliteResult;
 
 #[derive(Debug)]
-pub(crate) struct Readers {
+pub(crate) struct ReaderPool {
     idle: Arc<Mutex<Vec<Connection>>>,
     /// One permit for each connection.
     turns: Arc<Semaphore>,
@@ -21,7 +21,7 @@ pub(crate) struct Readers {
     patience: Duration,
 }
 
-impl Readers {
+impl ReaderPool {
     pub(crate) fn of(connections: Vec<Connection>, patience: Duration) -> Self {
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
         let turns = Arc::new(Semaphore::new(connections.len()));
@@ -29,29 +29,29 @@ impl Readers {
     }
 
     /// Run `work` on one consistent snapshot of the database.
-    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
+    pub(crate) async fn run<T, W>(&self, work: W) -> StoreResult<T>
     where
         T: Send + 'static,
-        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+        W: FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     {
         self.run_bare(move |connection| at_one_moment(connection, work)).await
     }
 
     /// Run a statement that cannot be part of a transaction.
-    pub(crate) async fn run_bare<T, W>(&self, work: W) -> Result<T>
+    pub(crate) async fn run_bare<T, W>(&self, work: W) -> StoreResult<T>
     where
         T: Send + 'static,
-        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+        W: FnOnce(&Connection) -> SqliteResult<T> + Send + 'static,
     {
         let turn = tokio::time::timeout(self.patience, Arc::clone(&self.turns).acquire_owned())
             .await
             .map_err(|_| StoreError::Unavailable(format!("waited {:?} for a reader", self.patience)))?
-            .map_err(|_| closed())?;
+            .map_err(|_| closed_error())?;
         let idle = Arc::clone(&self.idle);
         let read = tokio::task::spawn_blocking(move || {
-            let connection = pop(&idle).ok_or_else(closed)?;
+            let connection = pop_idle(&idle).ok_or_else(closed_error)?;
             let outcome = work(&connection);
-            push(&idle, connection);
+            push_idle(&idle, connection);
             drop(turn);
             outcome.map_err(StoreError::from)
         });
@@ -62,30 +62,33 @@ impl Readers {
     pub(crate) async fn close(&self) {
         let _all = self.turns.acquire_many(self.count).await;
         self.turns.close();
-        lock(&self.idle).clear();
+        lock_idle(&self.idle).clear();
     }
 }
 
-fn at_one_moment<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Attempt<T>) -> Attempt<T> {
+fn at_one_moment<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> SqliteResult<T>,
+) -> SqliteResult<T> {
     connection.prepare_cached("BEGIN")?.execute(())?;
     let outcome = work(connection);
     connection.prepare_cached("COMMIT")?.execute(())?;
     outcome
 }
 
-fn closed() -> StoreError {
+fn closed_error() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
 /// No code panics while the lock is held, and a list of connections cannot be half changed.
-fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+fn lock_idle(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pop(idle: &Mutex<Vec<Connection>>) -> Option<Connection> {
-    lock(idle).pop()
+fn pop_idle(idle: &Mutex<Vec<Connection>>) -> Option<Connection> {
+    lock_idle(idle).pop()
 }
 
-fn push(idle: &Mutex<Vec<Connection>>, connection: Connection) {
-    lock(idle).push(connection);
+fn push_idle(idle: &Mutex<Vec<Connection>>, connection: Connection) {
+    lock_idle(idle).push(connection);
 }

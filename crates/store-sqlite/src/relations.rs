@@ -2,25 +2,25 @@
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::relations::{Relations, SignalView};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::param::{self, Free};
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::param::{self, FreeText};
 use crate::signals::read_signal;
 
 #[async_trait::async_trait]
 impl Relations for SqliteStore {
-    async fn children(
+    async fn list_children(
         &self,
         parent: &ExecutionKey,
         close: ParentClose,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>> {
+    ) -> StoreResult<Vec<ExecutionKey>> {
         const CHILDREN: &str = "
             SELECT tenant, execution_id FROM executions
             WHERE tenant = ?1 AND parent_id = ?2 AND execution_id > ?3
@@ -28,7 +28,7 @@ impl Relations for SqliteStore {
             ORDER BY execution_id
             LIMIT ?5";
         let (parent, after) = (parent.clone(), after.cloned());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(CHILDREN)?;
             let mut rows = read.query((
                 parent.tenant.as_str(),
@@ -39,33 +39,33 @@ impl Relations for SqliteStore {
             ))?;
             let mut children = Vec::new();
             while let Some(row) = rows.next()? {
-                children.push(Fields(row).execution()?);
+                children.push(SqliteFields(row).execution()?);
             }
             Ok(children)
         })
         .await
     }
 
-    async fn correlated(
+    async fn find_correlated(
         &self,
         tenant: &TenantId,
         correlation: &str,
         definition: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<(ExecutionKey, DefinitionRef)>> {
+    ) -> StoreResult<Vec<(ExecutionKey, DefinitionRef)>> {
         let (tenant, correlation, definition) = (tenant.clone(), correlation.to_owned(), definition.cloned());
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             find_correlated(connection, &tenant, &correlation, definition.as_ref(), limit)
         })
         .await
     }
 
-    async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>> {
+    async fn find_signals(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<SignalView>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             keys.iter().map(|(tenant, event)| read_signal(connection, tenant, *event)).collect()
         })
         .await
@@ -79,7 +79,7 @@ pub(crate) fn find_correlated(
     correlation: &str,
     definition: Option<&Name>,
     limit: usize,
-) -> Attempt<Vec<(ExecutionKey, DefinitionRef)>> {
+) -> SqliteResult<Vec<(ExecutionKey, DefinitionRef)>> {
     const CORRELATED: &str = "
         SELECT tenant, execution_id, definition, version FROM executions
         WHERE tenant = ?1 AND correlation = ?2 AND (?3 IS NULL OR definition = ?3)
@@ -87,10 +87,10 @@ pub(crate) fn find_correlated(
         LIMIT ?4";
     let mut read = connection.prepare_cached(CORRELATED)?;
     let definition = definition.map(Name::as_str);
-    let mut rows = read.query((tenant.as_str(), Free(correlation), definition, param::limit(limit)))?;
+    let mut rows = read.query((tenant.as_str(), FreeText(correlation), definition, param::limit(limit)))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push((Fields(row).execution()?, Fields(row).definition()?));
+        found.push((SqliteFields(row).execution()?, SqliteFields(row).definition()?));
     }
     Ok(found)
 }

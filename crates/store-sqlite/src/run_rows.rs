@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::{Entry, Token};
+use millstream_core::claim::{RunLogEntry, SeatToken};
 use millstream_core::id::RunKey;
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
-use millstream_store::run_commit::{Left, Present};
-use millstream_store::run_seats::{self, Heard, SeatRow};
+use millstream_store::run_commit::{PresentRun, ResultingRun};
+use millstream_store::run_seats::{self, SeatRow, StoredHeartbeat};
 use millstream_store::run_store::StoredRun;
 use rusqlite::{Connection, Row, params};
 
-use crate::decode::Fields;
-use crate::errors::{Attempt, corrupt};
+use crate::decode::SqliteFields;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::param;
 
-pub(crate) fn read_run(connection: &Connection, key: &RunKey) -> Attempt<Option<StoredRun>> {
+pub(crate) fn read_run(connection: &Connection, key: &RunKey) -> SqliteResult<Option<StoredRun>> {
     const READ_RUN: &str = "SELECT * FROM runs WHERE tenant = ?1 AND run_id = ?2";
     let mut read = connection.prepare_cached(READ_RUN)?;
     let mut rows = read.query((key.tenant.as_str(), key.run.as_str()))?;
@@ -24,20 +24,20 @@ pub(crate) fn read_run(connection: &Connection, key: &RunKey) -> Attempt<Option<
 }
 
 /// The run of a row, with the heartbeats of its devices since.
-pub(crate) fn stored_run(connection: &Connection, row: &Row<'_>) -> Attempt<StoredRun> {
-    let row = Fields(row);
+pub(crate) fn stored_run(connection: &Connection, row: &Row<'_>) -> SqliteResult<StoredRun> {
+    let row = SqliteFields(row);
     let key = row.run_key()?;
     let heard = read_heard(connection, &key)?;
     Ok(StoredRun {
         version: row.int("version")?,
         position: row.int("position")?,
         updated_at: row.time("updated_at")?,
-        run: run_seats::decode(row.text("body")?, &heard)?,
+        run: run_seats::decode_run(row.text("body")?, &heard)?,
         key,
     })
 }
 
-fn read_heard(connection: &Connection, key: &RunKey) -> Attempt<Vec<Heard>> {
+fn read_heard(connection: &Connection, key: &RunKey) -> SqliteResult<Vec<StoredHeartbeat>> {
     const READ_HEARD: &str = "
         SELECT seat, token, heard_at, progress FROM run_seats
         WHERE tenant = ?1 AND run_id = ?2 AND heard_at IS NOT NULL AND token IS NOT NULL";
@@ -45,10 +45,10 @@ fn read_heard(connection: &Connection, key: &RunKey) -> Attempt<Vec<Heard>> {
     let mut rows = read.query((key.tenant.as_str(), key.run.as_str()))?;
     let mut heard = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Fields(row);
-        heard.push(Heard {
-            seat: u16::try_from(row.int(0)?).map_err(corrupt)?,
-            token: Token(row.int(1)?),
+        let row = SqliteFields(row);
+        heard.push(StoredHeartbeat {
+            seat: u16::try_from(row.int(0)?).map_err(corrupt_row)?,
+            token: SeatToken(row.int(1)?),
             at: row.time(2)?,
             progress: row.opt_raw(3)?,
         });
@@ -60,21 +60,26 @@ fn read_heard(connection: &Connection, key: &RunKey) -> Attempt<Vec<Heard>> {
 pub(crate) fn read_present(
     connection: &Connection,
     keys: &BTreeSet<&RunKey>,
-) -> Attempt<BTreeMap<RunKey, Present>> {
+) -> SqliteResult<BTreeMap<RunKey, PresentRun>> {
     const READ_VERSION: &str = "SELECT version FROM runs WHERE tenant = ?1 AND run_id = ?2";
     let mut read = connection.prepare_cached(READ_VERSION)?;
     let mut present = BTreeMap::new();
     for key in keys {
         let mut rows = read.query((key.tenant.as_str(), key.run.as_str()))?;
         if let Some(row) = rows.next()? {
-            let version = Fields(row).int(0)?;
-            present.insert((*key).clone(), Present { version, heard: read_heard(connection, key)? });
+            let version = SqliteFields(row).int(0)?;
+            present.insert((*key).clone(), PresentRun { version, heard: read_heard(connection, key)? });
         }
     }
     Ok(present)
 }
 
-pub(crate) fn write_run(connection: &Connection, key: &RunKey, left: &Left, now: Timestamp) -> Attempt<()> {
+pub(crate) fn write_run(
+    connection: &Connection,
+    key: &RunKey,
+    left: &ResultingRun,
+    now: Timestamp,
+) -> SqliteResult<()> {
     const INSERT_RUN: &str = "
         INSERT INTO runs (tenant, run_id, status, version, body, updated_at, ended_at, kind, execution_id)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -83,7 +88,7 @@ pub(crate) fn write_run(connection: &Connection, key: &RunKey, left: &Left, now:
         WHERE tenant = ?1 AND run_id = ?2";
     let run = &left.run;
     let (tenant, id, status) = (key.tenant.as_str(), key.run.as_str(), run.status());
-    let (body, ended_at) = (RawJson::of(run), run.ended_at().map(Timestamp::as_millis));
+    let (body, ended_at) = (RawJson::from_value(run), run.ended_at().map(Timestamp::as_millis));
     if left.is_new {
         let execution = run.waiting.as_ref().map(|waiting| waiting.key.execution.execution.as_str());
         connection.prepare_cached(INSERT_RUN)?.execute((
@@ -108,10 +113,10 @@ pub(crate) fn write_run(connection: &Connection, key: &RunKey, left: &Left, now:
             ended_at,
         ))?;
     }
-    run_seats::rows(run).iter().try_for_each(|row| write_seat(connection, key, row))
+    run_seats::seat_rows(run).iter().try_for_each(|row| write_seat(connection, key, row))
 }
 
-fn write_seat(connection: &Connection, key: &RunKey, row: &SeatRow) -> Attempt<()> {
+fn write_seat(connection: &Connection, key: &RunKey, row: &SeatRow) -> SqliteResult<()> {
     const WRITE_SEAT: &str = "
         INSERT INTO run_seats (tenant, run_id, seat, status, device, token, priority, assigned_at, due_at,
                                heard_at, silence_ms, begin_by, paused, progress)
@@ -140,11 +145,11 @@ fn write_seat(connection: &Connection, key: &RunKey, row: &SeatRow) -> Attempt<(
     Ok(())
 }
 
-pub(crate) fn append_log(connection: &Connection, key: &RunKey, log: &[Entry]) -> Attempt<()> {
+pub(crate) fn append_log(connection: &Connection, key: &RunKey, log: &[RunLogEntry]) -> SqliteResult<()> {
     const APPEND_LOG: &str = "INSERT INTO run_log (tenant, run_id, body) VALUES (?1, ?2, ?3)";
     let mut append = connection.prepare_cached(APPEND_LOG)?;
     for entry in log {
-        append.execute((key.tenant.as_str(), key.run.as_str(), RawJson::of(entry).as_str()))?;
+        append.execute((key.tenant.as_str(), key.run.as_str(), RawJson::from_value(entry).as_str()))?;
     }
     Ok(())
 }

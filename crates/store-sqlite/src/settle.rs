@@ -14,22 +14,23 @@ use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
-use millstream_store::event_log::NewEvent;
+use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
+use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::incidents::opens;
-use millstream_store::settling::Followed;
+use millstream_store::incidents::opens_incident;
+use millstream_store::settling::SettleConsequences;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::accept::accept_emitted;
-use crate::action_store::columns;
+use crate::action_store::lease_columns;
 use crate::commit_rows::fail_event;
-use crate::errors::Attempt;
-use crate::incident_rows::{Opening, open_incident};
+use crate::errors::SqliteResult;
+use crate::incident_rows::{IncidentOpening, open_incident};
 use crate::intervention::pause_active;
-use crate::leased::read_leased;
+use crate::leased_actions::read_leased;
 use crate::settle_rows::{
-    Touched, free_action, free_leased, link_action, place, read_touched, skip_action, write_outcome,
+    TouchedTransition, action_columns, free_action, free_leased, link_action, read_touched, skip_action,
+    write_outcome,
 };
 
 /// Within the open transaction.
@@ -39,73 +40,75 @@ pub(crate) fn settle_batch(
     batch: &[Settlement],
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<Settled> {
-    let mut recording = Recording { connection, grant, now, touched: BTreeMap::new(), emitted: Vec::new() };
-    let outcomes = batch.iter().map(|item| recording.record(item)).collect::<Attempt<Vec<_>>>()?;
-    let (leased, unleased) = recording.follow(worker)?;
+) -> SqliteResult<SettledBatch> {
+    let mut recording =
+        SettlementBatch { connection, grant, now, touched: BTreeMap::new(), emitted: Vec::new() };
+    let outcomes =
+        batch.iter().map(|item| recording.record_settlement(item)).collect::<SqliteResult<Vec<_>>>()?;
+    let (leased, unleased) = recording.write_consequences(worker)?;
     if !recording.emitted.is_empty() {
         accept_emitted(connection, recording.emitted.iter().copied(), now)?;
     }
-    let verdicts = outcomes.into_iter().map(|outcome| recording.verdict(outcome));
-    Ok(Settled { verdicts: verdicts.collect(), leased: read_leased(connection, &leased)?, unleased })
+    let verdicts = outcomes.into_iter().map(|outcome| recording.settle_verdict(outcome));
+    Ok(SettledBatch { verdicts: verdicts.collect(), leased: read_leased(connection, &leased)?, unleased })
 }
 
 /// How an outcome was recorded.
-enum Recorded {
+enum RecordedSettlement {
     /// By one statement: its event waits for no other action.
     Alone,
     /// Among others of its transition.
-    Among(Concerned),
+    Among(SettlementScope),
     /// Not at all: the lease is lost.
     Not,
 }
 
-struct Recording<'a> {
+struct SettlementBatch<'a> {
     connection: &'a Connection,
     grant: &'a LeaseGrant,
     now: Timestamp,
     /// Transitions with more than one row to change, and actions that are alone.
-    touched: BTreeMap<Concerned, Touched>,
+    touched: BTreeMap<SettlementScope, TouchedTransition>,
     /// Accepted at the end, together.
-    emitted: Vec<&'a NewEvent>,
+    emitted: Vec<&'a EventSubmission>,
 }
 
-impl<'a> Recording<'a> {
-    fn record(&mut self, item: &'a Settlement) -> Attempt<Recorded> {
+impl<'a> SettlementBatch<'a> {
+    fn record_settlement(&mut self, item: &'a Settlement) -> SqliteResult<RecordedSettlement> {
         let Self { connection, grant, now, .. } = *self;
         if settle_alone(connection, item, now)? {
-            self.emitted.extend(emitted(&item.outcome));
-            return Ok(Recorded::Alone);
+            self.emitted.extend(emitted_event(&item.outcome));
+            return Ok(RecordedSettlement::Alone);
         }
         let key = &item.lease.key;
-        let at = concerned(connection, item)?;
+        let at = scope_of(connection, item)?;
         let touched = match self.touched.entry(at.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => match read_touched(connection, key, at.alone.as_ref(), &grant.queues)? {
                 Some(touched) => entry.insert(touched),
-                None => return Ok(Recorded::Not),
+                None => return Ok(RecordedSettlement::Not),
             },
         };
-        if !touched.graph.holds(&key.action, item.lease.epoch) {
-            return Ok(Recorded::Not);
+        if !touched.graph.holds_lease(&key.action, item.lease.epoch) {
+            return Ok(RecordedSettlement::Not);
         }
-        let becomes = touched.graph.record(&key.action, &item.outcome, now);
+        let becomes = touched.graph.record_outcome(&key.action, &item.outcome, now);
         write_outcome(connection, key, becomes, &item.outcome, now)?;
-        if let Settling::Failed { then: AfterFailure::Incident(incident), .. } = &item.outcome {
-            fail(connection, touched, key, incident, now)?;
+        if let SettleOutcome::Failed { then: AfterFailure::Incident(incident), .. } = &item.outcome {
+            record_failure(connection, touched, key, incident, now)?;
         }
-        self.emitted.extend(emitted(&item.outcome));
-        Ok(Recorded::Among(at))
+        self.emitted.extend(emitted_event(&item.outcome));
+        Ok(RecordedSettlement::Among(at))
     }
 
     /// Writes the consequences of the outcomes; returns the actions leased to `worker`, and the number of
     /// ready ones that are not leased.
-    fn follow(&mut self, worker: &WorkerId) -> Attempt<(Vec<ActionKey>, usize)> {
+    fn write_consequences(&mut self, worker: &WorkerId) -> SqliteResult<(Vec<ActionKey>, usize)> {
         let Self { connection, grant, now, .. } = *self;
         let (mut leased, mut unleased) = (Vec::new(), 0);
-        for (Concerned { execution, seq, .. }, touched) in &mut self.touched {
+        for (SettlementScope { execution, seq, .. }, touched) in &mut self.touched {
             let key = |action| ActionKey { execution: execution.clone(), seq: *seq, action };
-            let followed = touched.graph.follow();
+            let followed = touched.graph.propagate_outcomes();
             for key in write_followed(connection, &followed, key, now)? {
                 if leased.len() < grant.slots && !touched.unserved.contains(&key.action) {
                     free_leased(connection, &key, worker, grant, now)?;
@@ -122,50 +125,51 @@ impl<'a> Recording<'a> {
         Ok((leased, unleased))
     }
 
-    fn verdict(&self, outcome: Recorded) -> SettleVerdict {
+    fn settle_verdict(&self, outcome: RecordedSettlement) -> SettleVerdict {
         match outcome {
-            Recorded::Alone => SettleVerdict::Recorded { event: EventStatus::Completed },
-            Recorded::Among(at) => match self.touched.get(&at) {
+            RecordedSettlement::Alone => SettleVerdict::Recorded { event: EventStatus::Completed },
+            RecordedSettlement::Among(at) => match self.touched.get(&at) {
                 Some(touched) => SettleVerdict::Recorded { event: touched.event },
                 None => SettleVerdict::Stale,
             },
-            Recorded::Not => SettleVerdict::Stale,
+            RecordedSettlement::Not => SettleVerdict::Stale,
         }
     }
 }
 
 /// The actions that an outcome may concern: all of the transition, or the one that is alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Concerned {
+struct SettlementScope {
     execution: ExecutionKey,
     seq: Seq,
     alone: Option<Name>,
 }
 
-fn concerned(connection: &Connection, item: &Settlement) -> Attempt<Concerned> {
+fn scope_of(connection: &Connection, item: &Settlement) -> SqliteResult<SettlementScope> {
     const IS_ALONE: &str = "
         SELECT alone FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let ActionKey { execution, seq, action } = &item.lease.key;
     let mut read = connection.prepare_cached(IS_ALONE)?;
-    let is_alone: Option<bool> = read.query_row(place(&item.lease.key), |row| row.get(0)).optional()?;
+    let is_alone: Option<bool> =
+        read.query_row(action_columns(&item.lease.key), |row| row.get(0)).optional()?;
     let alone = is_alone.unwrap_or(false).then(|| action.clone());
-    Ok(Concerned { execution: execution.clone(), seq: *seq, alone })
+    Ok(SettlementScope { execution: execution.clone(), seq: *seq, alone })
 }
 
-fn emitted(outcome: &Settling) -> Option<&NewEvent> {
+fn emitted_event(outcome: &SettleOutcome) -> Option<&EventSubmission> {
     match outcome {
-        Settling::Succeeded { emit, .. } => emit.as_deref(),
-        Settling::Failed { then: AfterFailure::Emit(event), .. } => Some(event),
-        Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
-        | Settling::Retry { .. }
-        | Settling::Postponed { .. }
-        | Settling::Awaiting { .. } => None,
+        SettleOutcome::Succeeded { emit, .. } => emit.as_deref(),
+        SettleOutcome::Failed { then: AfterFailure::Emit(event), .. } => Some(event),
+        SettleOutcome::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+        | SettleOutcome::Retry { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. } => None,
     }
 }
 
 /// Settles the end of an action that is alone, a success or a handled failure, under a held lease; `false`
 /// for everything else, which is left untouched.
-fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> Attempt<bool> {
+fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> SqliteResult<bool> {
     // A running action has no schedule to miss: `expires_at` is null already.
     const SETTLE_ALONE: &str = "
         UPDATE actions
@@ -175,14 +179,14 @@ fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> A
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
           AND (status = 'leased' OR status = 'awaiting') AND alone";
     let (result, error) = match &item.outcome {
-        Settling::Succeeded { result, .. } => (Some(result), None),
-        Settling::Failed { error, then: AfterFailure::Emit(_) } => (None, Some(error)),
-        Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
-        | Settling::Retry { .. }
-        | Settling::Postponed { .. }
-        | Settling::Awaiting { .. } => return Ok(false),
+        SettleOutcome::Succeeded { result, .. } => (Some(result), None),
+        SettleOutcome::Failed { error, then: AfterFailure::Emit(_) } => (None, Some(error)),
+        SettleOutcome::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+        | SettleOutcome::Retry { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. } => return Ok(false),
     };
-    let (tenant, execution, seq, action, epoch) = columns(&item.lease);
+    let (tenant, execution, seq, action, epoch) = lease_columns(&item.lease);
     let settled = connection.prepare_cached(SETTLE_ALONE)?.execute((
         tenant,
         execution,
@@ -197,22 +201,22 @@ fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> A
 }
 
 /// Records an unhandled failure.
-fn fail(
+fn record_failure(
     connection: &Connection,
-    touched: &mut Touched,
+    touched: &mut TouchedTransition,
     key: &ActionKey,
     incident: &NewIncident,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     if touched.event == EventStatus::Processing {
         touched.event = EventStatus::Failed;
         fail_event(connection, touched.accept_no, Some(&incident.reason), now)?;
     }
     pause_active(connection, &key.execution, &incident.reason, now)?;
-    if !opens(touched.phase, Some(&key.action)) {
+    if !opens_incident(touched.phase, Some(&key.action)) {
         return Ok(());
     }
-    let opening = Opening {
+    let opening = IncidentOpening {
         execution: &key.execution,
         definition: &touched.definition,
         event_id: touched.event_id,
@@ -225,10 +229,10 @@ fn fail(
 /// Writes the actions that wait now and those that are skipped; returns those that are ready.
 pub(crate) fn write_followed(
     connection: &Connection,
-    followed: &Followed,
+    followed: &SettleConsequences,
     key: impl Fn(Name) -> ActionKey,
     now: Timestamp,
-) -> Attempt<Vec<ActionKey>> {
+) -> SqliteResult<Vec<ActionKey>> {
     for (action, needs) in &followed.linked {
         link_action(connection, &key(action.clone()), needs)?;
     }

@@ -3,30 +3,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Settling, Wanted};
+use millstream_store::action_store::{OutcomeDemand, SettleOutcome};
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::settling::{Becomes, Graph, Member};
+use millstream_store::settling::{SettledState, TransitionActions, TransitionMember};
 use rusqlite::Connection;
 
-use crate::commit_actions::names;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::commit_actions::encode_names;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 /// A transition with settling actions.
-pub(crate) struct Touched {
-    pub(crate) graph: Graph,
+pub(crate) struct TouchedTransition {
+    pub(crate) graph: TransitionActions,
     /// The event that caused it, with its status so far.
     pub(crate) accept_no: AcceptNo,
     pub(crate) event_id: EventId,
     pub(crate) event: EventStatus,
     /// Of the execution.
-    pub(crate) phase: Phase,
+    pub(crate) phase: ExecutionPhase,
     pub(crate) definition: DefinitionRef,
     /// Actions in queues that the settling worker does not serve.
     pub(crate) unserved: BTreeSet<Name>,
@@ -38,8 +38,8 @@ pub(crate) fn read_touched(
     connection: &Connection,
     key: &ActionKey,
     alone: Option<&Name>,
-    served: &[Queue],
-) -> Attempt<Option<Touched>> {
+    served: &[ActionQueue],
+) -> SqliteResult<Option<TouchedTransition>> {
     const READ_EVENT: &str = "
         SELECT e.accept_no, x.phase, e.verdict IS 'failed', x.definition, x.version, t.name
         FROM executions AS x
@@ -60,9 +60,12 @@ pub(crate) fn read_touched(
     let mut read = connection.prepare_cached(READ_EVENT)?;
     let mut rows = read.query((tenant, execution, event_id.0.as_bytes()))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let row = Fields(row);
-    let phase = row.word(1, Phase::parse)?;
-    let graph = Graph { members, wanted: Wanted::of(phase, &row.id(3)?, row.opt_id(5)?.as_ref()) };
+    let row = SqliteFields(row);
+    let phase = row.word(1, ExecutionPhase::parse)?;
+    let graph = TransitionActions {
+        members,
+        wanted: OutcomeDemand::of_execution(phase, &row.id(3)?, row.opt_id(5)?.as_ref()),
+    };
     let event = if row.flag(2)? {
         EventStatus::Failed
     } else if graph.is_settled() {
@@ -71,7 +74,7 @@ pub(crate) fn read_touched(
         EventStatus::Processing
     };
     let (accept_no, definition) = (row.accept_no(0)?, row.definition()?);
-    Ok(Some(Touched { graph, accept_no, event_id, event, phase, definition, unserved }))
+    Ok(Some(TouchedTransition { graph, accept_no, event_id, event, phase, definition, unserved }))
 }
 
 /// The actions of a transition, with the event that caused it; each also with its queue.
@@ -80,7 +83,7 @@ fn read_members(
     key: &ActionKey,
     alone: Option<&Name>,
     mut show: impl FnMut(&Name, &str),
-) -> Attempt<Option<(BTreeMap<Name, Member>, EventId)>> {
+) -> SqliteResult<Option<(BTreeMap<Name, TransitionMember>, EventId)>> {
     const READ_MEMBERS: &str = "
         SELECT action, ordinal, needs, status, epoch, settled_at, closing, undoes, queue, event_id
         FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action >= ?4 AND action <= ?5";
@@ -91,8 +94,8 @@ fn read_members(
     let mut read = connection.prepare_cached(READ_MEMBERS)?;
     let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0, low, high))?;
     while let Some(row) = rows.next()? {
-        let row = Fields(row);
-        let member = Member {
+        let row = SqliteFields(row);
+        let member = TransitionMember {
             ordinal: row.small(1)?,
             needs: row.needs()?,
             status: row.word(3, ActionStatus::parse)?,
@@ -113,27 +116,27 @@ fn read_members(
 pub(crate) fn write_outcome(
     connection: &Connection,
     key: &ActionKey,
-    becomes: Becomes,
-    outcome: &Settling,
+    becomes: SettledState,
+    outcome: &SettleOutcome,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     let (result, error, handled) = match outcome {
-        Settling::Succeeded { result, .. } => (Some(result), None, false),
-        Settling::Retry { error, .. } => (None, Some(error), false),
-        Settling::Failed { error, then } => (None, Some(error), param::handled(then.handling())),
-        Settling::Postponed { error, .. } => (None, error.as_ref(), false),
-        Settling::Awaiting { .. } => (None, None, false),
+        SettleOutcome::Succeeded { result, .. } => (Some(result), None, false),
+        SettleOutcome::Retry { error, .. } => (None, Some(error), false),
+        SettleOutcome::Failed { error, then } => (None, Some(error), param::handling_column(then.handling())),
+        SettleOutcome::Postponed { error, .. } => (None, error.as_ref(), false),
+        SettleOutcome::Awaiting { .. } => (None, None, false),
     };
     let settle = |status| settle_action(connection, key, status, result, error, handled, now);
     match becomes {
-        Becomes::Succeeded => settle(ActionStatus::Succeeded),
-        Becomes::Failed => settle(ActionStatus::Failed),
-        Becomes::Cancelled => settle(ActionStatus::Cancelled),
-        Becomes::Skipped => settle(ActionStatus::Skipped),
-        Becomes::Ready(at) => ready_again(connection, key, at, error, 0),
-        Becomes::Postponed(at) => ready_again(connection, key, at, error, 1),
-        Becomes::Awaiting(until) => await_outcome(connection, key, until),
-        Becomes::Closing => close_action(connection, key, error),
+        SettledState::Succeeded => settle(ActionStatus::Succeeded),
+        SettledState::Failed => settle(ActionStatus::Failed),
+        SettledState::Cancelled => settle(ActionStatus::Cancelled),
+        SettledState::Skipped => settle(ActionStatus::Skipped),
+        SettledState::Ready(at) => ready_again(connection, key, at, error, 0),
+        SettledState::Postponed(at) => ready_again(connection, key, at, error, 1),
+        SettledState::Awaiting(until) => await_outcome(connection, key, until),
+        SettledState::Closing => close_action(connection, key, error),
     }
 }
 
@@ -146,7 +149,7 @@ fn settle_action(
     error: Option<&RawJson>,
     handled: bool,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const SETTLE_ACTION: &str = "
         UPDATE actions SET
             status = ?5,
@@ -156,7 +159,7 @@ fn settle_action(
             settled_at = ?9,
             due_at = NULL, expires_at = NULL, attempt_until = NULL, closing = 0
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     connection.prepare_cached(SETTLE_ACTION)?.execute((
         tenant,
         execution,
@@ -171,7 +174,7 @@ fn settle_action(
     Ok(())
 }
 
-pub(crate) fn skip_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> Attempt<()> {
+pub(crate) fn skip_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> SqliteResult<()> {
     settle_action(connection, key, ActionStatus::Skipped, None, None, false, now)
 }
 
@@ -181,7 +184,7 @@ pub(crate) fn succeed_action(
     key: &ActionKey,
     result: &RawJson,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     settle_action(connection, key, ActionStatus::Succeeded, Some(result), None, false, now)
 }
 
@@ -192,7 +195,7 @@ fn ready_again(
     at: Timestamp,
     error: Option<&RawJson>,
     uncounted: i64,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const READY_AGAIN: &str = "
         UPDATE actions SET
             status = 'ready', due_at = ?5, worker_id = NULL, attempt_until = NULL,
@@ -201,55 +204,61 @@ fn ready_again(
             expires_at = ready_at + CASE WHEN attempts > ?7 THEN close_ms
                 ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     let error = error.map(RawJson::as_str);
     let ready = (tenant, execution, seq, action, at.as_millis(), error, uncounted);
     connection.prepare_cached(READY_AGAIN)?.execute(ready)?;
     Ok(())
 }
 
-fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> Attempt<()> {
+fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> SqliteResult<()> {
     const AWAIT_OUTCOME: &str = "
         UPDATE actions SET status = 'awaiting', awaited = 1, queue = 'engine:' || tenant, due_at = ?5
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     let until = until.map(Timestamp::as_millis);
     connection.prepare_cached(AWAIT_OUTCOME)?.execute((tenant, execution, seq, action, until))?;
     Ok(())
 }
 
 /// The action has failed, and its failure is not reported yet.
-fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
+fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> SqliteResult<()> {
     const CLOSE_ACTION: &str = "
         UPDATE actions SET
             status = 'waiting', closing = 1, queue = 'engine:' || tenant, error = ?5, handled = 1,
             worker_id = NULL, due_at = NULL, attempt_until = NULL
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     let error = error.map(RawJson::as_str);
     connection.prepare_cached(CLOSE_ACTION)?.execute((tenant, execution, seq, action, error))?;
     Ok(())
 }
 
 /// It waits for these, also if it was on standby.
-pub(crate) fn link_action(connection: &Connection, key: &ActionKey, needs: &[Name]) -> Attempt<()> {
+pub(crate) fn link_action(connection: &Connection, key: &ActionKey, needs: &[Name]) -> SqliteResult<()> {
     const LINK_ACTION: &str = "
         UPDATE actions SET status = 'waiting', settled_at = NULL, needs = ?5
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
-    connection.prepare_cached(LINK_ACTION)?.execute((tenant, execution, seq, action, names(needs)?))?;
+    let (tenant, execution, seq, action) = action_columns(key);
+    connection.prepare_cached(LINK_ACTION)?.execute((
+        tenant,
+        execution,
+        seq,
+        action,
+        encode_names(needs)?,
+    ))?;
     Ok(())
 }
 
 /// It is ready from now on: its schedule begins.
-pub(crate) fn free_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> Attempt<()> {
+pub(crate) fn free_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> SqliteResult<()> {
     const FREE_ACTION: &str = "
         UPDATE actions SET
             status = 'ready', due_at = ?5, ready_at = ?5,
             expires_at = ?5 + CASE WHEN attempts > 0 THEN close_ms
                 ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     connection.prepare_cached(FREE_ACTION)?.execute((tenant, execution, seq, action, now.as_millis()))?;
     Ok(())
 }
@@ -261,7 +270,7 @@ pub(crate) fn free_leased(
     worker: &WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const FREE_LEASED: &str = "
         UPDATE actions SET
             status = 'leased', epoch = epoch + 1, attempts = attempts + (NOT closing), worker_id = ?6,
@@ -269,7 +278,7 @@ pub(crate) fn free_leased(
             due_at = ?5 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?7),
             attempt_until = ?5 + attempt_ms
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let (tenant, execution, seq, action) = place(key);
+    let (tenant, execution, seq, action) = action_columns(key);
     let (now, ttl) = (now.as_millis(), param::millis(grant.ttl));
     let leased = (tenant, execution, seq, action, now, worker.as_str(), ttl);
     connection.prepare_cached(FREE_LEASED)?.execute(leased)?;
@@ -277,7 +286,7 @@ pub(crate) fn free_leased(
 }
 
 /// The key of an action, in the order of its columns.
-pub(crate) fn place(key: &ActionKey) -> (&str, &str, i64, &str) {
+pub(crate) fn action_columns(key: &ActionKey) -> (&str, &str, i64, &str) {
     let ActionKey { execution, seq, action } = key;
     (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str())
 }

@@ -4,19 +4,19 @@
 //! first.
 
 use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{NewEvent, NewSignal};
+use millstream_store::event_log::{EventSubmission, SignalSubmission};
 use millstream_store::relations::SignalView;
 use rusqlite::Connection;
 
-use crate::accept::Acceptance;
-use crate::decode::Fields;
-use crate::errors::Attempt;
-use crate::param::{Free, free};
+use crate::accept::EventAcceptance;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
+use crate::param::{FreeText, free_text};
 
 /// An execution with a new correlation.
-pub(crate) struct Receiver<'a> {
+pub(crate) struct SignalReceiver<'a> {
     pub(crate) execution: &'a ExecutionKey,
     pub(crate) definition: &'a Name,
     pub(crate) correlation: &'a str,
@@ -26,10 +26,10 @@ pub(crate) struct Receiver<'a> {
 /// become one: it is removed and logged, and the others are delivered.
 pub(crate) fn deliver_signals(
     connection: &Connection,
-    acceptance: &mut Acceptance<'_>,
-    receiver: &Receiver<'_>,
+    acceptance: &mut EventAcceptance<'_>,
+    receiver: &SignalReceiver<'_>,
     now: Timestamp,
-) -> Attempt<()> {
+) -> SqliteResult<()> {
     const READ_SIGNALS: &str = "
         SELECT id, event_id, name, payload, actor, traceparent FROM signals
         WHERE tenant = ?1 AND correlation = ?2 AND expires_at > ?4
@@ -40,13 +40,13 @@ pub(crate) fn deliver_signals(
     let mut read = connection.prepare_cached(READ_SIGNALS)?;
     let mut rows = read.query((
         receiver.execution.tenant.as_str(),
-        Free(receiver.correlation),
+        FreeText(receiver.correlation),
         receiver.definition.as_str(),
         now.as_millis(),
     ))?;
     while let Some(row) = rows.next()? {
-        places.push(Fields(row).int(0)?);
-        match delivered(Fields(row), receiver.execution) {
+        places.push(SqliteFields(row).int(0)?);
+        match decode_delivered(SqliteFields(row), receiver.execution) {
             Ok(event) => events.push(event),
             Err(error) => tracing::error!(%error, "a buffered signal cannot be decoded"),
         }
@@ -56,18 +56,18 @@ pub(crate) fn deliver_signals(
     }
     for event in events {
         // If an event has taken its id meanwhile, the signal was delivered already.
-        acceptance.waiting(&event, now)?;
+        acceptance.accept_waiting(&event, now)?;
     }
     Ok(())
 }
 
-fn delivered(row: Fields<'_>, execution: &ExecutionKey) -> Attempt<NewEvent> {
-    Ok(NewEvent {
+fn decode_delivered(row: SqliteFields<'_>, execution: &ExecutionKey) -> SqliteResult<EventSubmission> {
+    Ok(EventSubmission {
         event_id: row.event_id("event_id")?,
         execution: execution.clone(),
         name: row.id("name")?,
         payload: row.raw("payload")?,
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: row.opt_text("actor")?,
         traceparent: row.opt_text("traceparent")?,
@@ -75,20 +75,24 @@ fn delivered(row: Fields<'_>, execution: &ExecutionKey) -> Attempt<NewEvent> {
 }
 
 /// A signal as an event of an execution. Its key belongs to the signal and is used up with it.
-pub(crate) fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
-    NewEvent {
+pub(crate) fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
+    EventSubmission {
         event_id: signal.event_id,
         execution: execution.clone(),
         name: signal.name.clone(),
         payload: signal.payload.clone(),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: signal.actor.clone(),
         traceparent: signal.traceparent.clone(),
     }
 }
 
-pub(crate) fn insert_signal(connection: &Connection, signal: &NewSignal, now: Timestamp) -> Attempt<()> {
+pub(crate) fn insert_signal(
+    connection: &Connection,
+    signal: &SignalSubmission,
+    now: Timestamp,
+) -> SqliteResult<()> {
     const INSERT_SIGNAL: &str = "
         INSERT INTO signals (tenant, event_id, correlation, definition, name, payload, actor, traceparent,
                              created_at, expires_at)
@@ -96,19 +100,23 @@ pub(crate) fn insert_signal(connection: &Connection, signal: &NewSignal, now: Ti
     connection.prepare_cached(INSERT_SIGNAL)?.execute((
         signal.tenant.as_str(),
         signal.event_id.0.as_bytes(),
-        Free(&signal.correlation),
+        FreeText(&signal.correlation),
         signal.definition.as_ref().map(Name::as_str),
         signal.name.as_str(),
         signal.payload.as_str(),
-        free(signal.actor.as_deref()),
-        free(signal.traceparent.as_deref()),
+        free_text(signal.actor.as_deref()),
+        free_text(signal.traceparent.as_deref()),
         now.as_millis(),
         signal.expires_at.as_millis(),
     ))?;
     Ok(())
 }
 
-pub(crate) fn is_buffered(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<bool> {
+pub(crate) fn is_buffered(
+    connection: &Connection,
+    tenant: &TenantId,
+    event_id: EventId,
+) -> SqliteResult<bool> {
     const IS_BUFFERED: &str = "SELECT EXISTS (SELECT 1 FROM signals WHERE tenant = ?1 AND event_id = ?2)";
     let mut is_buffered = connection.prepare_cached(IS_BUFFERED)?;
     Ok(is_buffered.query_row((tenant.as_str(), event_id.0.as_bytes()), |row| row.get(0))?)
@@ -118,12 +126,12 @@ pub(crate) fn read_signal(
     connection: &Connection,
     tenant: &TenantId,
     event_id: EventId,
-) -> Attempt<Option<SignalView>> {
+) -> SqliteResult<Option<SignalView>> {
     const READ_SIGNAL: &str = "SELECT * FROM signals WHERE tenant = ?1 AND event_id = ?2";
     let mut read = connection.prepare_cached(READ_SIGNAL)?;
     let mut rows = read.query((tenant.as_str(), event_id.0.as_bytes()))?;
     let view = rows.next()?.map(|row| {
-        let row = Fields(row);
+        let row = SqliteFields(row);
         Ok(SignalView {
             event_id,
             correlation: row.text("correlation")?.to_owned(),

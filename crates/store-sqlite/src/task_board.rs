@@ -2,64 +2,66 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, TenantId, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::task_board::{Connected, Presence, TASK_WORKERS_KEPT, TaskBoard};
-use millstream_store::views::ActionView;
+use millstream_store::task_board::{ExternalWorkerReport, ExternalWorkerView, TASK_WORKERS_KEPT, TaskBoard};
+use millstream_store::views::ActionRecord;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::{Attempt, corrupt};
+use crate::decode::SqliteFields;
+use crate::errors::{SqliteResult, corrupt_row};
 use crate::execution_views::action_view;
 use crate::leasing::{is_any_overdue, lease_overdue};
-use crate::param::{self, Free};
-use crate::settle_rows::place;
+use crate::param::{self, FreeText};
+use crate::settle_rows::action_columns;
 
 #[async_trait::async_trait]
 impl TaskBoard for SqliteStore {
-    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>> {
+    async fn open_queues(&self, prefix: &str) -> StoreResult<Vec<ActionQueue>> {
         let prefix = prefix.to_owned();
-        self.read(move |connection| read_open_queues(connection, &prefix)).await
+        self.read_transaction(move |connection| read_open_queues(connection, &prefix)).await
     }
 
-    async fn overdue(
+    async fn lease_overdue(
         &self,
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>> {
-        if grant.slots == 0 || !self.read(move |connection| is_any_overdue(connection, now)).await? {
+    ) -> StoreResult<Vec<LeasedAction>> {
+        if grant.slots == 0
+            || !self.read_transaction(move |connection| is_any_overdue(connection, now)).await?
+        {
             return Ok(Vec::new());
         }
         let (worker, grant) = (worker.clone(), grant.clone());
-        self.write(move |connection| lease_overdue(connection, &worker, &grant, now)).await
+        self.write_transaction(move |connection| lease_overdue(connection, &worker, &grant, now)).await
     }
 
-    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>> {
+    async fn find_actions(&self, keys: &[ActionKey]) -> StoreResult<Vec<Option<ActionRecord>>> {
         const FIND: &str = "
             SELECT * FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let keys = keys.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut find = connection.prepare_cached(FIND)?;
             keys.iter()
                 .map(|key| {
-                    let mut rows = find.query(place(key))?;
-                    rows.next()?.map(|row| action_view(Fields(row))).transpose()
+                    let mut rows = find.query(action_columns(key))?;
+                    rows.next()?.map(|row| action_view(SqliteFields(row))).transpose()
                 })
                 .collect()
         })
         .await
     }
 
-    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
+    async fn record_presence(&self, workers: &[ExternalWorkerReport], now: Timestamp) -> StoreResult<()> {
         const PRESENT: &str = "
             INSERT INTO task_workers (tenant, name, kinds, labels, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (tenant, name) DO UPDATE SET
@@ -71,14 +73,14 @@ impl TaskBoard for SqliteStore {
             return Ok(());
         }
         let workers = workers.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let mut present = connection.prepare_cached(PRESENT)?;
             for worker in &workers {
                 present.execute((
                     worker.tenant.as_str(),
-                    Free(&worker.name),
-                    serde_json::to_string(&worker.kinds).map_err(corrupt)?,
-                    serde_json::to_string(&worker.labels).map_err(corrupt)?,
+                    FreeText(&worker.name),
+                    serde_json::to_string(&worker.kinds).map_err(corrupt_row)?,
+                    serde_json::to_string(&worker.labels).map_err(corrupt_row)?,
                     now.as_millis(),
                 ))?;
             }
@@ -92,23 +94,28 @@ impl TaskBoard for SqliteStore {
         .await
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
+    async fn list_connected(
+        &self,
+        tenant: &TenantId,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<ExternalWorkerView>> {
         const CONNECTED: &str =
             "SELECT * FROM task_workers WHERE tenant = ?1 AND seen_at >= ?2 ORDER BY name LIMIT ?3";
         let tenant = tenant.clone();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut read = connection.prepare_cached(CONNECTED)?;
             let mut rows = read.query((tenant.as_str(), since.as_millis(), param::limit(limit)))?;
             let mut connected = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
-                let presence = Presence {
+                let row = SqliteFields(row);
+                let presence = ExternalWorkerReport {
                     tenant: tenant.clone(),
                     name: row.text("name")?.to_owned(),
                     kinds: row.json("kinds")?,
                     labels: row.json("labels")?,
                 };
-                connected.push(Connected { presence, seen_at: row.time("seen_at")? });
+                connected.push(ExternalWorkerView { presence, seen_at: row.time("seen_at")? });
             }
             Ok(connected)
         })
@@ -118,7 +125,7 @@ impl TaskBoard for SqliteStore {
 
 /// From queue to queue through the index, two probes for each: the next name, and whether any action in it
 /// has a time (actions that wait for others have none, and come first).
-fn read_open_queues(connection: &Connection, prefix: &str) -> Attempt<Vec<Queue>> {
+fn read_open_queues(connection: &Connection, prefix: &str) -> SqliteResult<Vec<ActionQueue>> {
     const OPEN_QUEUES: &str = "
         WITH RECURSIVE queues (queue) AS (
             SELECT min(queue) FROM actions WHERE settled_at IS NULL AND queue >= ?1
@@ -135,8 +142,8 @@ fn read_open_queues(connection: &Connection, prefix: &str) -> Attempt<Vec<Queue>
     let mut rows = read.query([prefix])?;
     let mut queues = Vec::new();
     while let Some(row) = rows.next()? {
-        let name = Fields(row).text(0)?;
-        match Queue::parse(name) {
+        let name = SqliteFields(row).text(0)?;
+        match ActionQueue::parse(name) {
             Some(queue) => queues.push(queue),
             None => tracing::error!(queue = name, "a queue cannot be decoded"),
         }

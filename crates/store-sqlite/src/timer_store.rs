@@ -1,30 +1,30 @@
 //! Due timers become events: one transaction removes the timer and inserts the event.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::log::Origin;
-use millstream_core::placement::Queue;
+use millstream_core::log::EventOrigin;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::event_log::NewEvent;
+use millstream_store::StoreResult;
+use millstream_store::event_log::EventSubmission;
 use millstream_store::timer_store::TimerStore;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::accept::accept_emitted;
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::Attempt;
+use crate::decode::SqliteFields;
+use crate::errors::SqliteResult;
 use crate::param;
 
 #[async_trait::async_trait]
 impl TimerStore for SqliteStore {
-    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> StoreResult<Vec<ExecutionKey>> {
         // A reader answers the usual "nothing yet" without the writer's queue.
-        if ids.is_empty() || !self.read(move |connection| is_any_due(connection, now)).await? {
+        if ids.is_empty() || !self.read_transaction(move |connection| is_any_due(connection, now)).await? {
             return Ok(Vec::new());
         }
         let ids = ids.to_vec();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let due = take_due(connection, &ids, now)?;
             accept_emitted(connection, &due, now)?;
             Ok(due.into_iter().map(|event| event.execution).collect())
@@ -32,7 +32,7 @@ impl TimerStore for SqliteStore {
         .await
     }
 
-    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
+    async fn next_due(&self, queues: &[ActionQueue]) -> StoreResult<Option<Timestamp>> {
         const NEXT_TIMER: &str = "SELECT min(fire_at) FROM timers";
         // Through the index, whose condition is `settled_at IS NULL`. Waiting actions are at the head of a
         // queue, without a time.
@@ -41,7 +41,7 @@ impl TimerStore for SqliteStore {
             WHERE a.settled_at IS NULL AND a.queue = ?1 AND a.status = 'ready' AND a.due_at >= 0
             ORDER BY a.due_at LIMIT 1";
         let queues = queues.to_vec();
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut next: Option<i64> =
                 connection.prepare_cached(NEXT_TIMER)?.query_row((), |row| row.get(0))?;
             for queue in &queues {
@@ -57,13 +57,13 @@ impl TimerStore for SqliteStore {
     }
 }
 
-fn is_any_due(connection: &Connection, now: Timestamp) -> Attempt<bool> {
+fn is_any_due(connection: &Connection, now: Timestamp) -> SqliteResult<bool> {
     const IS_ANY_DUE: &str = "SELECT EXISTS (SELECT 1 FROM timers WHERE fire_at <= ?1)";
     Ok(connection.prepare_cached(IS_ANY_DUE)?.query_row([now.as_millis()], |row| row.get(0))?)
 }
 
 /// Remove due timers, up to the number of ids, and return them as events.
-fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt<Vec<NewEvent>> {
+fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> SqliteResult<Vec<EventSubmission>> {
     const READ_DUE: &str = "
         SELECT rowid AS place, tenant, execution_id, armed_seq, send FROM timers
         WHERE fire_at <= ?1
@@ -77,9 +77,9 @@ fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt
     while let Some(row) = rows.next()?
         && let Some(id) = ids.next()
     {
-        places.push(Fields(row).int("place")?);
+        places.push(SqliteFields(row).int("place")?);
         // An undecodable row can never fire: it is removed and logged, and the others fire.
-        match fired(Fields(row), *id) {
+        match decode_fired(SqliteFields(row), *id) {
             Ok(event) => events.push(event),
             Err(error) => tracing::error!(%error, "a due timer cannot be decoded"),
         }
@@ -91,13 +91,13 @@ fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt
     Ok(events)
 }
 
-fn fired(row: Fields<'_>, event_id: EventId) -> Attempt<NewEvent> {
-    Ok(NewEvent {
+fn decode_fired(row: SqliteFields<'_>, event_id: EventId) -> SqliteResult<EventSubmission> {
+    Ok(EventSubmission {
         event_id,
         execution: row.execution()?,
         name: row.id("send")?,
         payload: RawJson::null(),
-        origin: Origin::Timer { armed_seq: row.seq("armed_seq")? },
+        origin: EventOrigin::Timer { armed_seq: row.seq("armed_seq")? },
         idempotency: None,
         actor: Some("timer".to_owned()),
         traceparent: None,

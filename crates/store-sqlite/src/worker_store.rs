@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use millstream_core::id::WorkerId;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
+use millstream_store::StoreResult;
+use millstream_store::worker_store::{WorkerHeartbeat, WorkerRecord, WorkerStore};
 use rusqlite::OptionalExtension;
 
 use crate::connect::SqliteStore;
-use crate::decode::Fields;
-use crate::errors::corrupt;
-use crate::param::Free;
+use crate::decode::SqliteFields;
+use crate::errors::corrupt_row;
+use crate::param::FreeText;
 
 #[async_trait::async_trait]
 impl WorkerStore for SqliteStore {
-    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()> {
+    async fn record_worker_heartbeat(&self, worker: &WorkerHeartbeat, now: Timestamp) -> StoreResult<()> {
         const BEAT: &str = "
             INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version, calls)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -23,40 +23,40 @@ impl WorkerStore for SqliteStore {
                 started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = excluded.lanes,
                 in_flight = excluded.in_flight, version = excluded.version, calls = excluded.calls";
         let worker = worker.clone();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             connection.prepare_cached(BEAT)?.execute((
                 worker.worker.as_str(),
                 worker.started_at.as_millis(),
                 now.as_millis(),
-                serde_json::to_string(&worker.lanes).map_err(corrupt)?,
+                serde_json::to_string(&worker.lanes).map_err(corrupt_row)?,
                 worker.in_flight,
-                Free(&worker.version),
-                serde_json::to_string(&worker.calls).map_err(corrupt)?,
+                FreeText(&worker.version),
+                serde_json::to_string(&worker.calls).map_err(corrupt_row)?,
             ))?;
             Ok(())
         })
         .await
     }
 
-    async fn leave(&self, worker: &WorkerId) -> Result<()> {
+    async fn deregister_worker(&self, worker: &WorkerId) -> StoreResult<()> {
         const LEAVE: &str = "DELETE FROM workers WHERE worker_id = ?1";
         let worker = worker.clone();
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             connection.prepare_cached(LEAVE)?.execute([worker.as_str()])?;
             Ok(())
         })
         .await
     }
 
-    async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>> {
+    async fn list_workers(&self, since: Timestamp) -> StoreResult<Vec<WorkerRecord>> {
         const WORKERS: &str = "SELECT * FROM workers WHERE seen_at >= ?1 ORDER BY worker_id";
-        self.read(move |connection| {
+        self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(WORKERS)?;
             let mut rows = list.query([since.as_millis()])?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
-                let row = Fields(row);
-                let beat = WorkerBeat {
+                let row = SqliteFields(row);
+                let beat = WorkerHeartbeat {
                     worker: row.id("worker_id")?,
                     started_at: row.time("started_at")?,
                     lanes: row.json("lanes")?,
@@ -64,7 +64,7 @@ impl WorkerStore for SqliteStore {
                     version: row.text("version")?.to_owned(),
                     calls: row.json("calls")?,
                 };
-                views.push(WorkerView { beat, seen_at: row.time("seen_at")? });
+                views.push(WorkerRecord { beat, seen_at: row.time("seen_at")? });
             }
             Ok(views)
         })
@@ -77,14 +77,14 @@ impl WorkerStore for SqliteStore {
         worker: &WorkerId,
         ttl: Duration,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>> {
+    ) -> StoreResult<Option<Timestamp>> {
         const TAKE_DUTY: &str = "
             INSERT INTO duties (duty, holder, held_until, done_at) VALUES (?1, ?2, ?3, 0)
             ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
             WHERE duties.holder IS NULL OR duties.holder = excluded.holder OR duties.held_until <= ?4
             RETURNING done_at";
         let (duty, worker) = (duty.to_owned(), worker.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let turn = (duty.as_str(), worker.as_str(), now.plus(ttl).as_millis(), now.as_millis());
             let mut take = connection.prepare_cached(TAKE_DUTY)?;
             let done_at = take.query_row(turn, |row| row.get(0)).optional()?;
@@ -93,11 +93,11 @@ impl WorkerStore for SqliteStore {
         .await
     }
 
-    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()> {
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> StoreResult<()> {
         const FINISH_DUTY: &str = "
             UPDATE duties SET holder = NULL, held_until = 0, done_at = ?3 WHERE duty = ?1 AND holder = ?2";
         let (duty, worker) = (duty.to_owned(), worker.clone());
-        self.write(move |connection| {
+        self.write_transaction(move |connection| {
             let done = (duty.as_str(), worker.as_str(), done_at.as_millis());
             connection.prepare_cached(FINISH_DUTY)?.execute(done)?;
             Ok(())

@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::errors::{Attempt, Failure};
+use crate::errors::{SqliteFailure, SqliteResult};
 
 /// Batch size: how many calls share one transaction at most, so that the first does not wait long for the
 /// last.
@@ -30,39 +30,39 @@ const GROUP: usize = 32;
 const QUEUE: usize = 256;
 
 #[derive(Debug)]
-pub(crate) struct Writer {
-    queue: mpsc::Sender<Message>,
+pub(crate) struct SqliteWriter {
+    queue: mpsc::Sender<WriterMessage>,
     patience: Duration,
 }
 
-enum Message {
-    Call(Box<dyn Call>),
+enum WriterMessage {
+    Call(Box<dyn WriterCall>),
     Close(oneshot::Sender<()>),
 }
 
-impl Writer {
-    pub(crate) fn start(connection: Connection, patience: Duration) -> Result<Self> {
+impl SqliteWriter {
+    pub(crate) fn start(connection: Connection, patience: Duration) -> StoreResult<Self> {
         let (queue, calls) = mpsc::channel(QUEUE);
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || serve(connection, calls))
+            .spawn(move || serve_queue(connection, calls))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { queue, patience })
     }
 
     /// Run `work` in a transaction. Its writes are durable when this returns; if it fails, nothing is
     /// written.
-    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
+    pub(crate) async fn run<T, W>(&self, work: W) -> StoreResult<T>
     where
         T: Send + 'static,
-        W: Fn(&Connection) -> Attempt<T> + Send + 'static,
+        W: Fn(&Connection) -> SqliteResult<T> + Send + 'static,
     {
-        let turn = Arc::new(Turn::default());
+        let turn = Arc::new(WriterTurn::default());
         let (answer, answered) = oneshot::channel();
-        let call = Work { work, turn: Arc::clone(&turn), outcome: None, answer };
+        let call = QueuedCall { work, turn: Arc::clone(&turn), outcome: None, answer };
         let answered = async {
-            self.queue.send(Message::Call(Box::new(call))).await.map_err(|_| closed())?;
-            answered.await.map_err(|_| closed())?
+            self.queue.send(WriterMessage::Call(Box::new(call))).await.map_err(|_| closed_error())?;
+            answered.await.map_err(|_| closed_error())?
         };
         tokio::pin!(answered);
         match tokio::time::timeout(self.patience, &mut answered).await {
@@ -77,27 +77,27 @@ impl Writer {
     /// Finish the queued calls and close the connection.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.queue.send(Message::Close(done)).await.is_ok() {
+        if self.queue.send(WriterMessage::Close(done)).await.is_ok() {
             // An error means that the thread has gone, and the connection with it.
             let _ = closed.await;
         }
     }
 }
 
-fn closed() -> StoreError {
+fn closed_error() -> StoreError {
     StoreError::Unavailable("the store is closed".to_owned())
 }
 
 /// Decides the race between the writer, which begins the call, and the caller, whose wait times out.
 #[derive(Debug, Default)]
-struct Turn(AtomicU8);
+struct WriterTurn(AtomicU8);
 
-impl Turn {
+impl WriterTurn {
     const WAITING: u8 = 0;
     const COME: u8 = 1;
     const GIVEN_UP: u8 = 2;
 
-    fn come(&self) -> bool {
+    fn claim_turn(&self) -> bool {
         self.leave_waiting(Self::COME)
     }
 
@@ -111,39 +111,39 @@ impl Turn {
 }
 
 /// A call in the queue, of any result type.
-trait Call: Send {
+trait WriterCall: Send {
     /// Claim the call's turn; `false` when its caller has timed out or gone.
     fn begin(&self) -> bool;
     /// Run it, store its outcome, and return whether it may be committed.
-    fn run(&mut self, connection: &Connection) -> Ran;
+    fn run(&mut self, connection: &Connection) -> CallResult;
     /// Send its outcome, or the error of the commit.
     fn answer(self: Box<Self>, committed: std::result::Result<(), &StoreError>);
 }
 
-enum Ran {
+enum CallResult {
     Well,
     Badly,
 }
 
-struct Work<T, W> {
+struct QueuedCall<T, W> {
     work: W,
-    turn: Arc<Turn>,
-    outcome: Option<Attempt<T>>,
-    answer: oneshot::Sender<Result<T>>,
+    turn: Arc<WriterTurn>,
+    outcome: Option<SqliteResult<T>>,
+    answer: oneshot::Sender<StoreResult<T>>,
 }
 
-impl<T, W> Call for Work<T, W>
+impl<T, W> WriterCall for QueuedCall<T, W>
 where
     T: Send,
-    W: Fn(&Connection) -> Attempt<T> + Send,
+    W: Fn(&Connection) -> SqliteResult<T> + Send,
 {
     fn begin(&self) -> bool {
-        !self.answer.is_closed() && self.turn.come()
+        !self.answer.is_closed() && self.turn.claim_turn()
     }
 
-    fn run(&mut self, connection: &Connection) -> Ran {
+    fn run(&mut self, connection: &Connection) -> CallResult {
         let outcome = (self.work)(connection);
-        let ran = if outcome.is_ok() { Ran::Well } else { Ran::Badly };
+        let ran = if outcome.is_ok() { CallResult::Well } else { CallResult::Badly };
         self.outcome = Some(outcome);
         ran
     }
@@ -152,23 +152,23 @@ where
         let outcome = match (committed, self.outcome) {
             (Ok(()), Some(outcome)) => outcome.map_err(StoreError::from),
             (Err(error), Some(_) | None) => Err(error.clone()),
-            (Ok(()), None) => Err(closed()),
+            (Ok(()), None) => Err(closed_error()),
         };
         // The caller may have gone.
         let _ = self.answer.send(outcome);
     }
 }
 
-fn serve(connection: Connection, mut queue: mpsc::Receiver<Message>) {
+fn serve_queue(connection: Connection, mut queue: mpsc::Receiver<WriterMessage>) {
     let mut closing = None;
     while closing.is_none()
         && let Some(message) = queue.blocking_recv()
     {
         match message {
-            Message::Close(done) => closing = Some(done),
-            Message::Call(first) => {
+            WriterMessage::Close(done) => closing = Some(done),
+            WriterMessage::Call(first) => {
                 if first.begin() {
-                    closing = lead(&connection, first, &mut queue);
+                    closing = run_group(&connection, first, &mut queue);
                 }
             }
         }
@@ -183,14 +183,14 @@ fn serve(connection: Connection, mut queue: mpsc::Receiver<Message>) {
 /// The first call waits for the lock on the file, which another process may hold. Calls that arrive meanwhile
 /// join its transaction; until then they may time out. Returns the caller that asked to close, if there is
 /// one.
-fn lead(
+fn run_group(
     connection: &Connection,
-    first: Box<dyn Call>,
-    queue: &mut mpsc::Receiver<Message>,
+    first: Box<dyn WriterCall>,
+    queue: &mut mpsc::Receiver<WriterMessage>,
 ) -> Option<oneshot::Sender<()>> {
     let mut group = vec![first];
-    if let Err(failure) = begin(connection) {
-        answer(group, Err(failure));
+    if let Err(failure) = begin_immediate(connection) {
+        answer_group(group, Err(failure));
         return None;
     }
     let mut closing = None;
@@ -199,8 +199,8 @@ fn lead(
         && let Ok(message) = queue.try_recv()
     {
         match message {
-            Message::Close(done) => closing = Some(done),
-            Message::Call(call) => group.extend(call.begin().then_some(call)),
+            WriterMessage::Close(done) => closing = Some(done),
+            WriterMessage::Call(call) => group.extend(call.begin().then_some(call)),
         }
     }
     run_together(connection, group);
@@ -208,43 +208,43 @@ fn lead(
 }
 
 /// The transaction has begun.
-fn run_together(connection: &Connection, mut group: Vec<Box<dyn Call>>) {
+fn run_together(connection: &Connection, mut group: Vec<Box<dyn WriterCall>>) {
     let failed = group.iter_mut().any(|call| match call.run(connection) {
-        Ran::Well => false,
-        Ran::Badly => true,
+        CallResult::Well => false,
+        CallResult::Badly => true,
     });
     if !failed {
-        return answer(group, commit(connection));
+        return answer_group(group, commit_group(connection));
     }
     match roll_back(connection) {
         Ok(()) if group.len() > 1 => group.into_iter().for_each(|call| run_alone(connection, call)),
-        rolled_back => answer(group, rolled_back),
+        rolled_back => answer_group(group, rolled_back),
     }
 }
 
-fn run_alone(connection: &Connection, call: Box<dyn Call>) {
-    match begin(connection) {
+fn run_alone(connection: &Connection, call: Box<dyn WriterCall>) {
+    match begin_immediate(connection) {
         Ok(()) => run_together(connection, vec![call]),
-        Err(failure) => answer(vec![call], Err(failure)),
+        Err(failure) => answer_group(vec![call], Err(failure)),
     }
 }
 
-fn answer(group: Vec<Box<dyn Call>>, committed: Attempt<()>) {
+fn answer_group(group: Vec<Box<dyn WriterCall>>, committed: SqliteResult<()>) {
     let committed = committed.map_err(StoreError::from);
     for call in group {
         call.answer(committed.as_ref().copied());
     }
 }
 
-fn begin(connection: &Connection) -> Attempt<()> {
+fn begin_immediate(connection: &Connection) -> SqliteResult<()> {
     Ok(connection.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
 }
 
 /// After a failed commit no transaction is left open, so that the next one can begin.
-fn commit(connection: &Connection) -> Attempt<()> {
+fn commit_group(connection: &Connection) -> SqliteResult<()> {
     let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute(()));
     committed.map(|_| ()).map_err(|error| {
-        let failure = Failure::from(error);
+        let failure = SqliteFailure::from(error);
         if let Err(error) = roll_back(connection) {
             tracing::error!(%error, "a commit failed and cannot be rolled back");
         }
@@ -253,7 +253,7 @@ fn commit(connection: &Connection) -> Attempt<()> {
 }
 
 /// Some errors have rolled back already.
-fn roll_back(connection: &Connection) -> Attempt<()> {
+fn roll_back(connection: &Connection) -> SqliteResult<()> {
     if connection.is_autocommit() {
         return Ok(());
     }

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a store that cannot be opened fails the test")]
 
 use millstream_store::Stores;
-use millstream_store::conformance::Bench;
+use millstream_store::conformance::ConformanceBench;
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
-async fn fresh_bench() -> Bench {
+async fn fresh_bench() -> ConformanceBench {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("millstream.db");
     let store = SqliteStore::open(path.to_str().unwrap(), SqliteOptions::default()).await.unwrap();
     store.migrate().await.unwrap();
-    Bench::new(Stores::of(store)).keeping(directory)
+    ConformanceBench::new(Stores::from_backend(store)).keeping(directory)
 }
 
 millstream_store::conformance_tests!(fresh_bench().await);

@@ -12,11 +12,11 @@ use std::time::Duration;
 use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
 use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, Phase};
+use millstream_core::status::{EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
-use crate::event_log::NewEvent;
+use crate::StoreResult;
+use crate::event_log::EventSubmission;
 use crate::execution_store::LeaseGrant;
 
 #[async_trait::async_trait]
@@ -37,23 +37,23 @@ pub trait ActionStore: Send + Sync {
         takers: &[WorkerId],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>>;
+    ) -> StoreResult<Vec<LeasedAction>>;
 
     /// Extend leases that are still held, by as much as a new one would last and never beyond the end of the
     /// attempt, and store the reported progress; in the order given. A lease that has expired without another
     /// lease on the action is still held: the epoch decides, here and in all calls below, and only while the
     /// action is `Leased` (renewing and settling: or `Awaiting`). For an `Awaiting` action only the progress
     /// is stored; its time stays as it is.
-    async fn renew(
+    async fn renew_leases(
         &self,
-        beats: &[Beat],
+        beats: &[LeaseHeartbeat],
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<Pulse>>;
+    ) -> StoreResult<Vec<LeasePulse>>;
 
     /// Store rendered inputs, once: an existing input is kept. `false` when the lease is lost.
-    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>>;
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> StoreResult<Vec<bool>>;
 
     /// Record outcomes of attempts, in one transaction. See the module's header.
     ///
@@ -63,18 +63,18 @@ pub trait ActionStore: Send + Sync {
     /// `completed` when all its actions are settled; failures that an `emit` handles count as settled. An
     /// event that is `failed` stays so. Emitted events go to the action's own execution; their `idempotency`
     /// is ignored. A lease that occurs twice in the batch is stale the second time.
-    async fn settle(
+    async fn settle_actions(
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Settled>;
+    ) -> StoreResult<SettledBatch>;
 
     /// Give leases back unperformed (a drain): the actions are ready again at once and the attempt is not
     /// counted. The epoch stays, so the returned lease is void and the next one is higher. A lost lease is
     /// ignored.
-    async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()>;
+    async fn release_leases(&self, leases: &[Lease], now: Timestamp) -> StoreResult<()>;
 }
 
 impl dyn ActionStore + '_ {
@@ -84,7 +84,7 @@ impl dyn ActionStore + '_ {
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>> {
+    ) -> StoreResult<Vec<LeasedAction>> {
         self.lease_each(std::slice::from_ref(worker), grant, now).await
     }
 }
@@ -98,13 +98,13 @@ pub struct Lease {
 
 /// A heartbeat of the holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
+pub struct LeaseHeartbeat {
     pub lease: Lease,
     /// Stored for the next attempt and for views; `None` leaves the stored progress.
     pub progress: Option<RawJson>,
 }
 
-impl From<Lease> for Beat {
+impl From<Lease> for LeaseHeartbeat {
     fn from(lease: Lease) -> Self {
         Self { lease, progress: None }
     }
@@ -112,10 +112,10 @@ impl From<Lease> for Beat {
 
 /// The answer to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pulse {
+pub enum LeasePulse {
     Held {
         until: Timestamp,
-        wanted: Wanted,
+        wanted: OutcomeDemand,
     },
     /// Another lease has been granted, or the outcome is recorded.
     Lost,
@@ -123,21 +123,23 @@ pub enum Pulse {
 
 /// Whether the outcome is still wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum OutcomeDemand {
     Yes,
     /// Its execution was ended by request: cancelled, or failed by a person's decision. Or it was a graph,
     /// which cancels all running nodes when it ends.
     Cancelled,
 }
 
-impl Wanted {
+impl OutcomeDemand {
     /// Derived from the phase of an execution, its definition and the event of its last transition.
-    pub fn of(phase: Phase, definition: &Name, last: Option<&Name>) -> Self {
+    pub fn of_execution(phase: ExecutionPhase, definition: &Name, last: Option<&Name>) -> Self {
         match phase {
-            Phase::Cancelled => Self::Cancelled,
-            Phase::Failed if last.is_some_and(Name::is_end) => Self::Cancelled,
-            Phase::Completed | Phase::Failed if *definition == Name::graph() => Self::Cancelled,
-            Phase::Active | Phase::Completed | Phase::Failed => Self::Yes,
+            ExecutionPhase::Cancelled => Self::Cancelled,
+            ExecutionPhase::Failed if last.is_some_and(Name::is_end) => Self::Cancelled,
+            ExecutionPhase::Completed | ExecutionPhase::Failed if *definition == Name::graph() => {
+                Self::Cancelled
+            }
+            ExecutionPhase::Active | ExecutionPhase::Completed | ExecutionPhase::Failed => Self::Yes,
         }
     }
 }
@@ -169,14 +171,14 @@ pub struct LeasedAction {
     /// The action has failed finally and every undo is done: the worker reports this error and performs
     /// nothing.
     pub closing: Option<RawJson>,
-    pub begun: Begun,
+    pub begun: LeaseOrigin,
 }
 
-/// Whether a leased action was [`Awaiting`](Settling::Awaiting) an outcome from outside before.
+/// Whether a leased action was [`Awaiting`](SettleOutcome::Awaiting) an outcome from outside before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub enum LeaseOrigin {
     No,
-    /// It was [`Awaiting`](Settling::Awaiting) and no outcome arrived: the worker gives it up.
+    /// It was [`Awaiting`](SettleOutcome::Awaiting) and no outcome arrived: the worker gives it up.
     Awaited,
 }
 
@@ -185,13 +187,13 @@ pub enum Begun {
 pub struct Settlement {
     pub lease: Lease,
     pub event_id: EventId,
-    pub outcome: Settling,
+    pub outcome: SettleOutcome,
 }
 
 #[derive(Debug, Clone)]
-pub enum Settling {
+pub enum SettleOutcome {
     /// Succeeded; `emit` is appended in the same transaction.
-    Succeeded { result: RawJson, emit: Option<Box<NewEvent>> },
+    Succeeded { result: RawJson, emit: Option<Box<EventSubmission>> },
     /// Retry from `at` on; the error is stored until then. In an execution that was cancelled meanwhile the
     /// action is `cancelled` instead, as if it had not been leased.
     Retry { error: RawJson, at: Timestamp },
@@ -209,7 +211,7 @@ pub enum Settling {
 #[derive(Debug, Clone)]
 pub enum AfterFailure {
     /// An event of the definition's own handles it.
-    Emit(Box<NewEvent>),
+    Emit(Box<EventSubmission>),
     /// The completed actions of the transition are undone first (see [`settling`](crate::settling)); then the
     /// action is leased once more, as [`closing`](LeasedAction::closing).
     Compensate,
@@ -219,25 +221,25 @@ pub enum AfterFailure {
 }
 
 impl AfterFailure {
-    pub const fn handling(&self) -> Handling {
+    pub const fn handling(&self) -> FailureHandling {
         match self {
-            Self::Emit(_) | Self::Compensate => Handling::Handled,
-            Self::Incident(_) => Handling::Unhandled,
+            Self::Emit(_) | Self::Compensate => FailureHandling::Handled,
+            Self::Incident(_) => FailureHandling::Unhandled,
         }
     }
 }
 
 /// Whether an event of the definition's own handled a final failure. A handled failure is over:
-/// [`retry`](crate::intervention::Interventions::retry) reopens only unhandled ones.
+/// [`retry`](crate::intervention::Interventions::retry_event) reopens only unhandled ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Handling {
+pub enum FailureHandling {
     Handled,
     Unhandled,
 }
 
-/// What [`ActionStore::settle`] did.
+/// What [`ActionStore::settle_actions`] did.
 #[derive(Debug, Clone, Default)]
-pub struct Settled {
+pub struct SettledBatch {
     /// In the order of the batch.
     pub verdicts: Vec<SettleVerdict>,
     /// Dependents that became ready and are leased to the caller.
@@ -249,7 +251,7 @@ pub struct Settled {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettleVerdict {
     /// Recorded; the event has this status after the whole batch. The verdict on an
-    /// [independent](crate::execution_store::Company::Independent) action ignores the other actions: it says
+    /// [independent](crate::execution_store::ActionRelation::Independent) action ignores the other actions: it says
     /// what the status would be without them. The event's view says whether the event is completed.
     Recorded { event: EventStatus },
     /// The lease had passed on, or the outcome was recorded before. Nothing was written.

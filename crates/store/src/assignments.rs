@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::next::Idle;
-use millstream_core::assignment::stats::Totals;
-use millstream_core::assignment::{Assignment, AssignmentStatus, Item, ItemStatus, LogEntry};
+use millstream_core::assignment::select::PersonIdleReason;
+use millstream_core::assignment::stats::AssignmentTotals;
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemLogEntry, ItemStatus, QueueItem};
 use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait Assignments: Send + Sync {
@@ -18,10 +18,14 @@ pub trait Assignments: Send + Sync {
     /// that one again, so a lost answer loses nothing; otherwise the first opening in the queue that the
     /// caller may have. Safe to call concurrently: no opening goes to two callers, no caller exceeds a limit,
     /// and an empty answer means that no opening suits.
-    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>>;
+    async fn assign_next(
+        &self,
+        callers: &[AssignmentCaller],
+        now: Timestamp,
+    ) -> StoreResult<Vec<NextAssignment>>;
 
     /// Up to `limit` assignments and items whose deadline has passed, the longest overdue first.
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>>;
+    async fn list_overdue(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<OverdueItem>>;
 }
 
 #[async_trait::async_trait]
@@ -33,7 +37,7 @@ pub trait AssignmentViews: Send + Sync {
         filter: &AssignmentFilter,
         after: Option<AssignmentId>,
         limit: usize,
-    ) -> Result<Vec<Assignment>>;
+    ) -> StoreResult<Vec<ItemAssignment>>;
 
     /// Newest first by import, beginning after the position `after` (at smaller ones).
     async fn list_items(
@@ -42,25 +46,28 @@ pub trait AssignmentViews: Send + Sync {
         filter: &ItemFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<ItemView>>;
+    ) -> StoreResult<Vec<ItemView>>;
 
     /// Entries of an item's log with a number above `after`, in order.
-    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>>;
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> StoreResult<Vec<ItemLogEntry>>;
 
     /// Totals by queue and person; totals of the queue itself have no person. Ordered by queue and person.
-    async fn totals(
+    async fn sum_totals(
         &self,
         tenant: &TenantId,
         filter: &TotalsFilter,
-    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>>;
+    ) -> StoreResult<Vec<(Name, Option<PersonId>, AssignmentTotals)>>;
 
     /// Totals of these days by queue, of all tenants; in order.
-    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>>;
+    async fn totals_by_queue(
+        &self,
+        days: RangeInclusive<i64>,
+    ) -> StoreResult<Vec<(TenantId, Name, AssignmentTotals)>>;
 }
 
 /// A person's request for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct AssignmentCaller {
     pub tenant: TenantId,
     pub person: PersonId,
     /// The queues to take work from; empty: every queue.
@@ -70,15 +77,15 @@ pub struct Caller {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Given {
-    Assigned(Box<GivenWork>),
-    Nothing(Idle),
+pub enum NextAssignment {
+    Assigned(Box<AssignedWork>),
+    Nothing(PersonIdleReason),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GivenWork {
-    pub assignment: Assignment,
-    pub item: Item,
+pub struct AssignedWork {
+    pub assignment: ItemAssignment,
+    pub item: QueueItem,
     pub payload: RawJson,
     /// Whether the caller held it before this request.
     pub again: bool,
@@ -86,7 +93,7 @@ pub struct GivenWork {
 
 /// An assignment or item whose deadline has passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct OverdueItem {
     pub item: ItemKey,
     /// `None`: the item itself.
     pub assignment: Option<AssignmentId>,
@@ -102,7 +109,7 @@ pub struct AssignmentFilter {
 }
 
 impl AssignmentFilter {
-    pub fn lets(&self, one: &Assignment) -> bool {
+    pub fn matches_assignment(&self, one: &ItemAssignment) -> bool {
         self.queue.as_ref().is_none_or(|queue| *queue == one.queue)
             && self.status.is_none_or(|status| status == one.status)
             && self.person.as_ref().is_none_or(|person| *person == one.person)
@@ -118,7 +125,7 @@ pub struct ItemFilter {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemView {
-    pub item: Item,
+    pub item: QueueItem,
     pub payload: RawJson,
     pub version: i64,
     /// In the order of import.

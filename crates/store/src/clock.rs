@@ -16,7 +16,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// Take a new measurement: the store answered `store_time` after `round_trip`. A clock that does not
     /// follow the store ignores it.
-    fn follow(&self, store_time: Timestamp, round_trip: Duration) {
+    fn follow_store(&self, store_time: Timestamp, round_trip: Duration) {
         let _ = (store_time, round_trip);
     }
 }
@@ -50,7 +50,7 @@ impl Clock for StoreClock {
         Timestamp::from_millis(self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed()))
     }
 
-    fn follow(&self, store_time: Timestamp, round_trip: Duration) {
+    fn follow_store(&self, store_time: Timestamp, round_trip: Duration) {
         self.adjust(store_time, round_trip);
     }
 }
@@ -60,7 +60,7 @@ impl Clock for StoreClock {
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    pub fn at(time: Timestamp) -> Self {
+    pub fn starting_at(time: Timestamp) -> Self {
         Self(AtomicI64::new(time.as_millis()))
     }
 

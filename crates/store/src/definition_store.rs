@@ -3,34 +3,34 @@
 use millstream_core::id::{DefinitionRef, Name, TenantId};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait DefinitionStore: Send + Sync {
     /// Store a definition as the next version, or return the latest version when it is equal to it
     /// (by checksum). Concurrent puts of one name get distinct versions.
-    async fn put(
+    async fn put_definition(
         &self,
         tenant: &TenantId,
         definition: &NewDefinition,
         now: Timestamp,
-    ) -> Result<PutDefinition>;
+    ) -> StoreResult<PutDefinition>;
 
     /// One version, or the latest.
-    async fn get(
+    async fn get_definition(
         &self,
         tenant: &TenantId,
         name: &Name,
         version: Option<i32>,
-    ) -> Result<Option<StoredDefinition>>;
+    ) -> StoreResult<Option<StoredDefinition>>;
 
     /// The latest version of each name, by name, after `after`.
-    async fn list(
+    async fn list_definitions(
         &self,
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<StoredDefinition>>;
+    ) -> StoreResult<Vec<StoredDefinition>>;
 }
 
 #[derive(Debug, Clone)]

@@ -1,35 +1,39 @@
 //! Devices: what they report about themselves, and how many seats they hold.
 
-use millstream_core::claim::{Candidate, Device};
+use millstream_core::claim::{DeviceCandidate, DeviceReport};
 use millstream_core::id::{DeviceId, DeviceKey, TenantId};
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait DeviceStore: Send + Sync {
     /// Registers devices, or refreshes them (a heartbeat); the last report counts. `seen_at` becomes `now`.
     /// Only [`pause_devices`](DeviceStore::pause_devices) changes the pause: a new device is active, a known
     /// one keeps its state.
-    async fn beat_devices(&self, beats: &[(TenantId, Device)], now: Timestamp) -> Result<()>;
+    async fn record_device_heartbeats(
+        &self,
+        beats: &[(TenantId, DeviceReport)],
+        now: Timestamp,
+    ) -> StoreResult<()>;
 
     /// Devices of a tenant ordered by id, after `after`, each with the number of seats that it holds or is
     /// offered.
-    async fn roster(
+    async fn read_roster(
         &self,
         tenant: &TenantId,
         after: Option<&DeviceId>,
         limit: usize,
-    ) -> Result<Vec<Candidate>>;
+    ) -> StoreResult<Vec<DeviceCandidate>>;
 
     /// In the order asked; `None` where there is no such device.
-    async fn devices(&self, keys: &[DeviceKey]) -> Result<Vec<Option<Candidate>>>;
+    async fn find_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<Option<DeviceCandidate>>>;
 
     /// Pauses devices, so that they are not chosen, or resumes them; `false` where there is no such device.
-    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> Result<Vec<bool>>;
+    async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> StoreResult<Vec<bool>>;
 
-    /// Removes devices; `false` where there is none. Their seats in runs stay until a `device_gone` step
+    /// Removes devices; `false` where there is none. Their seats in runs stay until a `lose_device` step
     /// takes them back.
-    async fn remove_devices(&self, keys: &[DeviceKey]) -> Result<Vec<bool>>;
+    async fn remove_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<bool>>;
 }

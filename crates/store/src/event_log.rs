@@ -5,13 +5,13 @@
 //! order of the batch.
 
 use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::{Applied, Origin, State};
+use millstream_core::log::{AppliedEvent, EventOrigin, ExecutionState};
+use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
-use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 use crate::graph_store::GraphRows;
 
 /// Appends events, starts and signals.
@@ -35,41 +35,41 @@ pub trait EventLog: Send + Sync {
     /// An execution that starts with a correlation finds the buffered signals for it in its mailbox, in the
     /// order of their acceptance, behind the `events` that it starts with. A signal and a start that are
     /// appended concurrently find each other: both take the same lock.
-    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
+    async fn append(&self, batch: &[AppendRequest], now: Timestamp) -> StoreResult<Vec<Appended>>;
 
     /// Look up idempotency keys, in the order asked: [`Appended::Repeat`] as `append` would return it,
     /// [`Appended::Mismatch`] when the hash differs, `None` for an unknown key. A caller whose own checks
     /// refuse a request uses this to give a request that was accepted before its old answer.
-    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>>;
+    async fn find_accepted(&self, keys: &[(TenantId, IdempotencyKey)]) -> StoreResult<Vec<Option<Appended>>>;
 
     /// The definition of each execution, `None` where there is no such execution. It never changes
     /// during an execution's life, so callers may cache it.
-    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>>;
+    async fn find_definitions(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<DefinitionRef>>>;
 
     /// One page of executions whose doorbells are to be rung again: those with an undecided event that a
     /// worker may decide now, which is any event while the execution is not paused and only
     /// `millstream.cancel` while it is. Deferred events do not count. With `bands`, only events accepted
     /// within one of them; without, all. Each execution once, in a stable order that the backend chooses,
     /// continuing after `after`.
-    async fn undecided(
+    async fn page_undecided(
         &self,
-        bands: Option<&[Band]>,
+        bands: Option<&[SweepBand]>,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>>;
+    ) -> StoreResult<Vec<ExecutionKey>>;
 
     /// Which of these executions still have something for a worker to decide (an undecided event
     /// while not paused, or an undecided `millstream.cancel`), in the order asked; `false` where there
     /// is no such execution. Used to ack doorbells whose work is already done.
-    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>>;
+    async fn has_work(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<bool>>;
 }
 
 /// One thing to accept.
 #[derive(Debug, Clone)]
-pub enum Append {
-    Start(Box<NewExecution>),
-    Event(NewEvent),
-    Signal(Box<NewSignal>),
+pub enum AppendRequest {
+    Start(Box<ExecutionStart>),
+    Event(EventSubmission),
+    Signal(Box<SignalSubmission>),
 }
 
 /// An event addressed by correlation.
@@ -77,7 +77,7 @@ pub enum Append {
 /// The only unfinished execution with the correlation gets it as an event. Without such an execution the
 /// signal is buffered until there is one or until it expires; with several, it is refused.
 #[derive(Debug, Clone)]
-pub struct NewSignal {
+pub struct SignalSubmission {
     /// Of the signal, and of the event that it becomes.
     pub event_id: EventId,
     pub tenant: TenantId,
@@ -86,7 +86,7 @@ pub struct NewSignal {
     pub definition: Option<Name>,
     pub name: Name,
     pub payload: RawJson,
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<IdempotencyKey>,
     pub actor: Option<String>,
     pub traceparent: Option<String>,
     /// From this time on it is no longer delivered.
@@ -99,31 +99,31 @@ pub struct NewSignal {
 /// The execution's id is an idempotency key in itself. The `idempotency` of `start`, if there is one, is a
 /// key like that of an event, checked first: it outlives the execution. That of `events` is ignored.
 #[derive(Debug, Clone)]
-pub struct NewExecution {
+pub struct ExecutionStart {
     pub key: ExecutionKey,
     pub definition: DefinitionRef,
     /// Over definition name, requested version, input and events: what makes a repeat a repeat.
     pub input_hash: [u8; 32],
     /// The `millstream.start` event, its payload being the input.
-    pub start: NewEvent,
+    pub start: EventSubmission,
     /// Seq 1. It has no actions. The timers of its decision are armed.
-    pub applied: Applied,
-    pub state: State,
+    pub applied: AppliedEvent,
+    pub state: ExecutionState,
     /// Appended in the same commit, unless the execution existed before.
-    pub events: Vec<NewEvent>,
+    pub events: Vec<EventSubmission>,
     /// Of a graph: its rows, with metadata and blob; and an entry in the feed.
     pub graph: Option<Box<GraphRows>>,
 }
 
 /// An event to accept.
 #[derive(Debug, Clone)]
-pub struct NewEvent {
+pub struct EventSubmission {
     pub event_id: EventId,
     pub execution: ExecutionKey,
     pub name: Name,
     pub payload: RawJson,
-    pub origin: Origin,
-    pub idempotency: Option<Idempotency>,
+    pub origin: EventOrigin,
+    pub idempotency: Option<IdempotencyKey>,
     /// The sender: the name of the key, `timer`, or `action:NAME`.
     pub actor: Option<String>,
     pub traceparent: Option<String>,
@@ -131,12 +131,12 @@ pub struct NewEvent {
 
 /// A client's idempotency key with the hash of the request content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencyKey {
     pub key: String,
     pub request_hash: [u8; 32],
 }
 
-/// The verdict on one [`Append`].
+/// The verdict on one [`AppendRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Appended {
     /// New. For a start: the accept_no of its start event.

@@ -9,18 +9,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
 use millstream_core::incident::NewIncident;
-use millstream_core::log::{ArmedTimer, State, Transition, Waiting};
-use millstream_core::placement::Queue;
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{ArmedTimer, ExecutionState, MailboxEvent, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, PauseState};
-use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
-use crate::action_store::{Handling, LeasedAction};
-use crate::event_log::NewEvent;
+use crate::StoreResult;
+use crate::action_store::{FailureHandling, LeasedAction};
+use crate::event_log::EventSubmission;
 use crate::graph_store::GraphRows;
 
 /// The worker's side of executions.
@@ -34,7 +34,11 @@ pub trait ExecutionStore: Send + Sync {
     /// (`millstream.cancel`, `millstream.fail`), so that these are found behind any backlog. A caller that
     /// knows the state gets a snapshot only when the execution has moved on, or is another one by the same
     /// id.
-    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
+    async fn load_executions(
+        &self,
+        wanted: &[LoadRequest],
+        limits: MailboxLimits,
+    ) -> StoreResult<Vec<LoadVerdict>>;
 
     /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs once.
     /// The commit is durable when it returns, and from then on the store alone knows the remaining work.
@@ -42,7 +46,7 @@ pub trait ExecutionStore: Send + Sync {
     /// An execution is committed when it is at `expected`, when every event of `decided` belongs to it and is
     /// still undecided or deferred (whatever the new verdict), and when it is not paused. While it is paused
     /// it takes only its end by request ([`OpenActions::Cancel`]), not any commit that happens to end it;
-    /// once it has ended, a pause blocks no verdict. Otherwise the answer is [`Committed::Conflict`].
+    /// once it has ended, a pause blocks no verdict. Otherwise the answer is [`CommitVerdict::Conflict`].
     ///
     /// `Ready` actions are leased to `worker` within this commit (epoch 1, attempt 1), in the order of the
     /// batch and of each commit's `actions`, if their queue is among those of `lease`, until its slots are
@@ -54,31 +58,31 @@ pub trait ExecutionStore: Send + Sync {
     /// A verdict of `failed` pauses the execution from this commit on, for the reason in `error`, unless the
     /// commit ends it. A commit that ends an execution lifts its pause, so that the events left in the
     /// mailbox can be rejected, and resolves its open incidents as `ended`.
-    async fn commit(
+    async fn commit_executions(
         &self,
         worker: &WorkerId,
-        batch: &[Commit],
+        batch: &[ExecutionCommit],
         lease: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<Committed>>;
+    ) -> StoreResult<Vec<CommitVerdict>>;
 
     /// Count one attempt on each event that is still undecided or deferred, and return the new number (0 when
     /// it is neither any more). Called when a crash or an error interrupted the decision.
-    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>>;
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> StoreResult<Vec<i32>>;
 }
 
 /// An execution to load and the state that the caller has cached.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct LoadRequest {
     pub execution: ExecutionKey,
     /// The state that the caller has.
-    pub known: Option<Known>,
+    pub known: Option<CachedVersion>,
 }
 
 /// Version of a cached state. An id is free again once retention has removed its execution, so the seq alone
 /// does not identify the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
+pub struct CachedVersion {
     pub position: AcceptNo,
     pub seq: Seq,
 }
@@ -96,9 +100,9 @@ impl Default for MailboxLimits {
     }
 }
 
-/// The result of [`ExecutionStore::load`].
+/// The result of [`ExecutionStore::load_executions`].
 #[derive(Debug, Clone)]
-pub enum Loaded {
+pub enum LoadVerdict {
     Found(Box<LoadedExecution>),
     /// No such execution: a doorbell for an execution that retention removed.
     Missing,
@@ -117,26 +121,26 @@ pub struct LoadedExecution {
     pub seq: Seq,
     pub pause: PauseState,
     /// The newest snapshot and the transitions after it; `None` when the caller's `known` is current.
-    pub state: Option<(State, Vec<Transition>)>,
+    pub state: Option<(ExecutionState, Vec<Transition>)>,
     /// With `state`, of a graph: the blob that belongs to the snapshot. The graph inside `state` is empty.
     pub graph: Option<Arc<[u8]>>,
     /// The seq of the stored snapshot.
     pub snapshot_seq: Seq,
-    pub mailbox: Vec<Waiting>,
+    pub mailbox: Vec<MailboxEvent>,
     /// Whether undecided events remain beyond the limits: ring again.
-    pub more: More,
+    pub more: PageRemainder,
 }
 
 /// Whether a mailbox was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum More {
+pub enum PageRemainder {
     Remains,
     Nothing,
 }
 
 /// Everything that one visit to one execution decided.
 #[derive(Debug, Clone)]
-pub struct Commit {
+pub struct ExecutionCommit {
     pub execution: ExecutionKey,
     /// The definition of the execution, as loaded: leased actions carry it.
     pub definition: DefinitionRef,
@@ -144,7 +148,7 @@ pub struct Commit {
     pub expected: Seq,
     /// The state after all transitions of this commit (its `seq` is the new seq). Always given, for
     /// the columns `state`, `phase`, `seq` and `updated_at`.
-    pub state: State,
+    pub state: ExecutionState,
     /// Whether the snapshot blob is written this time.
     pub snapshot: SnapshotWrite,
     pub transitions: Vec<Transition>,
@@ -152,7 +156,7 @@ pub struct Commit {
     /// the fence. An applied event gets worker, seq, states, status, error,
     /// `started_at` and, if its status is final, `completed_at`; a rejected one gets worker, its state
     /// as `from_state`, the reason as error, and `completed_at`.
-    pub decided: Vec<Decided>,
+    pub decided: Vec<DecidedEvent>,
     /// Timers armed by `transitions` and still valid at the end of the commit.
     pub timers: Vec<ArmedTimer>,
     /// Timers armed by these seqs are cancelled.
@@ -160,7 +164,7 @@ pub struct Commit {
     pub actions: Vec<NewAction>,
     /// Outcome events of actions that were settled inline, for this execution; accepted in order,
     /// undecided. Their `idempotency` is not looked at.
-    pub emitted: Vec<NewEvent>,
+    pub emitted: Vec<EventSubmission>,
     /// The execution was ended by request: its actions without a lease are cancelled as well.
     pub open_actions: OpenActions,
     /// Of a graph whose transitions these are; with an entry in the feed.
@@ -187,7 +191,7 @@ pub enum OpenActions {
 
 /// The verdict on one event.
 #[derive(Debug, Clone)]
-pub struct Decided {
+pub struct DecidedEvent {
     pub event_id: EventId,
     /// Its place in the mailbox, as loaded.
     pub accept_no: AcceptNo,
@@ -220,9 +224,9 @@ pub struct NewAction {
     pub traceparent: Option<String>,
     pub ordinal: i32,
     pub needs: Vec<Name>,
-    /// `Waiting`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
+    /// `MailboxEvent`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
     pub status: ActionStatus,
-    pub terms: Terms,
+    pub terms: LeasePolicy,
     /// Of an undo action: the action that it undoes.
     pub undoes: Option<Name>,
     pub input: Option<RawJson>,
@@ -230,16 +234,16 @@ pub struct NewAction {
     pub result: Option<RawJson>,
     pub error: Option<RawJson>,
     /// Of one that is `Failed` already: whether an emitted event handles the failure.
-    pub handling: Handling,
+    pub handling: FailureHandling,
     /// Of one that is `Failed` already and unhandled.
     pub incident: Option<NewIncident>,
     /// Whether settling it concerns other actions of its transition.
-    pub company: Company,
+    pub company: ActionRelation,
 }
 
 /// Relation of an action to the others of its transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Company {
+pub enum ActionRelation {
     /// Others may need it, or undo it: settling it reads all of them.
     Together,
     /// No dependencies and no dependents. There may be thousands; settling one reads no other.
@@ -253,31 +257,31 @@ pub struct LeaseGrant {
     pub ttl: Duration,
     /// The queues that the worker serves. Where actions are leased along with a write, a queue of all tenants
     /// covers that queue of every tenant; `lease` reads only the queues that are named.
-    pub queues: Arc<[Queue]>,
+    pub queues: Arc<[ActionQueue]>,
 }
 
 impl LeaseGrant {
     /// For a caller that performs no actions.
-    pub fn none() -> Self {
+    pub fn without_slots() -> Self {
         Self { slots: 0, ttl: Duration::ZERO, queues: Arc::new([]) }
     }
 
     /// The same with this number of slots.
     #[must_use]
-    pub fn of(&self, slots: usize) -> Self {
+    pub fn with_slots(&self, slots: usize) -> Self {
         Self { slots, ..self.clone() }
     }
 
     /// Whether the worker serves the queue: it names it, or the same queue of all tenants.
-    pub fn serves(&self, queue: &Queue) -> bool {
+    pub fn serves(&self, queue: &ActionQueue) -> bool {
         self.queues.contains(queue)
             || queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
     }
 }
 
-/// The verdict on one [`Commit`].
+/// The verdict on one [`ExecutionCommit`].
 #[derive(Debug, Clone)]
-pub enum Committed {
+pub enum CommitVerdict {
     Done {
         /// Leased to the committing worker.
         leased: Vec<LeasedAction>,

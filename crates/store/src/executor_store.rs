@@ -5,28 +5,36 @@ use std::collections::BTreeSet;
 use millstream_core::id::{Name, TenantId};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait ExecutorStore: Send + Sync {
     /// Registers executors, or refreshes them (a heartbeat); the last report counts, by tenant and name.
-    async fn beat_executors(&self, executors: &[Executor], now: Timestamp) -> Result<()>;
+    async fn record_executor_heartbeats(
+        &self,
+        executors: &[RegisteredExecutor],
+        now: Timestamp,
+    ) -> StoreResult<()>;
 
     /// Removes executors; unknown ones are ignored.
-    async fn retire_executors(&self, executors: &[(TenantId, Name)]) -> Result<()>;
+    async fn retire_executors(&self, executors: &[(TenantId, Name)]) -> StoreResult<()>;
 
     /// Executors with a heartbeat at or after `since`, of all tenants, ordered by tenant and name.
-    async fn executors(&self, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
+    async fn list_executors(&self, since: Timestamp) -> StoreResult<Vec<(RegisteredExecutor, Timestamp)>>;
 
     /// Executors of one tenant with a heartbeat at or after `since`, ordered by name.
-    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
+    async fn list_executors_of(
+        &self,
+        tenant: &TenantId,
+        since: Timestamp,
+    ) -> StoreResult<Vec<(RegisteredExecutor, Timestamp)>>;
 
     /// Removes executors without a heartbeat since `before`; returns how many.
-    async fn forget_executors(&self, before: Timestamp) -> Result<usize>;
+    async fn forget_executors(&self, before: Timestamp) -> StoreResult<usize>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executor {
+pub struct RegisteredExecutor {
     pub tenant: TenantId,
     pub name: Name,
     /// `http://host:port`.

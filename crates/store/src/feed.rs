@@ -9,12 +9,17 @@ use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait Feed: Send + Sync {
     /// The entries of one execution after `after`, in order.
-    async fn feed(&self, execution: &ExecutionKey, after: i64, limit: usize) -> Result<Vec<FeedEntry>>;
+    async fn read_feed(
+        &self,
+        execution: &ExecutionKey,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Vec<FeedEntry>>;
 }
 
 #[derive(Debug, Clone)]
@@ -22,11 +27,11 @@ pub struct FeedEntry {
     pub position: i64,
     pub execution: ExecutionKey,
     pub at: Timestamp,
-    pub what: Fed,
+    pub what: FeedContent,
 }
 
 #[derive(Debug, Clone)]
-pub enum Fed {
+pub enum FeedContent {
     /// The transitions of a commit, both included.
     Transitions { first: Seq, last: Seq },
     /// JSON: a list of `{"node", "attempt", "executor", "reason"}`.

@@ -14,7 +14,7 @@ use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 /// What a start or a commit writes about a graph, in its own transaction.
 #[derive(Debug, Clone)]
@@ -63,17 +63,17 @@ pub trait GraphStore: Send + Sync {
     /// Upstream results are returned in the order of the node's parents, as long as all of them together stay
     /// within `result_bytes`. The first that does not fit and all later ones have `result: None` and their
     /// size.
-    async fn dispatch(
+    async fn record_dispatches(
         &self,
-        batch: &[Dispatch],
+        batch: &[NodeDispatch],
         result_bytes: usize,
         now: Timestamp,
-    ) -> Result<Vec<Option<DispatchContext>>>;
+    ) -> StoreResult<Vec<Option<DispatchContext>>>;
 
     /// Stores log text that executors sent while performing. At most [`MAX_LOG_BYTES`] are stored per attempt
     /// at a node: the rest is dropped and the last entry is marked `truncated`. Texts of a removed execution
     /// or node are dropped.
-    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()>;
+    async fn append_logs(&self, logs: &[ExecutorLogText], now: Timestamp) -> StoreResult<()>;
 }
 
 /// How much log text is stored per attempt.
@@ -81,7 +81,7 @@ pub const MAX_LOG_BYTES: usize = 64 * 1024;
 
 /// An attempt that is about to be performed.
 #[derive(Debug, Clone)]
-pub struct Dispatch {
+pub struct NodeDispatch {
     pub execution: ExecutionKey,
     pub node: NodeId,
     pub attempt: u32,
@@ -97,13 +97,13 @@ pub struct DispatchContext {
     pub spec: RawJson,
     pub instance: Option<(NodeId, RawJson)>,
     /// Its parents in their order; the instances of a fan-out parent follow it, in their own order.
-    pub upstream: Vec<Upstream>,
-    /// Its children by id, with their goals; no more than [`MAX_DOWNSTREAM`](crate::dispatching::MAX_DOWNSTREAM).
+    pub upstream: Vec<UpstreamResult>,
+    /// Its children by id, with their goals; no more than [`MAX_DOWNSTREAM`](crate::node_request::MAX_DOWNSTREAM).
     pub downstream: Vec<(NodeId, String)>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Upstream {
+pub struct UpstreamResult {
     pub node: NodeId,
     pub status: NodeStatus,
     /// Of an instance of a fan-out: its fan-out node.
@@ -114,7 +114,7 @@ pub struct Upstream {
 }
 
 #[derive(Debug, Clone)]
-pub struct NodeLog {
+pub struct ExecutorLogText {
     pub execution: ExecutionKey,
     pub node: NodeId,
     pub attempt: u32,
@@ -125,28 +125,28 @@ pub struct NodeLog {
 #[async_trait::async_trait]
 pub trait GraphViews: Send + Sync {
     /// In the order asked; `None` where there is no such execution or it is no graph.
-    async fn graphs(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<GraphView>>>;
+    async fn find_graphs(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<GraphView>>>;
 
     /// Nodes in the order of their ids, after `after`.
-    async fn nodes(
+    async fn list_nodes(
         &self,
         execution: &ExecutionKey,
         filter: &NodeFilter,
         after: Option<&NodeId>,
         limit: usize,
-    ) -> Result<Vec<NodeView>>;
+    ) -> StoreResult<Vec<NodeView>>;
 
     /// The stored logs of a node, of all attempts, in order.
-    async fn logs(
+    async fn read_logs(
         &self,
         execution: &ExecutionKey,
         node: &NodeId,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<LogView>>;
+    ) -> StoreResult<Vec<LogView>>;
 
     /// Over all tenants, for gauges: graphs that have not ended, and their nodes by status.
-    async fn graph_counts(&self) -> Result<GraphCounts>;
+    async fn graph_counts(&self) -> StoreResult<GraphCounts>;
 }
 
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use millstream_core::id::{
     ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, TenantId,
 };
 use millstream_core::raw::RawJson;
-use millstream_core::status::{Phase, Resolution};
+use millstream_core::status::{ExecutionPhase, IncidentResolution};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
-use crate::event_log::NewEvent;
-use crate::intervention::Decision;
+use crate::StoreResult;
+use crate::event_log::EventSubmission;
+use crate::intervention::DecisionRecord;
 
 #[async_trait::async_trait]
 pub trait Incidents: Send + Sync {
@@ -26,13 +26,14 @@ pub trait Incidents: Send + Sync {
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>>;
+    ) -> StoreResult<Vec<IncidentView>>;
 
     /// Open incidents by fingerprint, the largest groups first.
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>>;
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>>;
 
     /// In the order asked; `None` where there is none.
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>>;
+    async fn find_incidents(&self, keys: &[(TenantId, IncidentId)])
+    -> StoreResult<Vec<Option<IncidentView>>>;
 
     /// Decide about incidents, in one transaction, one verdict per item, in order.
     ///
@@ -43,18 +44,18 @@ pub trait Incidents: Send + Sync {
     /// when it has no failed and unhandled action any more, and the execution is resumed when it has no dead
     /// or failed event any more. `End` appends the event that ends the execution and changes nothing else;
     /// the incident is resolved all the same. Each is recorded with the person and the reason.
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>>;
+    ) -> StoreResult<Vec<ResolveVerdict>>;
 }
 
 /// Whether a failure opens an incident: after the end of its execution only a failure of the engine's own
 /// end-of-execution actions does (returning the outcome to the parent, closing the children).
-pub fn opens(phase: Phase, action: Option<&Name>) -> bool {
+pub fn opens_incident(phase: ExecutionPhase, action: Option<&Name>) -> bool {
     !phase.is_ended() || action.is_some_and(Name::is_reserved)
 }
 
@@ -91,14 +92,14 @@ pub struct IncidentView {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedView {
-    pub resolution: Resolution,
+    pub resolution: IncidentResolution,
     pub actor: Option<String>,
     pub reason: Option<String>,
     pub at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IncidentGroup {
+pub struct IncidentGroupView {
     pub fingerprint: String,
     pub definition: Name,
     pub action: Option<Name>,
@@ -112,33 +113,33 @@ pub struct IncidentGroup {
 
 /// A decision about one incident.
 #[derive(Debug, Clone)]
-pub enum Resolving {
+pub enum IncidentDecision {
     Retry,
     RetryWith { input: RawJson },
-    Skip { result: RawJson, emit: Option<Box<NewEvent>> },
-    End { resolution: Resolution, event: Box<NewEvent> },
+    Skip { result: RawJson, emit: Option<Box<EventSubmission>> },
+    End { resolution: IncidentResolution, event: Box<EventSubmission> },
 }
 
-impl Resolving {
-    pub const fn resolution(&self) -> Resolution {
+impl IncidentDecision {
+    pub const fn resolution(&self) -> IncidentResolution {
         match self {
-            Self::Retry => Resolution::Retry,
-            Self::RetryWith { .. } => Resolution::RetryWithInput,
-            Self::Skip { .. } => Resolution::Skip,
+            Self::Retry => IncidentResolution::Retry,
+            Self::RetryWith { .. } => IncidentResolution::RetryWithInput,
+            Self::Skip { .. } => IncidentResolution::Skip,
             Self::End { resolution, .. } => *resolution,
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolved {
+pub enum ResolveVerdict {
     /// Ring the doorbells of its mailbox and of its actions.
     Done {
         execution: ExecutionKey,
     },
     /// The incident was resolved before.
     Already {
-        resolution: Resolution,
+        resolution: IncidentResolution,
     },
     NotFound,
 }

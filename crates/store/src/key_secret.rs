@@ -10,7 +10,7 @@ pub struct KeySecret(String);
 
 impl KeySecret {
     /// 244 random bits. They come from the operating system directly, not from the generator for ids and jitter.
-    pub fn draw() -> Self {
+    pub fn generate() -> Self {
         Self(format!("ms_{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
     }
 
@@ -35,8 +35,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_differ_and_are_found_by_their_hash() {
-        let (one, other) = (KeySecret::draw(), KeySecret::draw());
+    fn key_secrets_differ_and_match_hash() {
+        let (one, other) = (KeySecret::generate(), KeySecret::generate());
         assert_ne!(one.hash(), other.hash());
         assert!(one.expose().starts_with("ms_") && one.expose().len() == 67, "{}", one.expose());
         let hash: KeyHash = Sha256::digest(one.expose()).into();

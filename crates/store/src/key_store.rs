@@ -9,7 +9,7 @@ use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 /// The SHA-256 of a key.
 pub type KeyHash = [u8; 32];
@@ -17,36 +17,46 @@ pub type KeyHash = [u8; 32];
 #[async_trait::async_trait]
 pub trait KeyStore: Send + Sync {
     /// Store a key (and its tenant, if new). `false` when the owner has a live key of that name.
-    async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool>;
+    async fn create_key(&self, key: &NewKey, now: Timestamp) -> StoreResult<bool>;
 
     /// The key with each of these hashes, in their order; revoked keys are not found, expired ones are.
-    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>>;
+    async fn find_keys(&self, hashes: &[KeyHash]) -> StoreResult<Vec<Option<KeyView>>>;
 
     /// At most `limit` keys, newest first, revoked ones included: those of one tenant, or all.
-    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>>;
+    async fn list_keys(
+        &self,
+        of: &KeyFilter,
+        after: Option<KeyPlace>,
+        limit: usize,
+    ) -> StoreResult<Vec<KeyView>>;
 
     /// The key with this id, revoked or not.
-    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>>;
+    async fn find_key_by_id(&self, id: KeyId) -> StoreResult<Option<KeyView>>;
 
     /// Revoke these live keys of an owner: all of a name, or one by its id. `false` when there was none.
-    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool>;
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        which: &KeyChoice,
+        now: Timestamp,
+    ) -> StoreResult<bool>;
 
     /// Whether any key was ever created, revoked, expired and removed ones included: from then on every call needs one.
-    async fn keys_exist(&self) -> Result<bool>;
+    async fn keys_exist(&self) -> StoreResult<bool>;
 
     /// Create the successor under the name of the key and let the key expire, both or neither. `false` when the key
     /// is revoked or expired, or has a successor already.
-    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool>;
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> StoreResult<bool>;
 
     /// Record when keys were last used. Unknown keys and earlier times change nothing.
-    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()>;
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> StoreResult<()>;
 
     /// Remove up to `limit` keys that were revoked or expired before `before`, and return how many went. The newest
     /// key of all stays whatever it is, so that [`KeyStore::keys_exist`] stays true.
-    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64>;
 
     /// The key with this hash.
-    async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyView>> {
+    async fn find_key(&self, hash: &KeyHash) -> StoreResult<Option<KeyView>> {
         Ok(self.find_keys(std::slice::from_ref(hash)).await?.into_iter().next().flatten())
     }
 }
@@ -56,7 +66,7 @@ pub trait KeyStore: Send + Sync {
 pub struct KeyId([u8; 12]);
 
 impl KeyId {
-    pub fn of(hash: &KeyHash) -> Self {
+    pub fn from_hash(hash: &KeyHash) -> Self {
         let mut id = [0; 12];
         id.copy_from_slice(&hash[..12]);
         Self(id)
@@ -75,7 +85,7 @@ impl KeyId {
     }
 
     /// The lowest and the highest hash with this id.
-    pub fn hashes(self) -> (KeyHash, KeyHash) {
+    pub fn hash_range(self) -> (KeyHash, KeyHash) {
         let (mut low, mut high) = ([0; 32], [0xff; 32]);
         low[..12].copy_from_slice(&self.0);
         high[..12].copy_from_slice(&self.0);
@@ -105,7 +115,7 @@ pub struct NewKey {
 
 impl NewKey {
     /// A key of a tenant that does not expire.
-    pub fn of(tenant: TenantId, name: impl Into<String>, role: Role, hash: KeyHash) -> Self {
+    pub fn for_tenant(tenant: TenantId, name: impl Into<String>, role: Role, hash: KeyHash) -> Self {
         Self {
             tenant: Some(tenant).filter(|_| role.has_tenant()),
             name: name.into(),
@@ -163,7 +173,7 @@ impl KeyStatus {
 
 impl KeyView {
     pub fn id(&self) -> KeyId {
-        KeyId::of(&self.hash)
+        KeyId::from_hash(&self.hash)
     }
 
     pub fn place(&self) -> KeyPlace {
@@ -223,7 +233,7 @@ pub struct KeyRotation {
 
 /// The stored name of a key that was rotated: its own name is free for its successor.
 pub fn rotated_name(name: &str, hash: &KeyHash) -> String {
-    format!("{name}#{}", KeyId::of(hash))
+    format!("{name}#{}", KeyId::from_hash(hash))
 }
 
 #[cfg(test)]
@@ -231,18 +241,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_read_back_as_itself_and_spans_its_hash() {
+    fn key_id_round_trips_and_spans_hash() {
         let hash = [0xab; 32];
-        let id = KeyId::of(&hash);
+        let id = KeyId::from_hash(&hash);
         assert_eq!(KeyId::parse(&id.to_string()), Some(id));
-        let (low, high) = id.hashes();
+        let (low, high) = id.hash_range();
         assert!(low <= hash && hash <= high);
         assert_eq!(KeyId::parse("ABABABABABABABABABABABAB"), None);
         assert_eq!(KeyId::parse("é"), None);
     }
 
     #[test]
-    fn a_key_is_expired_or_revoked_by_what_came_first() {
+    fn key_status_is_earlier_of_expired_revoked() {
         let at = Timestamp::from_millis;
         let key = |revoked_at, expires_at, succession| KeyView {
             hash: [0; 32],

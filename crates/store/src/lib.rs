@@ -9,8 +9,8 @@
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
-//! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`running`]) and for
-//! people ([`queue_store`], [`item_store`], [`assignments`], [`tending`]), outbound events ([`outbox`],
+//! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`run_service`]) and for
+//! people ([`queue_store`], [`item_store`], [`assignments`], [`item_service`]), outbound events ([`outbox`],
 //! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference
 //! implementation and [`conformance`] the suite that every backend must pass.
 
@@ -20,40 +20,40 @@ pub mod clock;
 pub mod conformance;
 pub mod definition_store;
 pub mod device_store;
-pub mod dispatching;
 pub mod error;
 pub mod event_log;
 pub mod execution_store;
 pub mod executor_store;
 pub mod feed;
-pub mod giving;
 pub mod graph_store;
 pub mod housekeeping;
 pub mod incidents;
 pub mod intervention;
+pub mod item_service;
 pub mod item_store;
 pub mod key_secret;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;
+pub mod node_request;
 pub mod notices;
+pub mod opening_selection;
 pub mod outbox;
 pub mod outcome;
 pub mod paging;
 pub mod queue_store;
-pub mod quota_book;
+pub mod quota_cache;
 pub mod quota_store;
 pub mod relations;
 pub mod reopening;
 pub mod run_commit;
 pub mod run_seats;
+pub mod run_service;
 pub mod run_store;
-pub mod running;
 pub mod schema;
 pub mod settling;
 pub mod stores;
 pub mod task_board;
-pub mod tending;
 pub mod timer_store;
 pub mod views;
 pub mod worker_store;
@@ -62,4 +62,4 @@ pub use error::StoreError;
 pub use stores::Stores;
 
 /// The result of every method of this crate.
-pub type Result<T> = std::result::Result<T, StoreError>;
+pub type StoreResult<T> = std::result::Result<T, StoreError>;

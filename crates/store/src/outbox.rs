@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! feed entry (written with its commit, unmarked)
-//!    └ spread: marked, and every configured sink has one more entry to receive of that execution
-//!         └ due → sent → handed_over: the row of (sink, execution) moves on; removed with the last entry
-//!                     └ refused  → put_off: that execution waits, at that sink alone
+//!    └ spread_entries: marked, and every configured sink has one more entry to receive of that execution
+//!         └ due_parcels → sent → advance_sinks: the row of (sink, execution) moves on; removed with the last entry
+//!                     └ refused  → postpone_parcels: that execution waits, at that sink alone
 //! ```
 //!
 //! Entries of one execution become visible in the order of their positions, so one position per sink and
@@ -14,7 +14,7 @@
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 use crate::feed::FeedEntry;
 
 #[async_trait::async_trait]
@@ -22,26 +22,36 @@ pub trait Outbox: Send + Sync {
     /// Marks up to `limit` unmarked entries of the feed, of all tenants, in the order of their positions, and
     /// notes them for these sinks; without a sink they are only marked. One transaction: an entry is noted
     /// once. Returns how many there were.
-    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize>;
+    async fn spread_entries(&self, sinks: &[Name], limit: usize, now: Timestamp) -> StoreResult<usize>;
 
     /// Executions with entries that are due for this sink, the longest due first, each with its next entries
     /// in order.
-    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>>;
+    async fn due_parcels(
+        &self,
+        sink: &Name,
+        limit: ParcelLimit,
+        now: Timestamp,
+    ) -> StoreResult<Vec<FeedParcel>>;
 
     /// Records that the sink has received these. A parcel whose `from` is not the sink's current position
     /// changes nothing: another courier has delivered it. Further entries of the execution are due at `now`,
     /// behind all others.
-    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()>;
+    async fn advance_sinks(
+        &self,
+        sink: &Name,
+        parcels: &[DeliveredParcel],
+        now: Timestamp,
+    ) -> StoreResult<()>;
 
     /// Backoff: these are not due before their time.
-    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()>;
+    async fn postpone_parcels(&self, sink: &Name, executions: &[ParcelBackoff]) -> StoreResult<()>;
 
     /// What each sink has not received, by its name; sinks without a backlog are left out.
-    async fn backlogs(&self) -> Result<Vec<SinkBacklog>>;
+    async fn count_backlogs(&self) -> StoreResult<Vec<SinkBacklog>>;
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Limit {
+pub struct ParcelLimit {
     pub executions: usize,
     /// Per execution.
     pub entries: usize,
@@ -49,9 +59,9 @@ pub struct Limit {
 
 /// Entries of one execution that a sink is to receive.
 #[derive(Debug, Clone)]
-pub struct Parcel {
+pub struct FeedParcel {
     pub execution: ExecutionKey,
-    pub heard: Heard,
+    pub heard: SinkPosition,
     /// The last position that the sink knows of so far.
     pub upto: i64,
     /// Failed deliveries since the last success.
@@ -63,7 +73,7 @@ pub struct Parcel {
 /// A sink's progress with an execution. One entry may contain thousands of events, of which a part was
 /// received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
+pub struct SinkPosition {
     /// Everything up to this position.
     pub position: i64,
     /// Plus this number of events of the entry after it.
@@ -71,12 +81,12 @@ pub struct Heard {
 }
 
 #[derive(Debug, Clone)]
-pub struct HandedOver {
+pub struct DeliveredParcel {
     pub execution: ExecutionKey,
     /// The sink's position before.
-    pub from: Heard,
+    pub from: SinkPosition,
     /// The sink's position now.
-    pub to: Heard,
+    pub to: SinkPosition,
     /// Number of whole entries between the two.
     pub entries: usize,
     /// When the last of them happened.
@@ -84,7 +94,7 @@ pub struct HandedOver {
 }
 
 #[derive(Debug, Clone)]
-pub struct PutOff {
+pub struct ParcelBackoff {
     pub execution: ExecutionKey,
     pub until: Timestamp,
     pub attempts: u32,

@@ -1,83 +1,87 @@
 //! From a conclusion to a settlement: the one mapping between `core`'s outcomes and this contract, used by
 //! every performer. Pure; ids come from the function passed in.
 
-use millstream_core::action::{self, ActionError, Conclusion, ErrorClass, OnFailure};
+use millstream_core::action::{self, ActionConclusion, ActionFailure, ErrorClass, FailureConsequence};
 use millstream_core::definition::ActionSpec;
 use millstream_core::id::{ActionKey, EventId, IncidentId, Name};
 use millstream_core::incident::NewIncident;
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use crate::action_store::{AfterFailure, Settling};
-use crate::event_log::NewEvent;
+use crate::action_store::{AfterFailure, SettleOutcome};
+use crate::event_log::EventSubmission;
 
 /// The action and attempt of an outcome.
 #[derive(Debug, Clone, Copy)]
-pub struct Whose<'a> {
+pub struct ActionAttempt<'a> {
     pub key: &'a ActionKey,
     pub revision: i32,
     pub traceparent: Option<&'a str>,
 }
 
-impl Whose<'_> {
+impl ActionAttempt<'_> {
     /// In the form that attempts carry.
-    pub fn shown(&self) -> String {
+    pub fn attempt_id(&self) -> String {
         self.key.with_revision(self.revision)
     }
 
-    fn event(&self, event_id: EventId, name: Name, payload: RawJson) -> Box<NewEvent> {
-        Box::new(event(event_id, self.key, name, payload, self.traceparent.map(str::to_owned)))
+    fn outcome_event(&self, event_id: EventId, name: Name, payload: RawJson) -> Box<EventSubmission> {
+        Box::new(outcome_event(event_id, self.key, name, payload, self.traceparent.map(str::to_owned)))
     }
 }
 
 /// The settlement of a conclusion.
-pub fn settling(
-    whose: Whose<'_>,
-    conclusion: Conclusion,
+pub fn settle_conclusion(
+    whose: ActionAttempt<'_>,
+    conclusion: ActionConclusion,
     now: Timestamp,
     new_id: &mut dyn FnMut() -> EventId,
-) -> Settling {
+) -> SettleOutcome {
     match conclusion {
-        Conclusion::Succeeded { result, emit } => Settling::Succeeded {
+        ActionConclusion::Succeeded { result, emit } => SettleOutcome::Succeeded {
             result,
-            emit: emit.map(|(name, payload)| whose.event(new_id(), name, payload)),
+            emit: emit.map(|(name, payload)| whose.outcome_event(new_id(), name, payload)),
         },
-        Conclusion::Retry { wait, error } => {
-            Settling::Retry { error: RawJson::of(&error), at: now.plus(wait) }
+        ActionConclusion::Retry { wait, error } => {
+            SettleOutcome::Retry { error: RawJson::from_value(&error), at: now.plus(wait) }
         }
-        Conclusion::Failed { error, then } => {
+        ActionConclusion::Failed { error, then } => {
             let then = match then {
-                OnFailure::Emit(name, payload) => AfterFailure::Emit(whose.event(new_id(), name, payload)),
-                OnFailure::Compensate => AfterFailure::Compensate,
-                OnFailure::Incident => AfterFailure::Incident(incident(whose.key, &error, new_id())),
+                FailureConsequence::Emit(name, payload) => {
+                    AfterFailure::Emit(whose.outcome_event(new_id(), name, payload))
+                }
+                FailureConsequence::Compensate => AfterFailure::Compensate,
+                FailureConsequence::Incident => {
+                    AfterFailure::Incident(failure_incident(whose.key, &error, new_id()))
+                }
             };
-            Settling::Failed { error: RawJson::of(&error), then }
+            SettleOutcome::Failed { error: RawJson::from_value(&error), then }
         }
     }
 }
 
 /// Every undo is done: the original failure is reported.
-pub fn compensated(
-    whose: Whose<'_>,
+pub fn settle_compensated(
+    whose: ActionAttempt<'_>,
     spec: &ActionSpec,
     attempts: u32,
     error: &RawJson,
     new_id: &mut dyn FnMut() -> EventId,
-) -> Settling {
-    let told: ActionError = error.decode().unwrap_or_else(|_| ActionError {
+) -> SettleOutcome {
+    let told: ActionFailure = error.decode().unwrap_or_else(|_| ActionFailure {
         class: ErrorClass::Internal,
         message: "the recorded error cannot be decoded".to_owned(),
         status: None,
     });
-    let then = match action::compensated(spec, &whose.shown(), attempts, &told) {
-        Some((name, payload)) => AfterFailure::Emit(whose.event(new_id(), name, payload)),
-        None => AfterFailure::Incident(incident(whose.key, &told, new_id())),
+    let then = match action::compensation_event(spec, &whose.attempt_id(), attempts, &told) {
+        Some((name, payload)) => AfterFailure::Emit(whose.outcome_event(new_id(), name, payload)),
+        None => AfterFailure::Incident(failure_incident(whose.key, &told, new_id())),
     };
-    Settling::Failed { error: error.clone(), then }
+    SettleOutcome::Failed { error: error.clone(), then }
 }
 
-pub fn incident(key: &ActionKey, error: &ActionError, id: EventId) -> NewIncident {
+pub fn failure_incident(key: &ActionKey, error: &ActionFailure, id: EventId) -> NewIncident {
     NewIncident {
         id: IncidentId(id.0),
         class: error.class.clone(),
@@ -86,19 +90,19 @@ pub fn incident(key: &ActionKey, error: &ActionError, id: EventId) -> NewInciden
 }
 
 /// The event that carries an action's outcome to an execution.
-pub fn event(
+pub fn outcome_event(
     event_id: EventId,
     key: &ActionKey,
     name: Name,
     payload: RawJson,
     traceparent: Option<String>,
-) -> NewEvent {
-    NewEvent {
+) -> EventSubmission {
+    EventSubmission {
         event_id,
         execution: key.execution.clone(),
         name,
         payload,
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: Some(format!("action:{}", key.action)),
         traceparent,

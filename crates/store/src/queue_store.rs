@@ -1,17 +1,22 @@
 //! Queues of people's work, and the people.
 
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait QueueStore: Send + Sync {
     /// Creates a queue, which is active, or replaces the configuration of an existing one: its pause and its
     /// items stay as they are. The new configuration applies to them from now on.
-    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue>;
+    async fn put_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &QueueConfig,
+        now: Timestamp,
+    ) -> StoreResult<PutQueue>;
 
     /// Pause or resume. `false` when there is no such queue.
     async fn set_queue_state(
@@ -20,10 +25,10 @@ pub trait QueueStore: Send + Sync {
         queue: &Name,
         state: QueueState,
         now: Timestamp,
-    ) -> Result<bool>;
+    ) -> StoreResult<bool>;
 
     /// In the order asked; `None` where there is none.
-    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>>;
+    async fn find_queues(&self, keys: &[(TenantId, Name)]) -> StoreResult<Vec<Option<QueueView>>>;
 
     /// By name, after `after`.
     async fn list_queues(
@@ -31,16 +36,21 @@ pub trait QueueStore: Send + Sync {
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<QueueView>>;
+    ) -> StoreResult<Vec<QueueView>>;
 }
 
 #[async_trait::async_trait]
 pub trait PeopleStore: Send + Sync {
     /// Replaces the profiles of people. A queue without required skills needs no profile.
-    async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()>;
+    async fn put_people(
+        &self,
+        tenant: &TenantId,
+        people: &[PersonProfile],
+        now: Timestamp,
+    ) -> StoreResult<()>;
 
     /// In the order asked; `None` for a person without a profile.
-    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>>;
+    async fn find_people(&self, keys: &[(TenantId, PersonId)]) -> StoreResult<Vec<Option<PersonProfile>>>;
 
     /// By name, after `after`.
     async fn list_people(
@@ -48,7 +58,7 @@ pub trait PeopleStore: Send + Sync {
         tenant: &TenantId,
         after: Option<&PersonId>,
         limit: usize,
-    ) -> Result<Vec<Profile>>;
+    ) -> StoreResult<Vec<PersonProfile>>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,24 +4,24 @@ use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait QuotaStore: Send + Sync {
     /// Replaces the row of a tenant. Once this returns, [`QuotaStore::quotas_after`] gives every process a
     /// newer revision with this row in it.
-    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> Result<()>;
+    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, now: Timestamp) -> StoreResult<()>;
 
     /// The current row of one tenant.
-    async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>>;
+    async fn quota_of(&self, tenant: &TenantId) -> StoreResult<Option<QuotaSet>>;
 
     /// All rows, if the revision differs from `known`. A revision is committed with its rows: a reader that
     /// has revision n has seen every change up to n.
-    async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>>;
+    async fn quotas_after(&self, known: QuotaRevision) -> StoreResult<Option<QuotaRows>>;
 
     /// Usage of tenants, in the order of the questions. No more than `at_most + 1` rows are counted for one
     /// question; stored bytes are an estimate from a bounded sample.
-    async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>>;
+    async fn count_usage(&self, questions: &[UsageQuestion]) -> StoreResult<Vec<u64>>;
 }
 
 /// Counts changes of quotas.

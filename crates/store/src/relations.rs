@@ -5,30 +5,30 @@ use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait Relations: Send + Sync {
     /// Children of an execution that have not ended and have this rule, by id, beginning after `after`.
-    async fn children(
+    async fn list_children(
         &self,
         parent: &ExecutionKey,
         close: ParentClose,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>>;
+    ) -> StoreResult<Vec<ExecutionKey>>;
 
     /// Executions that have the correlation and have not ended, at most `limit`, by id.
-    async fn correlated(
+    async fn find_correlated(
         &self,
         tenant: &TenantId,
         correlation: &str,
         definition: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<(ExecutionKey, DefinitionRef)>>;
+    ) -> StoreResult<Vec<(ExecutionKey, DefinitionRef)>>;
 
     /// Buffered signals, in the order asked; `None` where the signal is not buffered (any more).
-    async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>>;
+    async fn find_signals(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<SignalView>>>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

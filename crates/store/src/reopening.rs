@@ -9,38 +9,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream_core::id::Name;
 use millstream_core::status::ActionStatus;
 
-use crate::action_store::Handling;
+use crate::action_store::FailureHandling;
 
 /// State of an action of the event.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct ReopenCandidate {
     pub needs: Vec<Name>,
     pub status: ActionStatus,
-    pub handling: Handling,
+    pub handling: FailureHandling,
 }
 
 /// New states of the reopened actions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reopened {
+pub struct ReopenedActions {
     /// Failed and unhandled.
     pub ready: BTreeSet<Name>,
     /// Skipped only because of these, directly or through others.
     pub waiting: BTreeSet<Name>,
 }
 
-impl Reopened {
-    fn holds(&self, name: &Name) -> bool {
+impl ReopenedActions {
+    fn is_reopened(&self, name: &Name) -> bool {
         self.ready.contains(name) || self.waiting.contains(name)
     }
 }
 
 /// `actions` are all actions of one transition. An action that was skipped without a failed dependency was
 /// skipped because the transition is undone, and stays so.
-pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
-    let mut reopened = Reopened::default();
+pub fn choose_reopened(actions: &BTreeMap<Name, ReopenCandidate>) -> ReopenedActions {
+    let mut reopened = ReopenedActions::default();
     for (name, action) in actions {
         match (action.status, action.handling) {
-            (ActionStatus::Failed, Handling::Unhandled) => {
+            (ActionStatus::Failed, FailureHandling::Unhandled) => {
                 reopened.ready.insert(name.clone());
             }
             (
@@ -53,7 +53,7 @@ pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
                 | ActionStatus::Succeeded
                 | ActionStatus::Skipped
                 | ActionStatus::Cancelled,
-                Handling::Handled | Handling::Unhandled,
+                FailureHandling::Handled | FailureHandling::Unhandled,
             ) => {}
         }
     }
@@ -63,7 +63,7 @@ pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
             .filter(|(name, action)| {
                 action.status == ActionStatus::Skipped
                     && !reopened.waiting.contains(*name)
-                    && action.needs.iter().any(|need| reopened.holds(need))
+                    && action.needs.iter().any(|need| reopened.is_reopened(need))
                     && !action.needs.iter().any(|need| still_lost(actions, &reopened, need))
             })
             .map(|(name, _)| name.clone())
@@ -75,7 +75,7 @@ pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
     }
 }
 
-fn still_lost(actions: &BTreeMap<Name, Settled>, reopened: &Reopened, need: &Name) -> bool {
+fn still_lost(actions: &BTreeMap<Name, ReopenCandidate>, reopened: &ReopenedActions, need: &Name) -> bool {
     match actions.get(need).map(|action| action.status) {
         Some(ActionStatus::Failed) => !reopened.ready.contains(need),
         Some(ActionStatus::Skipped) => !reopened.waiting.contains(need),
@@ -101,17 +101,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_handled_failure_skipped_stays_skipped_and_so_does_what_needs_both() {
-        let row = |status, handling, needs: &[&str]| Settled {
+    fn skips_of_handled_failures_stay_skipped() {
+        let row = |status, handling, needs: &[&str]| ReopenCandidate {
             needs: needs.iter().map(|need| name(need)).collect(),
             status,
             handling,
         };
-        let skipped = |needs: &[&str]| row(ActionStatus::Skipped, Handling::Unhandled, needs);
+        let skipped = |needs: &[&str]| row(ActionStatus::Skipped, FailureHandling::Unhandled, needs);
         let actions = BTreeMap::from([
-            (name("told"), row(ActionStatus::Failed, Handling::Handled, &[])),
-            (name("stuck"), row(ActionStatus::Failed, Handling::Unhandled, &[])),
-            (name("done"), row(ActionStatus::Succeeded, Handling::Unhandled, &[])),
+            (name("told"), row(ActionStatus::Failed, FailureHandling::Handled, &[])),
+            (name("stuck"), row(ActionStatus::Failed, FailureHandling::Unhandled, &[])),
+            (name("done"), row(ActionStatus::Succeeded, FailureHandling::Unhandled, &[])),
             (name("a-after-told"), skipped(&["told"])),
             (name("b-after-stuck"), skipped(&["stuck", "done"])),
             (name("a-after-b"), skipped(&["b-after-stuck"])),
@@ -121,8 +121,8 @@ mod tests {
             (name("after-after-both"), skipped(&["after-both", "stuck"])),
         ]);
         assert_eq!(
-            reopened(&actions),
-            Reopened {
+            choose_reopened(&actions),
+            ReopenedActions {
                 ready: [name("stuck")].into(),
                 waiting: [name("b-after-stuck"), name("a-after-b")].into()
             }

@@ -3,71 +3,76 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::Run;
+use millstream_core::claim::RunRecord;
 use millstream_core::id::RunKey;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 use crate::action_store::SettleVerdict;
-use crate::run_seats::{Heard, hear};
-use crate::run_store::{Expected, RunVerdict, RunWrite, StoredRun, Unit};
+use crate::run_seats::{StoredHeartbeat, merge_heartbeats};
+use crate::run_store::{ExpectedVersion, RunUnit, RunVerdict, RunWrite, StoredRun};
 
 /// The stored state of a run, locked until the commit is written.
 #[derive(Debug, Clone, Default)]
-pub struct Present {
+pub struct PresentRun {
     pub version: i64,
-    pub heard: Vec<Heard>,
+    pub heard: Vec<StoredHeartbeat>,
 }
 
 /// The writes of a commit.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct RunCommitPlan<'a> {
     /// By unit: the run that conflicts.
     pub refused: Vec<Option<RunKey>>,
     /// The resulting state of each run, ordered by key.
-    pub runs: BTreeMap<&'a RunKey, Left>,
+    pub runs: BTreeMap<&'a RunKey, ResultingRun>,
     /// All accepted writes, in order.
     pub writes: Vec<&'a RunWrite>,
 }
 
 #[derive(Debug)]
-pub struct Left {
+pub struct ResultingRun {
     pub version: i64,
-    pub run: Run,
+    pub run: RunRecord,
     /// Whether the run did not exist before.
     pub is_new: bool,
 }
 
 /// All runs that a commit names, in order.
-pub fn keys(units: &[Unit]) -> BTreeSet<&RunKey> {
+pub fn run_keys(units: &[RunUnit]) -> BTreeSet<&RunKey> {
     units.iter().flat_map(|unit| unit.writes.iter().map(|write| &write.key)).collect()
 }
 
 /// `present` has every existing run of the commit.
-pub fn plan<'a>(units: &'a [Unit], present: &BTreeMap<RunKey, Present>) -> Result<Plan<'a>> {
+pub fn plan_units<'a>(
+    units: &'a [RunUnit],
+    present: &BTreeMap<RunKey, PresentRun>,
+) -> StoreResult<RunCommitPlan<'a>> {
     let mut plan =
-        Plan { refused: Vec::with_capacity(units.len()), runs: BTreeMap::new(), writes: Vec::new() };
+        RunCommitPlan { refused: Vec::with_capacity(units.len()), runs: BTreeMap::new(), writes: Vec::new() };
     // Runs of refused units and the version each would have left. A unit that expects that version depends on
     // a rejected one and is rejected as well, even if a concurrent commit left the same version.
     let mut astray: BTreeMap<&RunKey, i64> = BTreeMap::new();
     for unit in units {
-        let rests =
-            |write: &&RunWrite| astray.get(&write.key).is_some_and(|made| next(write.expected) > *made);
+        let rests = |write: &&RunWrite| {
+            astray.get(&write.key).is_some_and(|made| next_version(write.expected) > *made)
+        };
         let resting = unit.writes.iter().find(rests).map(|write| write.key.clone());
         let refused = resting.or_else(|| in_the_way(unit, &plan, present));
         if refused.is_some() {
             for write in &unit.writes {
                 let made = astray.entry(&write.key).or_insert(i64::MAX);
-                *made = next(write.expected).min(*made);
+                *made = next_version(write.expected).min(*made);
             }
         } else {
             for write in &unit.writes {
                 let mut run = write.run.clone();
                 if let Some(there) = present.get(&write.key) {
-                    hear(&mut run, &there.heard)?;
+                    merge_heartbeats(&mut run, &there.heard)?;
                 }
                 let is_new = !present.contains_key(&write.key);
-                plan.runs.insert(&write.key, Left { version: next(write.expected), run, is_new });
+                plan.runs
+                    .insert(&write.key, ResultingRun { version: next_version(write.expected), run, is_new });
                 plan.writes.push(write);
             }
         }
@@ -76,14 +81,18 @@ pub fn plan<'a>(units: &'a [Unit], present: &BTreeMap<RunKey, Present>) -> Resul
     Ok(plan)
 }
 
-const fn next(expected: Expected) -> i64 {
+const fn next_version(expected: ExpectedVersion) -> i64 {
     match expected {
-        Expected::Nothing => 1,
-        Expected::Version(version) => version + 1,
+        ExpectedVersion::Nothing => 1,
+        ExpectedVersion::Version(version) => version + 1,
     }
 }
 
-fn in_the_way(unit: &Unit, plan: &Plan<'_>, present: &BTreeMap<RunKey, Present>) -> Option<RunKey> {
+fn in_the_way(
+    unit: &RunUnit,
+    plan: &RunCommitPlan<'_>,
+    present: &BTreeMap<RunKey, PresentRun>,
+) -> Option<RunKey> {
     let mut seen = BTreeSet::new();
     let stands = |write: &&RunWrite| {
         let there = present.get(&write.key);
@@ -92,8 +101,8 @@ fn in_the_way(unit: &Unit, plan: &Plan<'_>, present: &BTreeMap<RunKey, Present>)
             None => there.map(|there| there.version),
         };
         let is_expected = match write.expected {
-            Expected::Nothing => version.is_none(),
-            Expected::Version(expected) => version == Some(expected),
+            ExpectedVersion::Nothing => version.is_none(),
+            ExpectedVersion::Version(expected) => version == Some(expected),
         };
         let heard = there.map(|there| &there.heard[..]).unwrap_or_default();
         let is_later =
@@ -106,14 +115,14 @@ fn in_the_way(unit: &Unit, plan: &Plan<'_>, present: &BTreeMap<RunKey, Present>)
 }
 
 /// One verdict per unit. `settled` are those of the settlements, in order; `current` reads the stored run.
-pub fn verdicts(
-    units: &[Unit],
+pub fn unit_verdicts(
+    units: &[RunUnit],
     refused: &[Option<RunKey>],
     settled: Vec<SettleVerdict>,
     current: impl Fn(&RunKey) -> Option<StoredRun>,
 ) -> Vec<RunVerdict> {
     let mut settled = settled.into_iter();
-    let verdict = |(unit, refused): (&Unit, &Option<RunKey>)| match refused {
+    let verdict = |(unit, refused): (&RunUnit, &Option<RunKey>)| match refused {
         Some(key) => RunVerdict::Conflict { key: key.clone(), current: current(key).map(Box::new) },
         None => {
             let count = unit.writes.iter().filter(|write| write.settlement.is_some()).count();
@@ -125,7 +134,7 @@ pub fn verdicts(
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::claim::{RunSpec, create};
+    use millstream_core::claim::{RunSpec, create_run};
     use millstream_core::id::{Name, RunId, TenantId};
     use millstream_core::raw::RawJson;
 
@@ -136,11 +145,11 @@ mod tests {
     }
 
     fn write(text: &str, expected: i64) -> RunWrite {
-        let spec = RunSpec::of(Name::parse("film").unwrap(), RawJson::null());
-        let change = create(spec, None, Timestamp::EPOCH);
+        let spec = RunSpec::with_defaults(Name::parse("film").unwrap(), RawJson::null());
+        let change = create_run(spec, None, Timestamp::EPOCH);
         RunWrite {
             key: key(text),
-            expected: Expected::Version(expected),
+            expected: ExpectedVersion::Version(expected),
             run: change.run,
             log: change.log,
             unheard: Vec::new(),
@@ -149,34 +158,34 @@ mod tests {
     }
 
     fn refused(units: &[&[RunWrite]], versions: &[(&str, i64)]) -> Vec<bool> {
-        let units: Vec<Unit> = units.iter().map(|writes| Unit { writes: writes.to_vec() }).collect();
+        let units: Vec<RunUnit> = units.iter().map(|writes| RunUnit { writes: writes.to_vec() }).collect();
         let present = versions
             .iter()
-            .map(|(text, version)| (key(text), Present { version: *version, heard: Vec::new() }));
-        let plan = plan(&units, &present.collect()).unwrap();
+            .map(|(text, version)| (key(text), PresentRun { version: *version, heard: Vec::new() }));
+        let plan = plan_units(&units, &present.collect()).unwrap();
         plan.refused.iter().map(Option::is_some).collect()
     }
 
     #[test]
-    fn units_on_one_run_count_one_after_the_other() {
+    fn units_of_one_run_apply_sequentially() {
         let (first, second) = ([write("r", 5)], [write("r", 6)]);
         assert_eq!(refused(&[&first, &second], &[("r", 5)]), [false, false]);
     }
 
     #[test]
-    fn what_rests_on_a_unit_that_does_not_count_does_not_count_though_others_made_its_version() {
+    fn unit_depending_on_rejected_unit_is_rejected() {
         let (first, second) = ([write("r", 5)], [write("r", 6)]);
         assert_eq!(refused(&[&first, &second], &[("r", 6)]), [true, true]);
     }
 
     #[test]
-    fn what_does_not_rest_on_it_is_judged_by_itself() {
+    fn independent_unit_survives_rejected_unit() {
         let (torn, whole) = ([write("a", 5), write("b", 5)], [write("b", 5)]);
         assert_eq!(refused(&[&torn, &whole], &[("a", 9), ("b", 5)]), [true, false]);
     }
 
     #[test]
-    fn nor_what_rests_on_the_other_run_of_such_a_unit() {
+    fn rejection_spreads_over_all_unit_runs() {
         let (both, second) = ([write("a", 5), write("b", 5)], [write("b", 6)]);
         let other = [write("c", 1)];
         assert_eq!(refused(&[&both, &second, &other], &[("a", 9), ("b", 6), ("c", 1)]), [true, true, false]);

@@ -1,27 +1,27 @@
 //! Device runs: versioned rows with optimistic concurrency.
 //!
 //! [`millstream_core::claim`] decides changes of a run; this store writes them if the run still has the
-//! expected version. The changes of a [`Unit`] are written together or not at all. A change that ends a run
+//! expected version. The changes of a [`RunUnit`] are written together or not at all. A change that ends a run
 //! settles the action that waits for it, in the same transaction.
 //!
-//! Heartbeats do not raise the version: [`RunStore::beat_seats`] moves times beside the run, and loading
+//! Heartbeats do not raise the version: [`RunStore::record_seat_heartbeats`] moves times beside the run, and loading
 //! merges them. A change that is based on a holder's silence names it ([`RunWrite::unheard`]), and is refused
 //! if a heartbeat arrived meanwhile.
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{Entry, Occupied, Progress, Run, Status, Token};
+use millstream_core::claim::{OccupiedSeat, RunLogEntry, RunRecord, SeatProgress, SeatStatus, SeatToken};
 use millstream_core::id::{DeviceId, DeviceKey, ExecutionId, Name, RunKey, TenantId};
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 use crate::action_store::{SettleVerdict, Settlement};
 
 #[async_trait::async_trait]
 pub trait RunStore: Send + Sync {
     /// In the order asked; `None` where there is no such run.
-    async fn load_runs(&self, keys: &[RunKey]) -> Result<Vec<Option<StoredRun>>>;
+    async fn load_runs(&self, keys: &[RunKey]) -> StoreResult<Vec<Option<StoredRun>>>;
 
     /// Writes units, in one transaction, one verdict per unit, in order. A later unit sees the writes of
     /// earlier ones, and is refused if it expects the version of a refused unit. Runs are locked before
@@ -29,15 +29,19 @@ pub trait RunStore: Send + Sync {
     ///
     /// A settlement whose lease is lost (its execution was cancelled, say) is stale and does not keep the run
     /// from ending.
-    async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Result<CommittedRuns>;
+    async fn commit_runs(&self, units: &[RunUnit], now: Timestamp) -> StoreResult<CommittedRuns>;
 
     /// Records heartbeats of claim holders and their progress, in one statement; in the order given.
     /// [`SeatPulse::Lost`] also answers progress of a seat that is not being worked on. Recorded times never
     /// go back.
-    async fn beat_seats(&self, beats: &[SeatBeat], now: Timestamp) -> Result<Vec<SeatPulse>>;
+    async fn record_seat_heartbeats(
+        &self,
+        beats: &[SeatHeartbeat],
+        now: Timestamp,
+    ) -> StoreResult<Vec<SeatPulse>>;
 
     /// Runs of all tenants with a seat whose deadline has passed, each once, the longest overdue first.
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>>;
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<RunKey>>;
 }
 
 /// A run as it is stored.
@@ -49,16 +53,16 @@ pub struct StoredRun {
     /// Position in lists: later runs have larger ones.
     pub position: i64,
     pub updated_at: Timestamp,
-    pub run: Run,
+    pub run: RunRecord,
 }
 
 /// Writes that are committed together or not at all. No run occurs twice in it.
 #[derive(Debug, Clone)]
-pub struct Unit {
+pub struct RunUnit {
     pub writes: Vec<RunWrite>,
 }
 
-impl From<RunWrite> for Unit {
+impl From<RunWrite> for RunUnit {
     fn from(write: RunWrite) -> Self {
         Self { writes: vec![write] }
     }
@@ -67,9 +71,9 @@ impl From<RunWrite> for Unit {
 #[derive(Debug, Clone)]
 pub struct RunWrite {
     pub key: RunKey,
-    pub expected: Expected,
-    pub run: Run,
-    pub log: Vec<Entry>,
+    pub expected: ExpectedVersion,
+    pub run: RunRecord,
+    pub log: Vec<RunLogEntry>,
     /// Seats whose holders must not have a heartbeat after these times.
     pub unheard: Vec<(u16, Timestamp)>,
     /// Of a run that ends and that an action waits for.
@@ -78,7 +82,7 @@ pub struct RunWrite {
 
 /// The precondition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedVersion {
     /// No run has this key.
     Nothing,
     Version(i64),
@@ -103,12 +107,12 @@ pub enum RunVerdict {
 
 /// A heartbeat of the holder of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeatBeat {
+pub struct SeatHeartbeat {
     pub run: RunKey,
     pub seat: u16,
     pub device: DeviceId,
-    pub token: Token,
-    pub progress: Option<Progress>,
+    pub token: SeatToken,
+    pub progress: Option<SeatProgress>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,33 +135,33 @@ pub trait RunViews: Send + Sync {
         filter: &RunFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<StoredRun>>;
+    ) -> StoreResult<Vec<StoredRun>>;
 
     /// The seats that each of these devices holds or is offered, in the order asked: by priority, then the
     /// one assigned first. At most `limit` of each.
-    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>>;
+    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> StoreResult<Vec<Vec<OccupiedSeat>>>;
 
     /// Log entries of a run, in order, after the position `after`.
-    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>>;
+    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> StoreResult<Vec<RunEntry>>;
 
     /// The last log entries of a run, in order.
-    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>>;
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> StoreResult<Vec<RunEntry>>;
 
     /// How many devices exist, and how many had a heartbeat since `since`; and the seats with a deadline, by
     /// status. Of all tenants.
-    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts>;
+    async fn count_fleet(&self, since: Timestamp) -> StoreResult<FleetCounts>;
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FleetCounts {
     pub devices: u64,
     pub heard: u64,
-    pub seats: BTreeMap<Status, u64>,
+    pub seats: BTreeMap<SeatStatus, u64>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
-    pub status: Option<Status>,
+    pub status: Option<SeatStatus>,
     pub kind: Option<Name>,
     /// Runs that this execution waits or waited for.
     pub execution: Option<ExecutionId>,
@@ -167,5 +171,5 @@ pub struct RunFilter {
 pub struct RunEntry {
     /// Position in the log. Later entries of the run have larger ones.
     pub position: i64,
-    pub entry: Entry,
+    pub entry: RunLogEntry,
 }

@@ -21,9 +21,9 @@ pub struct Release {
 impl Release {
     /// Of this build.
     pub const OURS: Self = Self {
-        major: decimal(env!("CARGO_PKG_VERSION_MAJOR")),
-        minor: decimal(env!("CARGO_PKG_VERSION_MINOR")),
-        patch: decimal(env!("CARGO_PKG_VERSION_PATCH")),
+        major: parse_decimal(env!("CARGO_PKG_VERSION_MAJOR")),
+        minor: parse_decimal(env!("CARGO_PKG_VERSION_MINOR")),
+        patch: parse_decimal(env!("CARGO_PKG_VERSION_PATCH")),
     };
 
     /// Reads `1.2.3`.
@@ -42,7 +42,7 @@ impl fmt::Display for Release {
 }
 
 /// Cargo's version numbers: decimal digits only.
-const fn decimal(text: &str) -> u32 {
+const fn parse_decimal(text: &str) -> u32 {
     let (bytes, mut at, mut number) = (text.as_bytes(), 0, 0);
     while at < bytes.len() {
         number = number * 10 + (bytes[at] - b'0') as u32;
@@ -77,7 +77,7 @@ pub enum SchemaFit {
 
 impl SchemaState {
     /// Whether a build of this release may work here.
-    pub fn fit(&self, release: Release) -> SchemaFit {
+    pub fn judge_release(&self, release: Release) -> SchemaFit {
         match self.oldest_release {
             Some(oldest) if oldest > release => SchemaFit::Finished { oldest },
             Some(_) | None if !self.pending.is_empty() => SchemaFit::Behind { pending: self.pending.clone() },
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_ordered_by_their_numbers() {
+    fn releases_are_ordered_by_number() {
         assert!(release("0.9.0") < release("0.10.0"));
         assert!(release("1.0.0") > release("0.99.99"));
         assert_eq!(release("1.2.3").to_string(), "1.2.3");
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_build_refuses_finished_upgrades_and_works_beside_newer_tables() {
+    fn build_refuses_finished_upgrade_accepts_newer_tables() {
         let state = |oldest: &str, pending: &[&str], unknown: &[i64]| SchemaState {
             pending: pending.iter().map(|text| (*text).to_owned()).collect(),
             unknown: unknown.to_vec(),
             oldest_release: Release::parse(oldest),
         };
-        let fit = |state: SchemaState| state.fit(release("1.4.0"));
+        let fit = |state: SchemaState| state.judge_release(release("1.4.0"));
         assert_eq!(fit(state("1.4.0", &[], &[])), SchemaFit::Exact);
         assert_eq!(fit(state("", &[], &[])), SchemaFit::Exact);
         assert_eq!(fit(state("1.3.0", &[], &[99])), SchemaFit::Newer { unknown: vec![99] });

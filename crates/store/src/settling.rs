@@ -10,15 +10,15 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Epoch, Name};
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
-use crate::action_store::{AfterFailure, Settling, Wanted};
+use crate::action_store::{AfterFailure, OutcomeDemand, SettleOutcome};
 
 /// State of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct TransitionMember {
     pub ordinal: i32,
     pub needs: Vec<Name>,
     pub status: ActionStatus,
@@ -30,7 +30,7 @@ pub struct Member {
     pub undoes: Option<Name>,
 }
 
-impl Member {
+impl TransitionMember {
     /// Neither an undo nor undone: what the transition asked for.
     fn is_declared(&self) -> bool {
         !self.closing && self.undoes.is_none()
@@ -39,15 +39,15 @@ impl Member {
 
 /// All actions of one transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Graph {
-    pub members: BTreeMap<Name, Member>,
+pub struct TransitionActions {
+    pub members: BTreeMap<Name, TransitionMember>,
     /// Whether more attempts are wanted.
-    pub wanted: Wanted,
+    pub wanted: OutcomeDemand,
 }
 
 /// The new state of an action after an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Becomes {
+pub enum SettledState {
     Succeeded,
     Failed,
     /// Given up, with its error.
@@ -63,7 +63,7 @@ pub enum Becomes {
 
 /// Consequences of outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Followed {
+pub struct SettleConsequences {
     /// Ready now, in order.
     pub freed: Vec<Name>,
     pub skipped: Vec<Name>,
@@ -71,52 +71,52 @@ pub struct Followed {
     pub linked: BTreeMap<Name, Vec<Name>>,
 }
 
-impl Graph {
+impl TransitionActions {
     /// Whether the lease is the current one of an action that is under way.
-    pub fn holds(&self, action: &Name, epoch: Epoch) -> bool {
+    pub fn holds_lease(&self, action: &Name, epoch: Epoch) -> bool {
         self.members.get(action).is_some_and(|member| {
             matches!(member.status, ActionStatus::Leased | ActionStatus::Awaiting)
-                && (member.epoch == epoch || planted::is(Bug::AnyToken))
+                && (member.epoch == epoch || mutation::is_active(Mutation::AnyToken))
         })
     }
 
     /// Records one outcome and returns the action's new state.
-    pub fn record(&mut self, action: &Name, outcome: &Settling, now: Timestamp) -> Becomes {
+    pub fn record_outcome(&mut self, action: &Name, outcome: &SettleOutcome, now: Timestamp) -> SettledState {
         // Undo actions continue during further compensation, and so does reporting the failure.
         let goes_on = self.is_undo(action) || self.is_closing(action);
         let compensating = self.members.values().any(|member| member.closing) && !goes_on;
         // The engine's own actions at the end (outcome to the parent, closing of children) run after any end.
         let is_owed = action.is_reserved();
-        let may_go_on = |goes_on: Becomes| match self.wanted {
-            Wanted::Cancelled if !is_owed => Becomes::Cancelled,
-            Wanted::Yes if compensating => Becomes::Skipped,
-            Wanted::Yes | Wanted::Cancelled => goes_on,
+        let may_go_on = |goes_on: SettledState| match self.wanted {
+            OutcomeDemand::Cancelled if !is_owed => SettledState::Cancelled,
+            OutcomeDemand::Yes if compensating => SettledState::Skipped,
+            OutcomeDemand::Yes | OutcomeDemand::Cancelled => goes_on,
         };
         let becomes = match outcome {
-            Settling::Succeeded { .. } => Becomes::Succeeded,
-            Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
-            Settling::Postponed { at, .. } => may_go_on(Becomes::Postponed(*at)),
-            Settling::Awaiting { until } => match self.wanted {
-                Wanted::Yes => Becomes::Awaiting(*until),
-                Wanted::Cancelled => Becomes::Cancelled,
+            SettleOutcome::Succeeded { .. } => SettledState::Succeeded,
+            SettleOutcome::Retry { at, .. } => may_go_on(SettledState::Ready(*at)),
+            SettleOutcome::Postponed { at, .. } => may_go_on(SettledState::Postponed(*at)),
+            SettleOutcome::Awaiting { until } => match self.wanted {
+                OutcomeDemand::Yes => SettledState::Awaiting(*until),
+                OutcomeDemand::Cancelled => SettledState::Cancelled,
             },
-            Settling::Failed { then: AfterFailure::Compensate, .. } => match self.wanted {
-                Wanted::Yes => Becomes::Closing,
-                Wanted::Cancelled => Becomes::Failed,
+            SettleOutcome::Failed { then: AfterFailure::Compensate, .. } => match self.wanted {
+                OutcomeDemand::Yes => SettledState::Closing,
+                OutcomeDemand::Cancelled => SettledState::Failed,
             },
-            Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => {
-                Becomes::Failed
+            SettleOutcome::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => {
+                SettledState::Failed
             }
         };
         if let Some(member) = self.members.get_mut(action) {
             (member.status, member.closing) = match becomes {
-                Becomes::Succeeded => (ActionStatus::Succeeded, false),
-                Becomes::Failed => (ActionStatus::Failed, false),
-                Becomes::Cancelled => (ActionStatus::Cancelled, false),
-                Becomes::Skipped => (ActionStatus::Skipped, false),
-                Becomes::Ready(_) | Becomes::Postponed(_) => (ActionStatus::Ready, member.closing),
-                Becomes::Awaiting(_) => (ActionStatus::Awaiting, false),
-                Becomes::Closing => (ActionStatus::Waiting, true),
+                SettledState::Succeeded => (ActionStatus::Succeeded, false),
+                SettledState::Failed => (ActionStatus::Failed, false),
+                SettledState::Cancelled => (ActionStatus::Cancelled, false),
+                SettledState::Skipped => (ActionStatus::Skipped, false),
+                SettledState::Ready(_) | SettledState::Postponed(_) => (ActionStatus::Ready, member.closing),
+                SettledState::Awaiting(_) => (ActionStatus::Awaiting, false),
+                SettledState::Closing => (ActionStatus::Waiting, true),
             };
             member.settled_at = member.status.is_settled().then_some(now);
         }
@@ -124,11 +124,11 @@ impl Graph {
     }
 
     /// Propagates outcomes to dependents.
-    pub fn follow(&mut self) -> Followed {
-        let mut followed = Followed::default();
-        self.skip(&mut followed);
-        self.compensate(&mut followed);
-        self.free(&mut followed);
+    pub fn propagate_outcomes(&mut self) -> SettleConsequences {
+        let mut followed = SettleConsequences::default();
+        self.skip_dependents(&mut followed);
+        self.start_compensation(&mut followed);
+        self.free_dependents(&mut followed);
         followed
     }
 
@@ -136,7 +136,7 @@ impl Graph {
         self.members.values().all(|member| member.status.is_settled())
     }
 
-    fn skip(&mut self, followed: &mut Followed) {
+    fn skip_dependents(&mut self, followed: &mut SettleConsequences) {
         loop {
             let is_lost = |need: &Name| {
                 self.members.get(need).is_some_and(|need| {
@@ -159,7 +159,7 @@ impl Graph {
         }
     }
 
-    fn set_skipped(&mut self, name: Name, followed: &mut Followed) {
+    fn set_skipped(&mut self, name: Name, followed: &mut SettleConsequences) {
         if let Some(member) = self.members.get_mut(&name) {
             member.status = ActionStatus::Skipped;
         }
@@ -167,12 +167,12 @@ impl Graph {
     }
 
     /// Starts the undo actions once no other action of the transition is under way.
-    fn compensate(&mut self, followed: &mut Followed) {
-        let waits = |member: &Member| member.closing && member.status == ActionStatus::Waiting;
+    fn start_compensation(&mut self, followed: &mut SettleConsequences) {
+        let waits = |member: &TransitionMember| member.closing && member.status == ActionStatus::Waiting;
         if !self.members.values().any(waits) {
             return;
         }
-        let not_begun = |member: &Member| match member.status {
+        let not_begun = |member: &TransitionMember| match member.status {
             ActionStatus::Waiting | ActionStatus::Ready => true,
             ActionStatus::Leased
             | ActionStatus::Awaiting
@@ -195,7 +195,7 @@ impl Graph {
             return;
         }
         let mut before: Option<Name> = None;
-        for name in self.undoings() {
+        for name in self.undo_actions() {
             let Some(member) = self.members.get_mut(&name) else { continue };
             member.status = ActionStatus::Waiting;
             member.settled_at = None;
@@ -217,7 +217,7 @@ impl Graph {
     }
 
     /// The undo actions of the successes, the last success first.
-    fn undoings(&self) -> Vec<Name> {
+    fn undo_actions(&self) -> Vec<Name> {
         let mut undoings: Vec<_> = self
             .members
             .iter()
@@ -240,7 +240,7 @@ impl Graph {
         self.members.get(action).is_some_and(|member| member.closing)
     }
 
-    fn free(&mut self, followed: &mut Followed) {
+    fn free_dependents(&mut self, followed: &mut SettleConsequences) {
         let has_succeeded =
             |need: &Name| self.members.get(need).is_some_and(|need| need.status == ActionStatus::Succeeded);
         let mut freed: Vec<(i32, Name)> = self
@@ -279,26 +279,34 @@ mod tests {
         Timestamp::EPOCH.plus(Duration::from_secs(second))
     }
 
-    fn member(ordinal: i32, status: ActionStatus, needs: &[&str]) -> Member {
+    fn member(ordinal: i32, status: ActionStatus, needs: &[&str]) -> TransitionMember {
         let needs = needs.iter().map(|need| name(need)).collect();
-        Member { ordinal, needs, status, epoch: Epoch(1), settled_at: None, closing: false, undoes: None }
+        TransitionMember {
+            ordinal,
+            needs,
+            status,
+            epoch: Epoch(1),
+            settled_at: None,
+            closing: false,
+            undoes: None,
+        }
     }
 
-    fn undo(ordinal: i32, undone: &str) -> Member {
-        Member { undoes: Some(name(undone)), ..member(ordinal, ActionStatus::Standby, &[undone]) }
+    fn undo(ordinal: i32, undone: &str) -> TransitionMember {
+        TransitionMember { undoes: Some(name(undone)), ..member(ordinal, ActionStatus::Standby, &[undone]) }
     }
 
-    fn graph<const N: usize>(members: [(&str, Member); N]) -> Graph {
+    fn graph<const N: usize>(members: [(&str, TransitionMember); N]) -> TransitionActions {
         let members = members.into_iter().map(|(text, member)| (name(text), member)).collect();
-        Graph { members, wanted: Wanted::Yes }
+        TransitionActions { members, wanted: OutcomeDemand::Yes }
     }
 
-    fn succeeded() -> Settling {
-        Settling::Succeeded { result: RawJson::null(), emit: None }
+    fn succeeded() -> SettleOutcome {
+        SettleOutcome::Succeeded { result: RawJson::null(), emit: None }
     }
 
-    fn compensate() -> Settling {
-        Settling::Failed { error: RawJson::null(), then: AfterFailure::Compensate }
+    fn compensate() -> SettleOutcome {
+        SettleOutcome::Failed { error: RawJson::null(), then: AfterFailure::Compensate }
     }
 
     fn names(texts: &[&str]) -> Vec<Name> {
@@ -306,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeded_last_is_undone_first_and_the_failure_is_told_at_the_end() {
+    fn compensation_undoes_last_success_first() {
         use ActionStatus::Leased;
         let mut graph = graph([
             ("reserve", member(0, Leased, &[])),
@@ -315,24 +323,24 @@ mod tests {
             ("release", undo(3, "reserve")),
             ("refund", undo(4, "charge")),
         ]);
-        graph.record(&name("charge"), &succeeded(), at(1));
-        graph.record(&name("reserve"), &succeeded(), at(2));
-        assert_eq!(graph.follow(), Followed::default());
-        assert_eq!(graph.record(&name("ship"), &compensate(), at(3)), Becomes::Closing);
-        let followed = graph.follow();
+        graph.record_outcome(&name("charge"), &succeeded(), at(1));
+        graph.record_outcome(&name("reserve"), &succeeded(), at(2));
+        assert_eq!(graph.propagate_outcomes(), SettleConsequences::default());
+        assert_eq!(graph.record_outcome(&name("ship"), &compensate(), at(3)), SettledState::Closing);
+        let followed = graph.propagate_outcomes();
         assert_eq!(followed.freed, names(&["release"]));
         assert_eq!(followed.linked[&name("refund")], names(&["charge", "release"]));
         assert!(!followed.linked.contains_key(&name("ship")), "what it needed stays as it was");
         assert!(!graph.is_settled());
-        graph.record(&name("release"), &succeeded(), at(4));
-        assert_eq!(graph.follow().freed, names(&["refund"]));
-        graph.record(&name("refund"), &succeeded(), at(5));
-        assert_eq!(graph.follow().freed, names(&["ship"]));
+        graph.record_outcome(&name("release"), &succeeded(), at(4));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["refund"]));
+        graph.record_outcome(&name("refund"), &succeeded(), at(5));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["ship"]));
         assert_eq!(graph.members[&name("ship")].needs, names(&["charge"]));
     }
 
     #[test]
-    fn what_is_tried_again_and_succeeds_while_everything_is_undone_is_undone_too() {
+    fn success_during_compensation_is_undone_too() {
         use ActionStatus::{Failed, Leased, Succeeded};
         let mut graph = graph([
             ("a", member(0, Succeeded, &[])),
@@ -341,20 +349,20 @@ mod tests {
             ("undo-a", undo(3, "a")),
             ("undo-b", undo(4, "b")),
         ]);
-        graph.record(&name("c"), &compensate(), at(1));
-        assert_eq!(graph.follow().freed, names(&["undo-a"]));
+        graph.record_outcome(&name("c"), &compensate(), at(1));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["undo-a"]));
         // A person retries `b` meanwhile.
         graph.members.get_mut(&name("b")).unwrap().status = Leased;
-        graph.record(&name("undo-a"), &succeeded(), at(2));
-        assert_eq!(graph.follow(), Followed::default(), "it is waited for");
-        graph.record(&name("b"), &succeeded(), at(3));
-        assert_eq!(graph.follow().freed, names(&["undo-b"]));
-        graph.record(&name("undo-b"), &succeeded(), at(4));
-        assert_eq!(graph.follow().freed, names(&["c"]));
+        graph.record_outcome(&name("undo-a"), &succeeded(), at(2));
+        assert_eq!(graph.propagate_outcomes(), SettleConsequences::default(), "it is waited for");
+        graph.record_outcome(&name("b"), &succeeded(), at(3));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["undo-b"]));
+        graph.record_outcome(&name("undo-b"), &succeeded(), at(4));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["c"]));
     }
 
     #[test]
-    fn what_has_not_begun_is_skipped_and_what_has_is_waited_for() {
+    fn compensation_skips_unbegun_awaits_running() {
         let mut graph = graph([
             ("a", member(0, ActionStatus::Leased, &[])),
             ("b", member(1, ActionStatus::Leased, &[])),
@@ -362,62 +370,62 @@ mod tests {
             ("d", member(3, ActionStatus::Waiting, &["b"])),
             ("undo-b", undo(4, "b")),
         ]);
-        graph.record(&name("a"), &compensate(), at(1));
-        let followed = graph.follow();
+        graph.record_outcome(&name("a"), &compensate(), at(1));
+        let followed = graph.propagate_outcomes();
         assert_eq!((followed.skipped, followed.freed), (names(&["c", "d"]), vec![]));
-        graph.record(&name("b"), &succeeded(), at(2));
-        assert_eq!(graph.follow().freed, names(&["undo-b"]));
+        graph.record_outcome(&name("b"), &succeeded(), at(2));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["undo-b"]));
     }
 
     #[test]
-    fn without_anything_to_undo_the_failure_is_told_at_once() {
+    fn failure_without_undo_is_reported_immediately() {
         let mut graph = graph([
             ("a", member(0, ActionStatus::Leased, &[])),
             ("b", member(1, ActionStatus::Skipped, &[])),
             ("undo-b", undo(2, "b")),
         ]);
-        graph.record(&name("a"), &compensate(), at(1));
-        assert_eq!(graph.follow().freed, names(&["a"]));
+        graph.record_outcome(&name("a"), &compensate(), at(1));
+        assert_eq!(graph.propagate_outcomes().freed, names(&["a"]));
     }
 
     #[test]
-    fn a_sibling_is_not_tried_again_while_everything_is_undone_but_an_undo_is() {
-        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+    fn compensation_retries_undo_but_no_sibling() {
+        let retry = SettleOutcome::Retry { error: RawJson::null(), at: at(9) };
         let mut graph = graph([
-            ("a", Member { closing: true, ..member(0, ActionStatus::Waiting, &[]) }),
+            ("a", TransitionMember { closing: true, ..member(0, ActionStatus::Waiting, &[]) }),
             ("b", member(1, ActionStatus::Leased, &[])),
-            ("undo-c", Member { status: ActionStatus::Leased, ..undo(2, "c") }),
+            ("undo-c", TransitionMember { status: ActionStatus::Leased, ..undo(2, "c") }),
         ]);
-        assert_eq!(graph.record(&name("b"), &retry, at(1)), Becomes::Skipped);
-        assert_eq!(graph.record(&name("undo-c"), &retry, at(1)), Becomes::Ready(at(9)));
-        let postponed = Settling::Postponed { at: at(9), error: None };
-        assert_eq!(graph.record(&name("undo-c"), &postponed, at(1)), Becomes::Postponed(at(9)));
+        assert_eq!(graph.record_outcome(&name("b"), &retry, at(1)), SettledState::Skipped);
+        assert_eq!(graph.record_outcome(&name("undo-c"), &retry, at(1)), SettledState::Ready(at(9)));
+        let postponed = SettleOutcome::Postponed { at: at(9), error: None };
+        assert_eq!(graph.record_outcome(&name("undo-c"), &postponed, at(1)), SettledState::Postponed(at(9)));
     }
 
     #[test]
-    fn a_failure_that_could_not_be_told_is_told_later() {
-        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+    fn unreported_failure_is_reported_later() {
+        let retry = SettleOutcome::Retry { error: RawJson::null(), at: at(9) };
         let leased = member(0, ActionStatus::Leased, &["undo-b"]);
         let mut graph = graph([
-            ("a", Member { closing: true, ..leased }),
-            ("undo-b", Member { status: ActionStatus::Succeeded, ..undo(1, "b") }),
+            ("a", TransitionMember { closing: true, ..leased }),
+            ("undo-b", TransitionMember { status: ActionStatus::Succeeded, ..undo(1, "b") }),
         ]);
-        assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Ready(at(9)));
-        assert_eq!(graph.follow(), Followed::default());
+        assert_eq!(graph.record_outcome(&name("a"), &retry, at(1)), SettledState::Ready(at(9)));
+        assert_eq!(graph.propagate_outcomes(), SettleConsequences::default());
         assert!(graph.members[&name("a")].closing && !graph.is_settled());
     }
 
     #[test]
-    fn in_a_cancelled_execution_nothing_is_tried_again() {
-        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+    fn cancelled_execution_retries_no_action() {
+        let retry = SettleOutcome::Retry { error: RawJson::null(), at: at(9) };
         let mut graph = graph([("a", member(0, ActionStatus::Leased, &[]))]);
-        graph.wanted = Wanted::Cancelled;
-        assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Cancelled);
+        graph.wanted = OutcomeDemand::Cancelled;
+        assert_eq!(graph.record_outcome(&name("a"), &retry, at(1)), SettledState::Cancelled);
         assert!(graph.is_settled());
     }
 
     #[test]
-    fn in_a_cancelled_execution_nothing_is_awaited_and_nothing_is_undone() {
+    fn cancelled_execution_awaits_and_undoes_nothing() {
         use ActionStatus::{Leased, Succeeded};
         let mut graph = graph([
             ("a", member(0, Leased, &[])),
@@ -425,19 +433,22 @@ mod tests {
             ("c", member(2, Succeeded, &[])),
             ("undo-c", undo(3, "c")),
         ]);
-        graph.wanted = Wanted::Cancelled;
-        assert_eq!(graph.record(&name("a"), &Settling::Awaiting { until: None }, at(1)), Becomes::Cancelled);
-        assert_eq!(graph.record(&name("b"), &compensate(), at(1)), Becomes::Failed);
-        assert_eq!(graph.follow(), Followed::default());
+        graph.wanted = OutcomeDemand::Cancelled;
+        assert_eq!(
+            graph.record_outcome(&name("a"), &SettleOutcome::Awaiting { until: None }, at(1)),
+            SettledState::Cancelled
+        );
+        assert_eq!(graph.record_outcome(&name("b"), &compensate(), at(1)), SettledState::Failed);
+        assert_eq!(graph.propagate_outcomes(), SettleConsequences::default());
     }
 
     #[test]
-    fn what_the_engine_owes_is_tried_again_in_a_cancelled_execution_too() {
-        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+    fn reserved_actions_retry_after_cancellation() {
+        let retry = SettleOutcome::Retry { error: RawJson::null(), at: at(9) };
         let owed = Name::return_to_parent();
         let mut graph = graph([(owed.as_str(), member(0, ActionStatus::Leased, &[]))]);
-        graph.wanted = Wanted::Cancelled;
-        assert_eq!(graph.record(&owed, &retry, at(1)), Becomes::Ready(at(9)));
+        graph.wanted = OutcomeDemand::Cancelled;
+        assert_eq!(graph.record_outcome(&owed, &retry, at(1)), SettledState::Ready(at(9)));
         assert!(!graph.is_settled());
     }
 }

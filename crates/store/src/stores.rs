@@ -63,7 +63,7 @@ pub struct Stores {
 
 impl Stores {
     /// A backend that implements everything on one handle.
-    pub fn of<S>(store: Arc<S>) -> Self
+    pub fn from_backend<S>(store: Arc<S>) -> Self
     where
         S: EventLog
             + ExecutionStore

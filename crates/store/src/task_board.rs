@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, Name, TenantId, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 use crate::action_store::LeasedAction;
 use crate::execution_store::LeaseGrant;
-use crate::views::ActionView;
+use crate::views::ActionRecord;
 
 #[async_trait::async_trait]
 pub trait TaskBoard: Send + Sync {
     /// The queues whose names begin with `prefix` and that have an open action without unmet dependencies,
     /// each once, in order. The cost does not grow with the number of actions in them.
-    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>>;
+    async fn open_queues(&self, prefix: &str) -> StoreResult<Vec<ActionQueue>>;
 
     /// Lease up to `grant.slots` actions, of any queue, for the engine's deadline sweep: those that have
     /// missed a deadline of their schedule (`Ready` and not begun `start` after they became ready; `Ready`,
@@ -23,22 +23,27 @@ pub trait TaskBoard: Send + Sync {
     /// these have `attempt`) with an expired lease. `grant.queues` is ignored, and this lease is no attempt:
     /// the counter stays. Like [`lease_each`](crate::action_store::ActionStore::lease_each) in everything
     /// else.
-    async fn overdue(
+    async fn lease_overdue(
         &self,
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>>;
+    ) -> StoreResult<Vec<LeasedAction>>;
 
     /// Actions by their keys, in the order asked; `None` where there is none.
-    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>>;
+    async fn find_actions(&self, keys: &[ActionKey]) -> StoreResult<Vec<Option<ActionRecord>>>;
 
     /// Registers the external workers that are connected here, or refreshes them. Per tenant the
     /// [`TASK_WORKERS_KEPT`] with the latest heartbeats are kept.
-    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()>;
+    async fn record_presence(&self, workers: &[ExternalWorkerReport], now: Timestamp) -> StoreResult<()>;
 
     /// At most `limit` external workers of a tenant with a heartbeat at or after `since`, by name.
-    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>>;
+    async fn list_connected(
+        &self,
+        tenant: &TenantId,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<ExternalWorkerView>>;
 }
 
 /// How many external workers of one tenant are kept: they choose their own names, so the number needs a
@@ -47,7 +52,7 @@ pub const TASK_WORKERS_KEPT: usize = 10_000;
 
 /// An external worker. The tenant and the name are its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Presence {
+pub struct ExternalWorkerReport {
     pub tenant: TenantId,
     /// Its own name; at most 128 bytes.
     pub name: String,
@@ -56,7 +61,7 @@ pub struct Presence {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Connected {
-    pub presence: Presence,
+pub struct ExternalWorkerView {
+    pub presence: ExternalWorkerReport,
     pub seen_at: Timestamp,
 }

@@ -1,21 +1,21 @@
 //! Views: reads for people and clients. Off the hot path, read-only.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{State, Transition};
-use millstream_core::placement::Queue;
+use millstream_core::log::{ExecutionState, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
-use crate::execution_store::More;
+use crate::StoreResult;
+use crate::execution_store::PageRemainder;
 
 #[async_trait::async_trait]
 pub trait ExecutionViews: Send + Sync {
     /// In the order asked; `None` where there is none.
-    async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>>;
+    async fn find_executions(&self, keys: &[ExecutionKey]) -> StoreResult<Vec<Option<ExecutionView>>>;
 
     /// Newest first (by creation position), beginning after the position `after` (at smaller ones). An
     /// execution whose state cannot be decoded is listed with the columns of its row
@@ -26,33 +26,38 @@ pub trait ExecutionViews: Send + Sync {
         filter: &ExecutionFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<ExecutionView>>;
+    ) -> StoreResult<Vec<ExecutionView>>;
 
     /// Transitions with `seq > after`, in order, with the payloads that caused them: at most `limit`, and
     /// within [`HISTORY_PAGE_BYTES`](crate::paging::HISTORY_PAGE_BYTES), but at least one while there is one.
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage>;
+    async fn read_history(
+        &self,
+        execution: &ExecutionKey,
+        after: Seq,
+        limit: usize,
+    ) -> StoreResult<HistoryPage>;
 
     /// By seq and place in the `do` list, beginning after `after`.
-    async fn actions(
+    async fn list_actions(
         &self,
         execution: &ExecutionKey,
         after: Option<ActionPlace>,
         limit: usize,
-    ) -> Result<Vec<ActionView>>;
+    ) -> StoreResult<Vec<ActionRecord>>;
 
     /// Armed and not yet fired, the next one first, beginning after `after`.
-    async fn timers(
+    async fn list_timers(
         &self,
         execution: &ExecutionKey,
         after: Option<TimerPlace>,
         limit: usize,
-    ) -> Result<Vec<TimerView>>;
+    ) -> StoreResult<Vec<TimerView>>;
 }
 
 #[async_trait::async_trait]
 pub trait EventViews: Send + Sync {
     /// In the order asked; `None` where there is none (or it belongs to another tenant).
-    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>>;
+    async fn find_events(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<EventView>>>;
 
     /// In acceptance order, after the position `after`.
     async fn list_events(
@@ -61,10 +66,10 @@ pub trait EventViews: Send + Sync {
         filter: &EventFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<EventView>>;
+    ) -> StoreResult<Vec<EventView>>;
 
     /// For operators: number and age of undecided events, over all tenants.
-    async fn backlog(&self) -> Result<Backlog>;
+    async fn count_backlog(&self) -> StoreResult<EventBacklog>;
 }
 
 #[derive(Debug, Clone)]
@@ -75,7 +80,7 @@ pub struct ExecutionView {
     pub definition: DefinitionRef,
     pub status: ExecutionStatus,
     /// The state from the newest snapshot and the transitions after it.
-    pub state: State,
+    pub state: ExecutionState,
     pub paused_reason: Option<String>,
     /// Why the state cannot be decoded; `state` then has no context, only the columns of the row.
     pub unreadable: Option<String>,
@@ -95,7 +100,7 @@ pub struct ExecutionFilter {
 pub struct HistoryPage {
     pub entries: Vec<HistoryEntry>,
     /// Whether there are entries behind the last one.
-    pub more: More,
+    pub more: PageRemainder,
 }
 
 #[derive(Debug, Clone)]
@@ -104,7 +109,7 @@ pub struct HistoryEntry {
     pub payload: RawJson,
     /// When the event was accepted.
     pub accepted_at: Timestamp,
-    pub origin: millstream_core::log::Origin,
+    pub origin: millstream_core::log::EventOrigin,
 }
 
 #[derive(Debug, Clone)]
@@ -137,7 +142,7 @@ pub struct EventFilter {
 }
 
 #[derive(Debug, Clone)]
-pub struct ActionView {
+pub struct ActionRecord {
     pub key: ActionKey,
     pub event_id: EventId,
     pub ordinal: i32,
@@ -153,14 +158,14 @@ pub struct ActionView {
     pub error: Option<RawJson>,
     pub created_at: Timestamp,
     pub settled_at: Option<Timestamp>,
-    pub queue: Queue,
+    pub queue: ActionQueue,
     pub revision: i32,
     pub progress: Option<RawJson>,
     /// When it became ready.
     pub ready_at: Option<Timestamp>,
 }
 
-impl ActionView {
+impl ActionRecord {
     pub const fn place(&self) -> ActionPlace {
         ActionPlace { seq: self.key.seq, ordinal: self.ordinal }
     }
@@ -196,7 +201,7 @@ pub struct TimerPlace {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Backlog {
+pub struct EventBacklog {
     /// Events that are `pending`; deferred ones wait by design.
     pub undecided: u64,
     /// When the oldest of them was accepted.

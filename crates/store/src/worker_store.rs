@@ -5,18 +5,18 @@ use std::time::Duration;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::time::Timestamp;
 
-use crate::Result;
+use crate::StoreResult;
 
 #[async_trait::async_trait]
 pub trait WorkerStore: Send + Sync {
     /// Heartbeat of a worker. Inserts or refreshes its row.
-    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()>;
+    async fn record_worker_heartbeat(&self, worker: &WorkerHeartbeat, now: Timestamp) -> StoreResult<()>;
 
     /// Deregisters a worker.
-    async fn leave(&self, worker: &WorkerId) -> Result<()>;
+    async fn deregister_worker(&self, worker: &WorkerId) -> StoreResult<()>;
 
     /// Workers with a heartbeat at or after `since`, by id.
-    async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>>;
+    async fn list_workers(&self, since: Timestamp) -> StoreResult<Vec<WorkerRecord>>;
 
     /// Lease a duty for `ttl`, unless another worker holds it; one's own lease is extended. Returns when the
     /// duty was last finished (the epoch if never), or `None` when another worker holds it.
@@ -26,15 +26,15 @@ pub trait WorkerStore: Send + Sync {
         worker: &WorkerId,
         ttl: Duration,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>>;
+    ) -> StoreResult<Option<Timestamp>>;
 
     /// Record that the duty was done as of `done_at` and release it. Does nothing when another worker holds
     /// it.
-    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()>;
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> StoreResult<()>;
 }
 
 #[derive(Debug, Clone)]
-pub struct WorkerBeat {
+pub struct WorkerHeartbeat {
     pub worker: WorkerId,
     pub started_at: Timestamp,
     /// Lanes that it reads.
@@ -47,7 +47,7 @@ pub struct WorkerBeat {
 }
 
 #[derive(Debug, Clone)]
-pub struct WorkerView {
-    pub beat: WorkerBeat,
+pub struct WorkerRecord {
+    pub beat: WorkerHeartbeat,
     pub seen_at: Timestamp,
 }

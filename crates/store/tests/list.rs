@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 #[test]
-fn every_case_is_on_the_list() {
+fn every_conformance_case_is_listed() {
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance");
     let list = std::fs::read_to_string(suite.join("list.rs")).unwrap();
     let listed: BTreeSet<&str> = list.lines().flat_map(|line| line.trim().split([',', ' '])).collect();

@@ -1,11 +1,11 @@
 //! The conformance suite on the in-memory reference.
 
 use millstream_store::Stores;
-use millstream_store::conformance::Bench;
-use millstream_store::memory::Memory;
+use millstream_store::conformance::ConformanceBench;
+use millstream_store::memory::MemoryStore;
 
-fn fresh() -> Bench {
-    Bench::new(Stores::of(Memory::new()))
+fn fresh() -> ConformanceBench {
+    ConformanceBench::new(Stores::from_backend(MemoryStore::new()))
 }
 
 millstream_store::conformance_tests!(fresh());

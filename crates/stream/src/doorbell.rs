@@ -1,7 +1,7 @@
 //! Doorbells: publish execution ids, read them in a consumer group, acknowledge, reclaim from dead consumers.
 //!
 //! Delivery is at least once and in no promised order. An unacknowledged delivery stays pending with its
-//! consumer until it is acknowledged, or taken over by [`Doorbells::reclaim`] after it has been idle for long
+//! consumer until it is acknowledged, or taken over by [`Doorbells::reclaim_idle`] after it has been idle for long
 //! enough. A live consumer keeps its deliveries fresh.
 //!
 //! Fair between tenants: the backlog of one tenant does not delay the others in its lane. A lane offers a
@@ -15,7 +15,7 @@ use std::time::Duration;
 use millstream_core::id::{ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 
-use crate::Result;
+use crate::StreamResult;
 
 /// Approximate number of unread doorbells of one tenant that a lane offers at a time.
 pub const TENANT_WINDOW: usize = 256;
@@ -24,40 +24,50 @@ pub const TENANT_WINDOW: usize = 256;
 #[async_trait::async_trait]
 pub trait Doorbells: Send + Sync {
     /// Publishes doorbells in one round trip. Best effort: a failure costs latency only.
-    async fn publish(&self, bells: &[Bell]) -> Result<()>;
+    async fn publish_bells(&self, bells: &[Doorbell]) -> StreamResult<()>;
 
     /// Joins the group as `consumer` (unique per process start). The reader owns a separate connection for
     /// blocking reads.
-    async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>>;
+    async fn open_reader(&self, consumer: &WorkerId, lanes: &[Lane])
+    -> StreamResult<Box<dyn DoorbellReader>>;
 
     /// Acknowledges and removes entries, in one round trip. Idempotent.
-    async fn ack(&self, entries: &[EntryId]) -> Result<()>;
+    async fn ack_entries(&self, entries: &[StreamEntryId]) -> StreamResult<()>;
 
     /// Takes over deliveries of any consumer that have been idle for at least `min_idle`, at most `max` of
     /// them. They are returned with `redelivered` set.
-    async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>>;
+    async fn reclaim_idle(
+        &self,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+    ) -> StreamResult<Vec<DoorbellDelivery>>;
 
     /// Protects entries that this consumer still works on from being reclaimed.
-    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()>;
+    async fn refresh_entries(&self, consumer: &WorkerId, entries: &[StreamEntryId]) -> StreamResult<()>;
 
     /// Ends the backpressure for these tenants ([`FullTenants`]): the consumer has capacity for their
     /// doorbells, and their overflow moves into the lanes. Best effort.
-    async fn replenish(&self, tenants: &[TenantId]) -> Result<()>;
+    async fn replenish_tenants(&self, tenants: &[TenantId]) -> StreamResult<()>;
 }
 
 /// Reads deliveries for one consumer.
 #[async_trait::async_trait]
-pub trait BellReader: Send {
+pub trait DoorbellReader: Send {
     /// Waits up to `block` for new deliveries, at most `per_lane` from each lane.
     ///
     /// Never drop this future: the server may have handed an entry to it. After an error, the next call first
     /// returns deliveries that were handed to this consumer and never returned. `Amnesia` means that the
     /// consumer group was missing and has been created again.
-    async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>>;
+    async fn read_deliveries(
+        &mut self,
+        per_lane: usize,
+        block: Duration,
+    ) -> StreamResult<Vec<DoorbellDelivery>>;
 
     /// Backpressure: this reader leaves the overflow of these tenants in place from now on. Doorbells that a
     /// lane already offers are still delivered.
-    fn heed(&mut self, full: &FullTenants);
+    fn skip_full_tenants(&mut self, full: &FullTenants);
 }
 
 /// Backpressure: the tenants of which a consumer holds enough doorbells. Clones share the set.
@@ -66,7 +76,7 @@ pub struct FullTenants(Arc<Mutex<BTreeSet<TenantId>>>);
 
 impl FullTenants {
     /// Returns the tenants that were in the set and no longer are.
-    pub fn replace(&self, full: BTreeSet<TenantId>) -> Vec<TenantId> {
+    pub fn replace_all(&self, full: BTreeSet<TenantId>) -> Vec<TenantId> {
         let mut there = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if *there == full {
             return Vec::new();
@@ -86,36 +96,36 @@ impl FullTenants {
 
 /// Maintenance of the stream, for duties and operators.
 #[async_trait::async_trait]
-pub trait StreamCare: Send + Sync {
+pub trait StreamMaintenance: Send + Sync {
     /// Creates missing groups and returns the generation of the stream: a random value that is lost with the
     /// stream's memory and then drawn again, so that a loss is noticed.
-    async fn generation(&self) -> Result<String>;
+    async fn ensure_generation(&self) -> StreamResult<String>;
 
     /// Corrects the per-tenant counts of doorbells, and moves up overflow that was left behind.
-    async fn recount(&self) -> Result<()>;
+    async fn recount_tenants(&self) -> StreamResult<()>;
 
     /// One row per lane.
-    async fn stats(&self) -> Result<Vec<LaneStats>>;
+    async fn lane_stats(&self) -> StreamResult<Vec<LaneStats>>;
 
     /// Removes consumers that have nothing pending and have been idle for at least `min_idle`, and `gone` at
     /// once if it has nothing pending. Never removes a consumer with pending entries.
-    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> Result<usize>;
+    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> StreamResult<usize>;
 
     /// Checks that the server is usable: reachable, and with a policy that does not evict. `Unusable` if it
     /// must be refused; the texts are warnings.
-    async fn check(&self) -> Result<Vec<String>>;
+    async fn check_server(&self) -> StreamResult<Vec<String>>;
 }
 
 /// The kind of doorbell, with its execution.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bell {
+pub enum Doorbell {
     /// The execution has undecided events.
     Mailbox(ExecutionKey),
     /// Actions of this execution are ready and not leased.
     Actions(ExecutionKey),
 }
 
-impl Bell {
+impl Doorbell {
     pub fn execution(&self) -> &ExecutionKey {
         match self {
             Self::Mailbox(execution) | Self::Actions(execution) => execution,
@@ -123,28 +133,28 @@ impl Bell {
     }
 
     pub fn lane(&self) -> Lane {
-        Lane::of(&self.execution().tenant)
+        Lane::of_tenant(&self.execution().tenant)
     }
 }
 
 /// The id of a stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EntryId {
+pub struct StreamEntryId {
     pub lane: Lane,
     pub id: String,
 }
 
 /// One entry as delivered to one consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    pub entry: EntryId,
-    pub bell: Bell,
-    pub redelivered: Redelivered,
+pub struct DoorbellDelivery {
+    pub entry: StreamEntryId,
+    pub bell: Doorbell,
+    pub redelivered: RedeliveryMark,
 }
 
 /// Whether this entry was delivered before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Redelivered {
+pub enum RedeliveryMark {
     First,
     Again,
 }

@@ -7,7 +7,7 @@
 //!
 //! Refuses: payloads (except copies that leave by [`outbound`]), and any durability guarantee.
 
-pub mod announce;
+pub mod announcement;
 pub mod doorbell;
 pub mod error;
 pub mod locks;
@@ -22,7 +22,7 @@ pub mod conformance;
 pub use self::embedded::EmbeddedStream;
 pub use self::redis::{RedisOptions, RedisStream, RedisTls};
 pub use error::StreamError;
-pub use streams::Streams;
+pub use streams::StreamHandles;
 
 /// The result of every method of this crate.
-pub type Result<T> = std::result::Result<T, StreamError>;
+pub type StreamResult<T> = std::result::Result<T, StreamError>;

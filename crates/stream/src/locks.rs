@@ -7,19 +7,29 @@ use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
 
-use crate::Result;
+use crate::StreamResult;
 
 /// `SET key token NX PX`, release and extend by compare, all in batches of one round trip.
 #[async_trait::async_trait]
-pub trait Locks: Send + Sync {
+pub trait ExecutionLocks: Send + Sync {
     /// For each key, in order: whether `token` holds it now.
-    async fn acquire(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>>;
+    async fn acquire_locks(
+        &self,
+        keys: &[ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> StreamResult<Vec<bool>>;
 
     /// Extends the locks that `token` still holds.
-    async fn extend(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>>;
+    async fn extend_locks(
+        &self,
+        keys: &[ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> StreamResult<Vec<bool>>;
 
     /// Releases the locks that `token` still holds; others are left alone.
-    async fn release(&self, keys: &[ExecutionKey], token: &LockToken) -> Result<()>;
+    async fn release_locks(&self, keys: &[ExecutionKey], token: &LockToken) -> StreamResult<()>;
 }
 
 /// The holder of a lock: unique per holder and visit, never a tenant or a host.

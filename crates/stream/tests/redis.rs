@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
 
-use millstream_stream::conformance::Bench;
-use millstream_stream::{RedisOptions, RedisStream, Streams};
+use millstream_stream::conformance::StreamFixture;
+use millstream_stream::{RedisOptions, RedisStream, StreamHandles};
 
-async fn fresh() -> Bench {
-    let server = millstream_testkit::redis::server().await;
+async fn fresh() -> StreamFixture {
+    let server = millstream_testkit::redis::test_redis().await;
     let stream = RedisStream::connect(&server.url, RedisOptions::default()).unwrap();
-    Bench::new(Streams::of(stream)).keeping(server)
+    StreamFixture::new(StreamHandles::from_backend(stream)).keeping(server)
 }
 
 millstream_stream::stream_conformance_tests!(fresh().await);

@@ -4,79 +4,82 @@
 
 use std::sync::Arc;
 
-use millstream_stream::doorbell::StreamCare;
-use millstream_stream::outbound::{Entry, Outbound};
+use millstream_stream::doorbell::StreamMaintenance;
+use millstream_stream::outbound::{OutboundEntry, OutboundStream};
 use millstream_stream::{RedisOptions, RedisStream, RedisTls, StreamError};
 use millstream_testkit::TestCa;
-use millstream_testkit::redis::{TestRedis, server, server_with_tls};
+use millstream_testkit::redis::{TestRedis, server_with_tls, test_redis};
 
 async fn open() -> (TestRedis, Arc<RedisStream>) {
-    let server = server().await;
+    let server = test_redis().await;
     let stream = RedisStream::connect(&server.url, RedisOptions::default()).unwrap();
     (server, stream)
 }
 
-fn entries(range: std::ops::Range<usize>, data: &str) -> Vec<Entry> {
-    range.map(|n| Entry(vec![("id", n.to_string()), ("data", data.to_owned())])).collect()
+fn entries(range: std::ops::Range<usize>, data: &str) -> Vec<OutboundEntry> {
+    range.map(|n| OutboundEntry(vec![("id", n.to_string()), ("data", data.to_owned())])).collect()
 }
 
 async fn ids(server: &TestRedis) -> Vec<String> {
-    server.entries("bus").await.iter().map(|fields| fields["id"].clone()).collect()
+    server.stream_entries("bus").await.iter().map(|fields| fields["id"].clone()).collect()
 }
 
 #[tokio::test]
-async fn entries_are_appended_in_order_and_the_oldest_go() {
+async fn outbound_entries_are_ordered_and_trimmed() {
     let (server, stream) = open().await;
-    stream.append("bus", &[], 10).await.unwrap();
-    stream.append("bus", &entries(0..300, "{}"), 1_000).await.unwrap();
-    stream.append("bus", &entries(300..600, "{}"), 1_000).await.unwrap();
+    stream.append_entries("bus", &[], 10).await.unwrap();
+    stream.append_entries("bus", &entries(0..300, "{}"), 1_000).await.unwrap();
+    stream.append_entries("bus", &entries(300..600, "{}"), 1_000).await.unwrap();
     let all: Vec<String> = (0..600).map(|n| n.to_string()).collect();
     assert_eq!(ids(&server).await, all);
-    stream.append("bus", &entries(600..700, "{}"), 100).await.unwrap();
+    stream.append_entries("bus", &entries(600..700, "{}"), 100).await.unwrap();
     let left = ids(&server).await;
     assert!((100..400).contains(&left.len()), "{}", left.len());
     assert_eq!(left.last().unwrap(), "699");
 }
 
 #[tokio::test]
-async fn a_server_that_is_full_takes_all_or_none() {
+async fn full_server_appends_all_or_none() {
     let (server, stream) = open().await;
-    stream.append("bus", &entries(0..5, "{}"), 1_000).await.unwrap();
-    server.set("maxmemory", "1").await;
-    let full = stream.append("bus", &entries(5..10, "{}"), 1_000).await.unwrap_err();
+    stream.append_entries("bus", &entries(0..5, "{}"), 1_000).await.unwrap();
+    server.set_config("maxmemory", "1").await;
+    let full = stream.append_entries("bus", &entries(5..10, "{}"), 1_000).await.unwrap_err();
     assert!(matches!(&full, StreamError::Unavailable(error) if error.contains("maxmemory")), "{full}");
-    server.set("maxmemory", "0").await;
+    server.set_config("maxmemory", "0").await;
     assert_eq!(ids(&server).await.len(), 5);
-    stream.append("bus", &entries(5..10, "{}"), 1_000).await.unwrap();
+    stream.append_entries("bus", &entries(5..10, "{}"), 1_000).await.unwrap();
     assert_eq!(ids(&server).await.len(), 10);
 }
 
 #[tokio::test]
-async fn a_key_that_is_something_else_is_an_error() {
+async fn append_to_foreign_key_type_fails() {
     let (_server, stream) = open().await;
-    let generation = stream.generation().await.unwrap();
-    let taken = stream.append("millstream:generation", &entries(0..2, "{}"), 10).await.unwrap_err();
+    let generation = stream.ensure_generation().await.unwrap();
+    let taken = stream.append_entries("millstream:generation", &entries(0..2, "{}"), 10).await.unwrap_err();
     assert!(taken.to_string().contains("WRONGTYPE"), "{taken}");
-    assert_eq!(stream.generation().await.unwrap(), generation);
+    assert_eq!(stream.ensure_generation().await.unwrap(), generation);
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_unavailable_and_then_back() {
+async fn outbound_recovers_with_server() {
     let (mut server, stream) = open().await;
-    stream.append("bus", &entries(0..1, "{}"), 10).await.unwrap();
+    stream.append_entries("bus", &entries(0..1, "{}"), 10).await.unwrap();
     server.kill();
-    assert!(matches!(stream.append("bus", &entries(1..2, "{}"), 10).await, Err(StreamError::Unavailable(_))));
+    assert!(matches!(
+        stream.append_entries("bus", &entries(1..2, "{}"), 10).await,
+        Err(StreamError::Unavailable(_))
+    ));
     server.start().await;
-    stream.append("bus", &entries(1..2, "{}"), 10).await.unwrap();
+    stream.append_entries("bus", &entries(1..2, "{}"), 10).await.unwrap();
     assert_eq!(ids(&server).await, ["1"]);
 }
 
 #[tokio::test]
-async fn a_redis_with_tls_is_reached_with_its_ca_and_a_client_certificate() {
+async fn redis_tls_uses_ca_and_client_certificate() {
     let (ca, other) = (TestCa::new("private"), TestCa::new("other"));
     let server = server_with_tls(&ca).await;
     let identity = |ca: &TestCa| {
-        let issued = ca.issue(&["engine"]);
+        let issued = ca.issue_certificate(&["engine"]);
         Some((issued.certificate.into_bytes(), issued.key.into_bytes()))
     };
     let pem = |ca: &TestCa| Some(ca.pem.clone().into_bytes());
@@ -91,7 +94,7 @@ async fn a_redis_with_tls_is_reached_with_its_ca_and_a_client_certificate() {
     ] {
         let options = RedisOptions { tls: tls.clone(), ..RedisOptions::default() };
         let stream = RedisStream::connect(&server.url, options).unwrap();
-        let appended = stream.append("bus", &entries(0..1, "{}"), 10).await;
+        let appended = stream.append_entries("bus", &entries(0..1, "{}"), 10).await;
         assert_eq!(appended.is_ok(), is_served, "{tls:?}: {appended:?}");
     }
     assert_eq!(ids(&server).await, ["0"]);

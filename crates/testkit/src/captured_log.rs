@@ -15,7 +15,7 @@ pub struct CapturedLog {
 }
 
 impl CapturedLog {
-    pub fn begin() -> Self {
+    pub fn start_capture() -> Self {
         let text = LogBuffer::default();
         let writer = text.clone();
         let subscriber =

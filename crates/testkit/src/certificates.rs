@@ -47,7 +47,7 @@ impl TestCa {
     }
 
     /// A certificate for these DNS names and IP addresses.
-    pub fn issue(&self, names: &[&str]) -> TestCertificate {
+    pub fn issue_certificate(&self, names: &[&str]) -> TestCertificate {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).expect("names of servers");
         params.extended_key_usages =
@@ -59,25 +59,25 @@ impl TestCa {
 
     /// For servers on loopback.
     pub fn issue_local(&self) -> TestCertificate {
-        self.issue(&["127.0.0.1", "localhost"])
+        self.issue_certificate(&["127.0.0.1", "localhost"])
     }
 
     /// Writes the certificate of the CA to a file.
-    pub fn write(&self, file: &Path) {
+    pub fn write_pem(&self, file: &Path) {
         std::fs::write(file, &self.pem).expect("write the CA");
     }
 
     /// A TLS client that trusts this CA alone.
-    pub fn connector(&self, identity: Option<&TestCertificate>, protocols: &[&str]) -> TlsConnector {
+    pub fn tls_connector(&self, identity: Option<&TestCertificate>, protocols: &[&str]) -> TlsConnector {
         crate::client::install_crypto();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).expect("a CA")).expect("a CA");
         let builder = ClientConfig::builder().with_root_certificates(roots);
         let mut config = match identity {
             None => builder.with_no_client_auth(),
-            Some(identity) => {
-                builder.with_client_auth_cert(identity.chain(), identity.key()).expect("a client certificate")
-            }
+            Some(identity) => builder
+                .with_client_auth_cert(identity.certificate_chain(), identity.private_key())
+                .expect("a client certificate"),
         };
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         TlsConnector::from(Arc::new(config))
@@ -92,7 +92,7 @@ impl std::fmt::Debug for TestCa {
 
 impl TestCertificate {
     /// Replaces `NAME.crt` and `NAME.key` in a directory, the key readable by its owner alone; their paths.
-    pub fn write(&self, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
+    pub fn write_pem_files(&self, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
         let place = |extension: &str, text: &str| {
             let file = directory.join(format!("{name}.{extension}"));
             let fresh = directory.join(format!("{name}.{extension}.new"));
@@ -105,21 +105,24 @@ impl TestCertificate {
     }
 
     /// Certificate and key in one text.
-    pub fn identity(&self) -> String {
+    pub fn identity_pem(&self) -> String {
         format!("{}{}", self.certificate, self.key)
     }
 
-    pub fn chain(&self) -> Vec<CertificateDer<'static>> {
+    pub fn certificate_chain(&self) -> Vec<CertificateDer<'static>> {
         CertificateDer::pem_slice_iter(self.certificate.as_bytes()).map(|found| found.expect("PEM")).collect()
     }
 
-    fn key(&self) -> PrivateKeyDer<'static> {
+    fn private_key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key")
     }
 }
 
 /// Connects to a server on loopback and shakes hands with it as `localhost`.
-pub async fn dial(connector: &TlsConnector, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
+pub async fn connect_tls(
+    connector: &TlsConnector,
+    address: SocketAddr,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(address).await?;
     connector.connect(ServerName::try_from("localhost").expect("a name"), stream).await
 }
@@ -132,11 +135,11 @@ pub struct TlsFront {
 }
 
 impl TlsFront {
-    pub async fn to(target: SocketAddr, certificate: &TestCertificate) -> Self {
+    pub async fn in_front_of(target: SocketAddr, certificate: &TestCertificate) -> Self {
         crate::client::install_crypto();
         let mut config = ServerConfig::builder()
             .with_no_client_auth()
-            .with_single_cert(certificate.chain(), certificate.key())
+            .with_single_cert(certificate.certificate_chain(), certificate.private_key())
             .expect("a certificate");
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -144,7 +147,7 @@ impl TlsFront {
         let address = listener.local_addr().expect("the address of the TLS front");
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(pass(acceptor.clone(), stream, target));
+                tokio::spawn(forward_connection(acceptor.clone(), stream, target));
             }
         });
         Self { address, accepting }
@@ -167,7 +170,7 @@ impl Drop for TlsFront {
 }
 
 /// Clients that do not trust the certificate end here, which is what tests look for on their side.
-async fn pass(acceptor: TlsAcceptor, stream: TcpStream, target: SocketAddr) {
+async fn forward_connection(acceptor: TlsAcceptor, stream: TcpStream, target: SocketAddr) {
     if let Ok(mut outside) = acceptor.accept(stream).await
         && let Ok(mut inside) = TcpStream::connect(target).await
     {

@@ -14,7 +14,7 @@ use crate::certificates::{TestCa, TestCertificate};
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct TestClient {
     http: reqwest::Client,
     base: String,
     key: Option<String>,
@@ -22,13 +22,13 @@ pub struct Client {
 
 /// A complete answer. The accessors panic with the answer when it is not the expected one.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct TestReply {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: String,
 }
 
-impl Client {
+impl TestClient {
     pub fn new(base: &str) -> Self {
         install_crypto();
         let http = reqwest::Client::builder()
@@ -58,22 +58,28 @@ impl Client {
         }
     }
 
-    pub async fn get(&self, path: &str) -> Reply {
-        send(self.request(Method::GET, path)).await
+    pub async fn get(&self, path: &str) -> TestReply {
+        send_request(self.request(Method::GET, path)).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Reply {
-        send(self.request(Method::POST, path).json(body)).await
+    pub async fn post(&self, path: &str, body: &Value) -> TestReply {
+        send_request(self.request(Method::POST, path).json(body)).await
     }
 
     /// A body as it is, with its content type.
-    pub async fn post_raw(&self, path: &str, content_type: &str, body: impl Into<reqwest::Body>) -> Reply {
-        send(self.request(Method::POST, path).header("content-type", content_type).body(body)).await
+    pub async fn post_raw(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: impl Into<reqwest::Body>,
+    ) -> TestReply {
+        send_request(self.request(Method::POST, path).header("content-type", content_type).body(body)).await
     }
 
-    pub async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+    pub async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> TestReply {
         let request = self.request(Method::POST, path).json(body);
-        send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+        send_request(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)))
+            .await
     }
 }
 
@@ -87,36 +93,36 @@ pub fn tls_client(ca: &TestCa, identity: Option<&TestCertificate>) -> reqwest::C
         .timeout(TIMEOUT)
         .tls_certs_only([root]);
     if let Some(identity) = identity {
-        let identity = reqwest::Identity::from_pem(identity.identity().as_bytes()).expect("an identity");
+        let identity = reqwest::Identity::from_pem(identity.identity_pem().as_bytes()).expect("an identity");
         builder = builder.identity(identity);
     }
     builder.build().expect("build an HTTP client")
 }
 
 /// Sends a request; a connection that fails is a failed test.
-pub async fn send(request: RequestBuilder) -> Reply {
+pub async fn send_request(request: RequestBuilder) -> TestReply {
     try_send(request).await.unwrap_or_else(|error| panic!("no answer: {error:?}"))
 }
 
 /// Sends a request to a server that may be down.
-pub async fn try_send(request: RequestBuilder) -> Result<Reply, reqwest::Error> {
+pub async fn try_send(request: RequestBuilder) -> Result<TestReply, reqwest::Error> {
     let response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Ok(Reply { status, headers, body: response.text().await? })
+    Ok(TestReply { status, headers, body: response.text().await? })
 }
 
-impl Reply {
+impl TestReply {
     /// The body as JSON, if the status is the expected one.
     #[track_caller]
-    pub fn expect(&self, status: u16) -> Value {
+    pub fn expect_status(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "unexpected answer: {}", self.body);
         self.json()
     }
 
     /// The body of an error, if it has the expected status and is a proper problem document.
     #[track_caller]
-    pub fn problem(&self, status: u16) -> Value {
-        let problem = self.expect(status);
+    pub fn expect_problem(&self, status: u16) -> Value {
+        let problem = self.expect_status(status);
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{problem}");
         assert_eq!(problem["status"], status, "the document repeats the status: {problem}");
         for field in ["type", "title"] {

@@ -15,22 +15,22 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::eventually::eventually;
-use crate::guard::{self, Ending};
+use crate::guard::{self, ProcessEnding};
 
 const PRINTED_OUTPUT: u64 = 24 * 1024;
 
 #[derive(Debug)]
-pub struct Daemon {
+pub struct TestProcess {
     name: String,
     child: Child,
     output: PathBuf,
-    ending: Ending,
+    ending: ProcessEnding,
     exited: Option<ExitStatus>,
 }
 
-impl Daemon {
+impl TestProcess {
     /// Starts `command` with its output appended to `output`.
-    pub fn start(name: &str, mut command: Command, output: &Path, ending: Ending) -> Self {
+    pub fn start(name: &str, mut command: Command, output: &Path, ending: ProcessEnding) -> Self {
         let file = File::options()
             .create(true)
             .append(true)
@@ -56,7 +56,7 @@ impl Daemon {
     }
 
     /// How it ended, or `None` while it runs.
-    pub fn exited(&mut self) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
         if self.exited.is_none() {
             self.exited = self.child.try_wait().expect("ask for the exit status of a child");
             if self.exited.is_some() {
@@ -68,17 +68,17 @@ impl Daemon {
 
     /// Nothing happens to a process that has already ended.
     pub fn signal(&mut self, signal: Signal) {
-        if self.exited().is_none() {
+        if self.exit_status().is_none() {
             let pid = i32::try_from(self.child.id()).expect("a process id fits");
             kill(Pid::from_raw(pid), signal).unwrap_or_else(|error| panic!("signal {}: {error}", self.name));
         }
     }
 
     /// Waits for the process to end by itself, or because of an earlier signal.
-    pub async fn wait(&mut self, deadline: Duration) -> ExitStatus {
+    pub async fn wait_for_exit(&mut self, deadline: Duration) -> ExitStatus {
         eventually(deadline, || {
             let seen = format!("{} is still running", self.name);
-            std::future::ready(self.exited().ok_or(seen))
+            std::future::ready(self.exit_status().ok_or(seen))
         })
         .await
     }
@@ -86,24 +86,24 @@ impl Daemon {
     /// SIGKILL, and the process is gone when this returns.
     pub fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
-        self.reap();
+        self.reap_process();
     }
 
     /// The signal that leaves nothing behind, and the process is gone when this returns.
-    pub fn end(&mut self) {
+    pub fn end_process(&mut self) {
         match self.ending {
-            Ending::Kill => self.signal(Signal::SIGKILL),
-            Ending::Quit => self.signal(Signal::SIGQUIT),
+            ProcessEnding::Kill => self.signal(Signal::SIGKILL),
+            ProcessEnding::Quit => self.signal(Signal::SIGQUIT),
         }
-        self.reap();
+        self.reap_process();
     }
 
     /// The captured output, at most the last few kilobytes.
-    pub fn output(&self) -> String {
+    pub fn output_text(&self) -> String {
         read_end(&self.output).unwrap_or_else(|error| format!("(no output: {error})"))
     }
 
-    fn reap(&mut self) {
+    fn reap_process(&mut self) {
         if self.exited.is_none() {
             self.exited = Some(self.child.wait().expect("wait for a child"));
             guard::forget_process(self.child.id(), self.ending);
@@ -111,13 +111,13 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for TestProcess {
     fn drop(&mut self) {
-        let before = self.exited();
-        self.end();
+        let before = self.exit_status();
+        self.end_process();
         if std::thread::panicking() {
             println!("--- {} (pid {}, ended before the test: {before:?})", self.name, self.pid());
-            println!("{}", self.output());
+            println!("{}", self.output_text());
         }
     }
 }

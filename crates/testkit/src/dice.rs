@@ -6,10 +6,10 @@ use std::time::SystemTime;
 
 /// SplitMix64.
 #[derive(Debug)]
-pub struct Dice(u64);
+pub struct TestDice(u64);
 
-impl Dice {
-    pub fn thrown() -> Self {
+impl TestDice {
+    pub fn from_random_seed() -> Self {
         let given = std::env::var("MILLSTREAM_TEST_SEED").ok().and_then(|text| text.parse().ok());
         let clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| u64::from(since.subsec_nanos()));
         let seed = given.unwrap_or_else(clock);

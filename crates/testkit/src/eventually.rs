@@ -33,19 +33,19 @@ where
 }
 
 /// The same without a runtime, for example in a destructor; returns whether the condition became true.
-pub fn eventually_blocking(deadline: Duration, mut probe: impl FnMut() -> Probe) -> Probe {
+pub fn eventually_blocking(deadline: Duration, mut probe: impl FnMut() -> ProbeResult) -> ProbeResult {
     let started = Instant::now();
     loop {
         match probe() {
-            Probe::True => return Probe::True,
-            Probe::NotYet if started.elapsed() >= deadline => return Probe::NotYet,
-            Probe::NotYet => std::thread::sleep(FIRST_PAUSE * 2),
+            ProbeResult::True => return ProbeResult::True,
+            ProbeResult::NotYet if started.elapsed() >= deadline => return ProbeResult::NotYet,
+            ProbeResult::NotYet => std::thread::sleep(FIRST_PAUSE * 2),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probe {
+pub enum ProbeResult {
     True,
     NotYet,
 }

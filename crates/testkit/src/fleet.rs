@@ -1,7 +1,7 @@
 //! The real binary, running: embedded in one process, or as an ingress and workers with their own
 //! database and Redis.
 //!
-//! A test chooses a [`Mode`] and uses HTTP. It may kill, stop and start each process by name; a process
+//! A test chooses a [`FleetMode`] and uses HTTP. It may kill, stop and start each process by name; a process
 //! started with a crash point dies by itself and can be awaited. Nothing here knows what the engine does.
 
 use std::ffi::OsStr;
@@ -13,10 +13,10 @@ use nix::sys::signal::Signal;
 use reqwest::Method;
 use tempfile::TempDir;
 
-use crate::client::{Client, try_send};
-use crate::daemon::Daemon;
+use crate::client::{TestClient, try_send};
+use crate::daemon::TestProcess;
 use crate::eventually::eventually;
-use crate::guard::{self, Ending};
+use crate::guard::{self, ProcessEnding};
 use crate::port;
 use crate::postgres::{self, TestCluster, TestDatabase};
 use crate::redis::{self, TestRedis};
@@ -27,7 +27,7 @@ const READY: Duration = Duration::from_secs(30);
 const DRAINED: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum FleetMode {
     /// `millstream dev`: one process, SQLite, no services.
     Embedded,
     /// An ingress and `workers` workers on Postgres and Redis.
@@ -35,66 +35,72 @@ pub enum Mode {
 }
 
 /// Settings for processes, as environment variables.
-pub type Env<'a> = &'a [(&'a str, &'a str)];
+pub type FleetEnv<'a> = &'a [(&'a str, &'a str)];
 
 #[derive(Debug)]
-pub struct Fleet {
-    mode: Mode,
+pub struct TestFleet {
+    mode: FleetMode,
     binary: PathBuf,
     env: Vec<(String, String)>,
     port: u16,
     // Fields are dropped in this order: processes, services, and last the directory with the outputs.
-    ingress: Option<Daemon>,
-    workers: Vec<Daemon>,
+    ingress: Option<TestProcess>,
+    workers: Vec<TestProcess>,
     redis: Option<TestRedis>,
-    database: Option<Database>,
+    database: Option<FleetDatabase>,
     directory: TempDir,
 }
 
 #[derive(Debug)]
-enum Database {
+enum FleetDatabase {
     Shared(TestDatabase),
     Own(TestCluster),
 }
 
 /// Whether the fleet's Postgres is a database on the shared cluster, or a cluster that may be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Postgres {
+pub enum FleetPostgres {
     Shared,
     Own,
 }
 
-impl Fleet {
+impl TestFleet {
     /// Starts everything and waits until it is ready. `env` goes to every process.
-    pub async fn start(mode: Mode, binary: impl AsRef<Path>, env: Env<'_>) -> Self {
-        Self::start_on(mode, Postgres::Shared, binary, env).await
+    pub async fn start(mode: FleetMode, binary: impl AsRef<Path>, env: FleetEnv<'_>) -> Self {
+        Self::start_on(mode, FleetPostgres::Shared, binary, env).await
     }
 
     /// One process of a user-written worker binary, which is the whole engine when no settings are given.
-    pub async fn start_own(engine: impl AsRef<Path>, env: Env<'_>) -> Self {
-        let mut fleet = Self::prepared(Mode::Embedded, engine.as_ref(), env);
+    pub async fn start_own(engine: impl AsRef<Path>, env: FleetEnv<'_>) -> Self {
+        let mut fleet = Self::prepare_fleet(FleetMode::Embedded, engine.as_ref(), env);
         let mut command = fleet.command(&[]);
         command.env("MILLSTREAM_LISTEN", format!("127.0.0.1:{}", fleet.port));
-        command.env("MILLSTREAM_DEV__DIR", fleet.data());
+        command.env("MILLSTREAM_DEV__DIR", fleet.data_directory());
         command.env_remove("MILLSTREAM_DATABASE_URL");
-        fleet.ingress = Some(Daemon::start("engine", command, &fleet.output("engine"), Ending::Kill));
+        fleet.ingress =
+            Some(TestProcess::start("engine", command, &fleet.output_path("engine"), ProcessEnding::Kill));
         fleet.wait_ready().await;
         fleet
     }
 
-    pub async fn start_on(mode: Mode, postgres: Postgres, binary: impl AsRef<Path>, env: Env<'_>) -> Self {
-        let mut fleet = Self::prepared(mode, binary.as_ref(), env);
-        if let Mode::Fleet { workers } = mode {
-            fleet.redis = Some(redis::server().await);
+    pub async fn start_on(
+        mode: FleetMode,
+        postgres: FleetPostgres,
+        binary: impl AsRef<Path>,
+        env: FleetEnv<'_>,
+    ) -> Self {
+        let mut fleet = Self::prepare_fleet(mode, binary.as_ref(), env);
+        if let FleetMode::Fleet { workers } = mode {
+            fleet.redis = Some(redis::test_redis().await);
             fleet.database = Some(match postgres {
-                Postgres::Shared => Database::Shared(postgres::database().await),
-                Postgres::Own => {
-                    let cluster = postgres::cluster().await;
+                FleetPostgres::Shared => FleetDatabase::Shared(postgres::test_database().await),
+                FleetPostgres::Own => {
+                    let cluster = postgres::test_cluster().await;
                     cluster.create_database("millstream").await;
-                    Database::Own(cluster)
+                    FleetDatabase::Own(cluster)
                 }
             });
-            let migrated = fleet.cli(["migrate"]);
+            let migrated = fleet.run_cli(["migrate"]);
             assert!(migrated.status.success(), "migrate failed: {migrated:?}");
             for _ in 0..workers {
                 fleet.start_worker(&[]);
@@ -104,7 +110,7 @@ impl Fleet {
         fleet
     }
 
-    fn prepared(mode: Mode, binary: &Path, env: Env<'_>) -> Self {
+    fn prepare_fleet(mode: FleetMode, binary: &Path, env: FleetEnv<'_>) -> Self {
         let directory =
             tempfile::Builder::new().prefix("millstream-fleet-").tempdir().expect("make a directory");
         guard::watch_directory(directory.path());
@@ -112,7 +118,7 @@ impl Fleet {
             mode,
             binary: binary.into(),
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            port: port::free(),
+            port: port::free_port(),
             directory,
             ingress: None,
             workers: Vec::new(),
@@ -121,7 +127,7 @@ impl Fleet {
         }
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> FleetMode {
         self.mode
     }
 
@@ -129,8 +135,8 @@ impl Fleet {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub fn client(&self) -> Client {
-        Client::new(&self.url())
+    pub fn client(&self) -> TestClient {
+        TestClient::new(&self.url())
     }
 
     /// Where `dev` keeps its database, and where this fleet's output files are.
@@ -143,37 +149,38 @@ impl Fleet {
         self.redis.as_mut().expect("only a fleet has Redis")
     }
 
-    /// The private cluster of a fleet that was started with [`Postgres::Own`].
+    /// The private cluster of a fleet that was started with [`FleetPostgres::Own`].
     pub fn postgres(&mut self) -> &mut TestCluster {
         match &mut self.database {
-            Some(Database::Own(cluster)) => cluster,
-            Some(Database::Shared(_)) | None => panic!("this fleet has no cluster of its own"),
+            Some(FleetDatabase::Own(cluster)) => cluster,
+            Some(FleetDatabase::Shared(_)) | None => panic!("this fleet has no cluster of its own"),
         }
     }
 
     /// Starts the front process: the ingress of a fleet, or the whole embedded engine.
-    pub async fn start_ingress(&mut self, env: Env<'_>) {
+    pub async fn start_ingress(&mut self, env: FleetEnv<'_>) {
         self.launch_ingress(env);
         self.wait_ready().await;
     }
 
     /// The same without waiting, for processes that are expected to fail.
-    pub fn launch_ingress(&mut self, env: Env<'_>) {
+    pub fn launch_ingress(&mut self, env: FleetEnv<'_>) {
         let mut command = self.command(env);
         match self.mode {
-            Mode::Embedded => command.arg("dev").arg("--dir").arg(self.data()),
-            Mode::Fleet { .. } => command.arg("ingress"),
+            FleetMode::Embedded => command.arg("dev").arg("--dir").arg(self.data_directory()),
+            FleetMode::Fleet { .. } => command.arg("ingress"),
         };
         command.args(["--listen", &format!("127.0.0.1:{}", self.port)]);
-        self.ingress = Some(Daemon::start("ingress", command, &self.output("ingress"), Ending::Kill));
+        self.ingress =
+            Some(TestProcess::start("ingress", command, &self.output_path("ingress"), ProcessEnding::Kill));
     }
 
     pub async fn wait_ready(&mut self) {
         let client = self.client();
         let ingress = self.ingress.as_mut().expect("an ingress");
         eventually(READY, || {
-            if let Some(status) = ingress.exited() {
-                panic!("the ingress ended with {status} before it was ready: {}", ingress.output());
+            if let Some(status) = ingress.exit_status() {
+                panic!("the ingress ended with {status} before it was ready: {}", ingress.output_text());
             }
             let request = client.request(Method::GET, "/readyz");
             async move {
@@ -185,7 +192,7 @@ impl Fleet {
     }
 
     /// The front process: for signals and its exit status.
-    pub fn ingress(&mut self) -> &mut Daemon {
+    pub fn ingress(&mut self) -> &mut TestProcess {
         self.ingress.as_mut().expect("an ingress")
     }
 
@@ -198,21 +205,21 @@ impl Fleet {
     pub async fn stop_ingress(&mut self) -> ExitStatus {
         let ingress = self.ingress();
         ingress.signal(Signal::SIGTERM);
-        ingress.wait(DRAINED).await
+        ingress.wait_for_exit(DRAINED).await
     }
 
     /// Starts one more worker of a fleet and answers its index.
-    pub fn start_worker(&mut self, env: Env<'_>) -> usize {
-        assert_ne!(self.mode, Mode::Embedded, "an embedded engine has no worker processes");
+    pub fn start_worker(&mut self, env: FleetEnv<'_>) -> usize {
+        assert_ne!(self.mode, FleetMode::Embedded, "an embedded engine has no worker processes");
         let index = self.workers.len();
         let name = format!("worker-{index}");
         let mut command = self.command(env);
         command.arg("worker");
-        self.workers.push(Daemon::start(&name, command, &self.output(&name), Ending::Kill));
+        self.workers.push(TestProcess::start(&name, command, &self.output_path(&name), ProcessEnding::Kill));
         index
     }
 
-    pub fn worker(&mut self, index: usize) -> &mut Daemon {
+    pub fn worker(&mut self, index: usize) -> &mut TestProcess {
         &mut self.workers[index]
     }
 
@@ -222,15 +229,15 @@ impl Fleet {
         name: &str,
         program: impl AsRef<OsStr>,
         arguments: &[&str],
-        env: Env<'_>,
-    ) -> Daemon {
+        env: FleetEnv<'_>,
+    ) -> TestProcess {
         let mut command = self.command_of(program.as_ref(), env);
         command.args(arguments);
-        Daemon::start(name, command, &self.output(name), Ending::Kill)
+        TestProcess::start(name, command, &self.output_path(name), ProcessEnding::Kill)
     }
 
     /// Everything that the fleet's processes have written so far.
-    pub fn outputs(&self) -> String {
+    pub fn all_outputs(&self) -> String {
         let entries = std::fs::read_dir(self.directory.path()).expect("read the directory");
         let logs = entries
             .flatten()
@@ -247,34 +254,38 @@ impl Fleet {
     /// SIGTERM to one worker, and its exit status once it has drained.
     pub async fn stop_worker(&mut self, index: usize) -> ExitStatus {
         self.workers[index].signal(Signal::SIGTERM);
-        self.workers[index].wait(DRAINED).await
+        self.workers[index].wait_for_exit(DRAINED).await
     }
 
     /// Runs a statement directly on the store and returns the number of changed rows.
-    pub async fn sql(&self, statement: &str) -> u64 {
+    pub async fn execute_sql(&self, statement: &str) -> u64 {
         match &self.database {
-            Some(Database::Shared(database)) => postgres::execute(&database.url, statement).await,
-            Some(Database::Own(cluster)) => postgres::execute(&cluster.url("millstream"), statement).await,
-            None => sqlite::execute(&self.sqlite_file(), statement).await,
+            Some(FleetDatabase::Shared(database)) => {
+                postgres::execute_statement(&database.url, statement).await
+            }
+            Some(FleetDatabase::Own(cluster)) => {
+                postgres::execute_statement(&cluster.database_url("millstream"), statement).await
+            }
+            None => sqlite::execute_statement(&self.sqlite_file(), statement).await,
         }
     }
 
     /// The database of an embedded engine.
     pub fn sqlite_file(&self) -> PathBuf {
-        self.data().join("millstream.db")
+        self.data_directory().join("millstream.db")
     }
 
     /// Runs a subcommand with the fleet's settings to its end.
-    pub fn cli<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Output {
+    pub fn run_cli<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Output {
         self.command(&[]).args(arguments).output().expect("run the binary")
     }
 
     /// The binary with this fleet's settings and nothing of the caller's.
-    pub fn command(&self, env: Env<'_>) -> Command {
+    pub fn command(&self, env: FleetEnv<'_>) -> Command {
         self.command_of(self.binary.as_os_str(), env)
     }
 
-    fn command_of(&self, program: &OsStr, env: Env<'_>) -> Command {
+    fn command_of(&self, program: &OsStr, env: FleetEnv<'_>) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
             command.env_remove(name);
@@ -283,8 +294,10 @@ impl Fleet {
         command.env("MILLSTREAM_URL", self.url());
         command.env("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8").env("MILLSTREAM_EXECUTOR_ALLOW", "127.0.0.0/8");
         match &self.database {
-            Some(Database::Shared(database)) => command.env("MILLSTREAM_DATABASE_URL", &database.url),
-            Some(Database::Own(cluster)) => command.env("MILLSTREAM_DATABASE_URL", cluster.url("millstream")),
+            Some(FleetDatabase::Shared(database)) => command.env("MILLSTREAM_DATABASE_URL", &database.url),
+            Some(FleetDatabase::Own(cluster)) => {
+                command.env("MILLSTREAM_DATABASE_URL", cluster.database_url("millstream"))
+            }
             None => {
                 command.env("MILLSTREAM_DATABASE_URL", format!("sqlite://{}", self.sqlite_file().display()))
             }
@@ -297,16 +310,16 @@ impl Fleet {
         command
     }
 
-    fn data(&self) -> PathBuf {
+    fn data_directory(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
-    fn output(&self, name: &str) -> PathBuf {
+    fn output_path(&self, name: &str) -> PathBuf {
         self.directory.path().join(format!("{name}.log"))
     }
 }
 
-impl Drop for Fleet {
+impl Drop for TestFleet {
     fn drop(&mut self) {
         guard::forget_directory(self.directory.path());
     }

@@ -33,10 +33,10 @@ for entry in $mounts; do umount -l -- "$entry" 2>/dev/null; done
 for entry in $dirs; do rm -rf -- "$entry"; done
 "#;
 
-static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| Mutex::new(start()));
+static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| Mutex::new(start_shell()));
 
 #[expect(clippy::zombie_processes, reason = "it outlives this process by design")]
-fn start() -> ChildStdin {
+fn start_shell() -> ChildStdin {
     let mut shell = Command::new("sh")
         .args(["-c", SCRIPT])
         .stdin(Stdio::piped())
@@ -51,13 +51,13 @@ fn start() -> ChildStdin {
 
 /// The signal that ends a process without leaving anything in the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ProcessEnding {
     Kill,
     /// Postgres: stop at once, children and shared memory included.
     Quit,
 }
 
-impl Ending {
+impl ProcessEnding {
     const fn name(self) -> &'static str {
         match self {
             Self::Kill => "KILL",
@@ -66,33 +66,33 @@ impl Ending {
     }
 }
 
-pub fn watch_process(pid: u32, ending: Ending) {
-    tell("process", &format!("{pid}:{}", ending.name()));
+pub fn watch_process(pid: u32, ending: ProcessEnding) {
+    write_entry("process", &format!("{pid}:{}", ending.name()));
 }
 
-pub fn forget_process(pid: u32, ending: Ending) {
-    tell("forget", &format!("{pid}:{}", ending.name()));
+pub fn forget_process(pid: u32, ending: ProcessEnding) {
+    write_entry("forget", &format!("{pid}:{}", ending.name()));
 }
 
 /// The path must not contain white space, which holds for the directories this crate makes.
 pub fn watch_directory(path: &Path) {
-    tell("directory", &path.display().to_string());
+    write_entry("directory", &path.display().to_string());
 }
 
 /// A file system that was mounted here.
 pub fn watch_mount(path: &Path) {
-    tell("mount", &path.display().to_string());
+    write_entry("mount", &path.display().to_string());
 }
 
 pub fn forget_mount(path: &Path) {
-    tell("forget", &path.display().to_string());
+    write_entry("forget", &path.display().to_string());
 }
 
 pub fn forget_directory(path: &Path) {
-    tell("forget", &path.display().to_string());
+    write_entry("forget", &path.display().to_string());
 }
 
-fn tell(verb: &str, entry: &str) {
+fn write_entry(verb: &str, entry: &str) {
     let mut pipe = GUARD.lock().expect("guard pipe");
     writeln!(pipe, "{verb} {entry}").expect("write to the guard shell");
 }

@@ -29,9 +29,9 @@ pub mod sqlite;
 pub mod tail;
 
 pub use certificates::{TestCa, TestCertificate};
-pub use client::{Client, Reply};
+pub use client::{TestClient, TestReply};
 pub use eventually::eventually;
-pub use fleet::{Fleet, Mode};
-pub use proxy::Proxy;
-pub use sink::Sink;
-pub use tail::Tail;
+pub use fleet::{FleetMode, TestFleet};
+pub use proxy::TestProxy;
+pub use sink::TestSink;
+pub use tail::TestTail;

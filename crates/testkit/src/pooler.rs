@@ -30,11 +30,11 @@ pub enum StartupOptions {
 
 /// Accepts until it is dropped.
 #[derive(Debug)]
-pub struct Pooler {
+pub struct TestPooler {
     accepting: JoinHandle<()>,
 }
 
-impl Pooler {
+impl TestPooler {
     /// Starts a pooler in front of the server of `postgres://user@host:port/database`; returns the URL
     /// through it.
     pub async fn in_front_of(url: &str, options: StartupOptions) -> (Self, String) {
@@ -45,14 +45,14 @@ impl Pooler {
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (server, shared) = (server.clone(), shared.clone());
-                tokio::spawn(async move { serve(client, &server, options, &shared).await });
+                tokio::spawn(async move { serve_client(client, &server, options, &shared).await });
             }
         });
         (Self { accepting }, through)
     }
 }
 
-impl Drop for Pooler {
+impl Drop for TestPooler {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -61,7 +61,7 @@ impl Drop for Pooler {
 /// A server process, and how it greeted its first client.
 type SharedProcess = Option<(TcpStream, Vec<u8>)>;
 
-async fn serve(
+async fn serve_client(
     mut client: TcpStream,
     server: &str,
     options: StartupOptions,

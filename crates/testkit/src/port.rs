@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, TcpListener};
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 
-pub fn free() -> u16 {
+pub fn free_port() -> u16 {
     for _ in 0..1_000 {
         let bytes = uuid::Uuid::new_v4().into_bytes();
         let port = FIRST + u16::from_be_bytes([bytes[0], bytes[1]]) % COUNT;

@@ -1,7 +1,7 @@
 //! Private Postgres: an empty database per test, or a whole cluster for tests that stop it.
 //!
-//! [`database`] takes the cluster that `MILLSTREAM_TEST_POSTGRES` names (one per test run, started
-//! by `scripts/test`) and starts one for this process when it is unset. [`cluster`] is always a new
+//! [`test_database`] takes the cluster that `MILLSTREAM_TEST_POSTGRES` names (one per test run, started
+//! by `scripts/test`) and starts one for this process when it is unset. [`test_cluster`] is always a new
 //! one. Flushing is off: these clusters must survive the kill of a process, not the loss of power.
 //! Commits are still synchronous, or an immediate stop would lose what was answered.
 //! It never touches a server that it did not start or was not given.
@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::certificates::TestCertificate;
-use crate::daemon::Daemon;
+use crate::daemon::TestProcess;
 use crate::eventually::eventually;
-use crate::guard::{self, Ending};
+use crate::guard::{self, ProcessEnding};
 use crate::port;
 
 pub const ADMIN_URL: &str = "MILLSTREAM_TEST_POSTGRES";
@@ -39,14 +39,14 @@ pub struct TestDatabase {
 }
 
 /// A new empty database on the shared private cluster.
-pub async fn database() -> TestDatabase {
+pub async fn test_database() -> TestDatabase {
     static SHARED: OnceCell<TestCluster> = OnceCell::const_new();
     let admin = match std::env::var(ADMIN_URL) {
         Ok(url) => url,
-        Err(_) => SHARED.get_or_init(cluster).await.url("postgres"),
+        Err(_) => SHARED.get_or_init(test_cluster).await.database_url("postgres"),
     };
     let name = format!("t_{}", uuid::Uuid::new_v4().simple());
-    create(&admin, &name).await;
+    create_database(&admin, &name).await;
     TestDatabase { url: with_database(&admin, &name), name, admin }
 }
 
@@ -70,7 +70,7 @@ pub struct TestCluster {
     port: u16,
     settings: Vec<String>,
     log: PathBuf,
-    server: Option<Daemon>,
+    server: Option<TestProcess>,
     directory: TempDir,
     /// The certificate and the key of a cluster with TLS.
     _tls_files: Option<TempDir>,
@@ -81,7 +81,7 @@ pub async fn cluster_with_tls(certificate: &TestCertificate) -> TestCluster {
     let base = server_base();
     let files =
         tempfile::Builder::new().prefix("millstream-pg-tls-").tempdir_in(&base).expect("make a directory");
-    let (certificate, key) = certificate.write(files.path(), "server");
+    let (certificate, key) = certificate.write_pem_files(files.path(), "server");
     // The server refuses a key that others may read, and its user has to read it.
     hand_to_server_user(files.path());
     hand_to_server_user(&certificate);
@@ -95,7 +95,7 @@ pub async fn cluster_with_tls(certificate: &TestCertificate) -> TestCluster {
 }
 
 /// A new private cluster, running.
-pub async fn cluster() -> TestCluster {
+pub async fn test_cluster() -> TestCluster {
     cluster_in(&server_base(), &["shared_buffers=64MB"], None).await
 }
 
@@ -105,7 +105,7 @@ fn server_base() -> PathBuf {
 }
 
 fn hand_to_server_user(path: &Path) {
-    if let Some(user) = unprivileged() {
+    if let Some(user) = unprivileged_user() {
         let (uid, gid) = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
         std::os::unix::fs::chown(path, uid, gid).expect("hand a file to the server's user");
     }
@@ -119,12 +119,12 @@ pub async fn cluster_in(base: &Path, settings: &[&str], log: Option<&Path>) -> T
         tempfile::Builder::new().prefix("millstream-pg-").tempdir_in(base).expect("make a directory");
     guard::watch_directory(directory.path());
     hand_to_server_user(directory.path());
-    init(&binaries, directory.path());
+    init_cluster(&binaries, directory.path());
     let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let log = log.map_or_else(|| directory.path().join("postgres.log"), Path::to_owned);
     let mut cluster = TestCluster {
         binaries,
-        port: port::free(),
+        port: port::free_port(),
         settings,
         log,
         server: None,
@@ -137,20 +137,20 @@ pub async fn cluster_in(base: &Path, settings: &[&str], log: Option<&Path>) -> T
 
 impl TestCluster {
     /// The address of a database of this cluster; `postgres` always exists.
-    pub fn url(&self, database: &str) -> String {
+    pub fn database_url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
     /// Makes an empty database and answers its address.
     pub async fn create_database(&self, name: &str) -> String {
-        create(&self.url("postgres"), name).await;
-        self.url(name)
+        create_database(&self.database_url("postgres"), name).await;
+        self.database_url(name)
     }
 
     /// Stops like a crash: open transactions are lost, the next start recovers.
     pub fn stop_immediate(&mut self) {
         if let Some(mut server) = self.server.take() {
-            server.end();
+            server.end_process();
         }
     }
 
@@ -159,7 +159,7 @@ impl TestCluster {
     }
 
     /// Path of the server's log.
-    pub fn log(&self) -> PathBuf {
+    pub fn log_path(&self) -> PathBuf {
         self.log.clone()
     }
 
@@ -189,13 +189,13 @@ impl TestCluster {
     }
 
     /// The exit status of a server that ended without being stopped.
-    pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
-        self.server.as_mut().and_then(Daemon::exited)
+    pub fn exit_status(&mut self) -> Option<std::process::ExitStatus> {
+        self.server.as_mut().and_then(TestProcess::exit_status)
     }
 
     /// Starts on the same port, or does nothing when it runs; ready when this returns.
     pub async fn start(&mut self) {
-        if self.exited().is_some() {
+        if self.exit_status().is_some() {
             self.server = None;
         }
         if self.server.is_some() {
@@ -210,15 +210,15 @@ impl TestCluster {
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
-        let output = self.log();
-        self.server = Some(Daemon::start("postgres", command, &output, Ending::Quit));
-        let url = self.url("postgres");
+        let output = self.log_path();
+        self.server = Some(TestProcess::start("postgres", command, &output, ProcessEnding::Quit));
+        let url = self.database_url("postgres");
         let server = &mut self.server;
         eventually(START, move || {
             if let Some(server) = server.as_mut()
-                && let Some(status) = server.exited()
+                && let Some(status) = server.exit_status()
             {
-                panic!("postgres ended with {status}: {}", server.output());
+                panic!("postgres ended with {status}: {}", server.output_text());
             }
             let url = url.clone();
             async move { PgConnection::connect(&url).await?.close().await }
@@ -256,7 +256,7 @@ fn status_of(pid: u32) -> Option<(char, u32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-fn init(binaries: &Path, directory: &Path) {
+fn init_cluster(binaries: &Path, directory: &Path) {
     let output = as_server_user(binaries.join("initdb"))
         .arg("-D")
         .arg(directory.join("data"))
@@ -282,7 +282,7 @@ fn find_binaries() -> PathBuf {
 
 /// An unprivileged user for the server, because Postgres refuses to run as root; `None` when this process is
 /// not root.
-fn unprivileged() -> Option<User> {
+fn unprivileged_user() -> Option<User> {
     if !geteuid().is_root() {
         return None;
     }
@@ -297,7 +297,7 @@ fn unprivileged() -> Option<User> {
 fn as_server_user(program: PathBuf) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").env("LC_ALL", "C");
-    if let Some(user) = unprivileged() {
+    if let Some(user) = unprivileged_user() {
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
     }
     command
@@ -310,14 +310,14 @@ fn with_database(admin: &str, name: &str) -> String {
     format!("{server}/{name}{query}")
 }
 
-async fn create(admin: &str, name: &str) {
+async fn create_database(admin: &str, name: &str) {
     run(admin, format!("CREATE DATABASE {name}"))
         .await
         .unwrap_or_else(|error| panic!("create database {name} on {admin}: {error}"));
 }
 
 /// Runs one statement and returns the number of changed rows.
-pub async fn execute(url: &str, statement: &str) -> u64 {
+pub async fn execute_statement(url: &str, statement: &str) -> u64 {
     run(url, statement.to_owned()).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
 }
 

@@ -20,7 +20,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// Treatment of all bytes between the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weather {
+pub enum NetworkWeather {
     Clear,
     /// Every chunk arrives this much later.
     Slow(Duration),
@@ -34,7 +34,7 @@ pub enum Weather {
 
 /// What a proxy has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct ProxyTotals {
     pub connections: u64,
     pub passed: u64,
     /// Chunks that were held up.
@@ -46,15 +46,15 @@ pub struct Done {
 }
 
 #[derive(Debug)]
-pub struct Proxy {
+pub struct TestProxy {
     address: SocketAddr,
-    weather: watch::Sender<Weather>,
-    counts: Arc<Counts>,
+    weather: watch::Sender<NetworkWeather>,
+    counts: Arc<ProxyCounters>,
     accepting: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ProxyCounters {
     connections: AtomicU64,
     passed: AtomicU64,
     delayed: AtomicU64,
@@ -62,14 +62,14 @@ struct Counts {
     reset: AtomicU64,
 }
 
-impl Proxy {
+impl TestProxy {
     /// Listens on loopback and forwards to `target`, which may not be listening yet.
-    pub async fn to(target: SocketAddr) -> Self {
+    pub async fn forward_to(target: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the proxy");
         let address = listener.local_addr().expect("the proxy's address");
-        let (weather, watched) = watch::channel(Weather::Clear);
-        let counts = Arc::new(Counts::default());
-        let accepting = tokio::spawn(accept(listener, target, watched, Arc::clone(&counts)));
+        let (weather, watched) = watch::channel(NetworkWeather::Clear);
+        let counts = Arc::new(ProxyCounters::default());
+        let accepting = tokio::spawn(accept_connections(listener, target, watched, Arc::clone(&counts)));
         Self { address, weather, counts, accepting }
     }
 
@@ -79,7 +79,7 @@ impl Proxy {
     pub async fn on_the_way(url: &str) -> (Self, String) {
         let (before, rest) = url.rsplit_once('@').expect("a url with a user");
         let (target, path) = rest.split_once('/').expect("a url with a path");
-        let proxy = Self::to(target.parse().expect("an address")).await;
+        let proxy = Self::forward_to(target.parse().expect("an address")).await;
         let way = format!("{before}@{}/{path}", proxy.address);
         (proxy, way)
     }
@@ -89,13 +89,13 @@ impl Proxy {
     }
 
     /// Sets the weather for every connection.
-    pub fn set(&self, weather: Weather) {
+    pub fn set_weather(&self, weather: NetworkWeather) {
         self.weather.send_replace(weather);
     }
 
-    pub fn done(&self) -> Done {
+    pub fn totals_so_far(&self) -> ProxyTotals {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Done {
+        ProxyTotals {
             connections: read(&self.counts.connections),
             passed: read(&self.counts.passed),
             delayed: read(&self.counts.delayed),
@@ -105,37 +105,38 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for TestProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-async fn accept(
+async fn accept_connections(
     listener: TcpListener,
     target: SocketAddr,
-    weather: watch::Receiver<Weather>,
-    counts: Arc<Counts>,
+    weather: watch::Receiver<NetworkWeather>,
+    counts: Arc<ProxyCounters>,
 ) {
     // Dropped with the task that accepts: all connections end with the proxy.
     let mut connections = JoinSet::new();
     while let Ok((near, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
         counts.connections.fetch_add(1, Ordering::Relaxed);
-        connections.spawn(carry(near, target, weather.clone(), Arc::clone(&counts)));
+        connections.spawn(carry_connection(near, target, weather.clone(), Arc::clone(&counts)));
     }
 }
 
 /// The connection must be reset.
-struct Broken;
+struct BrokenConnection;
 
-async fn carry(
+async fn carry_connection(
     mut near: TcpStream,
     target: SocketAddr,
-    weather: watch::Receiver<Weather>,
-    counts: Arc<Counts>,
+    weather: watch::Receiver<NetworkWeather>,
+    counts: Arc<ProxyCounters>,
 ) {
-    let far = if *weather.borrow() == Weather::Cut { None } else { TcpStream::connect(target).await.ok() };
+    let far =
+        if *weather.borrow() == NetworkWeather::Cut { None } else { TcpStream::connect(target).await.ok() };
     let Some(mut far) = far else {
         counts.reset.fetch_add(1, Ordering::Relaxed);
         let _ = near.set_zero_linger();
@@ -146,8 +147,8 @@ async fn carry(
     }
     let ended = {
         let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
-        let out = pump(near_in, far_out, weather.clone(), &counts);
-        let back = pump(far_in, near_out, weather, &counts);
+        let out = pump_bytes(near_in, far_out, weather.clone(), &counts);
+        let back = pump_bytes(far_in, near_out, weather, &counts);
         // The first that breaks ends the other.
         tokio::try_join!(out, back)
     };
@@ -161,29 +162,31 @@ async fn carry(
 }
 
 /// Passes bytes one way, as the weather allows, until that side closes.
-async fn pump(
+async fn pump_bytes(
     mut input: ReadHalf<'_>,
     mut output: WriteHalf<'_>,
-    mut weather: watch::Receiver<Weather>,
-    counts: &Counts,
-) -> Result<(), Broken> {
+    mut weather: watch::Receiver<NetworkWeather>,
+    counts: &ProxyCounters,
+) -> Result<(), BrokenConnection> {
     let mut chunk = vec![0; CHUNK];
     let mut lost = false;
     loop {
         let now = *weather.borrow_and_update();
         match now {
-            Weather::Cut => return Err(Broken),
-            Weather::Clear | Weather::Slow(_) | Weather::Stalled if lost => return Err(Broken),
-            Weather::Stalled => {
-                weather.changed().await.map_err(|_| Broken)?;
+            NetworkWeather::Cut => return Err(BrokenConnection),
+            NetworkWeather::Clear | NetworkWeather::Slow(_) | NetworkWeather::Stalled if lost => {
+                return Err(BrokenConnection);
+            }
+            NetworkWeather::Stalled => {
+                weather.changed().await.map_err(|_| BrokenConnection)?;
                 continue;
             }
-            Weather::Clear | Weather::Slow(_) | Weather::Deaf => {}
+            NetworkWeather::Clear | NetworkWeather::Slow(_) | NetworkWeather::Deaf => {}
         }
         let count = tokio::select! {
-            read = input.read(&mut chunk) => read.map_err(|_| Broken)?,
+            read = input.read(&mut chunk) => read.map_err(|_| BrokenConnection)?,
             changed = weather.changed() => {
-                changed.map_err(|_| Broken)?;
+                changed.map_err(|_| BrokenConnection)?;
                 continue;
             }
         };
@@ -192,16 +195,16 @@ async fn pump(
             let _ = output.shutdown().await;
             return Ok(());
         }
-        if let Weather::Slow(delay) = now {
+        if let NetworkWeather::Slow(delay) = now {
             counts.delayed.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(delay).await;
         }
-        if now == Weather::Deaf {
+        if now == NetworkWeather::Deaf {
             counts.swallowed.fetch_add(count as u64, Ordering::Relaxed);
             lost = true;
             continue;
         }
-        output.write_all(&chunk[..count]).await.map_err(|_| Broken)?;
+        output.write_all(&chunk[..count]).await.map_err(|_| BrokenConnection)?;
         counts.passed.fetch_add(count as u64, Ordering::Relaxed);
     }
 }

@@ -12,9 +12,9 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::certificates::{TestCa, TestCertificate};
-use crate::daemon::Daemon;
+use crate::daemon::TestProcess;
 use crate::eventually::eventually;
-use crate::guard::{self, Ending};
+use crate::guard::{self, ProcessEnding};
 use crate::port;
 
 const START: Duration = Duration::from_secs(15);
@@ -27,9 +27,9 @@ const INSTALL: &str = "cannot run redis-server (or valkey-server); install it: \
 pub struct TestRedis {
     pub url: String,
     port: u16,
-    memory: Memory,
+    memory: RedisMemoryPolicy,
     tls: Option<RedisServerTls>,
-    server: Option<Daemon>,
+    server: Option<TestProcess>,
     directory: TempDir,
 }
 
@@ -42,31 +42,31 @@ struct RedisServerTls {
 
 /// Persistence over restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum RedisMemoryPolicy {
     Nothing,
     /// An append-only file, flushed every second.
     AppendOnlyFile,
 }
 
 /// A new private server, running and empty.
-pub async fn server() -> TestRedis {
-    server_with(Memory::Nothing).await
+pub async fn test_redis() -> TestRedis {
+    server_with(RedisMemoryPolicy::Nothing).await
 }
 
-pub async fn server_with(memory: Memory) -> TestRedis {
+pub async fn server_with(memory: RedisMemoryPolicy) -> TestRedis {
     start_server(memory, None).await
 }
 
 /// A server that speaks TLS alone, with a certificate of this CA, and wants one of its clients (`rediss://`).
 pub async fn server_with_tls(ca: &TestCa) -> TestRedis {
     let tls = RedisServerTls { certificate: ca.issue_local(), ca: ca.pem.clone() };
-    start_server(Memory::Nothing, Some(tls)).await
+    start_server(RedisMemoryPolicy::Nothing, Some(tls)).await
 }
 
-async fn start_server(memory: Memory, tls: Option<RedisServerTls>) -> TestRedis {
+async fn start_server(memory: RedisMemoryPolicy, tls: Option<RedisServerTls>) -> TestRedis {
     let directory = tempfile::Builder::new().prefix("millstream-redis-").tempdir().expect("make a directory");
     guard::watch_directory(directory.path());
-    let port = port::free();
+    let port = port::free_port();
     let scheme = if tls.is_some() { "rediss" } else { "redis" };
     let url = format!("{scheme}://127.0.0.1:{port}/");
     let mut redis = TestRedis { url, port, memory, tls, server: None, directory };
@@ -86,7 +86,7 @@ impl TestRedis {
     pub async fn stop(&mut self) {
         if let Some(mut server) = self.server.take() {
             server.signal(Signal::SIGTERM);
-            server.wait(START).await;
+            server.wait_for_exit(START).await;
         }
     }
 
@@ -95,7 +95,7 @@ impl TestRedis {
     }
 
     /// The process, to signal it. Fails when it is not running.
-    pub fn daemon(&mut self) -> &mut Daemon {
+    pub fn server_process(&mut self) -> &mut TestProcess {
         self.server.as_mut().expect("a running server")
     }
 
@@ -121,19 +121,19 @@ impl TestRedis {
         command.args(["--bind", "127.0.0.1", "--daemonize", "no"]);
         self.add_ports(&mut command);
         let appends = match self.memory {
-            Memory::Nothing => "no",
-            Memory::AppendOnlyFile => "yes",
+            RedisMemoryPolicy::Nothing => "no",
+            RedisMemoryPolicy::AppendOnlyFile => "yes",
         };
         command.args(["--save", "", "--appendonly", appends, "--maxmemory-policy", "noeviction"]);
         command.arg("--dir").arg(self.directory.path());
         let output = self.directory.path().join("redis.log");
-        self.server = Some(Daemon::start("redis", command, &output, Ending::Kill));
+        self.server = Some(TestProcess::start("redis", command, &output, ProcessEnding::Kill));
         let (client, server) = (self.client(), &mut self.server);
         eventually(START, move || {
             if let Some(server) = server.as_mut()
-                && let Some(status) = server.exited()
+                && let Some(status) = server.exit_status()
             {
-                panic!("redis ended with {status}: {}", server.output());
+                panic!("redis ended with {status}: {}", server.output_text());
             }
             let client = client.clone();
             async move { command_on(&client, "PING").await }
@@ -147,7 +147,7 @@ impl TestRedis {
             command.args(["--port", &port]);
             return;
         };
-        let (certificate, key) = tls.certificate.write(self.directory.path(), "redis");
+        let (certificate, key) = tls.certificate.write_pem_files(self.directory.path(), "redis");
         let ca = self.directory.path().join("ca.crt");
         std::fs::write(&ca, &tls.ca).expect("write the CA");
         command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "yes"]);
@@ -172,7 +172,7 @@ impl TestRedis {
     }
 
     /// Changes a setting of the running server.
-    pub async fn set(&self, name: &str, value: &str) {
+    pub async fn set_config(&self, name: &str, value: &str) {
         let client = self.client();
         let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
         let mut set = ::redis::cmd("CONFIG");
@@ -181,7 +181,7 @@ impl TestRedis {
     }
 
     /// The fields of every entry of a stream, in order.
-    pub async fn entries(&self, stream: &str) -> Vec<BTreeMap<String, String>> {
+    pub async fn stream_entries(&self, stream: &str) -> Vec<BTreeMap<String, String>> {
         let client = self.client();
         let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
         let mut range = ::redis::cmd("XRANGE");

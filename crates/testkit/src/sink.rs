@@ -1,7 +1,7 @@
 //! A local HTTP target for actions: it records every call and answers by script.
 //!
 //! The first answers of a path's script are used up in order and its last one repeats; a path
-//! without a script answers 200 `{}`. It refuses to judge: tests look at [`Sink::calls`].
+//! without a script answers 200 `{}`. It refuses to judge: tests look at [`TestSink::recorded_calls`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -17,14 +17,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 #[derive(Debug)]
-pub struct Sink {
+pub struct TestSink {
     base: String,
-    shared: Arc<Shared>,
+    shared: Arc<TestSinkState>,
     server: JoinHandle<()>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct SinkRequest {
     pub method: String,
     pub path: String,
     pub headers: HeaderMap,
@@ -33,7 +33,7 @@ pub struct Call {
 }
 
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum SinkAnswer {
     Status(u16),
     Json(u16, Value),
     /// A status with one header, such as `Retry-After` or `Location`.
@@ -47,27 +47,27 @@ pub enum Answer {
     Large(u16, usize),
     /// An endless body, one byte at a time.
     Trickle(u16),
-    /// Accepts the call and keeps it until [`Sink::release`], then answers with this status.
+    /// Accepts the call and keeps it until [`TestSink::release_held`], then answers with this status.
     Hold(u16),
 }
 
 #[derive(Debug)]
-struct Shared {
-    scripts: Mutex<BTreeMap<String, VecDeque<Answer>>>,
-    calls: Mutex<Vec<Call>>,
+struct TestSinkState {
+    scripts: Mutex<BTreeMap<String, VecDeque<SinkAnswer>>>,
+    calls: Mutex<Vec<SinkRequest>>,
     released: watch::Sender<bool>,
 }
 
-impl Sink {
+impl TestSink {
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the sink");
         let base = format!("http://{}", listener.local_addr().expect("the sink's address"));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TestSinkState {
             scripts: Mutex::default(),
             calls: Mutex::default(),
             released: watch::Sender::new(false),
         });
-        let app = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let app = Router::new().fallback(answer_request).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the sink") });
         Self { base, shared, server }
     }
@@ -76,31 +76,31 @@ impl Sink {
         format!("{}{path}", self.base)
     }
 
-    pub fn script(&self, path: &str, answers: impl IntoIterator<Item = Answer>) {
+    pub fn set_answers(&self, path: &str, answers: impl IntoIterator<Item = SinkAnswer>) {
         self.shared.scripts.lock().unwrap().insert(path.into(), answers.into_iter().collect());
     }
 
     /// Releases every held call, and holds no later one.
-    pub fn release(&self) {
+    pub fn release_held(&self) {
         self.shared.released.send_replace(true);
     }
 
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn recorded_calls(&self) -> Vec<SinkRequest> {
         self.shared.calls.lock().unwrap().clone()
     }
 
-    pub fn calls_to(&self, path: &str) -> Vec<Call> {
-        self.calls().into_iter().filter(|call| call.path == path).collect()
+    pub fn calls_to(&self, path: &str) -> Vec<SinkRequest> {
+        self.recorded_calls().into_iter().filter(|call| call.path == path).collect()
     }
 }
 
-impl Drop for Sink {
+impl Drop for TestSink {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
-impl Call {
+impl SinkRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -110,11 +110,11 @@ impl Call {
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+async fn answer_request(State(shared): State<Arc<TestSinkState>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let (path, headers) = (parts.uri.path().to_owned(), parts.headers);
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
-    shared.calls.lock().unwrap().push(Call {
+    shared.calls.lock().unwrap().push(SinkRequest {
         method: parts.method.to_string(),
         path: path.clone(),
         headers: headers.clone(),
@@ -123,41 +123,41 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     });
     let next = next_answer(&mut shared.scripts.lock().unwrap(), &path);
     match next {
-        Answer::Kind(status, kind, text) => of_kind(status, kind, Body::from(text)),
-        Answer::Text(status, text) => of_kind(status, "text/plain", Body::from(text)),
-        Answer::Echo(status) => {
+        SinkAnswer::Kind(status, kind, text) => of_kind(status, kind, Body::from(text)),
+        SinkAnswer::Text(status, text) => of_kind(status, "text/plain", Body::from(text)),
+        SinkAnswer::Echo(status) => {
             let told = headers.get("authorization").and_then(|value| value.to_str().ok());
-            json(
+            json_response(
                 status,
                 &serde_json::json!({ "authorization": told, "body": String::from_utf8_lossy(&body) }),
             )
         }
-        Answer::Large(status, bytes) => {
+        SinkAnswer::Large(status, bytes) => {
             of_kind(status, "application/json", Body::from(format!("\"{}\"", "x".repeat(bytes))))
         }
-        Answer::Trickle(status) => of_kind(status, "text/plain", trickle()),
-        Answer::Status(status) => json(status, &Value::Object(serde_json::Map::new())),
-        Answer::Json(status, value) => json(status, &value),
-        Answer::Header(status, name, value) => {
+        SinkAnswer::Trickle(status) => of_kind(status, "text/plain", endless_body()),
+        SinkAnswer::Status(status) => json_response(status, &Value::Object(serde_json::Map::new())),
+        SinkAnswer::Json(status, value) => json_response(status, &value),
+        SinkAnswer::Header(status, name, value) => {
             Response::builder().status(status).header(name, value).body(Body::empty()).unwrap()
         }
-        Answer::Hold(status) => {
+        SinkAnswer::Hold(status) => {
             let mut released = shared.released.subscribe();
             drop(released.wait_for(|released| *released).await);
-            json(status, &Value::Object(serde_json::Map::new()))
+            json_response(status, &Value::Object(serde_json::Map::new()))
         }
     }
 }
 
-fn next_answer(scripts: &mut BTreeMap<String, VecDeque<Answer>>, path: &str) -> Answer {
-    let Some(script) = scripts.get_mut(path) else { return Answer::Status(200) };
+fn next_answer(scripts: &mut BTreeMap<String, VecDeque<SinkAnswer>>, path: &str) -> SinkAnswer {
+    let Some(script) = scripts.get_mut(path) else { return SinkAnswer::Status(200) };
     match (script.len(), script.front()) {
-        (0 | 1, last) => last.cloned().unwrap_or(Answer::Status(200)),
-        (_, _) => script.pop_front().unwrap_or(Answer::Status(200)),
+        (0 | 1, last) => last.cloned().unwrap_or(SinkAnswer::Status(200)),
+        (_, _) => script.pop_front().unwrap_or(SinkAnswer::Status(200)),
     }
 }
 
-fn json(status: u16, value: &Value) -> Response<Body> {
+fn json_response(status: u16, value: &Value) -> Response<Body> {
     of_kind(status, "application/json", Body::from(value.to_string()))
 }
 
@@ -165,7 +165,7 @@ fn of_kind(status: u16, kind: &str, body: Body) -> Response<Body> {
     Response::builder().status(status).header("content-type", kind).body(body).unwrap()
 }
 
-fn trickle() -> Body {
+fn endless_body() -> Body {
     let drops = tokio::time::interval(Duration::from_millis(20));
     Body::from_stream(futures::stream::unfold(drops, async |mut drops| {
         drops.tick().await;

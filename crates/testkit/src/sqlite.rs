@@ -18,7 +18,7 @@ pub struct WriteLock {
 
 /// Waits for the lock and keeps it.
 pub async fn lock_out(path: &Path) -> WriteLock {
-    let connection = on(path, |connection| {
+    let connection = with_connection(path, |connection| {
         connection.execute_batch("BEGIN IMMEDIATE").expect("take the write lock");
         connection
     });
@@ -32,21 +32,24 @@ impl WriteLock {
 }
 
 /// Runs one statement and answers how many rows it changed.
-pub async fn execute(path: &Path, statement: &str) -> u64 {
+pub async fn execute_statement(path: &Path, statement: &str) -> u64 {
     let statement = statement.to_owned();
-    let changed = on(path, move |connection| {
+    let changed = with_connection(path, move |connection| {
         connection.execute(&statement, ()).unwrap_or_else(|error| panic!("{statement}: {error}"))
     });
     changed.await as u64
 }
 
 /// Runs on a thread that may block.
-async fn on<T: Send + 'static>(path: &Path, work: impl FnOnce(Connection) -> T + Send + 'static) -> T {
+async fn with_connection<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(Connection) -> T + Send + 'static,
+) -> T {
     let path = path.to_owned();
-    tokio::task::spawn_blocking(move || work(open(path))).await.expect("the work on the file")
+    tokio::task::spawn_blocking(move || work(open_connection(path))).await.expect("the work on the file")
 }
 
-fn open(path: PathBuf) -> Connection {
+fn open_connection(path: PathBuf) -> Connection {
     let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .unwrap_or_else(|error| panic!("open {}: {error}", path.display()));
     connection.busy_timeout(PATIENCE).expect("set the patience");

@@ -7,23 +7,23 @@ use std::time::Duration;
 use reqwest::{Method, Response};
 use serde_json::Value;
 
-use crate::client::Client;
+use crate::client::TestClient;
 
 #[derive(Debug)]
-pub struct Tail {
+pub struct TestTail {
     response: Response,
     buffer: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Message {
+pub struct TailMessage {
     pub id: String,
     pub event: String,
     pub data: Value,
 }
 
-impl Tail {
-    pub async fn open(client: &Client, path: &str, last_event_id: Option<&str>) -> Self {
+impl TestTail {
+    pub async fn open(client: &TestClient, path: &str, last_event_id: Option<&str>) -> Self {
         let mut request = client.request(Method::GET, path).header("accept", "text/event-stream");
         if let Some(id) = last_event_id {
             request = request.header("last-event-id", id);
@@ -34,16 +34,16 @@ impl Tail {
     }
 
     /// The next message, comments skipped; `None` when the server has ended the stream.
-    pub async fn next(&mut self, deadline: Duration) -> Option<Message> {
-        tokio::time::timeout(deadline, self.read())
+    pub async fn next(&mut self, deadline: Duration) -> Option<TailMessage> {
+        tokio::time::timeout(deadline, self.read_message())
             .await
             .unwrap_or_else(|_| panic!("no message within {deadline:?}, unfinished text: {:?}", self.buffer))
     }
 
-    async fn read(&mut self) -> Option<Message> {
+    async fn read_message(&mut self) -> Option<TailMessage> {
         loop {
             while let Some((block, rest)) = self.buffer.split_once("\n\n") {
-                let (message, rest) = (parse(block), rest.to_owned());
+                let (message, rest) = (parse_message(block), rest.to_owned());
                 self.buffer = rest;
                 if message.is_some() {
                     return message;
@@ -55,7 +55,7 @@ impl Tail {
     }
 }
 
-fn parse(block: &str) -> Option<Message> {
+fn parse_message(block: &str) -> Option<TailMessage> {
     let (mut id, mut event, mut data) = (String::new(), String::new(), String::new());
     for line in block.lines() {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -68,5 +68,5 @@ fn parse(block: &str) -> Option<Message> {
         }
     }
     let data = serde_json::from_str(&data).ok()?;
-    Some(Message { id, event, data })
+    Some(TailMessage { id, event, data })
 }

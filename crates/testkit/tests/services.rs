@@ -7,12 +7,12 @@
 )]
 
 use millstream_testkit::client::try_send;
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Client, Sink, postgres, redis};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{TestClient, TestSink, postgres, redis};
 use reqwest::Method;
 use sqlx::{Connection, PgConnection, Row};
 
-async fn tables(url: &str) -> i64 {
+async fn table_count(url: &str) -> i64 {
     let mut connection = PgConnection::connect(url).await.unwrap();
     let sql = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'";
     sqlx::query(sql).fetch_one(&mut connection).await.unwrap().get(0)
@@ -24,29 +24,29 @@ async fn create_table(url: &str) {
 }
 
 #[tokio::test]
-async fn every_database_is_empty_and_its_own() {
-    let (one, two) = (postgres::database().await, postgres::database().await);
+async fn test_databases_are_empty_and_separate() {
+    let (one, two) = (postgres::test_database().await, postgres::test_database().await);
     create_table(&one.url).await;
-    assert_eq!((tables(&one.url).await, tables(&two.url).await), (1, 0));
+    assert_eq!((table_count(&one.url).await, table_count(&two.url).await), (1, 0));
     let url = one.url.clone();
     drop(one);
     assert!(PgConnection::connect(&url).await.is_err(), "a dropped database is gone");
 }
 
 #[tokio::test]
-async fn a_cluster_keeps_what_was_committed_over_an_immediate_stop() {
-    let mut cluster = postgres::cluster().await;
+async fn cluster_keeps_commits_over_immediate_stop() {
+    let mut cluster = postgres::test_cluster().await;
     let url = cluster.create_database("kept").await;
     create_table(&url).await;
     cluster.stop_immediate();
     assert!(PgConnection::connect(&url).await.is_err(), "a stopped cluster accepts no connection");
     cluster.start().await;
-    assert_eq!(tables(&url).await, 1);
+    assert_eq!(table_count(&url).await, 1);
 }
 
 #[tokio::test]
-async fn redis_comes_back_empty_on_the_same_address() {
-    let mut server = redis::server().await;
+async fn restarted_redis_is_empty_same_port() {
+    let mut server = redis::test_redis().await;
     let client = ::redis::Client::open(server.url.as_str()).unwrap();
     let put = async || {
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
@@ -74,12 +74,16 @@ async fn redis_comes_back_empty_on_the_same_address() {
 }
 
 #[tokio::test]
-async fn a_sink_follows_its_script_and_remembers_its_calls() {
-    let sink = Sink::start().await;
-    let client = Client::new(&sink.url(""));
-    sink.script(
+async fn sink_follows_script_and_records_calls() {
+    let sink = TestSink::start().await;
+    let client = TestClient::new(&sink.url(""));
+    sink.set_answers(
         "/pay",
-        [Answer::Status(500), Answer::Header(429, "retry-after", "1".into()), Answer::Status(201)],
+        [
+            SinkAnswer::Status(500),
+            SinkAnswer::Header(429, "retry-after", "1".into()),
+            SinkAnswer::Status(201),
+        ],
     );
     let body = serde_json::json!({ "n": 1 });
     let first = client.post("/pay", &body).await;
@@ -94,16 +98,16 @@ async fn a_sink_follows_its_script_and_remembers_its_calls() {
 }
 
 #[tokio::test]
-async fn a_held_call_waits_for_its_release() {
-    let sink = Sink::start().await;
-    sink.script("/slow", [Answer::Hold(204)]);
-    let client = Client::new(&sink.url(""));
+async fn held_call_waits_for_release() {
+    let sink = TestSink::start().await;
+    sink.set_answers("/slow", [SinkAnswer::Hold(204)]);
+    let client = TestClient::new(&sink.url(""));
     let call = tokio::spawn(try_send(client.request(Method::GET, "/slow")));
     millstream_testkit::eventually(millstream_testkit::eventually::PATIENCE, || {
-        std::future::ready(if sink.calls().len() == 1 { Ok(()) } else { Err("no call yet") })
+        std::future::ready(if sink.recorded_calls().len() == 1 { Ok(()) } else { Err("no call yet") })
     })
     .await;
     assert!(!call.is_finished());
-    sink.release();
+    sink.release_held();
     assert_eq!(call.await.unwrap().unwrap().status, 204);
 }

@@ -2,12 +2,12 @@
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct TortureRandom(u64);
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Chance {
-    pub fn of(seed: u64) -> Self {
+impl TortureRandom {
+    pub fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -59,9 +59,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_numbers() {
+    fn random_numbers_follow_the_seed() {
         let draw = |seed| {
-            let mut chance = Chance::of(seed).for_the("clients");
+            let mut chance = TortureRandom::from_seed(seed).for_the("clients");
             (0..100).map(|_| chance.draw()).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
@@ -69,15 +69,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_has_a_stream_of_its_own() {
-        let seed = Chance::of(1);
+    fn each_user_has_its_random_stream() {
+        let seed = TortureRandom::from_seed(1);
         assert_ne!(seed.for_the("a").draw(), seed.for_the("b").draw());
     }
 
     #[test]
-    fn a_shuffled_deck_has_the_same_cards() {
+    fn shuffle_keeps_all_elements() {
         let mut cards: Vec<u8> = (0..50).collect();
-        Chance::of(3).shuffle(&mut cards);
+        TortureRandom::from_seed(3).shuffle(&mut cards);
         assert_ne!(cards, (0..50).collect::<Vec<u8>>());
         cards.sort_unstable();
         assert_eq!(cards, (0..50).collect::<Vec<u8>>());

@@ -2,19 +2,19 @@
 //!
 //! A deck instead of independent draws: every kind occurs equally often, and none is missing by chance.
 
-use crate::chance::Chance;
-use crate::kind::{Kind, Lane};
+use crate::chance::TortureRandom;
+use crate::fault_kind::{FaultKind, FaultLane};
 
 #[derive(Debug)]
-pub struct Deck {
-    kinds: Vec<Kind>,
-    left: Vec<Kind>,
-    chance: Chance,
+pub struct FaultDeck {
+    kinds: Vec<FaultKind>,
+    left: Vec<FaultKind>,
+    chance: TortureRandom,
 }
 
-impl Deck {
+impl FaultDeck {
     /// The kinds of `lane` among `kinds`; possibly none.
-    pub fn of(lane: Lane, kinds: &[Kind], seed: &Chance) -> Self {
+    pub fn for_lane(lane: FaultLane, kinds: &[FaultKind], seed: &TortureRandom) -> Self {
         let kinds = kinds.iter().copied().filter(|kind| kind.lane() == lane).collect();
         Self { kinds, left: Vec::new(), chance: seed.for_the(lane.name()) }
     }
@@ -24,13 +24,13 @@ impl Deck {
     }
 
     /// The next fault, and the randomness for its details.
-    pub fn deal(&mut self) -> Option<(Kind, Chance)> {
+    pub fn deal_fault(&mut self) -> Option<(FaultKind, TortureRandom)> {
         if self.left.is_empty() {
             self.left.clone_from(&self.kinds);
             self.chance.shuffle(&mut self.left);
         }
         let kind = self.left.pop()?;
-        Some((kind, Chance::of(self.chance.draw())))
+        Some((kind, TortureRandom::from_seed(self.chance.draw())))
     }
 }
 
@@ -38,21 +38,21 @@ impl Deck {
 mod tests {
     use super::*;
 
-    fn dealt(seed: u64, count: usize) -> Vec<Kind> {
-        let mut deck = Deck::of(Lane::Redis, Kind::ALL, &Chance::of(seed));
-        (0..count).filter_map(|_| deck.deal()).map(|(kind, _)| kind).collect()
+    fn dealt_kinds(seed: u64, count: usize) -> Vec<FaultKind> {
+        let mut deck = FaultDeck::for_lane(FaultLane::Redis, FaultKind::ALL, &TortureRandom::from_seed(seed));
+        (0..count).filter_map(|_| deck.deal_fault()).map(|(kind, _)| kind).collect()
     }
 
     #[test]
-    fn a_seed_deals_the_same_faults_in_the_same_order() {
-        assert_eq!(dealt(5, 40), dealt(5, 40));
-        assert_ne!(dealt(5, 40), dealt(6, 40));
+    fn fault_deck_follows_the_seed() {
+        assert_eq!(dealt_kinds(5, 40), dealt_kinds(5, 40));
+        assert_ne!(dealt_kinds(5, 40), dealt_kinds(6, 40));
     }
 
     #[test]
-    fn no_kind_comes_again_before_all_have_come() {
-        let kinds = Kind::ALL.iter().filter(|kind| kind.lane() == Lane::Redis).count();
-        let mut first = dealt(9, kinds);
+    fn fault_deck_deals_each_kind_once() {
+        let kinds = FaultKind::ALL.iter().filter(|kind| kind.lane() == FaultLane::Redis).count();
+        let mut first = dealt_kinds(9, kinds);
         first.sort();
         first.dedup();
         assert_eq!(first.len(), kinds);
@@ -60,8 +60,9 @@ mod tests {
 
     #[test]
     fn a_lane_without_kinds_deals_nothing() {
-        let mut deck = Deck::of(Lane::Network, &[Kind::WorkerKill], &Chance::of(1));
+        let mut deck =
+            FaultDeck::for_lane(FaultLane::Network, &[FaultKind::WorkerKill], &TortureRandom::from_seed(1));
         assert!(deck.is_empty());
-        assert!(deck.deal().is_none());
+        assert!(deck.deal_fault().is_none());
     }
 }

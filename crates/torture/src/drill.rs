@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::check::{Check, Violation};
+use crate::check::{TortureCheck, TortureViolation};
 use crate::faults::seen;
-use crate::load::Record;
-use crate::stage::Stage;
+use crate::load::PostRecord;
+use crate::stage::TortureStage;
 
 /// One measured recovery.
 #[derive(Debug, Clone)]
-pub struct Recovery {
+pub struct DrillRecovery {
     pub what: &'static str,
     pub took: Duration,
     pub allowed: Duration,
@@ -20,36 +20,37 @@ pub struct Recovery {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drill {
+pub enum RecoveryDrill {
     WorkerKilled,
     RedisEmptied,
     PostgresRestarted,
 }
 
-impl Drill {
-    pub const ALL: &'static [Drill] = &[Self::WorkerKilled, Self::RedisEmptied, Self::PostgresRestarted];
+impl RecoveryDrill {
+    pub const ALL: &'static [RecoveryDrill] =
+        &[Self::WorkerKilled, Self::RedisEmptied, Self::PostgresRestarted];
 }
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Runs one drill. Violations are recoveries that took too long or did not happen.
-pub async fn hold(
-    drill: Drill,
-    stage: &Stage,
-    record: &Record,
-) -> Result<(Recovery, Vec<Violation>), String> {
+pub async fn run_drill(
+    drill: RecoveryDrill,
+    stage: &TortureStage,
+    record: &PostRecord,
+) -> Result<(DrillRecovery, Vec<TortureViolation>), String> {
     let _alone = stage.alone.write().await;
     until_settled(stage).await?;
     match drill {
-        Drill::WorkerKilled => worker_killed(stage).await,
-        Drill::RedisEmptied => redis_emptied(stage, record).await,
-        Drill::PostgresRestarted => postgres_restarted(stage, record).await,
+        RecoveryDrill::WorkerKilled => worker_killed(stage).await,
+        RecoveryDrill::RedisEmptied => redis_emptied(stage, record).await,
+        RecoveryDrill::PostgresRestarted => postgres_restarted(stage, record).await,
     }
 }
 
 /// Waits until no event has waited for long: earlier disturbances are over.
-async fn until_settled(stage: &Stage) -> Result<(), String> {
+async fn until_settled(stage: &TortureStage) -> Result<(), String> {
     for process in stage.processes() {
         stage.until_ready(process).await;
     }
@@ -64,34 +65,34 @@ async fn until_settled(stage: &Stage) -> Result<(), String> {
 }
 
 /// In milliseconds.
-async fn oldest_undecided(stage: &Stage) -> Result<i64, String> {
+async fn oldest_undecided(stage: &TortureStage) -> Result<i64, String> {
     const AGE: &str = "
 SELECT coalesce(max(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - m.created_at), 0)
 FROM mailbox m JOIN executions x USING (tenant, execution_id)
 WHERE NOT m.deferred AND x.paused_reason IS NULL";
-    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    let mut sql = stage.connect_postgres().await.map_err(|error| error.to_string())?;
     sqlx::query_scalar(AGE).fetch_one(&mut sql).await.map_err(|error| error.to_string())
 }
 
 /// The present undecided events of executions that are not paused.
-async fn undecided(stage: &Stage) -> Result<Vec<i64>, String> {
+async fn undecided_ages(stage: &TortureStage) -> Result<Vec<i64>, String> {
     const READ: &str = "
 SELECT m.accept_no FROM mailbox m JOIN executions x USING (tenant, execution_id)
 WHERE NOT m.deferred AND x.paused_reason IS NULL";
-    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    let mut sql = stage.connect_postgres().await.map_err(|error| error.to_string())?;
     sqlx::query_scalar(READ).fetch_all(&mut sql).await.map_err(|error| error.to_string())
 }
 
 /// How many of them still wait.
-async fn still_waiting(stage: &Stage, of: &[i64]) -> Result<i64, String> {
+async fn still_waiting(stage: &TortureStage, of: &[i64]) -> Result<i64, String> {
     const READ: &str = "SELECT count(*) FROM mailbox WHERE accept_no = ANY($1) AND NOT deferred";
-    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    let mut sql = stage.connect_postgres().await.map_err(|error| error.to_string())?;
     sqlx::query_scalar(READ).bind(of).fetch_one(&mut sql).await.map_err(|error| error.to_string())
 }
 
 /// Waits until all of them are decided. Returns when the first and the last one were decided.
 async fn until_decided(
-    stage: &Stage,
+    stage: &TortureStage,
     waiting: &[i64],
     from: Instant,
 ) -> Result<(Duration, Duration), String> {
@@ -113,18 +114,18 @@ async fn until_decided(
     ))
 }
 
-fn judged(recovery: Recovery) -> (Recovery, Vec<Violation>) {
+fn judge_recovery(recovery: DrillRecovery) -> (DrillRecovery, Vec<TortureViolation>) {
     let mut violations = Vec::new();
     if recovery.took > recovery.allowed {
         let what =
             format!("took {:.2?}, allowed {:.2?}: {}", recovery.took, recovery.allowed, recovery.detail);
-        violations.push(Violation::of(Check::Recovery, recovery.what, what));
+        violations.push(TortureViolation::new_violation(TortureCheck::Recovery, recovery.what, what));
     }
     (recovery, violations)
 }
 
 /// A worker is caught with unacknowledged doorbells and killed.
-async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), String> {
+async fn worker_killed(stage: &TortureStage) -> Result<(DrillRecovery, Vec<TortureViolation>), String> {
     let mut postgres = stage.postgres.lock().await;
     for _ in 0..50 {
         for worker in &stage.workers {
@@ -142,14 +143,14 @@ async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), Stri
             worker.kill();
             let from = Instant::now();
             postgres.signal_all(Signal::SIGCONT);
-            let waiting = undecided(stage).await?;
+            let waiting = undecided_ages(stage).await?;
             let (first, took) = until_decided(stage, &waiting, from).await?;
             let allowed = stage.deadlines.reclaim_idle + Duration::from_secs(2);
             let detail = format!(
                 "it held {held} doorbells; of {} undecided events the first was decided after {first:.2?}",
                 waiting.len()
             );
-            return Ok(judged(Recovery {
+            return Ok(judge_recovery(DrillRecovery {
                 what: "worker killed → its work is taken over",
                 took,
                 allowed,
@@ -161,14 +162,17 @@ async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), Stri
 }
 
 /// Redis dies and restarts empty, after events were accepted without it.
-async fn redis_emptied(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
+async fn redis_emptied(
+    stage: &TortureStage,
+    record: &PostRecord,
+) -> Result<(DrillRecovery, Vec<TortureViolation>), String> {
     let before = record.accepted();
     let mut redis = stage.redis.lock().await;
     redis.kill();
     tokio::time::sleep(Duration::from_secs(2)).await;
     redis.start_empty().await;
     let from = Instant::now();
-    let waiting = undecided(stage).await?;
+    let waiting = undecided_ages(stage).await?;
     let accepted = record.accepted() - before;
     let (first, took) = until_decided(stage, &waiting, from).await?;
     let detail = format!(
@@ -176,12 +180,15 @@ async fn redis_emptied(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<
         waiting.len()
     );
     let what = "redis back, empty → the backlog has moved";
-    Ok(judged(Recovery { what, took, allowed: Duration::from_secs(5), detail }))
+    Ok(judge_recovery(DrillRecovery { what, took, allowed: Duration::from_secs(5), detail }))
 }
 
 /// Postgres crashes and restarts. No process may need a restart, and the ingresses report that they are not
 /// ready.
-async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
+async fn postgres_restarted(
+    stage: &TortureStage,
+    record: &PostRecord,
+) -> Result<(DrillRecovery, Vec<TortureViolation>), String> {
     let pids = || stage.processes().map(|process| process.pid()).collect::<Vec<_>>();
     let before = pids();
     let mut violations = Vec::new();
@@ -200,7 +207,7 @@ async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery,
     for (ingress, red) in stage.ingresses.iter().zip(red) {
         if !red {
             let what = "it said that it was ready while its store was down";
-            violations.push(Violation::of(Check::Recovery, &ingress.name, what));
+            violations.push(TortureViolation::new_violation(TortureCheck::Recovery, &ingress.name, what));
         }
     }
     postgres.start().await;
@@ -215,8 +222,8 @@ async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery,
     }
     let took = from.elapsed();
     if pids() != before {
-        violations.push(Violation::of(
-            Check::Recovery,
+        violations.push(TortureViolation::new_violation(
+            TortureCheck::Recovery,
             "fleet",
             "a process was restarted while Postgres was away",
         ));
@@ -224,7 +231,8 @@ async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery,
     let detail =
         format!("all doors had gone red; everything was ready again after {green:.2?}, no process restarted");
     let what = "postgres back → events are accepted again";
-    let (recovery, late) = judged(Recovery { what, took, allowed: Duration::from_secs(10), detail });
+    let (recovery, late) =
+        judge_recovery(DrillRecovery { what, took, allowed: Duration::from_secs(10), detail });
     violations.extend(late);
     Ok((recovery, violations))
 }
@@ -234,15 +242,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recovery_that_takes_too_long_is_a_violation() {
-        let recovery = |seconds| Recovery {
+    fn slow_recovery_is_a_violation() {
+        let recovery = |seconds| DrillRecovery {
             what: "redis back",
             took: Duration::from_secs(seconds),
             allowed: Duration::from_secs(5),
             detail: String::new(),
         };
-        assert_eq!(judged(recovery(5)).1, []);
-        let late = judged(recovery(6)).1;
-        assert_eq!(late.iter().map(|violation| violation.check).collect::<Vec<_>>(), [Check::Recovery]);
+        assert_eq!(judge_recovery(recovery(5)).1, []);
+        let late = judge_recovery(recovery(6)).1;
+        assert_eq!(
+            late.iter().map(|violation| violation.check).collect::<Vec<_>>(),
+            [TortureCheck::Recovery]
+        );
     }
 }

@@ -7,20 +7,20 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 #[derive(Debug, Clone, Default)]
-pub struct History {
-    pub executions: BTreeMap<String, Execution>,
-    pub events: BTreeMap<Uuid, Event>,
+pub struct TortureHistory {
+    pub executions: BTreeMap<String, TortureExecution>,
+    pub events: BTreeMap<Uuid, TortureEvent>,
     /// By execution, in the order of their seq.
-    pub transitions: BTreeMap<String, Vec<Transition>>,
-    pub actions: Vec<Action>,
+    pub transitions: BTreeMap<String, Vec<TortureTransition>>,
+    pub actions: Vec<TortureAction>,
     /// Armed and not fired yet.
-    pub timers: Vec<Timer>,
+    pub timers: Vec<TortureTimer>,
     /// The database's time, in milliseconds.
     pub now: i64,
 }
 
 #[derive(Debug, Clone)]
-pub struct Execution {
+pub struct TortureExecution {
     pub definition: String,
     pub seq: i64,
     pub state: String,
@@ -29,7 +29,7 @@ pub struct Execution {
 }
 
 #[derive(Debug, Clone)]
-pub struct Event {
+pub struct TortureEvent {
     pub execution: String,
     pub accept_no: i64,
     pub name: String,
@@ -43,17 +43,17 @@ pub struct Event {
 }
 
 #[derive(Debug, Clone)]
-pub struct Transition {
+pub struct TortureTransition {
     pub seq: i64,
     pub event: Uuid,
     pub name: String,
     pub at: i64,
     pub entered: bool,
-    pub timers: Vec<Timer>,
+    pub timers: Vec<TortureTimer>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timer {
+pub struct TortureTimer {
     pub execution: String,
     pub armed_seq: i64,
     pub ordinal: i32,
@@ -61,7 +61,7 @@ pub struct Timer {
 }
 
 #[derive(Debug, Clone)]
-pub struct Action {
+pub struct TortureAction {
     pub key: String,
     pub execution: String,
     pub name: String,
@@ -72,26 +72,28 @@ pub struct Action {
     pub result_token: Option<i64>,
 }
 
-impl History {
-    pub async fn read(connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
+impl TortureHistory {
+    pub async fn read_database(connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
         let now = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         Ok(Self {
-            executions: executions(connection).await?,
-            events: events(connection).await?,
-            transitions: transitions(connection).await?,
-            actions: actions(connection).await?,
-            timers: timers(connection).await?,
+            executions: read_executions(connection).await?,
+            events: read_events(connection).await?,
+            transitions: read_transitions(connection).await?,
+            actions: read_actions(connection).await?,
+            timers: read_timers(connection).await?,
             now: sqlx::query_scalar(now).fetch_one(connection).await?,
         })
     }
 }
 
-async fn executions(connection: &mut PgConnection) -> Result<BTreeMap<String, Execution>, sqlx::Error> {
+async fn read_executions(
+    connection: &mut PgConnection,
+) -> Result<BTreeMap<String, TortureExecution>, sqlx::Error> {
     const READ: &str = "SELECT execution_id, definition, seq, state, phase, paused_reason FROM executions";
     let rows = sqlx::query(READ).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
-            let execution = Execution {
+            let execution = TortureExecution {
                 definition: row.try_get("definition")?,
                 seq: row.try_get("seq")?,
                 state: row.try_get("state")?,
@@ -103,7 +105,7 @@ async fn executions(connection: &mut PgConnection) -> Result<BTreeMap<String, Ex
         .collect()
 }
 
-async fn events(connection: &mut PgConnection) -> Result<BTreeMap<Uuid, Event>, sqlx::Error> {
+async fn read_events(connection: &mut PgConnection) -> Result<BTreeMap<Uuid, TortureEvent>, sqlx::Error> {
     const READ: &str = "
 SELECT event_id, execution_id, accept_no, name, payload, status, seq, timer_seq, created_at, attempts
 FROM event_records";
@@ -111,7 +113,7 @@ FROM event_records";
     rows.iter()
         .map(|row| {
             let payload: Value = serde_json::from_str(row.try_get("payload")?).unwrap_or(Value::Null);
-            let event = Event {
+            let event = TortureEvent {
                 execution: row.try_get("execution_id")?,
                 accept_no: row.try_get("accept_no")?,
                 name: row.try_get("name")?,
@@ -127,24 +129,24 @@ FROM event_records";
         .collect()
 }
 
-async fn transitions(
+async fn read_transitions(
     connection: &mut PgConnection,
-) -> Result<BTreeMap<String, Vec<Transition>>, sqlx::Error> {
+) -> Result<BTreeMap<String, Vec<TortureTransition>>, sqlx::Error> {
     const READ: &str =
         "SELECT execution_id, seq, event_id, name, at, decision FROM transitions ORDER BY execution_id, seq";
     let rows = sqlx::query(READ).fetch_all(connection).await?;
-    let mut found: BTreeMap<String, Vec<Transition>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<TortureTransition>> = BTreeMap::new();
     for row in &rows {
         let execution: String = row.try_get("execution_id")?;
         let decision: Value = serde_json::from_str(row.try_get("decision")?).unwrap_or(Value::Null);
         let armed = decision["timers"].as_array().cloned().unwrap_or_default();
-        let timer = |timer: &Value| Timer {
+        let timer = |timer: &Value| TortureTimer {
             execution: execution.clone(),
             armed_seq: timer["armed_seq"].as_i64().unwrap_or(-1),
             ordinal: timer["ordinal"].as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or(-1),
-            fire_at: time(&timer["fire_at"]),
+            fire_at: parse_millis(&timer["fire_at"]),
         };
-        let transition = Transition {
+        let transition = TortureTransition {
             seq: row.try_get("seq")?,
             event: row.try_get("event_id")?,
             name: row.try_get("name")?,
@@ -158,12 +160,12 @@ async fn transitions(
 }
 
 /// A time in a decision: a number of milliseconds, or a text.
-fn time(value: &Value) -> i64 {
+fn parse_millis(value: &Value) -> i64 {
     let text = || millstream_core::time::Timestamp::parse(value.as_str()?).ok();
     value.as_i64().or_else(|| Some(text()?.as_millis())).unwrap_or(i64::MAX)
 }
 
-async fn actions(connection: &mut PgConnection) -> Result<Vec<Action>, sqlx::Error> {
+async fn read_actions(connection: &mut PgConnection) -> Result<Vec<TortureAction>, sqlx::Error> {
     const READ: &str = "
 SELECT tenant || '/' || execution_id || '/' || seq || '/' || action AS key, execution_id, action, status, attempts,
        epoch, result
@@ -174,7 +176,7 @@ FROM actions";
             let result: Option<&str> = row.try_get("result")?;
             let result: Value =
                 result.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-            Ok(Action {
+            Ok(TortureAction {
                 key: row.try_get("key")?,
                 execution: row.try_get("execution_id")?,
                 name: row.try_get("action")?,
@@ -187,13 +189,13 @@ FROM actions";
         .collect()
 }
 
-async fn timers(connection: &mut PgConnection) -> Result<Vec<Timer>, sqlx::Error> {
+async fn read_timers(connection: &mut PgConnection) -> Result<Vec<TortureTimer>, sqlx::Error> {
     let rows = sqlx::query("SELECT execution_id, armed_seq, ordinal, fire_at FROM timers")
         .fetch_all(connection)
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Timer {
+            Ok(TortureTimer {
                 execution: row.try_get("execution_id")?,
                 armed_seq: row.try_get("armed_seq")?,
                 ordinal: row.try_get("ordinal")?,

@@ -6,7 +6,7 @@
 //! same order and the same choices of the clients; the behaviour of real processes in between is not
 //! reproducible (the simulator covers that).
 //!
-//! Reading order: faults ([`kind`], [`deck`]), the environment ([`stage`]), the load ([`load`], [`sink`]),
+//! Reading order: faults ([`fault_kind`], [`deck`]), the environment ([`stage`]), the load ([`load`], [`sink`]),
 //! injection ([`faults`], [`drill`]), and guarantees ([`quiet`], [`history`], [`check`], [`report`]). Device
 //! runs have a torture of their own in [`devices`], fairness between tenants in [`neighbours`].
 #![allow(
@@ -22,9 +22,9 @@ pub mod check;
 pub mod deck;
 pub mod devices;
 pub mod drill;
+pub mod fault_kind;
 pub mod faults;
 pub mod history;
-pub mod kind;
 pub mod load;
 pub mod neighbours;
 pub mod options;

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use clap::Parser;
 use millstream_torture::neighbours::options::NeighbourOptions;
-use millstream_torture::options::Options;
+use millstream_torture::options::TortureOptions;
 use millstream_torture::run::run;
 use millstream_torture::{devices, neighbours};
 use tokio::runtime::Builder;
@@ -15,21 +15,21 @@ fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|first| first == "devices") {
         arguments.remove(1);
-        return torture_devices(&devices::options::Options::parse_from(arguments));
+        return torture_devices(&devices::options::DeviceTortureOptions::parse_from(arguments));
     }
     if arguments.get(1).is_some_and(|first| first == "neighbours") {
         arguments.remove(1);
         return torture_neighbours(&NeighbourOptions::parse_from(arguments));
     }
-    let options = Options::parse();
-    let kinds = match options.check().and_then(|()| options.kinds()) {
+    let options = TortureOptions::parse();
+    let kinds = match options.validate_options().and_then(|()| options.fault_kinds()) {
         Ok(kinds) => kinds,
         Err(problem) => {
             eprintln!("error: {problem}");
             return ExitCode::from(2);
         }
     };
-    let seed = options.seed.unwrap_or_else(drawn);
+    let seed = options.seed.unwrap_or_else(random_seed);
     println!("seed {seed}: {} kinds of fault for {:?}", kinds.len(), options.length);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let (report, stage) = runtime.block_on(run(&options, &kinds, seed));
@@ -52,16 +52,16 @@ fn main() -> ExitCode {
 }
 
 /// A seed where none is given.
-fn drawn() -> u64 {
+fn random_seed() -> u64 {
     UNIX_EPOCH.elapsed().map_or(1, |now| u64::try_from(now.as_micros()).unwrap_or(1)) % 1_000_000
 }
 
-fn torture_devices(options: &devices::options::Options) -> ExitCode {
-    if let Err(problem) = options.check() {
+fn torture_devices(options: &devices::options::DeviceTortureOptions) -> ExitCode {
+    if let Err(problem) = options.validate_options() {
         eprintln!("error: {problem}");
         return ExitCode::from(2);
     }
-    let seed = options.seed.unwrap_or_else(drawn);
+    let seed = options.seed.unwrap_or_else(random_seed);
     println!("seed {seed}: {} devices, {} runs", options.devices, options.runs);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let report = runtime.block_on(devices::run::run(options, seed));
@@ -81,11 +81,11 @@ fn torture_devices(options: &devices::options::Options) -> ExitCode {
 }
 
 fn torture_neighbours(options: &NeighbourOptions) -> ExitCode {
-    if let Err(problem) = options.check() {
+    if let Err(problem) = options.validate_options() {
         eprintln!("error: {problem}");
         return ExitCode::from(2);
     }
-    let seed = options.seed.unwrap_or_else(drawn);
+    let seed = options.seed.unwrap_or_else(random_seed);
     println!("seed {seed}: an honest tenant with {} events/s beside a hostile one", options.rate);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let report = runtime.block_on(neighbours::run::run(options, seed));

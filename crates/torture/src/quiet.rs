@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use redis::AsyncCommands;
 use sqlx::Row;
 
-use crate::check::{Check, Violation};
-use crate::stage::Stage;
+use crate::check::{TortureCheck, TortureViolation};
+use crate::stage::TortureStage;
 
 const GLANCE: Duration = Duration::from_millis(250);
 
@@ -31,26 +31,33 @@ UNION ALL
 (SELECT 'timer: ' || t.execution_id || ' of seq ' || t.armed_seq FROM timers t LIMIT 5)";
 
 /// Waits for quiet; unfinished work after `patience` is a violation.
-pub async fn until_quiet(stage: &Stage, patience: Duration) -> (Duration, Vec<Violation>) {
+pub async fn until_quiet(stage: &TortureStage, patience: Duration) -> (Duration, Vec<TortureViolation>) {
     let began = Instant::now();
     loop {
-        let left = left(stage).await;
+        let left = unfinished_work(stage).await;
         match left {
             Ok(left) if left.is_empty() => return (began.elapsed(), Vec::new()),
             Ok(_) | Err(_) if began.elapsed() < patience => tokio::time::sleep(GLANCE).await,
             Ok(left) => {
-                let mut violations: Vec<Violation> =
-                    left.into_iter().map(|what| Violation::of(Check::Quiet, "left over", what)).collect();
-                violations.extend(samples(stage).await);
+                let mut violations: Vec<TortureViolation> = left
+                    .into_iter()
+                    .map(|what| TortureViolation::new_violation(TortureCheck::Quiet, "left over", what))
+                    .collect();
+                violations.extend(check_samples(stage).await);
                 return (began.elapsed(), violations);
             }
-            Err(error) => return (began.elapsed(), vec![Violation::of(Check::Quiet, "services", error)]),
+            Err(error) => {
+                return (
+                    began.elapsed(),
+                    vec![TortureViolation::new_violation(TortureCheck::Quiet, "services", error)],
+                );
+            }
         }
     }
 }
 
-async fn left(stage: &Stage) -> Result<Vec<String>, String> {
-    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+async fn unfinished_work(stage: &TortureStage) -> Result<Vec<String>, String> {
+    let mut sql = stage.connect_postgres().await.map_err(|error| error.to_string())?;
     let row = sqlx::query(WAITING).fetch_one(&mut sql).await.map_err(|error| error.to_string())?;
     let mut left = Vec::new();
     for name in ["undecided", "actions", "timers"] {
@@ -64,7 +71,7 @@ async fn left(stage: &Stage) -> Result<Vec<String>, String> {
 }
 
 /// Unacknowledged doorbells, and locks that were not released.
-async fn left_in_redis(stage: &Stage) -> redis::RedisResult<Vec<String>> {
+async fn left_in_redis(stage: &TortureStage) -> redis::RedisResult<Vec<String>> {
     let mut connection = stage.redis_connection().await?;
     let mut left = Vec::new();
     let streams: Vec<String> = connection.keys("millstream:*:bells").await?;
@@ -83,8 +90,10 @@ async fn left_in_redis(stage: &Stage) -> redis::RedisResult<Vec<String>> {
     Ok(left)
 }
 
-async fn samples(stage: &Stage) -> Vec<Violation> {
-    let Ok(mut sql) = stage.sql().await else { return Vec::new() };
+async fn check_samples(stage: &TortureStage) -> Vec<TortureViolation> {
+    let Ok(mut sql) = stage.connect_postgres().await else { return Vec::new() };
     let rows = sqlx::query_scalar::<_, String>(SAMPLES).fetch_all(&mut sql).await.unwrap_or_default();
-    rows.into_iter().map(|what| Violation::of(Check::Quiet, "for example", what)).collect()
+    rows.into_iter()
+        .map(|what| TortureViolation::new_violation(TortureCheck::Quiet, "for example", what))
+        .collect()
 }

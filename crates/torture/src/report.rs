@@ -5,44 +5,44 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::check::{Check, Evidence, Violation};
-use crate::drill::Recovery;
-use crate::faults::Injected;
-use crate::kind::Kind;
-use crate::load::Told;
-use crate::stage::{Cause, Death};
+use crate::check::{TortureCheck, TortureEvidence, TortureViolation};
+use crate::drill::DrillRecovery;
+use crate::fault_kind::FaultKind;
+use crate::faults::InjectedFault;
+use crate::load::PostVerdict;
+use crate::stage::{DeathCause, ProcessDeath};
 
 /// Maximum number of shown violations per check.
 const SHOWN: usize = 10;
 
 #[derive(Debug)]
-pub struct Report {
+pub struct TortureReport {
     pub seed: u64,
     pub length: Duration,
-    pub faults: Vec<Injected>,
-    pub recoveries: Vec<Recovery>,
+    pub faults: Vec<InjectedFault>,
+    pub recoveries: Vec<DrillRecovery>,
     pub quiet_after: Duration,
-    pub violations: Vec<Violation>,
-    pub deaths: Vec<Death>,
-    pub evidence: Evidence,
+    pub violations: Vec<TortureViolation>,
+    pub deaths: Vec<ProcessDeath>,
+    pub evidence: TortureEvidence,
 }
 
 /// Number of injections of a kind, of those with an effect, and the last evidence.
 #[derive(Debug, Default)]
-struct Tally<'a> {
+struct FaultTally<'a> {
     injected: usize,
     bit: usize,
     seen: &'a str,
 }
 
-impl Report {
+impl TortureReport {
     pub fn accepted(&self) -> usize {
         let posts = &self.evidence.clients.posts;
-        posts.iter().filter(|post| matches!(post.told, Told::Accepted { .. })).count()
+        posts.iter().filter(|post| matches!(post.told, PostVerdict::Accepted { .. })).count()
     }
 
-    fn tallies(&self) -> BTreeMap<Kind, Tally<'_>> {
-        let mut tallies: BTreeMap<Kind, Tally<'_>> = BTreeMap::new();
+    fn tallies(&self) -> BTreeMap<FaultKind, FaultTally<'_>> {
+        let mut tallies: BTreeMap<FaultKind, FaultTally<'_>> = BTreeMap::new();
         for fault in &self.faults {
             let tally = tallies.entry(fault.kind).or_default();
             tally.injected += 1;
@@ -59,7 +59,7 @@ impl Report {
     }
 
     /// The checks with violations, and their number.
-    pub fn caught_by(&self) -> BTreeMap<Check, usize> {
+    pub fn caught_by(&self) -> BTreeMap<TortureCheck, usize> {
         let mut caught = BTreeMap::new();
         for violation in &self.violations {
             *caught.entry(violation.check).or_default() += 1;
@@ -94,7 +94,7 @@ impl Report {
         println!(
             "clients: {} events accepted, {} posts unanswered to the end, {} requests ({} without an answer, {} put off), {} repeats",
             self.accepted(),
-            evidence.clients.posts.iter().filter(|post| post.told == Told::Nothing).count(),
+            evidence.clients.posts.iter().filter(|post| post.told == PostVerdict::Nothing).count(),
             tries.requests,
             tries.unanswered,
             tries.put_off,
@@ -110,13 +110,13 @@ impl Report {
             book.calls.len(),
             book.keys.len(),
         );
-        let of = |cause: Cause| self.deaths.iter().filter(|death| death.cause == cause).count();
+        let of = |cause: DeathCause| self.deaths.iter().filter(|death| death.cause == cause).count();
         println!(
             "processes: {} ended by faults, {} of poison, {} gave up and were started again, {} died by themselves",
-            of(Cause::Us),
-            of(Cause::Drill),
-            of(Cause::GaveUp),
-            of(Cause::Itself)
+            of(DeathCause::Us),
+            of(DeathCause::Drill),
+            of(DeathCause::GaveUp),
+            of(DeathCause::Itself)
         );
         println!("quiet {:.1?} after the last post", self.quiet_after);
         for (check, count) in self.caught_by() {
@@ -137,7 +137,7 @@ impl Report {
                 (kind.name(), json!({ "injected": tally.injected, "bit": tally.bit, "seen": tally.seen }))
             })
             .collect();
-        let recovery = |recovery: &Recovery| {
+        let recovery = |recovery: &DrillRecovery| {
             json!({ "what": recovery.what, "seconds": recovery.took.as_secs_f64(),
                     "allowed": recovery.allowed.as_secs_f64(), "detail": recovery.detail })
         };

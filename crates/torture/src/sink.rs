@@ -27,30 +27,30 @@ const LOST: Duration = Duration::from_millis(2_500);
 const MEETING: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub struct Sink {
+pub struct TortureSink {
     address: SocketAddr,
-    book: Arc<Shared>,
+    book: Arc<TortureSinkState>,
     server: JoinHandle<()>,
 }
 
 /// All calls.
 #[derive(Debug, Default, Clone)]
-pub struct Book {
-    pub calls: Vec<Call>,
-    pub keys: BTreeMap<String, Key>,
+pub struct TortureSinkBook {
+    pub calls: Vec<TortureSinkCall>,
+    pub keys: BTreeMap<String, SinkKeyRecord>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct TortureSinkCall {
     pub key: String,
     pub token: i64,
     pub at: Instant,
-    pub treated: Treated,
+    pub treated: SinkTreatment,
 }
 
 /// State of a key.
 #[derive(Debug, Clone, Default)]
-pub struct Key {
+pub struct SinkKeyRecord {
     pub highest: i64,
     pub calls: u32,
     /// Tokens that had an effect: one, or none yet.
@@ -58,7 +58,7 @@ pub struct Key {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Treated {
+pub enum SinkTreatment {
     /// Performed, and answered.
     Done,
     /// Performed, and the answer is withheld.
@@ -75,7 +75,7 @@ pub enum Treated {
 
 /// Treatment of calls by path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum SinkManner {
     Ok,
     Pair,
     Slow,
@@ -84,8 +84,8 @@ enum Manner {
     Never,
 }
 
-impl Manner {
-    fn of(path: &str) -> Self {
+impl SinkManner {
+    fn from_path(path: &str) -> Self {
         match path.trim_start_matches('/').split('/').next().unwrap_or_default() {
             "pair" => Self::Pair,
             "slow" => Self::Slow,
@@ -97,39 +97,46 @@ impl Manner {
     }
 }
 
-impl Book {
+impl TortureSinkBook {
     /// Decides a call and records it.
-    fn treat(&mut self, key: String, token: i64, manner: Manner, at: Instant) -> Treated {
+    fn treat_call(&mut self, key: String, token: i64, manner: SinkManner, at: Instant) -> SinkTreatment {
         let known = self.keys.entry(key.clone()).or_default();
         known.calls += 1;
         let treated = if token < known.highest {
-            Treated::Stale
+            SinkTreatment::Stale
         } else if !known.effects.is_empty() {
-            Treated::Repeated
+            SinkTreatment::Repeated
         } else {
             match manner {
-                Manner::Never => Treated::Refused,
-                Manner::Flaky if known.calls < 3 => Treated::Failed,
-                Manner::Lost if known.calls < 2 => Treated::DoneSilently,
-                Manner::Ok | Manner::Pair | Manner::Slow | Manner::Flaky | Manner::Lost => Treated::Done,
+                SinkManner::Never => SinkTreatment::Refused,
+                SinkManner::Flaky if known.calls < 3 => SinkTreatment::Failed,
+                SinkManner::Lost if known.calls < 2 => SinkTreatment::DoneSilently,
+                SinkManner::Ok
+                | SinkManner::Pair
+                | SinkManner::Slow
+                | SinkManner::Flaky
+                | SinkManner::Lost => SinkTreatment::Done,
             }
         };
         known.highest = known.highest.max(token);
         match treated {
-            Treated::Done | Treated::DoneSilently => known.effects.push(token),
-            Treated::Repeated | Treated::Failed | Treated::Refused | Treated::Stale => {}
+            SinkTreatment::Done | SinkTreatment::DoneSilently => known.effects.push(token),
+            SinkTreatment::Repeated
+            | SinkTreatment::Failed
+            | SinkTreatment::Refused
+            | SinkTreatment::Stale => {}
         }
-        self.calls.push(Call { key, token, at, treated });
+        self.calls.push(TortureSinkCall { key, token, at, treated });
         treated
     }
 }
 
-impl Sink {
+impl TortureSink {
     pub async fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the sink");
         let address = listener.local_addr().expect("the sink's address");
-        let book = Arc::new(Shared::default());
-        let app = Router::new().fallback(answer).with_state(Arc::clone(&book));
+        let book = Arc::new(TortureSinkState::default());
+        let app = Router::new().fallback(answer_request).with_state(Arc::clone(&book));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the sink") });
         Self { address, book, server }
     }
@@ -138,31 +145,31 @@ impl Sink {
         self.address
     }
 
-    pub fn book(&self) -> Book {
+    pub fn book(&self) -> TortureSinkBook {
         self.book.book().clone()
     }
 }
 
-impl Drop for Sink {
+impl Drop for TortureSink {
     fn drop(&mut self) {
         self.server.abort();
     }
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    book: Mutex<Book>,
+struct TortureSinkState {
+    book: Mutex<TortureSinkBook>,
     /// Calls that wait for the other call of their pair.
     waiting: Mutex<BTreeMap<String, Arc<Notify>>>,
 }
 
-impl Shared {
-    fn book(&self) -> MutexGuard<'_, Book> {
+impl TortureSinkState {
+    fn book(&self) -> MutexGuard<'_, TortureSinkBook> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits a while for the other call of the pair, or wakes it.
-    async fn meet(&self, key: &str) {
+    async fn meet_key(&self, key: &str) {
         let pair = key.rsplit_once('/').map_or(key, |(pair, _)| pair).to_owned();
         let mine = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,34 +186,34 @@ impl Shared {
     }
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let manner = Manner::of(request.uri().path());
-    let key = header(request.headers(), "idempotency-key").to_owned();
-    let token: i64 = header(request.headers(), "millstream-fencing-token").parse().unwrap_or(-1);
+async fn answer_request(State(shared): State<Arc<TortureSinkState>>, request: Request) -> Response<Body> {
+    let manner = SinkManner::from_path(request.uri().path());
+    let key = header_text(request.headers(), "idempotency-key").to_owned();
+    let token: i64 = header_text(request.headers(), "millstream-fencing-token").parse().unwrap_or(-1);
     let noticed = Instant::now();
-    if manner == Manner::Slow {
+    if manner == SinkManner::Slow {
         // Between one and three leases at a tenth of the defaults.
         let spread = u64::from(key.bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)));
         tokio::time::sleep(Duration::from_millis(800 + spread * 10)).await;
     }
-    if manner == Manner::Pair {
-        shared.meet(&key).await;
+    if manner == SinkManner::Pair {
+        shared.meet_key(&key).await;
     }
-    let treated = shared.book().treat(key, token, manner, noticed);
+    let treated = shared.book().treat_call(key, token, manner, noticed);
     let (status, word) = match treated {
-        Treated::Done => (200, "done"),
-        Treated::Repeated => (200, "repeated"),
-        Treated::DoneSilently => {
+        SinkTreatment::Done => (200, "done"),
+        SinkTreatment::Repeated => (200, "repeated"),
+        SinkTreatment::DoneSilently => {
             tokio::time::sleep(LOST).await;
             (504, "late")
         }
-        Treated::Failed => (503, "not now"),
-        Treated::Refused => (422, "never"),
-        Treated::Stale => (409, "an older token"),
+        SinkTreatment::Failed => (503, "not now"),
+        SinkTreatment::Refused => (422, "never"),
+        SinkTreatment::Stale => (409, "an older token"),
     };
     Response::builder()
         .status(status)
@@ -219,31 +226,31 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
 mod tests {
     use super::*;
 
-    fn treat(book: &mut Book, token: i64, manner: Manner) -> Treated {
-        book.treat("k".to_owned(), token, manner, Instant::now())
+    fn treat_sample(book: &mut TortureSinkBook, token: i64, manner: SinkManner) -> SinkTreatment {
+        book.treat_call("k".to_owned(), token, manner, Instant::now())
     }
 
     #[test]
-    fn a_key_has_one_effect_however_often_it_is_called() {
-        let mut book = Book::default();
-        assert_eq!(treat(&mut book, 1, Manner::Lost), Treated::DoneSilently);
-        assert_eq!(treat(&mut book, 2, Manner::Lost), Treated::Repeated);
+    fn sink_key_has_one_effect() {
+        let mut book = TortureSinkBook::default();
+        assert_eq!(treat_sample(&mut book, 1, SinkManner::Lost), SinkTreatment::DoneSilently);
+        assert_eq!(treat_sample(&mut book, 2, SinkManner::Lost), SinkTreatment::Repeated);
         assert_eq!(book.keys["k"].effects, [1]);
     }
 
     #[test]
     fn a_lower_token_has_no_effect() {
-        let mut book = Book::default();
-        assert_eq!(treat(&mut book, 2, Manner::Flaky), Treated::Failed);
-        assert_eq!(treat(&mut book, 1, Manner::Ok), Treated::Stale);
-        assert_eq!(treat(&mut book, 2, Manner::Ok), Treated::Done);
+        let mut book = TortureSinkBook::default();
+        assert_eq!(treat_sample(&mut book, 2, SinkManner::Flaky), SinkTreatment::Failed);
+        assert_eq!(treat_sample(&mut book, 1, SinkManner::Ok), SinkTreatment::Stale);
+        assert_eq!(treat_sample(&mut book, 2, SinkManner::Ok), SinkTreatment::Done);
         assert_eq!(book.keys["k"].effects, [2]);
     }
 
     #[test]
     fn a_flaky_target_fails_twice() {
-        let mut book = Book::default();
-        let treated = [(); 3].map(|()| treat(&mut book, 1, Manner::Flaky));
-        assert_eq!(treated, [Treated::Failed, Treated::Failed, Treated::Done]);
+        let mut book = TortureSinkBook::default();
+        let treated = [(); 3].map(|()| treat_sample(&mut book, 1, SinkManner::Flaky));
+        assert_eq!(treated, [SinkTreatment::Failed, SinkTreatment::Failed, SinkTreatment::Done]);
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) fn set(&self, at: Instant) {
+    pub(crate) fn set_instant(&self, at: Instant) {
         let mut instants = self.instants.lock().unwrap_or_else(PoisonError::into_inner);
         let is_next = instants.first().is_none_or(|first| at < *first);
         instants.insert(at);
@@ -34,7 +34,7 @@ impl Alarm {
     }
 
     /// Returns when a set instant has passed, or after `longest`.
-    pub(crate) async fn wait(&self, longest: Duration) {
+    pub(crate) async fn wait_until_due(&self, longest: Duration) {
         let end = Instant::now() + longest;
         loop {
             let now = Instant::now();
@@ -68,20 +68,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_earlier_instant_wakes_a_loop_that_waits_for_a_later_one() {
+    async fn earlier_instant_wakes_waiting_loop() {
         let alarm = Arc::new(Alarm::default());
-        alarm.set(Instant::now() + Duration::from_secs(600));
+        alarm.set_instant(Instant::now() + Duration::from_secs(600));
         let waiting = tokio::spawn({
             let alarm = Arc::clone(&alarm);
-            async move { alarm.wait(Duration::from_secs(600)).await }
+            async move { alarm.wait_until_due(Duration::from_secs(600)).await }
         });
         tokio::task::yield_now().await;
-        alarm.set(Instant::now());
+        alarm.set_instant(Instant::now());
         tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
     }
 
     #[tokio::test]
-    async fn waits_no_longer_than_asked() {
-        Alarm::default().wait(Duration::from_millis(1)).await;
+    async fn alarm_wait_has_upper_bound() {
+        Alarm::default().wait_until_due(Duration::from_millis(1)).await;
     }
 }

@@ -4,28 +4,28 @@
 use std::ops::Range;
 
 #[derive(Debug)]
-pub(crate) struct Bisect(Vec<Range<usize>>);
+pub(crate) struct BatchBisect(Vec<Range<usize>>);
 
-impl Bisect {
+impl BatchBisect {
     /// The whole batch first.
-    pub(crate) fn of(len: usize) -> Self {
+    pub(crate) fn whole_batch(len: usize) -> Self {
         let mut ranges = Self(Vec::new());
-        ranges.push(0..len);
+        ranges.push_range(0..len);
         ranges
     }
 
-    pub(crate) fn next(&mut self) -> Option<Range<usize>> {
+    pub(crate) fn next_range(&mut self) -> Option<Range<usize>> {
         self.0.pop()
     }
 
     /// Splits a part that has failed as a whole; its halves come next.
-    pub(crate) fn halve(&mut self, range: Range<usize>) {
+    pub(crate) fn split_range(&mut self, range: Range<usize>) {
         let middle = range.start + range.len() / 2;
-        self.push(middle..range.end);
-        self.push(range.start..middle);
+        self.push_range(middle..range.end);
+        self.push_range(range.start..middle);
     }
 
-    fn push(&mut self, range: Range<usize>) {
+    fn push_range(&mut self, range: Range<usize>) {
         if !range.is_empty() {
             self.0.push(range);
         }
@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bad_item_is_left_alone_and_the_others_pass_in_order() {
-        let (mut bisect, mut passed, mut failed) = (Bisect::of(9), Vec::new(), Vec::new());
-        while let Some(range) = bisect.next() {
+    fn bisect_isolates_bad_item_in_order() {
+        let (mut bisect, mut passed, mut failed) = (BatchBisect::whole_batch(9), Vec::new(), Vec::new());
+        while let Some(range) = bisect.next_range() {
             match (range.contains(&4), range.len()) {
                 (true, 1) => failed.push(range.start),
-                (true, _) => bisect.halve(range),
+                (true, _) => bisect.split_range(range),
                 (false, _) => passed.extend(range),
             }
         }
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_batch_is_not_tried() {
-        assert_eq!(Bisect::of(0).next(), None);
+    fn bisect_skips_empty_batch() {
+        assert_eq!(BatchBisect::whole_batch(0).next_range(), None);
     }
 }

@@ -9,23 +9,25 @@ use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::{AcceptNo, TenantId};
-use millstream_core::status::{ActionStatus, Phase};
+use millstream_core::status::{ActionStatus, ExecutionPhase};
 use millstream_rpc::evaluation_pool::PoolClosed;
 use millstream_store::StoreError;
-use millstream_store::execution_store::{Commit, Committed, EventVerdict, More, OpenActions};
+use millstream_store::execution_store::{
+    CommitVerdict, EventVerdict, ExecutionCommit, OpenActions, PageRemainder,
+};
 use tokio::time::Instant;
 
-use crate::aftermath::Aftermath;
-use crate::bisect::Bisect;
+use crate::bisect::BatchBisect;
+use crate::commit_builder::LogLine;
+use crate::context::WorkerContext;
 use crate::decide::{DecidedVisit, VisitMember};
-use crate::kept::{End, Why};
-use crate::load::{Company, Found};
-use crate::perform::Errand;
-use crate::perform::tenant_slots::SlotsAside;
+use crate::inbox::{RetryReason, VisitOutcome};
+use crate::load::{CommitSharing, LoadedVisit};
+use crate::perform::LeasedWork;
+use crate::perform::tenant_slots::TenantSlotReservation;
+use crate::post_commit::PostCommit;
 use crate::ready_nodes::ReadyNodes;
-use crate::turn::Line;
-use crate::worker::Worker;
-use crate::{crash, decide, graph_log, metrics, poison};
+use crate::{crash_point, decide, graph_log, metrics, poison};
 
 /// Upper bound on expensive visits per commit; the others come back soon, queued behind those that waited
 /// meanwhile.
@@ -36,11 +38,11 @@ const LONGEST_WITHOUT_YIELD: Duration = Duration::from_millis(2);
 const CONTENTIONS: u32 = 8;
 
 /// Batches executions for commit: capped by bytes, and suspects alone, after all others.
-pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
+pub(crate) fn group_for_commit(found: Vec<LoadedVisit>, max_bytes: usize) -> Vec<Vec<LoadedVisit>> {
     let (mut groups, mut alone, mut group, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0usize);
     for mut found in found {
-        poison::cut(&mut found);
-        if found.company == Company::Alone {
+        poison::cut_to_suspect(&mut found);
+        if found.company == CommitSharing::Alone {
             alone.push(vec![found]);
             continue;
         }
@@ -61,13 +63,13 @@ pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
 }
 
 /// Decides and commits; returns the executions with a conflict.
-pub(crate) async fn commit(
-    worker: &Worker,
-    group: Vec<Found>,
-    ends: &mut [Option<End>],
-    aftermath: &mut Aftermath,
+pub(crate) async fn decide_and_commit(
+    worker: &WorkerContext,
+    group: Vec<LoadedVisit>,
+    ends: &mut [Option<VisitOutcome>],
+    aftermath: &mut PostCommit,
 ) -> Vec<usize> {
-    notice_queue(worker, &group);
+    record_queueing_time(worker, &group);
     let (mut decided, mut dear) = (Vec::new(), Vec::new());
     let mut resumed = Instant::now();
     for found in group {
@@ -75,68 +77,73 @@ pub(crate) async fn commit(
             tokio::task::yield_now().await;
             resumed = Instant::now();
         }
-        let at = found.at();
-        match decide::inline(worker, found, aftermath) {
+        let at = found.visit_index();
+        match decide::decide_inline(worker, found, aftermath) {
             DecidedVisit::Commit(member, commit) => decided.push((*member, *commit)),
-            DecidedVisit::Nothing => ends[at] = Some(End::Answered),
+            DecidedVisit::Nothing => ends[at] = Some(VisitOutcome::Answered),
             DecidedVisit::Dear(found) => dear.push(*found),
-            DecidedVisit::Abandoned { why } => ends[at] = Some(End::Kept(Why::Failed { why })),
+            DecidedVisit::Abandoned { why } => {
+                ends[at] = Some(VisitOutcome::Kept(RetryReason::Failed { why }))
+            }
         }
     }
-    let mut conflicts = write_all(worker, decided, ends, aftermath).await;
+    let mut conflicts = write_decisions(worker, decided, ends, aftermath).await;
     // Expensive visits come last, each in a transaction of its own.
     for (n, found) in dear.into_iter().enumerate() {
-        let at = found.at();
+        let at = found.visit_index();
         if n >= DEAR_PER_COMMIT {
-            decide::put_back(worker, found);
-            ends[at] = Some(End::Kept(Why::Busy));
+            decide::return_state_to_cache(worker, found);
+            ends[at] = Some(VisitOutcome::Kept(RetryReason::Busy));
             continue;
         }
-        match decide::in_pool(worker, found, aftermath).await {
+        match decide::decide_in_pool(worker, found, aftermath).await {
             Ok(DecidedVisit::Commit(member, commit)) => {
-                let lost = write_all(worker, vec![(*member, *commit)], ends, aftermath).await;
+                let lost = write_decisions(worker, vec![(*member, *commit)], ends, aftermath).await;
                 conflicts.extend(lost);
             }
-            Ok(DecidedVisit::Nothing) => ends[at] = Some(End::Answered),
+            Ok(DecidedVisit::Nothing) => ends[at] = Some(VisitOutcome::Answered),
             Ok(DecidedVisit::Dear(found)) => {
-                decide::put_back(worker, *found);
-                ends[at] = Some(End::Kept(Why::Busy));
+                decide::return_state_to_cache(worker, *found);
+                ends[at] = Some(VisitOutcome::Kept(RetryReason::Busy));
             }
-            Ok(DecidedVisit::Abandoned { why }) => ends[at] = Some(End::Kept(Why::Failed { why })),
-            Err(PoolClosed) => ends[at] = Some(End::Kept(Why::Unavailable)),
+            Ok(DecidedVisit::Abandoned { why }) => {
+                ends[at] = Some(VisitOutcome::Kept(RetryReason::Failed { why }))
+            }
+            Err(PoolClosed) => ends[at] = Some(VisitOutcome::Kept(RetryReason::Unavailable)),
         }
     }
     conflicts
 }
 
 /// Writes the decisions; returns the executions with a conflict.
-async fn write_all(
-    worker: &Worker,
-    decided: Vec<(VisitMember, Commit)>,
-    ends: &mut [Option<End>],
-    aftermath: &mut Aftermath,
+async fn write_decisions(
+    worker: &WorkerContext,
+    decided: Vec<(VisitMember, ExecutionCommit)>,
+    ends: &mut [Option<VisitOutcome>],
+    aftermath: &mut PostCommit,
 ) -> Vec<usize> {
-    let (mut members, commits): (Vec<VisitMember>, Vec<Commit>) = decided.into_iter().unzip();
+    let (mut members, commits): (Vec<VisitMember>, Vec<ExecutionCommit>) = decided.into_iter().unzip();
     let mut conflicts = Vec::new();
-    let mut parts = Bisect::of(commits.len());
-    let mut commits: Vec<Option<Commit>> = commits.into_iter().map(Some).collect();
-    while let Some(range) = parts.next() {
-        let batch: Vec<Commit> = commits[range.clone()].iter_mut().filter_map(Option::take).collect();
-        match write(worker, &batch, aftermath).await {
+    let mut parts = BatchBisect::whole_batch(commits.len());
+    let mut commits: Vec<Option<ExecutionCommit>> = commits.into_iter().map(Some).collect();
+    while let Some(range) = parts.next_range() {
+        let batch: Vec<ExecutionCommit> =
+            commits[range.clone()].iter_mut().filter_map(Option::take).collect();
+        match write_commits(worker, &batch, aftermath).await {
             Ok(verdicts) => {
                 for ((member, commit), verdict) in members[range].iter_mut().zip(batch).zip(verdicts) {
                     match verdict {
-                        Committed::Done { leased: _, unleased, emitted: _ } => {
-                            ends[member.at] = Some(End::Answered);
+                        CommitVerdict::Done { leased: _, unleased, emitted: _ } => {
+                            ends[member.at] = Some(VisitOutcome::Answered);
                             let lines = std::mem::take(&mut member.lines);
                             let (position, more) = (member.position, member.more);
-                            committed(worker, commit, position, more, lines, unleased, aftermath);
+                            apply_committed(worker, commit, position, more, lines, unleased, aftermath);
                         }
-                        Committed::Conflict => {
+                        CommitVerdict::Conflict => {
                             ::metrics::counter!(metrics::CONFLICTS).increment(1);
                             conflicts.push(member.at);
                         }
-                        Committed::Missing => ends[member.at] = Some(End::Answered),
+                        CommitVerdict::Missing => ends[member.at] = Some(VisitOutcome::Answered),
                     }
                 }
             }
@@ -144,17 +151,17 @@ async fn write_all(
                 for (slot, commit) in commits[range.clone()].iter_mut().zip(batch) {
                     *slot = Some(commit);
                 }
-                parts.halve(range);
+                parts.split_range(range);
             }
             Err(StoreError::Corrupt(why)) => {
                 for member in &members[range] {
-                    ends[member.at] = Some(End::Kept(Why::Failed { why: why.clone() }));
+                    ends[member.at] = Some(VisitOutcome::Kept(RetryReason::Failed { why: why.clone() }));
                 }
             }
             Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
-                worker.store_outage.met(&error);
+                worker.store_outage.record_failure(&error);
                 for member in &members[range] {
-                    ends[member.at] = Some(End::Kept(Why::Unavailable));
+                    ends[member.at] = Some(VisitOutcome::Kept(RetryReason::Unavailable));
                 }
             }
         }
@@ -163,22 +170,22 @@ async fn write_all(
 }
 
 /// Records the queueing time of the doorbells answered here.
-fn notice_queue(worker: &Worker, group: &[Found]) {
+fn record_queueing_time(worker: &WorkerContext, group: &[LoadedVisit]) {
     let now = worker.now();
-    let mut queue = worker.queue();
+    let mut queue = worker.lock_queueing_times();
     for found in group {
         if let Some(head) = found.loaded.mailbox.first() {
-            queue.decided(&found.loaded.execution.tenant, now.since(head.accepted_at));
+            queue.record_decided(&found.loaded.execution.tenant, now.since(head.accepted_at));
         }
     }
 }
 
 /// One transaction, retried on contention.
-async fn write(
-    worker: &Worker,
-    batch: &[Commit],
-    aftermath: &mut Aftermath,
-) -> Result<Vec<Committed>, StoreError> {
+async fn write_commits(
+    worker: &WorkerContext,
+    batch: &[ExecutionCommit],
+    aftermath: &mut PostCommit,
+) -> Result<Vec<CommitVerdict>, StoreError> {
     let mut barred = worker.barred_tenants();
     let mut wanted: BTreeMap<&TenantId, usize> = BTreeMap::new();
     for commit in batch.iter().filter(|commit| !barred.contains(&commit.execution.tenant)) {
@@ -188,43 +195,43 @@ async fn write(
     }
     wanted.retain(|_, ready| *ready > 0);
     // Dropped once the leased actions hold their slots.
-    let aside = worker.set_slots_aside(wanted, &mut barred);
-    let ready = aside.iter().map(SlotsAside::len).sum();
+    let aside = worker.reserve_tenant_slots(wanted, &mut barred);
+    let ready = aside.iter().map(TenantSlotReservation::len).sum();
     let own = match barred.is_empty() {
-        true => worker.grant(0),
-        false => worker.grant_except(&barred, batch.iter().map(|commit| &commit.execution.tenant)),
+        true => worker.lease_grant(0),
+        false => worker.lease_grant_except(&barred, batch.iter().map(|commit| &commit.execution.tenant)),
     };
     let events: usize = batch.iter().map(|commit| commit.decided.len()).sum();
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EVENTS).record(events as f64);
-    let mut reserved = worker.slots.reserve(ready);
-    let mut nodes = ReadyNodes::of(batch);
+    let mut reserved = worker.slots.reserve_free(ready);
+    let mut nodes = ReadyNodes::of_commits(batch);
     if reserved.len() == ready {
-        nodes.claim(worker);
+        nodes.reserve_slots(worker);
     }
     let mut contentions = 0;
-    crash::here(worker.options.crash, CrashPoint::WorkerBeforeCommit);
+    crash_point::crash_at(worker.options.crash, CrashPoint::WorkerBeforeCommit);
     loop {
         let asked = Instant::now();
-        let grant = nodes.added_to(own.of(reserved.len()));
+        let grant = nodes.extend_grant(own.with_slots(reserved.len()));
         let executions = &worker.deps.stores.executions;
-        match executions.commit(&worker.options.worker, batch, &grant, worker.now()).await {
+        match executions.commit_executions(&worker.options.worker, batch, &grant, worker.now()).await {
             Ok(mut verdicts) => {
                 ::metrics::histogram!(metrics::COMMIT_SECONDS).record(asked.elapsed().as_secs_f64());
-                crash::here(worker.options.crash, CrashPoint::WorkerAfterCommit);
-                worker.store_outage.over();
-                let is_news = nodes.leave_behind(worker);
+                crash_point::crash_at(worker.options.crash, CrashPoint::WorkerAfterCommit);
+                worker.store_outage.record_success();
+                let is_news = nodes.mark_rest_behind(worker);
                 for (verdict, commit) in verdicts.iter_mut().zip(batch) {
-                    if let Committed::Done { leased, unleased, .. } = verdict {
-                        let left = nodes.left(commit);
+                    if let CommitVerdict::Done { leased, unleased, .. } = verdict {
+                        let left = nodes.count_not_leased(commit);
                         *unleased = unleased.saturating_sub(left);
                         if left > 0 && is_news {
                             aftermath.ring_actions(commit.execution.clone());
                         }
-                        let (of_nodes, leased) = nodes.part(std::mem::take(leased));
-                        aftermath.perform(worker, leased, &mut reserved, asked);
+                        let (of_nodes, leased) = nodes.split_leased(std::mem::take(leased));
+                        aftermath.start_actions(worker, leased, &mut reserved, asked);
                         for (action, slot) in of_nodes {
-                            worker.performers.hand_over(Errand::new(worker, action, slot, asked));
+                            worker.performers.hand_over(LeasedWork::new(worker, action, slot, asked));
                         }
                     }
                 }
@@ -232,7 +239,7 @@ async fn write(
             }
             Err(StoreError::Contention(_)) if contentions < CONTENTIONS => {
                 contentions += 1;
-                tokio::time::sleep(worker.around(Duration::from_millis(1 << contentions))).await;
+                tokio::time::sleep(worker.jittered(Duration::from_millis(1 << contentions))).await;
             }
             Err(error) => return Err(error),
         }
@@ -240,29 +247,29 @@ async fn write(
 }
 
 /// Effects of a durable commit.
-fn committed(
-    worker: &Worker,
-    commit: Commit,
+fn apply_committed(
+    worker: &WorkerContext,
+    commit: ExecutionCommit,
     position: AcceptNo,
-    more: More,
-    lines: Vec<Line>,
+    more: PageRemainder,
+    lines: Vec<LogLine>,
     unleased: usize,
-    aftermath: &mut Aftermath,
+    aftermath: &mut PostCommit,
 ) {
     for decided in &commit.decided {
-        aftermath.decided(match &decided.verdict {
+        aftermath.count_verdict(match &decided.verdict {
             EventVerdict::Applied { .. } => "applied",
             EventVerdict::Rejected { .. } => "rejected",
             EventVerdict::Deferred => "deferred",
         });
-        aftermath.news(&commit.execution, commit.state.seq, decided.event_id);
+        aftermath.announce_transition(&commit.execution, commit.state.seq, decided.event_id);
     }
     for timer in &commit.timers {
-        worker.timers.set(worker.instant_of(timer.fire_at));
+        worker.timers.set_instant(worker.instant_of(timer.fire_at));
     }
     let correlates = commit.transitions.iter().any(|transition| transition.decision.correlation.is_some());
     // Signals that waited for the correlation are in the mailbox now.
-    if more == More::Remains || !commit.emitted.is_empty() || correlates {
+    if more == PageRemainder::Remains || !commit.emitted.is_empty() || correlates {
         aftermath.ring_mailbox(commit.execution.clone());
     }
     let external = commit
@@ -271,17 +278,17 @@ fn committed(
         .filter(|action| action.status == ActionStatus::Ready && action.terms.queue.is_external())
         .count();
     if external > 0 {
-        aftermath.work(&commit.execution);
+        aftermath.announce_tasks(&commit.execution);
     }
     if unleased > external {
-        worker.hear_of_actions(&commit.execution.tenant);
+        worker.note_due_actions(&commit.execution.tenant);
         aftermath.ring_actions(commit.execution.clone());
     }
-    if commit.open_actions == OpenActions::Cancel && commit.state.phase != Phase::Completed {
+    if commit.open_actions == OpenActions::Cancel && commit.state.phase != ExecutionPhase::Completed {
         // Cancels its actions that run on this worker.
-        worker.leases.ended(&BTreeSet::from([commit.execution.clone()]));
+        worker.leases.renew_ended(&BTreeSet::from([commit.execution.clone()]));
     }
-    aftermath.lines(lines);
-    graph_log::told(worker, &commit);
-    worker.states.put(commit.execution, position, commit.state);
+    aftermath.add_log_lines(lines);
+    graph_log::log_commit(worker, &commit);
+    worker.states.put_state(commit.execution, position, commit.state);
 }

@@ -7,21 +7,21 @@
 //! their turn in between. An event that exceeds the time limit of the pool is undecided and counts under the
 //! poison rule.
 
-use millstream_core::effort::VisitLimits;
 use millstream_core::expr::STEP_UNITS;
 use millstream_core::id::AcceptNo;
-use millstream_core::log::{Turn, Unfinished};
+use millstream_core::log::{UnfinishedReason, VisitDecisions};
 use millstream_core::machine;
-use millstream_core::program::Program;
+use millstream_core::program::ExecutionProgram;
 use millstream_core::status::PauseState;
+use millstream_core::visit_limits::VisitLimits;
 use millstream_rpc::evaluation_pool::{EvaluationPool, PoolClosed};
-use millstream_store::execution_store::{Commit, LoadedExecution, More};
+use millstream_store::execution_store::{ExecutionCommit, LoadedExecution, PageRemainder};
 
-use crate::aftermath::Aftermath;
-use crate::crash;
-use crate::load::{DecidedBy, Found};
-use crate::turn::{self, Before, Line};
-use crate::worker::Worker;
+use crate::commit_builder::{self, LogLine, StateBeforeTurn};
+use crate::context::WorkerContext;
+use crate::crash_point;
+use crate::load::{DecidedBy, LoadedVisit};
+use crate::post_commit::PostCommit;
 
 const TOO_LONG: &str = "deciding it exceeded the time limit";
 
@@ -30,17 +30,17 @@ const TOO_LONG: &str = "deciding it exceeded the time limit";
 pub(crate) struct VisitMember {
     pub(crate) at: usize,
     pub(crate) position: AcceptNo,
-    pub(crate) more: More,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) more: PageRemainder,
+    pub(crate) lines: Vec<LogLine>,
 }
 
 /// Result of deciding a visit.
 #[derive(Debug)]
 pub(crate) enum DecidedVisit {
-    Commit(Box<VisitMember>, Box<Commit>),
+    Commit(Box<VisitMember>, Box<ExecutionCommit>),
     Nothing,
     /// Its first event takes more work than is allowed on a thread of the runtime.
-    Dear(Box<Found>),
+    Dear(Box<LoadedVisit>),
     /// The time limit ended the evaluation of its first event.
     Abandoned {
         why: String,
@@ -48,99 +48,108 @@ pub(crate) enum DecidedVisit {
 }
 
 /// Decides as many events as are cheap.
-pub(crate) fn inline(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> DecidedVisit {
+pub(crate) fn decide_inline(
+    worker: &WorkerContext,
+    found: LoadedVisit,
+    aftermath: &mut PostCommit,
+) -> DecidedVisit {
     let limits = VisitLimits { units: EvaluationPool::inline().units, stop: EvaluationPool::inline() };
-    let before = before(&found);
-    let Found { at, loaded, state, by, company } = found;
+    let before = state_before_turn(&found);
+    let LoadedVisit { at, loaded, state, by, company } = found;
     let turn = match &by {
         DecidedBy::Program(program) => {
-            crash::on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
-            program.turn_within(state, &loaded.mailbox, loaded.pause, worker.now(), limits)
+            crash_point::crash_on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
+            program.decide_mailbox_within(state, &loaded.mailbox, loaded.pause, worker.now(), limits)
         }
-        DecidedBy::Closing => machine::closing(state, &loaded.mailbox, worker.now()),
+        DecidedBy::Closing => machine::decide_without_definition(state, &loaded.mailbox, worker.now()),
     };
     match turn.unfinished {
-        Some(Unfinished::Abandoned(_)) if turn.outcomes.is_empty() => {
-            DecidedVisit::Dear(Box::new(Found { at, loaded, state: turn.state, by, company }))
+        Some(UnfinishedReason::Abandoned(_)) if turn.outcomes.is_empty() => {
+            DecidedVisit::Dear(Box::new(LoadedVisit { at, loaded, state: turn.state, by, company }))
         }
-        Some(Unfinished::Abandoned(_) | Unfinished::Rest) | None => {
+        Some(UnfinishedReason::Abandoned(_) | UnfinishedReason::Rest) | None => {
             let program = match &by {
                 DecidedBy::Program(program) => Some(program),
                 DecidedBy::Closing => None,
             };
-            decided(worker, at, loaded, before, (turn, program), aftermath)
+            decided_visit(worker, at, loaded, before, (turn, program), aftermath)
         }
     }
 }
 
 /// Decides on a thread of the pool, within its time limit.
-pub(crate) async fn in_pool(
-    worker: &Worker,
-    found: Found,
-    aftermath: &mut Aftermath,
+pub(crate) async fn decide_in_pool(
+    worker: &WorkerContext,
+    found: LoadedVisit,
+    aftermath: &mut PostCommit,
 ) -> Result<DecidedVisit, PoolClosed> {
-    let (at, before) = (found.at(), before(&found));
+    let (at, before) = (found.visit_index(), state_before_turn(&found));
     let program = match &found.by {
         DecidedBy::Program(program) => program.clone(),
         // Needs no expression, so it is never expensive.
         DecidedBy::Closing => return Ok(DecidedVisit::Dear(Box::new(found))),
     };
-    let Found { loaded, state, .. } = found;
+    let LoadedVisit { loaded, state, .. } = found;
     let (now, deciding) = (worker.now(), program.clone());
     let (turn, loaded) = worker
         .evaluations
         .run(move |stop| {
             let limits = VisitLimits { units: STEP_UNITS, stop };
-            let turn = deciding.turn_within(state, &loaded.mailbox, loaded.pause, now, limits);
+            let turn = deciding.decide_mailbox_within(state, &loaded.mailbox, loaded.pause, now, limits);
             (turn, loaded)
         })
         .await?;
     match turn.unfinished {
-        Some(Unfinished::Abandoned(event_id)) if turn.outcomes.is_empty() => {
+        Some(UnfinishedReason::Abandoned(event_id)) if turn.outcomes.is_empty() => {
             tracing::warn!(execution.key = %loaded.execution, event.id = %event_id, "{TOO_LONG}");
             Ok(DecidedVisit::Abandoned { why: TOO_LONG.to_owned() })
         }
-        Some(Unfinished::Abandoned(_) | Unfinished::Rest) | None => {
-            Ok(decided(worker, at, loaded, before, (turn, Some(&program)), aftermath))
+        Some(UnfinishedReason::Abandoned(_) | UnfinishedReason::Rest) | None => {
+            Ok(decided_visit(worker, at, loaded, before, (turn, Some(&program)), aftermath))
         }
     }
 }
 
 /// Returns the decoded state to the cache, for the retry that follows soon.
-pub(crate) fn put_back(worker: &Worker, found: Found) {
-    worker.states.put(found.loaded.execution, found.loaded.position, found.state);
+pub(crate) fn return_state_to_cache(worker: &WorkerContext, found: LoadedVisit) {
+    worker.states.put_state(found.loaded.execution, found.loaded.position, found.state);
 }
 
-fn before(found: &Found) -> Before {
+fn state_before_turn(found: &LoadedVisit) -> StateBeforeTurn {
     let loaded = &found.loaded;
-    Before::of(loaded.execution.clone(), loaded.definition.clone(), loaded.snapshot_seq, &found.state)
+    StateBeforeTurn::of_state(
+        loaded.execution.clone(),
+        loaded.definition.clone(),
+        loaded.snapshot_seq,
+        &found.state,
+    )
 }
 
-fn decided(
-    worker: &Worker,
+fn decided_visit(
+    worker: &WorkerContext,
     at: usize,
     mut loaded: LoadedExecution,
-    before: Before,
-    (turn, program): (Turn, Option<&Program>),
-    aftermath: &mut Aftermath,
+    before: StateBeforeTurn,
+    (turn, program): (VisitDecisions, Option<&ExecutionProgram>),
+    aftermath: &mut PostCommit,
 ) -> DecidedVisit {
     if turn.unfinished.is_some() {
-        loaded.more = More::Remains;
+        loaded.more = PageRemainder::Remains;
     }
     if turn.outcomes.is_empty() {
-        if loaded.more == More::Remains {
+        if loaded.more == PageRemainder::Remains {
             aftermath.ring_mailbox(loaded.execution.clone());
         }
-        worker.states.put(loaded.execution, loaded.position, turn.state);
+        worker.states.put_state(loaded.execution, loaded.position, turn.state);
         return DecidedVisit::Nothing;
     }
-    let mut new_id = || worker.event_id();
-    let decision = turn::decision(program, before, turn, &loaded.mailbox, &mut new_id);
+    let mut new_id = || worker.new_event_id();
+    let decision = commit_builder::build_commit(program, before, turn, &loaded.mailbox, &mut new_id);
     let Some(decision) = decision else { return DecidedVisit::Nothing };
     // A paused mailbox was loaded without its waiting events; its cancellation makes them available.
     let more = match loaded.pause {
         PauseState::Running => loaded.more,
-        PauseState::Paused => More::Remains,
+        PauseState::Paused => PageRemainder::Remains,
     };
     let member = VisitMember { at, position: loaded.position, more, lines: decision.lines };
     DecidedVisit::Commit(Box::new(member), Box::new(decision.commit))

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use millstream_core::entropy::Entropy;
 use millstream_store::Stores;
 use millstream_store::clock::Clock;
-use millstream_stream::Streams;
+use millstream_stream::StreamHandles;
 
 use crate::outbound::Sink;
-use crate::perform::{PerformCalls, PerformHttp, PerformNodes, Secrets};
+use crate::perform::{PerformCalls, PerformHttp, PerformNodes, SecretSource};
 
 #[derive(Debug, Clone)]
-pub struct Deps {
+pub struct WorkerDeps {
     pub stores: Stores,
-    pub streams: Streams,
+    pub streams: StreamHandles,
     /// Store time. The worker's clock duty corrects a clock that follows the store.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -24,7 +24,7 @@ pub struct Deps {
     /// Client of executors, which perform nodes; `None` uses the network.
     pub nodes: Option<Arc<dyn PerformNodes>>,
     /// Source of secrets; `None` means that there are none.
-    pub secrets: Option<Arc<dyn Secrets>>,
+    pub secrets: Option<Arc<dyn SecretSource>>,
     /// Subscribers to graph events, each under a name of its own.
     pub sinks: Vec<Arc<dyn Sink>>,
 }

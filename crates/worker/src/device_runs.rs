@@ -3,21 +3,21 @@
 
 use std::sync::atomic::Ordering;
 
-use millstream_core::claim::{Told, WaitingAction, Weights};
+use millstream_core::claim::{RunOutcome, SelectionWeights, WaitingAction};
 use millstream_core::id::{ActionKey, DefinitionRef, ExecutionKey};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Begun, Lease, LeasedAction, Settlement};
-use millstream_store::running::{Around, Rosters, Tally, Written};
-use millstream_store::views::ActionView;
-use millstream_store::{Result, Stores};
+use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction, Settlement};
+use millstream_store::run_service::{RosterCache, RunCounters, RunEnvironment, WrittenRuns};
+use millstream_store::views::ActionRecord;
+use millstream_store::{StoreResult, Stores};
 
-use crate::aftermath::Aftermath;
+use crate::context::WorkerContext;
 use crate::metrics;
 use crate::perform::outcome;
-use crate::worker::Worker;
+use crate::post_commit::PostCommit;
 
 #[async_trait::async_trait]
-impl Around for Worker {
+impl RunEnvironment for WorkerContext {
     fn stores(&self) -> &Stores {
         &self.deps.stores
     }
@@ -26,23 +26,27 @@ impl Around for Worker {
         self.deps.clock.now()
     }
 
-    fn weights(&self) -> Weights {
+    fn weights(&self) -> SelectionWeights {
         self.options.devices.weights
     }
 
-    fn rosters(&self) -> &Rosters {
+    fn rosters(&self) -> &RosterCache {
         &self.rosters
     }
 
-    fn rotation(&self) -> u64 {
+    fn next_rotation(&self) -> u64 {
         self.choices.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn settlements(&self, ended: Vec<(WaitingAction, Told)>) -> Vec<Result<Option<Settlement>>> {
+    async fn build_settlements(
+        &self,
+        ended: Vec<(WaitingAction, RunOutcome)>,
+    ) -> Vec<StoreResult<Option<Settlement>>> {
         let keys: Vec<ActionKey> = ended.iter().map(|(waiting, _)| waiting.key.clone()).collect();
         let executions: Vec<ExecutionKey> = keys.iter().map(|key| key.execution.clone()).collect();
         let stores = &self.deps.stores;
-        let found = futures::try_join!(stores.tasks.find(&keys), stores.events.targets(&executions));
+        let found =
+            futures::try_join!(stores.tasks.find_actions(&keys), stores.events.find_definitions(&executions));
         let (views, targets) = match found {
             Ok(found) => found,
             Err(error) => return ended.iter().map(|_| Err(error.clone())).collect(),
@@ -50,36 +54,36 @@ impl Around for Worker {
         let mut all = Vec::with_capacity(ended.len());
         for (((waiting, told), view), definition) in ended.into_iter().zip(views).zip(targets) {
             all.push(match (view, definition) {
-                (Some(view), Some(definition)) => self.settlement(&waiting, told, view, definition).await,
+                (Some(view), Some(definition)) => self.run_settlement(&waiting, told, view, definition).await,
                 (Some(_) | None, Some(_) | None) => Ok(None),
             });
         }
         all
     }
 
-    async fn written(&self, written: Written) {
-        count(&written.tally);
-        let mut after = Aftermath::default();
-        written.devices.iter().for_each(|device| after.device(device));
+    async fn publish_changes(&self, written: WrittenRuns) {
+        count_run_changes(&written.tally);
+        let mut after = PostCommit::default();
+        written.devices.iter().for_each(|device| after.announce_device(device));
         for (settlement, verdict) in written.settled {
-            let Some(execution) = after.settled(settlement, &verdict) else { continue };
+            let Some(execution) = after.add_settled(settlement, &verdict) else { continue };
             if written.unleased > 0 {
-                self.hear_of_actions(&execution.tenant);
+                self.note_due_actions(&execution.tenant);
                 after.ring_actions(execution);
             }
         }
-        after.tell(self, std::future::ready(())).await;
+        after.publish(self, std::future::ready(())).await;
     }
 }
 
-impl Worker {
-    async fn settlement(
+impl WorkerContext {
+    async fn run_settlement(
         &self,
         waiting: &WaitingAction,
-        told: Told,
-        view: ActionView,
+        told: RunOutcome,
+        view: ActionRecord,
         definition: DefinitionRef,
-    ) -> Result<Option<Settlement>> {
+    ) -> StoreResult<Option<Settlement>> {
         let key = &waiting.key;
         let lease = Lease { key: key.clone(), epoch: waiting.epoch };
         let action = LeasedAction {
@@ -97,14 +101,14 @@ impl Worker {
             progress: None,
             ready_at: view.ready_at.unwrap_or(view.created_at),
             closing: None,
-            begun: Begun::Awaited,
+            begun: LeaseOrigin::Awaited,
         };
-        let settling = outcome::of_other(self, &action, told.attempt()).await?;
+        let settling = outcome::conclude_for_other(self, &action, told.to_attempt()).await?;
         Ok(settling.map(|outcome| Settlement { lease, event_id: waiting.event_id, outcome }))
     }
 }
 
-fn count(tally: &Tally) {
+fn count_run_changes(tally: &RunCounters) {
     ::metrics::counter!(metrics::RUNS_CREATED).increment(tally.created);
     ::metrics::counter!(metrics::RUN_ASSIGNMENTS).increment(tally.assigned);
     for (reason, count) in &tally.reassigned {

@@ -12,64 +12,65 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_stream::doorbell::{Bell, EntryId};
+use millstream_stream::doorbell::{Doorbell, StreamEntryId};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::consume::{self, Arrival};
-use crate::duties::consumers::GONE;
-use crate::kept::Kept;
+use crate::consume::{self, DoorbellArrival};
+use crate::context::WorkerContext;
+use crate::duties::dead_consumers::GONE;
+use crate::inbox::Inbox;
 use crate::metrics;
-use crate::worker::Worker;
 
 /// Time limit of each of the last steps.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// Deadlines of a drain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deadlines {
+pub(crate) struct DrainDeadlines {
     /// For the work in hand.
     pub(crate) finish: Instant,
     /// For the whole drain.
     pub(crate) end: Instant,
 }
 
-impl Deadlines {
+impl DrainDeadlines {
     /// Reserves a fifth, at most five seconds, for handing back.
-    pub(crate) fn within(length: Duration) -> Self {
+    pub(crate) fn within_length(length: Duration) -> Self {
         let end = Instant::now() + length;
         Self { finish: end - (length / 5).min(Duration::from_secs(5)), end }
     }
 }
 
 /// Takes in the doorbells that the readers still deliver, and hands back all that are held.
-pub(crate) async fn hand_back(
-    worker: &Arc<Worker>,
-    mut kept: Kept,
-    mut arrivals: mpsc::Receiver<Arrival>,
+pub(crate) async fn hand_back_doorbells(
+    worker: &Arc<WorkerContext>,
+    mut kept: Inbox,
+    mut arrivals: mpsc::Receiver<DoorbellArrival>,
     deadline: Instant,
 ) {
     let mut background = JoinSet::new();
     // Ends with the readers: each of them returns after at most one more read.
     while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline, arrivals.recv()).await {
-        consume::arrived(worker, &mut kept, &mut background, arrival);
+        consume::take_arrival(worker, &mut kept, &mut background, arrival);
     }
-    let left = kept.hand_back();
-    let bells: Vec<Bell> = left.iter().map(|(execution, _)| Bell::Mailbox(execution.clone())).collect();
-    let entries: Vec<EntryId> = left.into_iter().flat_map(|(_, entries)| entries).collect();
+    let left = kept.drain_for_hand_back();
+    let bells: Vec<Doorbell> =
+        left.iter().map(|(execution, _)| Doorbell::Mailbox(execution.clone())).collect();
+    let entries: Vec<StreamEntryId> = left.into_iter().flat_map(|(_, entries)| entries).collect();
     if entries.is_empty() {
         return;
     }
     tracing::info!(doorbells = entries.len(), "handing back doorbells");
     let back = async {
-        worker.deps.streams.bells.publish(&bells).await?;
-        worker.deps.streams.bells.ack(&entries).await
+        worker.deps.streams.bells.publish_bells(&bells).await?;
+        worker.deps.streams.bells.ack_entries(&entries).await
     };
     match tokio::time::timeout(LAST_STEPS, back).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => worker.stream_outage.met(&error),
-        Err(_) => worker.stream_outage.met(&"no answer while handing back"),
+        Ok(Err(error)) => worker.stream_outage.record_failure(&error),
+        Err(_) => worker.stream_outage.record_failure(&"no answer while handing back"),
     }
     // The worker that reclaims a doorbell repeats a missing acknowledgement.
     background.shutdown().await;
@@ -84,13 +85,13 @@ pub(crate) async fn end_duties(duties: &mut JoinSet<()>) {
 
 /// Waits for actions under way, then aborts the rest and releases their leases.
 pub(crate) async fn finish_actions(
-    worker: &Worker,
+    worker: &WorkerContext,
     performing: &mut JoinSet<&'static str>,
     deadline: Instant,
 ) {
     let idle = async { futures::join!(worker.slots.all_free(), worker.node_slots.all_free()) };
     let _ = tokio::time::timeout_at(deadline, idle).await;
-    let left = worker.leases.all();
+    let left = worker.leases.all_leases();
     worker.halt.cancel();
     let ended = async { while performing.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_STEPS, ended).await;
@@ -99,23 +100,23 @@ pub(crate) async fn finish_actions(
         return;
     }
     tracing::info!(actions = left.len(), "handing back actions");
-    let release = worker.deps.stores.actions.release(&left, worker.now());
+    let release = worker.deps.stores.actions.release_leases(&left, worker.now());
     match tokio::time::timeout(LAST_STEPS, release).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => worker.store_outage.met(&error),
-        Err(_) => worker.store_outage.met(&"no answer while handing back"),
+        Ok(Err(error)) => worker.store_outage.record_failure(&error),
+        Err(_) => worker.store_outage.record_failure(&"no answer while handing back"),
     }
 }
 
 /// Removes the worker's row and consumer.
-pub(crate) async fn leave(worker: &Worker) {
+pub(crate) async fn deregister_worker(worker: &WorkerContext) {
     let me = &worker.options.worker;
     let goodbye = async {
-        if let Err(error) = worker.deps.stores.workers.leave(me).await {
-            worker.store_outage.met(&error);
+        if let Err(error) = worker.deps.stores.workers.deregister_worker(me).await {
+            worker.store_outage.record_failure(&error);
         }
         if let Err(error) = worker.deps.streams.care.remove_consumers(Some(me), GONE).await {
-            worker.stream_outage.met(&error);
+            worker.stream_outage.record_failure(&error);
         }
     };
     let _ = tokio::time::timeout(LAST_STEPS, goodbye).await;

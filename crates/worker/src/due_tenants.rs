@@ -10,8 +10,8 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use millstream_core::action_queue::{ActionQueue, QueueParts};
 use millstream_core::id::TenantId;
-use millstream_core::placement::{Queue, QueueParts};
 use tokio::time::Instant;
 
 /// Minimum time between two polls of the store.
@@ -44,36 +44,36 @@ struct DueOwners {
     /// The owner looked at last.
     last: Option<QueueOwner>,
     /// Queues with open actions at the last poll.
-    open: Vec<Queue>,
+    open: Vec<ActionQueue>,
     next_look: Option<Instant>,
 }
 
 impl DueTenants {
-    fn owners(&self) -> MutexGuard<'_, DueOwners> {
+    fn lock_owners(&self) -> MutexGuard<'_, DueOwners> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that actions of the tenant are, or may be, due.
-    pub(crate) fn hear(&self, tenant: &TenantId) {
-        self.owners().hear(QueueOwner::Tenant(tenant.clone()));
+    pub(crate) fn note_due(&self, tenant: &TenantId) {
+        self.lock_owners().note_due(QueueOwner::Tenant(tenant.clone()));
     }
 
     /// Earliest time of the next poll of the store; `None` for now.
-    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
-        self.owners().next_look.filter(|next| *next > now)
+    pub(crate) fn next_poll(&self, now: Instant) -> Option<Instant> {
+        self.lock_owners().next_look.filter(|next| *next > now)
     }
 
     /// Records the result of a poll, queues with open actions, and how long it took.
-    pub(crate) fn looked(&self, open: Vec<Queue>, took: Duration, now: Instant) {
-        let mut owners = self.owners();
+    pub(crate) fn record_poll(&self, open: Vec<ActionQueue>, took: Duration, now: Instant) {
+        let mut owners = self.lock_owners();
         for queue in &open {
             match queue.parts() {
                 Some(
                     QueueParts::Engine { tenant: Some(tenant) }
                     | QueueParts::Call { tenant: Some(tenant), .. },
-                ) => owners.hear(QueueOwner::Tenant(tenant)),
+                ) => owners.note_due(QueueOwner::Tenant(tenant)),
                 Some(QueueParts::Engine { tenant: None } | QueueParts::Call { tenant: None, .. }) => {
-                    owners.hear(QueueOwner::AllTenants);
+                    owners.note_due(QueueOwner::AllTenants);
                 }
                 Some(QueueParts::Task { .. } | QueueParts::Node { .. }) | None => {}
             }
@@ -83,13 +83,13 @@ impl DueTenants {
     }
 
     /// Queues with open actions at the last poll.
-    pub(crate) fn open_queues(&self) -> Vec<Queue> {
-        self.owners().open.clone()
+    pub(crate) fn open_queues(&self) -> Vec<ActionQueue> {
+        self.lock_owners().open.clone()
     }
 
     /// Tenants that may have due actions.
-    pub(crate) fn tenants(&self) -> BTreeSet<TenantId> {
-        let owners = self.owners();
+    pub(crate) fn due_tenants(&self) -> BTreeSet<TenantId> {
+        let owners = self.lock_owners();
         let tenants = owners.owners.keys().filter_map(|owner| match owner {
             QueueOwner::AllTenants => None,
             QueueOwner::Tenant(tenant) => Some(tenant.clone()),
@@ -99,13 +99,13 @@ impl DueTenants {
 
     /// Up to `most` owners in round robin, without barred tenants. A tenant that has to be asked alone,
     /// because its limit may be lower than what is due, is returned as the only one.
-    pub(crate) fn next(
+    pub(crate) fn next_owners(
         &self,
         most: usize,
         barred: &BTreeSet<TenantId>,
         alone: impl Fn(&TenantId) -> bool,
     ) -> Vec<DueOwner> {
-        let mut owners = self.owners();
+        let mut owners = self.lock_owners();
         let after = owners.last.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let until = owners.last.clone().map_or(Bound::Excluded(QueueOwner::AllTenants), Bound::Included);
         let first = owners.owners.range((after, Bound::Unbounded));
@@ -130,8 +130,8 @@ impl DueTenants {
     }
 
     /// Forgets owners without (further) due actions, unless a notice arrived meanwhile.
-    pub(crate) fn exhausted<'a>(&self, looked_at: impl IntoIterator<Item = &'a DueOwner>) {
-        let mut owners = self.owners();
+    pub(crate) fn forget_exhausted<'a>(&self, looked_at: impl IntoIterator<Item = &'a DueOwner>) {
+        let mut owners = self.lock_owners();
         for DueOwner { owner, heard } in looked_at {
             if owners.owners.get(owner) == Some(heard) {
                 owners.owners.remove(owner);
@@ -141,7 +141,7 @@ impl DueTenants {
 }
 
 impl DueOwners {
-    fn hear(&mut self, owner: QueueOwner) {
+    fn note_due(&mut self, owner: QueueOwner) {
         self.heard += 1;
         self.owners.insert(owner, self.heard);
     }
@@ -180,62 +180,66 @@ mod tests {
     }
 
     #[test]
-    fn tenants_beyond_what_one_lease_names_have_their_turn() {
+    fn lease_rotates_between_due_tenants() {
         let due = DueTenants::default();
         for name in ["a", "b", "c", "d", "e"] {
-            due.hear(&tenant(name));
+            due.note_due(&tenant(name));
         }
         let none = BTreeSet::new();
-        let turns = [(); 4].map(|()| names(&due.next(2, &none, |_| false)).concat());
+        let turns = [(); 4].map(|()| names(&due.next_owners(2, &none, |_| false)).concat());
         assert_eq!(turns, ["ab", "cd", "ea", "bc"]);
-        assert_eq!(names(&due.next(9, &none, |_| false)), ["d", "e", "a", "b", "c"], "each once");
+        assert_eq!(names(&due.next_owners(9, &none, |_| false)), ["d", "e", "a", "b", "c"], "each once");
     }
 
     #[test]
-    fn an_owner_without_due_actions_is_forgotten_unless_there_is_news() {
+    fn exhausted_owner_is_forgotten_unless_notified() {
         let due = DueTenants::default();
-        due.hear(&tenant("a"));
-        due.hear(&tenant("b"));
-        let next = due.next(9, &BTreeSet::new(), |_| false);
-        due.hear(&tenant("b"));
-        due.exhausted(&next);
-        assert_eq!(due.tenants(), [tenant("b")].into());
+        due.note_due(&tenant("a"));
+        due.note_due(&tenant("b"));
+        let next = due.next_owners(9, &BTreeSet::new(), |_| false);
+        due.note_due(&tenant("b"));
+        due.forget_exhausted(&next);
+        assert_eq!(due.due_tenants(), [tenant("b")].into());
     }
 
     #[test]
-    fn a_look_finds_the_queues_of_tenants_and_those_of_all() {
+    fn poll_finds_tenant_and_shared_queues() {
         let (due, now) = (DueTenants::default(), Instant::now());
         let call = millstream_core::id::Name::parse("charge").unwrap();
-        let open = vec![Queue::engine(), Queue::engine_of(&tenant("a")), Queue::call_of(&tenant("b"), &call)];
-        assert_eq!(due.next_look(now), None);
-        due.looked(open, Duration::from_millis(50), now);
-        assert_eq!(names(&due.next(9, &BTreeSet::new(), |_| false)), ["", "a", "b"]);
-        assert_eq!(due.next_look(now), Some(now + Duration::from_secs(1)), "a twentieth of the time");
-        assert_eq!(due.next_look(now + Duration::from_secs(1)), None);
+        let open = vec![
+            ActionQueue::engine_for_all(),
+            ActionQueue::engine_of(&tenant("a")),
+            ActionQueue::call_of(&tenant("b"), &call),
+        ];
+        assert_eq!(due.next_poll(now), None);
+        due.record_poll(open, Duration::from_millis(50), now);
+        assert_eq!(names(&due.next_owners(9, &BTreeSet::new(), |_| false)), ["", "a", "b"]);
+        assert_eq!(due.next_poll(now), Some(now + Duration::from_secs(1)), "a twentieth of the time");
+        assert_eq!(due.next_poll(now + Duration::from_secs(1)), None);
     }
 
     #[test]
-    fn a_barred_tenant_is_passed_over() {
+    fn barred_tenant_is_skipped() {
         let due = DueTenants::default();
-        due.hear(&tenant("a"));
-        due.hear(&tenant("b"));
-        assert_eq!(names(&due.next(9, &[tenant("a")].into(), |_| false)), ["b"]);
-        assert!(due.next(9, &[tenant("a"), tenant("b")].into(), |_| false).is_empty());
+        due.note_due(&tenant("a"));
+        due.note_due(&tenant("b"));
+        assert_eq!(names(&due.next_owners(9, &[tenant("a")].into(), |_| false)), ["b"]);
+        assert!(due.next_owners(9, &[tenant("a"), tenant("b")].into(), |_| false).is_empty());
     }
 
     #[test]
-    fn a_tenant_that_may_have_less_than_there_is_is_asked_alone_in_its_turn() {
+    fn limited_tenant_is_leased_alone() {
         let due = DueTenants::default();
         for name in ["a", "b", "c", "d"] {
-            due.hear(&tenant(name));
+            due.note_due(&tenant(name));
         }
-        let turns =
-            [(); 4].map(|()| names(&due.next(9, &BTreeSet::new(), |owner| *owner == tenant("b"))).concat());
+        let turns = [(); 4]
+            .map(|()| names(&due.next_owners(9, &BTreeSet::new(), |owner| *owner == tenant("b"))).concat());
         assert_eq!(turns, ["a", "b", "cda", "b"]);
     }
 
     #[test]
-    fn a_tenant_waits_while_it_holds_more_than_its_part_and_another_less() {
+    fn tenant_over_fair_share_waits() {
         let held = |all: &[(&str, usize)]| all.iter().map(|(name, held)| (tenant(name), *held)).collect();
         let due = |all: &[&str]| all.iter().map(|name| tenant(name)).collect();
         let crowding = |d: &[&str], h: &[(&str, usize)]| crowding_tenants(&due(d), &held(h), 100);

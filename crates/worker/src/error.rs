@@ -1,7 +1,7 @@
 //! Reasons why a worker cannot start or continue. Failures of single executions are not among them.
 
 #[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
+pub enum WorkerFailure {
     #[error("worker options do not fit together: {}", .0.join("; "))]
     Options(Vec<String>),
     #[error("the HTTP client could not be built: {0}")]

@@ -1,7 +1,7 @@
 //! The known executors, and the load that this worker has put on each.
 //!
 //! The list consists of the executors from the settings and of those that registered themselves; it is
-//! refreshed every second. [`millstream_core::graph::choose`] chooses the executor of a node; this file
+//! refreshed every second. [`millstream_core::graph::choose_executor`] chooses the executor of a node; this file
 //! supplies the numbers. They reserve nothing: an overloaded executor refuses, and the node is tried
 //! elsewhere.
 
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::graph::{self, Candidate, Request, Seats};
+use millstream_core::action_queue::{ActionQueue, QueueParts};
+use millstream_core::graph::{self, DispatchRequirements, ExecutorCandidate, ExecutorCapacity};
 use millstream_core::id::{Name, TenantId};
-use millstream_core::placement::{Queue, QueueParts};
 use millstream_rpc::client::ExecutorTarget;
-use millstream_store::executor_store::Executor;
+use millstream_store::executor_store::RegisteredExecutor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -33,11 +33,11 @@ pub struct FixedExecutor {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Executors(Arc<Inner>);
+pub(crate) struct ExecutorTable(Arc<ExecutorTableInner>);
 
 #[derive(Debug)]
-struct Inner {
-    known: Mutex<BTreeMap<Whose, Known>>,
+struct ExecutorTableInner {
+    known: Mutex<BTreeMap<ExecutorOwnerKey, KnownExecutor>>,
     /// Round-robin counter, the tie-break between equal candidates.
     turn: AtomicUsize,
     /// Waiters for capacity, by tenant and requirements: an executor with free capacity wakes one of each.
@@ -49,10 +49,10 @@ struct Inner {
 type WaitingKind = (TenantId, String, BTreeSet<Name>);
 
 /// The tenant is set where the executor belongs to one tenant.
-type Whose = (Option<TenantId>, Name);
+type ExecutorOwnerKey = (Option<TenantId>, Name);
 
 #[derive(Debug)]
-struct Known {
+struct KnownExecutor {
     address: String,
     roles: BTreeSet<String>,
     labels: BTreeSet<Name>,
@@ -66,7 +66,7 @@ struct Known {
 
 /// A node's requirements for an executor.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct NodeRequirements<'a> {
     pub(crate) role: &'a str,
     pub(crate) labels: &'a BTreeSet<Name>,
     /// Executors that died while performing it.
@@ -75,27 +75,27 @@ pub(crate) struct Wanted<'a> {
 
 /// Capacity reserved at an executor, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ExecutorPlace {
     pub(crate) name: Name,
     pub(crate) target: ExecutorTarget,
     pub(crate) reason: String,
-    whose: Whose,
-    executors: Executors,
+    whose: ExecutorOwnerKey,
+    executors: ExecutorTable,
 }
 
 /// Reason for a refused reservation.
 #[derive(Debug)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoExecutorPlace {
     /// All suitable executors are at capacity.
     Busy,
     /// No executor is suitable: the missing requirement.
     Nobody(String),
 }
 
-impl Executors {
+impl ExecutorTable {
     pub(crate) fn new(fixed: &[FixedExecutor]) -> Self {
         let known = fixed.iter().map(|executor| {
-            let known = Known {
+            let known = KnownExecutor {
                 address: executor.address.clone(),
                 roles: executor.roles.clone(),
                 labels: executor.labels.clone(),
@@ -106,21 +106,21 @@ impl Executors {
             };
             ((None, executor.name.clone()), known)
         });
-        Self(Arc::new(Inner {
+        Self(Arc::new(ExecutorTableInner {
             known: Mutex::new(known.collect()),
             turn: AtomicUsize::new(0),
             waiting: Mutex::default(),
         }))
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Whose, Known>> {
+    fn lock_known(&self) -> MutexGuard<'_, BTreeMap<ExecutorOwnerKey, KnownExecutor>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the registered executors by the store's current list.
-    pub(crate) fn registered(&self, executors: Vec<Executor>) {
-        let mut known = self.known();
-        let mut gone: BTreeSet<Whose> =
+    pub(crate) fn set_registered(&self, executors: Vec<RegisteredExecutor>) {
+        let mut known = self.lock_known();
+        let mut gone: BTreeSet<ExecutorOwnerKey> =
             known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
         for executor in executors {
             let whose = (Some(executor.tenant), executor.name);
@@ -129,7 +129,7 @@ impl Executors {
             let shunned_until = known.get(&whose).and_then(|known| known.shunned_until);
             known.insert(
                 whose,
-                Known {
+                KnownExecutor {
                     address: executor.address,
                     roles: executor.roles,
                     labels: executor.labels,
@@ -144,14 +144,18 @@ impl Executors {
             known.remove(&whose);
         }
         drop(known);
-        for kind in self.waiting().values() {
+        for kind in self.lock_waiting().values() {
             kind.notify_waiters();
         }
     }
 
     /// Reserves capacity at the best executor.
-    pub(crate) fn place(&self, tenant: &TenantId, wanted: &Wanted<'_>) -> Result<Place, NoPlace> {
-        let mut known = self.known();
+    pub(crate) fn reserve_place(
+        &self,
+        tenant: &TenantId,
+        wanted: &NodeRequirements<'_>,
+    ) -> Result<ExecutorPlace, NoExecutorPlace> {
+        let mut known = self.lock_known();
         let now = Instant::now();
         let mut avoid = wanted.avoid.to_vec();
         let mut whose = Vec::new();
@@ -163,79 +167,92 @@ impl Executors {
                 avoid.push(owner.1.as_str().to_owned());
             }
             whose.push(owner.clone());
-            candidates.push(known.candidate(&owner.1));
+            candidates.push(known.as_candidate(&owner.1));
         }
         let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
-        let request = Request { role: wanted.role, labels: wanted.labels, avoid: &avoid, turn };
-        let Some(choice) = graph::choose(&candidates, &request) else {
-            return Err(if candidates.iter().any(|candidate| candidate.can(&request)) {
-                NoPlace::Busy
+        let request = DispatchRequirements { role: wanted.role, labels: wanted.labels, avoid: &avoid, turn };
+        let Some(choice) = graph::choose_executor(&candidates, &request) else {
+            return Err(if candidates.iter().any(|candidate| candidate.can_perform(&request)) {
+                NoExecutorPlace::Busy
             } else {
-                NoPlace::Nobody(graph::why_nobody(&candidates, &request))
+                NoExecutorPlace::Nobody(graph::explain_no_executor(&candidates, &request))
             });
         };
-        let Some(whose) = whose.into_iter().nth(choice.at) else { return Err(NoPlace::Busy) };
-        let Some(chosen) = known.get_mut(&whose) else { return Err(NoPlace::Busy) };
+        let Some(whose) = whose.into_iter().nth(choice.at) else { return Err(NoExecutorPlace::Busy) };
+        let Some(chosen) = known.get_mut(&whose) else { return Err(NoExecutorPlace::Busy) };
         chosen.given += 1;
         let address = chosen.address.clone();
         let target = match whose.0 {
             None => ExecutorTarget::configured(address),
             Some(_) => ExecutorTarget::registered(address),
         };
-        Ok(Place { name: choice.executor, target, reason: choice.reason, whose, executors: self.clone() })
+        Ok(ExecutorPlace {
+            name: choice.executor,
+            target,
+            reason: choice.reason,
+            whose,
+            executors: self.clone(),
+        })
     }
 
     /// Executors that may perform nodes of the tenant, with the load of each.
-    pub(crate) fn seats_of(&self, tenant: &TenantId) -> Vec<Seats> {
-        let known = self.known();
+    pub(crate) fn seats_of(&self, tenant: &TenantId) -> Vec<ExecutorCapacity> {
+        let known = self.lock_known();
         let may = known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant));
-        let seats = may
-            .map(|((owner, name), known)| Seats { tenant: owner.clone(), executor: known.candidate(name) });
+        let seats = may.map(|((owner, name), known)| ExecutorCapacity {
+            tenant: owner.clone(),
+            executor: known.as_candidate(name),
+        });
         seats.collect()
     }
 
     /// Why no executor can perform the nodes of a queue, or `None` if one can.
-    pub(crate) fn nobody(&self, queue: &Queue) -> Option<String> {
+    pub(crate) fn missing_requirement(&self, queue: &ActionQueue) -> Option<String> {
         let Some(QueueParts::Node { tenant, role, labels }) = queue.parts() else { return None };
-        let candidates: Vec<Candidate> =
+        let candidates: Vec<ExecutorCandidate> =
             self.seats_of(&tenant).into_iter().map(|seats| seats.executor).collect();
-        let request = Request { role: &role, labels: &labels, avoid: &[], turn: 0 };
-        let can = candidates.iter().any(|candidate| candidate.can(&request));
-        (!can).then(|| graph::why_nobody(&candidates, &request))
+        let request = DispatchRequirements { role: &role, labels: &labels, avoid: &[], turn: 0 };
+        let can = candidates.iter().any(|candidate| candidate.can_perform(&request));
+        (!can).then(|| graph::explain_no_executor(&candidates, &request))
     }
 
     /// Waits until a suitable executor may have capacity, at most `longest`.
-    pub(crate) async fn room(&self, tenant: &TenantId, wanted: &Wanted<'_>, longest: Duration) {
+    pub(crate) async fn wait_for_capacity(
+        &self,
+        tenant: &TenantId,
+        wanted: &NodeRequirements<'_>,
+        longest: Duration,
+    ) {
         let kind = (tenant.clone(), wanted.role.to_owned(), wanted.labels.clone());
-        let news = Arc::clone(self.waiting().entry(kind).or_default());
+        let news = Arc::clone(self.lock_waiting().entry(kind).or_default());
         let _ = tokio::time::timeout(longest, news.notified()).await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<WaitingKind, Arc<Notify>>> {
+    fn lock_waiting(&self) -> MutexGuard<'_, BTreeMap<WaitingKind, Arc<Notify>>> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes one waiter of each tenant and kind that can use the capacity. If the capacity is already gone,
     /// it waits again.
-    fn left(&self, whose: &Whose) {
-        let mut known = self.known();
+    fn release_place(&self, whose: &ExecutorOwnerKey) {
+        let mut known = self.lock_known();
         let Some(left) = known.get_mut(whose) else { return };
         left.given = left.given.saturating_sub(1);
-        let mut waiting = self.waiting();
+        let mut waiting = self.lock_waiting();
         // Only this table refers to it: no waiters.
         waiting.retain(|_, news| Arc::strong_count(news) > 1);
         for ((tenant, role, labels), news) in waiting.iter() {
             let may = whose.0.as_ref().is_none_or(|owner| owner == tenant);
-            if may && graph::can_do((&left.roles, &left.labels), (role, labels)) {
+            if may && graph::meets_requirements((&left.roles, &left.labels), (role, labels)) {
                 news.notify_one();
             }
         }
     }
 }
 
-impl Known {
-    fn candidate(&self, name: &Name) -> Candidate {
-        Candidate {
+impl KnownExecutor {
+    fn as_candidate(&self, name: &Name) -> ExecutorCandidate {
+        ExecutorCandidate {
             name: name.clone(),
             roles: self.roles.clone(),
             labels: self.labels.clone(),
@@ -245,18 +262,18 @@ impl Known {
     }
 }
 
-impl Place {
+impl ExecutorPlace {
     /// Records that the executor was unreachable.
-    pub(crate) fn shun(&self) {
-        if let Some(known) = self.executors.known().get_mut(&self.whose) {
+    pub(crate) fn mark_unreachable(&self) {
+        if let Some(known) = self.executors.lock_known().get_mut(&self.whose) {
             known.shunned_until = Some(Instant::now() + SHUNNED);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for ExecutorPlace {
     fn drop(&mut self) {
-        self.executors.left(&self.whose);
+        self.executors.release_place(&self.whose);
     }
 }
 
@@ -271,10 +288,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_room_of_an_executor_wakes_a_node_of_its_own_tenant() {
-        let executors = Executors::new(&[]);
+    async fn executor_capacity_wakes_its_own_tenant() {
+        let executors = ExecutorTable::new(&[]);
         let (noisy, quiet) = (tenant("noisy"), tenant("quiet"));
-        executors.registered(vec![Executor {
+        executors.set_registered(vec![RegisteredExecutor {
             tenant: quiet.clone(),
             name: Name::parse("a").unwrap(),
             address: "http://127.0.0.1:1".to_owned(),
@@ -284,10 +301,10 @@ mod tests {
             load: 0,
         }]);
         let labels = BTreeSet::new();
-        let wanted = Wanted { role: "render", labels: &labels, avoid: &[] };
-        let place = executors.place(&quiet, &wanted).unwrap();
-        let mut first = pin!(executors.room(&noisy, &wanted, Duration::MAX));
-        let mut second = pin!(executors.room(&quiet, &wanted, Duration::MAX));
+        let wanted = NodeRequirements { role: "render", labels: &labels, avoid: &[] };
+        let place = executors.reserve_place(&quiet, &wanted).unwrap();
+        let mut first = pin!(executors.wait_for_capacity(&noisy, &wanted, Duration::MAX));
+        let mut second = pin!(executors.wait_for_capacity(&quiet, &wanted, Duration::MAX));
         assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
         drop(place);
         assert!(futures::poll!(&mut second).is_ready(), "another tenant's node was woken for it");

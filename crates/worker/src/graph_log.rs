@@ -1,18 +1,18 @@
 //! Log lines and metrics of graph nodes, written once, after the commit.
 
 use millstream_core::graph::{NodeChange, NodeStatus};
-use millstream_core::status::Phase;
-use millstream_store::execution_store::Commit;
+use millstream_core::status::ExecutionPhase;
+use millstream_store::execution_store::ExecutionCommit;
 
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
 
 /// One line for each node that became ready, is retried or has ended, with the reason.
-pub(crate) fn told(worker: &Worker, commit: &Commit) {
+pub(crate) fn log_commit(worker: &WorkerContext, commit: &ExecutionCommit) {
     for transition in &commit.transitions {
         let Some(change) = &transition.decision.graph else { continue };
         for node in &change.nodes {
-            line(commit, node);
+            log_node(commit, node);
         }
         if let Some(patch) = &change.patch {
             tracing::info!(
@@ -22,15 +22,15 @@ pub(crate) fn told(worker: &Worker, commit: &Commit) {
         }
     }
     let Some(last) = commit.transitions.last().filter(|last| last.decision.graph.is_some()) else { return };
-    if last.decision.phase != Phase::Active {
+    if last.decision.phase != ExecutionPhase::Active {
         let reason = last.decision.reason.as_deref().unwrap_or("all nodes passed");
         tracing::info!(graph.id = %commit.execution, status = %last.decision.phase, reason, "graph ended");
-        worker.ended_graphs.add(commit.execution.clone(), last.decision.phase, last.at);
+        worker.ended_graphs.add_graph(commit.execution.clone(), last.decision.phase, last.at);
         ::metrics::counter!(metrics::GRAPHS_ENDED, "status" => last.decision.phase.as_str()).increment(1);
     }
 }
 
-fn line(commit: &Commit, node: &NodeChange) {
+fn log_node(commit: &ExecutionCommit, node: &NodeChange) {
     let why = node.why.as_deref().unwrap_or_default();
     if node.status == NodeStatus::Running {
         if node.attempt > 1 {

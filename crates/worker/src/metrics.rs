@@ -71,7 +71,7 @@ pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 pub(crate) const LANE_OVERFLOW: &str = "millstream_stream_overflow";
 
 /// Registers the descriptions with the recorder. Idempotent.
-pub(crate) fn describe() {
+pub(crate) fn describe_metrics() {
     describe_gauge!(UP, "1 while the worker runs");
     describe_counter!(DELIVERIES, "Doorbells read");
     describe_gauge!(HELD, "Doorbells read and not yet acknowledged");

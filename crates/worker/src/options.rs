@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use millstream_core::claim::Policy;
+use millstream_core::claim::DevicePolicy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::fair::TenantWeights;
 use millstream_core::id::{Name, WorkerId};
@@ -18,7 +18,7 @@ use millstream_rpc::evaluation_pool::EvaluationPlace;
 use millstream_store::execution_store::MailboxLimits;
 use rustls::pki_types::CertificateDer;
 
-use crate::error::WorkerError;
+use crate::error::WorkerFailure;
 use crate::executors::FixedExecutor;
 
 /// All options of one worker loop.
@@ -74,9 +74,9 @@ pub struct WorkerOptions {
     /// without a doorbell to show it: set where the stream dies with the process and the last process died.
     pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
-    pub retention: Retention,
+    pub retention: RetentionPeriods,
     /// Device runs: weights of the choice, and time limits of devices.
-    pub devices: Policy,
+    pub devices: DevicePolicy,
     /// Tenant quotas from the settings; rows of the store override them.
     pub quotas: QuotaSettings,
     /// Executors that need not register.
@@ -111,7 +111,7 @@ pub struct HttpOptions {
 
 /// Retention periods, counted from the end.
 #[derive(Debug, Clone, Copy)]
-pub struct Retention {
+pub struct RetentionPeriods {
     pub completed: Duration,
     pub failed: Duration,
     pub cancelled: Duration,
@@ -130,13 +130,13 @@ const DAY: Duration = Duration::from_secs(86_400);
 impl WorkerOptions {
     /// Upper bound on leased actions: those being performed, and some that wait for their turn or for their
     /// outcome to be recorded.
-    pub(crate) fn leases(&self) -> usize {
+    pub(crate) fn max_action_leases(&self) -> usize {
         self.action_slots.saturating_add(self.spare_leases())
     }
 
     /// The same with nodes.
-    pub(crate) fn all_leases(&self) -> usize {
-        self.leases().saturating_add(self.node_slots)
+    pub(crate) fn max_leases(&self) -> usize {
+        self.max_action_leases().saturating_add(self.node_slots)
     }
 
     /// Enough that no slot is idle during a round trip to the store, and few enough that no other worker is
@@ -146,7 +146,7 @@ impl WorkerOptions {
     }
 
     /// The defaults, for this worker.
-    pub fn of(worker: WorkerId) -> Self {
+    pub fn for_worker(worker: WorkerId) -> Self {
         Self {
             worker,
             lanes: Lane::all().collect(),
@@ -172,8 +172,8 @@ impl WorkerOptions {
             poison_cap: 5,
             suspect_before: None,
             http: HttpOptions::default(),
-            retention: Retention::default(),
-            devices: Policy::default(),
+            retention: RetentionPeriods::default(),
+            devices: DevicePolicy::default(),
             quotas: QuotaSettings::default(),
             executors: Vec::new(),
             executor_networks: NetworkPolicy::default(),
@@ -186,7 +186,7 @@ impl WorkerOptions {
     }
 
     /// Checks every inequality that the repairs rely on and reports all violations at once.
-    pub fn check(&self) -> Result<(), WorkerError> {
+    pub fn check(&self) -> Result<(), WorkerFailure> {
         let mut wrong = Vec::new();
         let mut must = |holds: bool, what: &str| {
             if !holds {
@@ -221,7 +221,7 @@ impl WorkerOptions {
         );
         must(!self.tick.is_zero(), "tick: must not be zero");
         must(!self.overdue.is_zero(), "overdue: must not be zero");
-        if wrong.is_empty() { Ok(()) } else { Err(WorkerError::Options(wrong)) }
+        if wrong.is_empty() { Ok(()) } else { Err(WorkerFailure::Options(wrong)) }
     }
 }
 
@@ -229,7 +229,7 @@ impl WorkerOptions {
 impl Default for WorkerOptions {
     fn default() -> Self {
         #[expect(clippy::expect_used, reason = "a literal of allowed characters")]
-        Self::of(WorkerId::parse(UNNAMED).expect("a valid id"))
+        Self::for_worker(WorkerId::parse(UNNAMED).expect("a valid id"))
     }
 }
 
@@ -245,7 +245,7 @@ impl Default for HttpOptions {
     }
 }
 
-impl Default for Retention {
+impl Default for RetentionPeriods {
     fn default() -> Self {
         Self { completed: 30 * DAY, failed: 30 * DAY, cancelled: 30 * DAY, keys: 90 * DAY }
     }
@@ -256,26 +256,26 @@ mod tests {
     use super::*;
 
     fn named() -> WorkerOptions {
-        WorkerOptions::of(WorkerId::parse("w").unwrap())
+        WorkerOptions::for_worker(WorkerId::parse("w").unwrap())
     }
 
     #[test]
-    fn the_defaults_hold_together_once_there_is_a_name() {
+    fn named_default_options_are_valid() {
         named().check().unwrap();
         assert!(WorkerOptions::default().check().is_err());
     }
 
     #[test]
-    fn a_lock_that_outlives_reclaim_is_refused() {
+    fn lock_outliving_reclaim_is_refused() {
         let options = WorkerOptions { lock_ttl: Duration::from_secs(30), ..named() };
         let error = options.check().unwrap_err().to_string();
         assert!(error.contains("lock_ttl"), "{error}");
     }
 
     #[test]
-    fn everything_wrong_is_named_at_once() {
+    fn options_check_reports_all_errors() {
         let options = WorkerOptions { batch: 0, action_slots: 0, poison_cap: 0, ..named() };
-        let WorkerError::Options(wrong) = options.check().unwrap_err() else { panic!("other error") };
+        let WorkerFailure::Options(wrong) = options.check().unwrap_err() else { panic!("other error") };
         assert_eq!(wrong.len(), 3, "{wrong:?}");
     }
 }

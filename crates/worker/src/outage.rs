@@ -4,23 +4,23 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
-pub(crate) struct Outage {
+pub(crate) struct OutageLog {
     what: &'static str,
     open: AtomicBool,
 }
 
-impl Outage {
-    pub(crate) fn of(what: &'static str) -> Self {
+impl OutageLog {
+    pub(crate) fn of_service(what: &'static str) -> Self {
         Self { what, open: AtomicBool::new(false) }
     }
 
-    pub(crate) fn met(&self, error: &dyn Display) {
+    pub(crate) fn record_failure(&self, error: &dyn Display) {
         if !self.open.swap(true, Ordering::Relaxed) {
             tracing::warn!(outage.of = self.what, error = %error, "{} is unavailable; continuing in degraded mode", self.what);
         }
     }
 
-    pub(crate) fn over(&self) {
+    pub(crate) fn record_success(&self) {
         if self.open.load(Ordering::Relaxed) && self.open.swap(false, Ordering::Relaxed) {
             tracing::info!(outage.of = self.what, "{} is available again", self.what);
         }

@@ -1,21 +1,21 @@
 //! The worker's side of people items: settles the action that waits for an item's end, and announces the
 //! change.
 
-use millstream_core::assignment::Waiter;
+use millstream_core::assignment::ItemWaiter;
 use millstream_core::entropy;
 use millstream_core::id::{AssignmentId, WorkerId};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Settlement;
-use millstream_store::tending::{self, Around, Told, Written};
-use millstream_store::{Result, StoreError, Stores};
+use millstream_store::item_service::{self, ItemEnvironment, ItemOutcome, WrittenItems};
+use millstream_store::{StoreError, StoreResult, Stores};
 
-use crate::aftermath::Aftermath;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::programs::Unusable;
-use crate::worker::Worker;
+use crate::post_commit::PostCommit;
+use crate::program_cache::UnusableProgram;
 
 #[async_trait::async_trait]
-impl Around for Worker {
+impl ItemEnvironment for WorkerContext {
     fn stores(&self) -> &Stores {
         &self.deps.stores
     }
@@ -24,40 +24,44 @@ impl Around for Worker {
         self.deps.clock.now()
     }
 
-    fn fresh(&self) -> AssignmentId {
+    fn new_assignment_id(&self) -> AssignmentId {
         AssignmentId(entropy::uuid_v7(self.deps.clock.now(), &*self.deps.entropy))
     }
 
-    fn settler(&self) -> &WorkerId {
+    fn settling_worker(&self) -> &WorkerId {
         &self.options.worker
     }
 
-    async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
+    async fn build_settlement(
+        &self,
+        waiter: &ItemWaiter,
+        told: ItemOutcome,
+    ) -> StoreResult<Option<Settlement>> {
         let key = &waiter.action;
         let definitions = &*self.deps.stores.definitions;
         let program = self.programs.get(definitions, &key.execution.tenant, &waiter.definition).await?;
         let program = match program {
             Ok(program) => program,
-            Err(Unusable::Gone(_)) => return Ok(None),
+            Err(UnusableProgram::Gone(_)) => return Ok(None),
             // Another build can read it and will end the item.
-            Err(Unusable::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
+            Err(UnusableProgram::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
         };
         let Some(machine) = program.machine() else { return Ok(None) };
         let now = self.deps.clock.now();
-        Ok(tending::settlement(machine, waiter, &told, now, &mut || self.event_id()))
+        Ok(item_service::settle_waiter(machine, waiter, &told, now, &mut || self.new_event_id()))
     }
 
-    async fn written(&self, written: Written) {
+    async fn publish_changes(&self, written: WrittenItems) {
         for entry in written.items.iter().flat_map(|(_, log)| log) {
             ::metrics::counter!(metrics::PEOPLE, "what" => entry.what.as_str()).increment(1);
         }
-        let mut after = Aftermath::default();
+        let mut after = PostCommit::default();
         for (settlement, verdict) in written.settled {
-            let Some(execution) = after.settled(settlement, &verdict) else { continue };
+            let Some(execution) = after.add_settled(settlement, &verdict) else { continue };
             // No action that became ready by this write was leased with it.
-            self.hear_of_actions(&execution.tenant);
+            self.note_due_actions(&execution.tenant);
             after.ring_actions(execution);
         }
-        after.tell(self, std::future::ready(())).await;
+        after.publish(self, std::future::ready(())).await;
     }
 }

@@ -17,32 +17,34 @@
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{EventId, ExecutionKey, IncidentId};
 use millstream_core::incident::NewIncident;
-use millstream_core::planted::{self, Bug};
-use millstream_store::intervention::Burial;
+use millstream_core::mutation::{self, Mutation};
+use millstream_store::intervention::EventBurial;
 
-use crate::kept::{Attempt, End, Suspicion, Visit, Why};
-use crate::load::{self, Company, DecidedBy, Found};
+use crate::context::WorkerContext;
+use crate::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
+use crate::load::{self, CommitSharing, DecidedBy, LoadedVisit};
 use crate::metrics;
-use crate::worker::Worker;
 
 const DIED: &str = "its worker died or lost its connection while deciding it";
 
 /// Counts first offences in one write and removes repeated suspects from the batch, to be retried alone.
 /// Events that need no definition are not suspected.
-pub(crate) async fn judge(
-    worker: &Worker,
-    visits: &[Visit],
-    found: Vec<Found>,
-    ends: &mut [Option<End>],
-) -> Vec<Found> {
+pub(crate) async fn separate_suspects(
+    worker: &WorkerContext,
+    visits: &[MailboxVisit],
+    found: Vec<LoadedVisit>,
+    ends: &mut [Option<VisitOutcome>],
+) -> Vec<LoadedVisit> {
     let (mut cleared, mut first, mut heads) = (Vec::new(), Vec::new(), Vec::new());
     for found in found {
-        let suspected = match (&visits[found.at()].suspicion, &found.by) {
+        let suspected = match (&visits[found.visit_index()].suspicion, &found.by) {
             (_, DecidedBy::Closing) => None,
-            (Suspicion::None, DecidedBy::Program(_)) => found.head().filter(|head| {
+            (VisitSuspicion::None, DecidedBy::Program(_)) => found.head_event().filter(|head| {
                 worker.options.suspect_before.is_some_and(|before| head.accepted_at <= before)
             }),
-            (Suspicion::Redelivered | Suspicion::Alone { .. }, DecidedBy::Program(_)) => found.head(),
+            (VisitSuspicion::Redelivered | VisitSuspicion::Alone { .. }, DecidedBy::Program(_)) => {
+                found.head_event()
+            }
         };
         match suspected.map(|head| (head.event_id, head.attempts)) {
             None => cleared.push(found),
@@ -50,21 +52,24 @@ pub(crate) async fn judge(
                 heads.push((found.loaded.execution.clone(), event_id));
                 first.push(found);
             }
-            Some(_) => ends[found.at()] = Some(End::Kept(Why::Suspected { why: DIED.to_owned() })),
+            Some(_) => {
+                ends[found.visit_index()] =
+                    Some(VisitOutcome::Kept(RetryReason::Suspected { why: DIED.to_owned() }))
+            }
         }
     }
     if heads.is_empty() {
         return cleared;
     }
-    if planted::is(Bug::AttemptNotCounted) {
+    if mutation::is_active(Mutation::AttemptNotCounted) {
         heads.clear();
     }
     match worker.deps.stores.executions.count_attempts(&heads).await {
         Ok(_) => cleared.extend(first),
         Err(error) => {
-            worker.store_outage.met(&error);
+            worker.store_outage.record_failure(&error);
             for found in first {
-                ends[found.at()] = Some(End::Kept(Why::Unavailable));
+                ends[found.visit_index()] = Some(VisitOutcome::Kept(RetryReason::Unavailable));
             }
         }
     }
@@ -73,32 +78,32 @@ pub(crate) async fn judge(
 
 /// Counts an attempt on a suspect that is about to be decided alone; returns the end of the visit if it must
 /// not be decided.
-pub(crate) async fn try_alone(
-    worker: &Worker,
-    found: &mut Found,
-    attempt: Attempt,
+pub(crate) async fn count_suspect_attempt(
+    worker: &WorkerContext,
+    found: &mut LoadedVisit,
+    attempt: SuspectAttempt,
     why: &str,
-) -> Result<(), End> {
-    found.company = Company::Alone;
-    let head = match (&found.by, attempt, found.head()) {
-        (DecidedBy::Program(_), Attempt::ToCount, Some(head)) => head.event_id,
-        (DecidedBy::Program(_), Attempt::Counted, _)
-        | (DecidedBy::Program(_), Attempt::ToCount, None)
+) -> Result<(), VisitOutcome> {
+    found.company = CommitSharing::Alone;
+    let head = match (&found.by, attempt, found.head_event()) {
+        (DecidedBy::Program(_), SuspectAttempt::ToCount, Some(head)) => head.event_id,
+        (DecidedBy::Program(_), SuspectAttempt::Counted, _)
+        | (DecidedBy::Program(_), SuspectAttempt::ToCount, None)
         | (DecidedBy::Closing, _, _) => return Ok(()),
     };
-    if planted::is(Bug::AttemptNotCounted) {
+    if mutation::is_active(Mutation::AttemptNotCounted) {
         return Ok(());
     }
     let execution = found.loaded.execution.clone();
     let attempts = match worker.deps.stores.executions.count_attempts(&[(execution.clone(), head)]).await {
         Ok(attempts) => attempts.first().copied().unwrap_or(0),
         Err(error) => {
-            worker.store_outage.met(&error);
-            return Err(End::Kept(Why::Unavailable));
+            worker.store_outage.record_failure(&error);
+            return Err(VisitOutcome::Kept(RetryReason::Unavailable));
         }
     };
     if attempts >= worker.options.poison_cap {
-        return Err(bury(worker, execution, head, attempts, why).await);
+        return Err(quarantine_event(worker, execution, head, attempts, why).await);
     }
     if let Some(head) = found.loaded.mailbox.iter_mut().find(|event| event.event_id == head) {
         head.attempts = attempts.max(1);
@@ -106,17 +111,23 @@ pub(crate) async fn try_alone(
     Ok(())
 }
 
-async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attempts: i32, why: &str) -> End {
+async fn quarantine_event(
+    worker: &WorkerContext,
+    execution: ExecutionKey,
+    event_id: EventId,
+    attempts: i32,
+    why: &str,
+) -> VisitOutcome {
     let error = format!("could not be decided in {attempts} attempts; last: {why}");
-    let id = IncidentId(worker.event_id().0);
+    let id = IncidentId(worker.new_event_id().0);
     let incident = NewIncident { id, class: ErrorClass::Internal, reason: error.clone() };
-    let burial = Burial { execution, event_id, error, incident };
+    let burial = EventBurial { execution, event_id, error, incident };
     if let Err(error) =
-        worker.deps.stores.interventions.bury(std::slice::from_ref(&burial), worker.now()).await
+        worker.deps.stores.interventions.bury_events(std::slice::from_ref(&burial), worker.now()).await
     {
-        worker.store_outage.met(&error);
+        worker.store_outage.record_failure(&error);
         // Counted already: the next visit counts once more and quarantines the event then.
-        return End::Kept(Why::Unavailable);
+        return VisitOutcome::Kept(RetryReason::Unavailable);
     }
     ::metrics::counter!(metrics::DEAD).increment(1);
     tracing::error!(
@@ -126,18 +137,18 @@ async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attem
         "poison event quarantined as dead, execution paused"
     );
     // Paused: only a cancellation can still be decided, and it rings for itself.
-    End::Answered
+    VisitOutcome::Answered
 }
 
 /// Cuts a mailbox to the events that one turn may decide, and says whether it goes alone. The end of an
 /// execution is found anywhere in the mailbox.
-pub(crate) fn cut(found: &mut Found) {
+pub(crate) fn cut_to_suspect(found: &mut LoadedVisit) {
     match found.by {
         DecidedBy::Closing => return,
         DecidedBy::Program(_) => {}
     }
-    match load::slice(&mut found.loaded) {
-        Company::Alone => found.company = Company::Alone,
-        Company::Welcome => {}
+    match load::cut_mailbox(&mut found.loaded) {
+        CommitSharing::Alone => found.company = CommitSharing::Alone,
+        CommitSharing::Welcome => {}
     }
 }

@@ -21,57 +21,61 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use millstream_core::id::ExecutionKey;
-use millstream_core::planted::{self, Bug};
-use millstream_stream::doorbell::EntryId;
+use millstream_core::mutation::{self, Mutation};
+use millstream_stream::doorbell::StreamEntryId;
 use millstream_stream::locks::LockToken;
 
-use crate::aftermath::Aftermath;
-use crate::kept::{Attempt, End, Suspicion, Visit, Why};
-use crate::load::{self, Fetched, Found};
-use crate::worker::Worker;
-use crate::{commit, metrics, poison, renew};
+use crate::context::WorkerContext;
+use crate::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
+use crate::load::{self, FetchedVisit, LoadedVisit};
+use crate::post_commit::PostCommit;
+use crate::{commit, lease_renewal, metrics, poison};
 
 /// Optimistic concurrency: a commit with this many conflicts in a row is kept instead, as another worker is
 /// active.
 const ROUNDS: usize = 4;
 
 /// Visits each execution once and returns the outcome of each.
-pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit, End)> {
+pub(crate) async fn visit_batch(
+    worker: Arc<WorkerContext>,
+    visits: Vec<MailboxVisit>,
+) -> Vec<(MailboxVisit, VisitOutcome)> {
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
     let mut ends = vec![None; visits.len()];
-    settle_answered(&worker, &visits, &mut ends).await;
-    if planted::is(Bug::AckBeforeCommit) {
-        let entries: Vec<EntryId> = visits.iter().flat_map(|visit| visit.entries.iter().cloned()).collect();
-        let _ = worker.deps.streams.bells.ack(&entries).await;
+    skip_answered(&worker, &visits, &mut ends).await;
+    if mutation::is_active(Mutation::AckBeforeCommit) {
+        let entries: Vec<StreamEntryId> =
+            visits.iter().flat_map(|visit| visit.entries.iter().cloned()).collect();
+        let _ = worker.deps.streams.bells.ack_entries(&entries).await;
     }
     let (token, first) = if is_suspect(&visits) {
-        (lock(&worker, &visits, &mut ends).await, Vec::new())
+        (lock_executions(&worker, &visits, &mut ends).await, Vec::new())
     } else {
         // Concurrent: the lock is rarely busy, and the fence protects what was loaded without it.
         let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
         let load = async {
             // The lock request is sent first; otherwise its answer would come after the store's.
             tokio::task::yield_now().await;
-            load::fetch(&worker, &visits, &open).await
+            load::fetch_visits(&worker, &visits, &open).await
         };
-        futures::join!(lock(&worker, &visits, &mut ends), load)
+        futures::join!(lock_executions(&worker, &visits, &mut ends), load)
     };
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
 
-    let mut aftermath = Aftermath::default();
+    let mut aftermath = PostCommit::default();
     let work = async {
         match &visits[..] {
-            [Visit { suspicion: Suspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
+            [MailboxVisit { suspicion: VisitSuspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
                 decide_alone(&worker, &visits, (why, *attempt), &mut ends, &mut aftermath).await;
             }
-            _ => decide(&worker, &visits, first, open, &mut ends, &mut aftermath).await,
+            _ => decide_loaded(&worker, &visits, first, open, &mut ends, &mut aftermath).await,
         }
-        pass_on(&visits, &mut ends, &mut aftermath);
+        pass_on_foreign(&visits, &mut ends, &mut aftermath);
     };
     match &token {
-        Some(token) => renew::while_locked(&worker, &keys, token, work).await,
+        Some(token) => lease_renewal::while_locked(&worker, &keys, token, work).await,
         None => work.await,
     }
     // Starts the leased actions now: the rest of the visit takes far less time than an action.
@@ -80,24 +84,26 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
         let unlock = async {
             if let Some(token) = &token {
                 // A lock that cannot be released expires by itself.
-                let _ = worker.deps.streams.locks.release(&keys, token).await;
+                let _ = worker.deps.streams.locks.release_locks(&keys, token).await;
             }
         };
-        aftermath.tell(&worker, unlock).await
+        aftermath.publish(&worker, unlock).await
     };
     let ended = visits.into_iter().zip(ends).map(|(visit, end)| {
         let end = match end {
-            Some(End::Answered) if unrung.contains(&visit.execution) => End::Kept(Why::Unavailable),
+            Some(VisitOutcome::Answered) if unrung.contains(&visit.execution) => {
+                VisitOutcome::Kept(RetryReason::Unavailable)
+            }
             Some(end) => end,
-            None => End::Kept(Why::Busy),
+            None => VisitOutcome::Kept(RetryReason::Busy),
         };
         (visit, end)
     });
-    ack(&worker, ended.collect()).await
+    acknowledge_answered(&worker, ended.collect()).await
 }
 
 /// Skips lock and load for kept executions that another worker has finished meanwhile.
-async fn settle_answered(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) {
+async fn skip_answered(worker: &WorkerContext, visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>]) {
     let tried: Vec<usize> = (0..visits.len()).filter(|at| visits[*at].tries > 0).collect();
     if tried.is_empty() {
         return;
@@ -106,30 +112,34 @@ async fn settle_answered(worker: &Worker, visits: &[Visit], ends: &mut [Option<E
     // After an error they are loaded like the others, and loading meets the same error.
     if let Ok(work) = worker.deps.stores.events.has_work(&keys).await {
         for (at, _) in tried.into_iter().zip(work).filter(|(_, has_work)| !has_work) {
-            ends[at] = Some(End::Answered);
+            ends[at] = Some(VisitOutcome::Answered);
         }
     }
 }
 
 /// Locks the open visits; busy ones are kept. `None` when there is no lock to release.
-async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Option<LockToken> {
+async fn lock_executions(
+    worker: &WorkerContext,
+    visits: &[MailboxVisit],
+    ends: &mut [Option<VisitOutcome>],
+) -> Option<LockToken> {
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     if open.is_empty() {
         return None;
     }
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
-    let token = worker.lock_token();
-    match worker.deps.streams.locks.acquire(&keys, &token, worker.options.lock_ttl).await {
+    let token = worker.new_lock_token();
+    match worker.deps.streams.locks.acquire_locks(&keys, &token, worker.options.lock_ttl).await {
         Ok(granted) => {
-            worker.lock_outage.over();
+            worker.lock_outage.record_success();
             for (at, _) in open.into_iter().zip(granted).filter(|(_, granted)| !granted) {
                 ::metrics::counter!(metrics::LOCK_BUSY).increment(1);
-                ends[at] = Some(End::Kept(Why::Busy));
+                ends[at] = Some(VisitOutcome::Kept(RetryReason::Busy));
             }
             Some(token)
         }
         Err(error) => {
-            worker.lock_outage.met(&error);
+            worker.lock_outage.record_failure(&error);
             // Some may have been locked before the failure: they are released like any others.
             Some(token)
         }
@@ -137,42 +147,43 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
 }
 
 /// Whether this is the visit to a suspect, alone.
-fn is_suspect(visits: &[Visit]) -> bool {
-    matches!(visits, [Visit { suspicion: Suspicion::Alone { .. }, .. }])
+fn is_suspect(visits: &[MailboxVisit]) -> bool {
+    matches!(visits, [MailboxVisit { suspicion: VisitSuspicion::Alone { .. }, .. }])
 }
 
 /// Decides and commits the loaded executions, and reloads those with a conflict, until none is left. Fills in
 /// the ends of `open`; a visit still open afterwards lost every round.
-async fn decide(
-    worker: &Worker,
-    visits: &[Visit],
-    first: Vec<Fetched>,
+async fn decide_loaded(
+    worker: &WorkerContext,
+    visits: &[MailboxVisit],
+    first: Vec<FetchedVisit>,
     mut open: Vec<usize>,
-    ends: &mut [Option<End>],
-    aftermath: &mut Aftermath,
+    ends: &mut [Option<VisitOutcome>],
+    aftermath: &mut PostCommit,
 ) {
     let mut first = Some(first);
     for _ in 0..ROUNDS {
         let found = match first.take() {
             Some(fetched) => {
-                let found = load::sort_out(worker, visits, fetched, ends).await;
-                poison::judge(worker, visits, found, ends).await
+                let found = load::select_decidable(worker, visits, fetched, ends).await;
+                poison::separate_suspects(worker, visits, found, ends).await
             }
             None if open.is_empty() => return,
-            None => load::load(worker, visits, &open, ends).await,
+            None => load::load_visits(worker, visits, &open, ends).await,
         };
         open.clear();
-        for group in commit::groups(found, worker.options.visit_bytes) {
-            let members: Vec<usize> = group.iter().map(Found::at).collect();
-            let committed =
-                AssertUnwindSafe(commit::commit(worker, group, ends, aftermath)).catch_unwind().await;
+        for group in commit::group_for_commit(found, worker.options.visit_bytes) {
+            let members: Vec<usize> = group.iter().map(LoadedVisit::visit_index).collect();
+            let committed = AssertUnwindSafe(commit::decide_and_commit(worker, group, ends, aftermath))
+                .catch_unwind()
+                .await;
             match committed {
                 Ok(conflicts) => open.extend(conflicts),
                 Err(panic) => {
                     let why = panic_text(&*panic);
                     tracing::error!(error = %why, executions = members.len(), "panic while deciding");
                     for at in members {
-                        ends[at] = Some(End::Kept(Why::Failed { why: why.clone() }));
+                        ends[at] = Some(VisitOutcome::Kept(RetryReason::Failed { why: why.clone() }));
                     }
                 }
             }
@@ -183,66 +194,67 @@ async fn decide(
 /// Decides a suspect: one event at a time, each counted just before, up to the limit of one visit. The events
 /// behind an innocent head are as suspect as the head was.
 async fn decide_alone(
-    worker: &Worker,
-    visits: &[Visit],
-    (why, attempt): (&str, Attempt),
-    ends: &mut [Option<End>],
-    aftermath: &mut Aftermath,
+    worker: &WorkerContext,
+    visits: &[MailboxVisit],
+    (why, attempt): (&str, SuspectAttempt),
+    ends: &mut [Option<VisitOutcome>],
+    aftermath: &mut PostCommit,
 ) {
     let (mut attempt, mut conflicts) = (attempt, 0);
     for _ in 0..worker.options.mailbox.events {
-        let Some(mut found) = load::load(worker, visits, &[0], ends).await.pop() else {
-            if ends[0] == Some(End::Answered) {
+        let Some(mut found) = load::load_visits(worker, visits, &[0], ends).await.pop() else {
+            if ends[0] == Some(VisitOutcome::Answered) {
                 aftermath.forget_mailbox(&visits[0].execution);
             }
             return;
         };
-        if let Err(end) = poison::try_alone(worker, &mut found, attempt, why).await {
+        if let Err(end) = poison::count_suspect_attempt(worker, &mut found, attempt, why).await {
             ends[0] = Some(end);
             return;
         }
-        for group in commit::groups(vec![found], worker.options.visit_bytes) {
-            let committed =
-                AssertUnwindSafe(commit::commit(worker, group, ends, aftermath)).catch_unwind().await;
+        for group in commit::group_for_commit(vec![found], worker.options.visit_bytes) {
+            let committed = AssertUnwindSafe(commit::decide_and_commit(worker, group, ends, aftermath))
+                .catch_unwind()
+                .await;
             attempt = match committed {
-                Ok(lost) if lost.is_empty() => Attempt::ToCount,
+                Ok(lost) if lost.is_empty() => SuspectAttempt::ToCount,
                 Ok(_) => {
                     conflicts += 1;
-                    Attempt::Counted
+                    SuspectAttempt::Counted
                 }
                 Err(panic) => {
                     let why = panic_text(&*panic);
                     tracing::error!(error = %why, executions = 1, "panic while deciding");
-                    ends[0] = Some(End::Kept(Why::Failed { why }));
+                    ends[0] = Some(VisitOutcome::Kept(RetryReason::Failed { why }));
                     return;
                 }
             };
         }
         match ends[0].take() {
             // Decided: continue with the next one, if any.
-            Some(End::Answered) => {}
+            Some(VisitOutcome::Answered) => {}
             None if conflicts < ROUNDS => {}
-            None | Some(End::Kept(Why::Unavailable)) => {
-                ends[0] = Some(End::Kept(Why::Unfinished { why: why.to_owned() }));
+            None | Some(VisitOutcome::Kept(RetryReason::Unavailable)) => {
+                ends[0] = Some(VisitOutcome::Kept(RetryReason::Unfinished { why: why.to_owned() }));
                 return;
             }
-            Some(end @ End::Kept(_)) => {
+            Some(end @ VisitOutcome::Kept(_)) => {
                 ends[0] = Some(end);
                 return;
             }
         }
     }
     // A doorbell was rung for the rest.
-    ends[0] = Some(End::Answered);
+    ends[0] = Some(VisitOutcome::Answered);
 }
 
 /// Passes on a doorbell that this build cannot answer: the second time it is rung again, so that any worker
 /// may read it.
-fn pass_on(visits: &[Visit], ends: &mut [Option<End>], aftermath: &mut Aftermath) {
+fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], aftermath: &mut PostCommit) {
     for (visit, end) in visits.iter().zip(ends) {
-        if *end == Some(End::Kept(Why::Foreign)) && visit.tries > 0 {
+        if *end == Some(VisitOutcome::Kept(RetryReason::Foreign)) && visit.tries > 0 {
             aftermath.ring_mailbox(visit.execution.clone());
-            *end = Some(End::Answered);
+            *end = Some(VisitOutcome::Answered);
         }
     }
 }
@@ -257,21 +269,24 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Acknowledges the answered doorbells in one call. Those that cannot be acknowledged are kept: the next
 /// visit finds no work and tries again.
-async fn ack(worker: &Worker, mut ended: Vec<(Visit, End)>) -> Vec<(Visit, End)> {
-    let entries: Vec<EntryId> = ended
+async fn acknowledge_answered(
+    worker: &WorkerContext,
+    mut ended: Vec<(MailboxVisit, VisitOutcome)>,
+) -> Vec<(MailboxVisit, VisitOutcome)> {
+    let entries: Vec<StreamEntryId> = ended
         .iter()
-        .filter(|(_, end)| *end == End::Answered)
+        .filter(|(_, end)| *end == VisitOutcome::Answered)
         .flat_map(|(visit, _)| visit.entries.iter().cloned())
         .collect();
     if entries.is_empty() {
         return ended;
     }
-    if let Err(error) = worker.deps.streams.bells.ack(&entries).await {
-        worker.stream_outage.met(&error);
-        let unacked: HashSet<EntryId> = entries.into_iter().collect();
+    if let Err(error) = worker.deps.streams.bells.ack_entries(&entries).await {
+        worker.stream_outage.record_failure(&error);
+        let unacked: HashSet<StreamEntryId> = entries.into_iter().collect();
         for (visit, end) in &mut ended {
             if visit.entries.iter().any(|entry| unacked.contains(entry)) {
-                *end = End::Kept(Why::Unavailable);
+                *end = VisitOutcome::Kept(RetryReason::Unavailable);
             }
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::quota_store::{QuotaStore, UsageQuestion};
 use tokio::time::Instant;
 
@@ -49,12 +49,16 @@ impl WorkerQuotas {
         store: &dyn QuotaStore,
         tenant: &TenantId,
         counted: CountedQuota,
-    ) -> Result<std::result::Result<(), QuotaRefusal>> {
-        let quota = self.quota(tenant).get(counted.name());
+    ) -> StoreResult<std::result::Result<(), QuotaRefusal>> {
+        let quota = self.quota_of(tenant).get(counted.quota_name());
         let Some(most) = quota.value.at_most() else { return Ok(Ok(())) };
         let admit = || {
-            let admitted = self.rows.admit(tenant, counted, most)?;
-            Some(if admitted { Ok(()) } else { Err(QuotaRefusal::lasting(counted.name(), quota)) })
+            let admitted = self.rows.admit_within(tenant, counted, most)?;
+            Some(if admitted {
+                Ok(())
+            } else {
+                Err(QuotaRefusal::without_retry(counted.quota_name(), quota))
+            })
         };
         if let Some(admitted) = admit() {
             return Ok(admitted);
@@ -66,7 +70,7 @@ impl WorkerQuotas {
         let began = Instant::now();
         let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
         let rows = store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
-        self.rows.note(tenant, counted, rows, began);
+        self.rows.record_count(tenant, counted, rows, began);
         Ok(admit().unwrap_or(Ok(())))
     }
 }
@@ -82,13 +86,13 @@ pub(crate) fn pause_at_quota(waited: Duration, next_token: Option<Duration>) -> 
 }
 
 impl QuotaRowCounts {
-    fn counts(&self) -> MutexGuard<'_, HashMap<(TenantId, CountedQuota), QuotaRowCount>> {
+    fn lock_counts(&self) -> MutexGuard<'_, HashMap<(TenantId, CountedQuota), QuotaRowCount>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether one more row fits; `None` when the rows have to be counted first.
-    fn admit(&self, tenant: &TenantId, counted: CountedQuota, most: u64) -> Option<bool> {
-        let mut counts = self.counts();
+    fn admit_within(&self, tenant: &TenantId, counted: CountedQuota, most: u64) -> Option<bool> {
+        let mut counts = self.lock_counts();
         let count = counts.get_mut(&(tenant.clone(), counted))?;
         let has_room = count.rows.saturating_add(count.added) < most;
         let is_known = match has_room {
@@ -101,10 +105,10 @@ impl QuotaRowCounts {
         is_known.then_some(has_room)
     }
 
-    fn note(&self, tenant: &TenantId, counted: CountedQuota, rows: u64, began: Instant) {
+    fn record_count(&self, tenant: &TenantId, counted: CountedQuota, rows: u64, began: Instant) {
         let now = Instant::now();
         let used_until = now + ((now - began) * 100).clamp(USED.0, USED.1);
-        let mut counts = self.counts();
+        let mut counts = self.lock_counts();
         if counts.len() >= REMEMBERED {
             counts.clear();
         }
@@ -118,21 +122,21 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_admitted_counts_until_the_rows_are_counted_again() {
+    async fn admitted_rows_count_until_recount() {
         let (counts, tenant) = (QuotaRowCounts::default(), TenantId::default_tenant());
-        let admit = || counts.admit(&tenant, CountedQuota::OpenExecutions, 3);
+        let admit = || counts.admit_within(&tenant, CountedQuota::OpenExecutions, 3);
         assert_eq!(admit(), None);
-        counts.note(&tenant, CountedQuota::OpenExecutions, 1, Instant::now());
+        counts.record_count(&tenant, CountedQuota::OpenExecutions, 1, Instant::now());
         assert_eq!([(); 3].map(|()| admit()), [Some(true), Some(true), Some(false)]);
         tokio::time::advance(REFUSED_FOR).await;
         assert_eq!(admit(), None);
-        counts.note(&tenant, CountedQuota::OpenExecutions, 0, Instant::now());
+        counts.record_count(&tenant, CountedQuota::OpenExecutions, 0, Instant::now());
         tokio::time::advance(USED.0).await;
         assert_eq!(admit(), None, "too old");
     }
 
     #[test]
-    fn the_longer_an_action_waits_at_a_quota_the_rarer_it_is_tried() {
+    fn quota_pause_grows_with_wait() {
         let second = Duration::from_secs(1);
         let pauses = [0, 8, 3_600].map(|waited| pause_at_quota(second * waited, None));
         assert_eq!(pauses, [second, second * 2, second * 60]);

@@ -11,8 +11,8 @@ use millstream_core::id::TenantId;
 use millstream_core::quota::{
     BucketRate, EffectiveQuota, QuotaName, QuotaRefusal, QuotaSettings, TokenBucket,
 };
-use millstream_store::Result;
-use millstream_store::quota_book::QuotaBook;
+use millstream_store::StoreResult;
+use millstream_store::quota_cache::QuotaCache;
 use millstream_store::quota_store::QuotaStore;
 use tokio::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::quota_rows::QuotaRowCounts;
 
 #[derive(Debug)]
 pub(crate) struct WorkerQuotas {
-    book: QuotaBook,
+    book: QuotaCache,
     /// For tenants whose executions start children.
     children: Mutex<HashMap<TenantId, TokenBucket>>,
     began: Instant,
@@ -31,45 +31,45 @@ pub(crate) struct WorkerQuotas {
 const REMEMBERED: usize = 10_000;
 
 impl WorkerQuotas {
-    pub(crate) fn of(settings: QuotaSettings) -> Self {
-        let (book, rows) = (QuotaBook::of(settings), QuotaRowCounts::default());
+    pub(crate) fn from_settings(settings: QuotaSettings) -> Self {
+        let (book, rows) = (QuotaCache::from_settings(settings), QuotaRowCounts::default());
         Self { book, children: Mutex::default(), began: Instant::now(), rows }
     }
 
-    pub(crate) async fn refresh(&self, store: &dyn QuotaStore) -> Result<()> {
+    pub(crate) async fn refresh_changed(&self, store: &dyn QuotaStore) -> StoreResult<()> {
         self.book.refresh(store).await
     }
 
-    pub(crate) fn quota(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
-        self.book.quota(tenant)
+    pub(crate) fn quota_of(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
+        self.book.effective_quota(tenant)
     }
 
     /// How many of `slots` action slots the tenant may hold.
     pub(crate) fn action_slots(&self, tenant: &TenantId, slots: usize) -> usize {
-        let quota = self.quota(tenant).value(QuotaName::ActionSlots);
+        let quota = self.quota_of(tenant).value(QuotaName::ActionSlots);
         let most = quota.of_capacity(u64::try_from(slots).unwrap_or(u64::MAX));
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// Admits one more child now, or returns the time to wait.
     pub(crate) fn admit_child(&self, tenant: &TenantId) -> std::result::Result<(), QuotaRefusal> {
-        let quota = self.quota(tenant).get(QuotaName::ChildrenPerSecond);
+        let quota = self.quota_of(tenant).get(QuotaName::ChildrenPerSecond);
         let Some(per_second) = quota.value.at_most() else { return Ok(()) };
         let (rate, now) = (BucketRate { per_second, burst: per_second }, self.began.elapsed());
         let mut buckets = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= REMEMBERED && !buckets.contains_key(tenant) {
             buckets.clear();
         }
-        let bucket = buckets.entry(tenant.clone()).or_insert_with(|| TokenBucket::full(rate, now));
+        let bucket = buckets.entry(tenant.clone()).or_insert_with(|| TokenBucket::new_full(rate, now));
         let taken = bucket.take(rate, 1, now);
-        taken.map_err(|wait| QuotaRefusal::passing(QuotaName::ChildrenPerSecond, quota, wait))
+        taken.map_err(|wait| QuotaRefusal::with_retry(QuotaName::ChildrenPerSecond, quota, wait))
     }
 
     /// Refuses a child with more ancestors than the quota permits.
     pub(crate) fn admit_depth(&self, tenant: &TenantId, depth: u64) -> std::result::Result<(), QuotaRefusal> {
-        let quota = self.quota(tenant).get(QuotaName::ChildDepth);
+        let quota = self.quota_of(tenant).get(QuotaName::ChildDepth);
         match quota.value.at_most() {
-            Some(most) if depth > most => Err(QuotaRefusal::lasting(QuotaName::ChildDepth, quota)),
+            Some(most) if depth > most => Err(QuotaRefusal::without_retry(QuotaName::ChildDepth, quota)),
             Some(_) | None => Ok(()),
         }
     }
@@ -84,9 +84,9 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn children_beyond_the_rate_of_their_tenant_wait() {
+    async fn children_over_tenant_rate_wait() {
         let every_tenant = QuotaSet::default().with(QuotaName::ChildrenPerSecond, QuotaValue::AtMost(2));
-        let quotas = WorkerQuotas::of(QuotaSettings { every_tenant, ..QuotaSettings::default() });
+        let quotas = WorkerQuotas::from_settings(QuotaSettings { every_tenant, ..QuotaSettings::default() });
         let (noisy, quiet) = (TenantId::parse("noisy").unwrap(), TenantId::parse("quiet").unwrap());
         assert_eq!([(); 2].map(|()| quotas.admit_child(&noisy)), [Ok(()), Ok(())]);
         let refusal = quotas.admit_child(&noisy).unwrap_err();

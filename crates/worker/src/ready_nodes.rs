@@ -6,30 +6,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::ActionKey;
-use millstream_core::placement::Queue;
 use millstream_core::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
-use millstream_store::execution_store::{Commit, LeaseGrant, NewAction};
+use millstream_store::execution_store::{ExecutionCommit, LeaseGrant, NewAction};
 
+use crate::context::WorkerContext;
+use crate::perform::action_slots::WorkSlot;
 use crate::perform::node_slots::NodeSlot;
-use crate::perform::slots::Slot;
-use crate::worker::Worker;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadyNodes {
-    kinds: BTreeMap<Queue, Kind>,
+    kinds: BTreeMap<ActionQueue, ReadyKind>,
     slots: BTreeMap<ActionKey, NodeSlot>,
 }
 
 #[derive(Debug, Default)]
-struct Kind {
+struct ReadyKind {
     keys: Vec<ActionKey>,
     claimed: bool,
 }
 
 impl ReadyNodes {
-    pub(crate) fn of(batch: &[Commit]) -> Self {
+    pub(crate) fn of_commits(batch: &[ExecutionCommit]) -> Self {
         let mut nodes = Self::default();
         for action in batch.iter().flat_map(|commit| &commit.actions) {
             if action.status == ActionStatus::Ready && action.terms.queue.is_of_nodes() {
@@ -40,33 +40,33 @@ impl ReadyNodes {
     }
 
     /// Reserves slots for the nodes that can be leased with the commit.
-    pub(crate) fn claim(&mut self, worker: &Worker) {
+    pub(crate) fn reserve_slots(&mut self, worker: &WorkerContext) {
         for (queue, kind) in &mut self.kinds {
             let count = kind.keys.len();
-            let slots = worker.node_slots.claim_all(&worker.executors, &worker.quotas, queue, count);
+            let slots = worker.node_slots.reserve_all(&worker.executors, &worker.quotas, queue, count);
             kind.claimed = !slots.is_empty();
             self.slots.extend(kind.keys.iter().cloned().zip(slots));
         }
     }
 
-    pub(crate) fn added_to(&self, grant: LeaseGrant) -> LeaseGrant {
+    pub(crate) fn extend_grant(&self, grant: LeaseGrant) -> LeaseGrant {
         if self.slots.is_empty() {
             return grant;
         }
         let claimed = self.kinds.iter().filter(|(_, kind)| kind.claimed).map(|(queue, _)| queue.clone());
-        let queues: Arc<[Queue]> = grant.queues.iter().cloned().chain(claimed).collect();
+        let queues: Arc<[ActionQueue]> = grant.queues.iter().cloned().chain(claimed).collect();
         LeaseGrant { slots: grant.slots + self.slots.len(), queues, ..grant }
     }
 
     /// Splits the nodes into those with slots and the rest.
-    pub(crate) fn part(
+    pub(crate) fn split_leased(
         &mut self,
         leased: Vec<LeasedAction>,
-    ) -> (Vec<(LeasedAction, Slot)>, Vec<LeasedAction>) {
+    ) -> (Vec<(LeasedAction, WorkSlot)>, Vec<LeasedAction>) {
         let (mut nodes, mut rest) = (Vec::new(), Vec::new());
         for action in leased {
             match self.slots.remove(&action.lease.key) {
-                Some(slot) => nodes.push((action, Slot::Node(slot))),
+                Some(slot) => nodes.push((action, WorkSlot::Node(slot))),
                 None => rest.push(action),
             }
         }
@@ -75,12 +75,14 @@ impl ReadyNodes {
 
     /// After the commit: leaves the other nodes to the duty. Returns whether other workers should be
     /// notified.
-    pub(crate) fn leave_behind(&self, worker: &Worker) -> bool {
-        worker.node_slots.behind(self.kinds.iter().filter(|(_, kind)| !kind.claimed).map(|(queue, _)| queue))
+    pub(crate) fn mark_rest_behind(&self, worker: &WorkerContext) -> bool {
+        worker
+            .node_slots
+            .mark_behind(self.kinds.iter().filter(|(_, kind)| !kind.claimed).map(|(queue, _)| queue))
     }
 
     /// Number of a commit's nodes that were not leased with it.
-    pub(crate) fn left(&self, commit: &Commit) -> usize {
+    pub(crate) fn count_not_leased(&self, commit: &ExecutionCommit) -> usize {
         let left = |action: &&NewAction| {
             action.status == ActionStatus::Ready
                 && self.kinds.get(&action.terms.queue).is_some_and(|kind| !kind.claimed)

@@ -10,24 +10,24 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::consume::Arrival;
+use crate::consume::DoorbellArrival;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
 
-pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
+pub(crate) async fn run_reclaim(worker: Arc<WorkerContext>, arrivals: mpsc::Sender<DoorbellArrival>) {
     loop {
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,
-            () = tokio::time::sleep(worker.around(worker.options.reclaim_idle / 3)) => {}
+            () = tokio::time::sleep(worker.jittered(worker.options.reclaim_idle / 3)) => {}
         }
         loop {
             let options = &worker.options;
             let bells = &worker.deps.streams.bells;
-            let taken = match bells.reclaim(&options.worker, options.reclaim_idle, options.batch).await {
+            let taken = match bells.reclaim_idle(&options.worker, options.reclaim_idle, options.batch).await {
                 Ok(taken) => taken,
                 Err(error) => {
-                    worker.stream_outage.met(&error);
+                    worker.stream_outage.record_failure(&error);
                     break;
                 }
             };
@@ -36,7 +36,7 @@ pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
             }
             ::metrics::counter!(metrics::RECLAIMED).increment(taken.len() as u64);
             tracing::info!(doorbells = taken.len(), "reclaimed doorbells of a dead worker");
-            if arrivals.send(Arrival::Rung(taken)).await.is_err() {
+            if arrivals.send(DoorbellArrival::Rung(taken)).await.is_err() {
                 return;
             }
         }

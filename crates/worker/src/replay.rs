@@ -1,19 +1,19 @@
 //! Rebuilds an execution from its log, and compares it with the stored rows.
 //!
 //! Replay folds `evolve` over the log and evaluates nothing, so it gives the same state in every build.
-//! `redecide` does evaluate: it decides every recorded event again with this build and reports each
+//! `redecide_execution` does evaluate: it decides every recorded event again with this build and reports each
 //! difference from the log. Both only read.
 
 use std::sync::Arc;
 
-use millstream_core::definition::{self, Format};
+use millstream_core::definition::{self, SourceFormat};
 use millstream_core::graph::{self, Graph};
 use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::log::State;
-use millstream_core::machine::{self, Difference, Machine, Recorded};
-use millstream_core::program::Program;
+use millstream_core::log::ExecutionState;
+use millstream_core::machine::{self, DecisionDifference, Machine, RecordedTransition};
+use millstream_core::program::ExecutionProgram;
 use millstream_rpc::blob;
-use millstream_store::execution_store::{Loaded, MailboxLimits, More, Wanted};
+use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits, PageRemainder};
 use millstream_store::{StoreError, Stores};
 
 /// History is read in pages of this many transitions.
@@ -34,7 +34,7 @@ pub enum ReplayError {
 
 /// How far to replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub enum ReplayUntil {
     /// To the end, and compare with the snapshot.
     End,
     /// The state after this seq.
@@ -43,17 +43,17 @@ pub enum Until {
 
 /// An execution rebuilt from its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayedExecution {
     /// The folded state, up to the requested position.
-    pub state: State,
+    pub state: ExecutionState,
     pub transitions: u64,
     /// Differences between the store and the log; empty for a consistent store.
-    pub mismatches: Vec<Mismatch>,
+    pub mismatches: Vec<ReplayMismatch>,
 }
 
 /// One difference between the log and the other rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct ReplayMismatch {
     pub seq: Seq,
     /// For example `context.paid` or `state`.
     pub what: String,
@@ -62,25 +62,25 @@ pub struct Mismatch {
 }
 
 /// Folds the log in pages and compares at the end.
-pub async fn replay(
+pub async fn replay_execution(
     stores: &Stores,
     execution: &ExecutionKey,
-    until: Until,
-) -> Result<Replayed, ReplayError> {
+    until: ReplayUntil,
+) -> Result<ReplayedExecution, ReplayError> {
     // Read before the log: a transition committed in between is in the log and not expected.
-    let stored = stored(stores, execution).await?;
+    let stored = load_stored(stores, execution).await?;
     let stop_at = match until {
-        Until::End => stored.seq,
-        Until::Seq(seq) => seq,
+        ReplayUntil::End => stored.seq,
+        ReplayUntil::Seq(seq) => seq,
     };
-    let mut fold: Option<State> = None;
+    let mut fold: Option<ExecutionState> = None;
     let mut mismatches = stored.mismatches;
     let mut snapshot = stored.snapshot;
     let mut transitions = 0;
     'pages: loop {
         let after = fold.as_ref().map_or(Seq(0), |state| state.seq);
-        let page = stores.execution_views.history(execution, after, PAGE).await?;
-        let full = page.more == More::Remains;
+        let page = stores.execution_views.read_history(execution, after, PAGE).await?;
+        let full = page.more == PageRemainder::Remains;
         for entry in page.entries {
             let seq = entry.transition.seq;
             if seq > stop_at {
@@ -88,7 +88,7 @@ pub async fn replay(
             }
             let expected = fold.as_ref().map_or(Seq::FIRST, |state| state.seq.next());
             if seq != expected {
-                mismatches.push(Mismatch::new(
+                mismatches.push(ReplayMismatch::new(
                     seq,
                     "log",
                     format!("seq {seq} follows"),
@@ -98,7 +98,7 @@ pub async fn replay(
             let state = machine::evolve(fold.take(), &entry.transition);
             transitions += 1;
             if let Some(stored) = snapshot.take_if(|stored| stored.seq == state.seq) {
-                mismatches.extend(differences(&state, &stored));
+                mismatches.extend(compare_states(&state, &stored));
             }
             fold = Some(state);
         }
@@ -108,52 +108,61 @@ pub async fn replay(
     }
     let state = fold.ok_or_else(|| ReplayError::BeyondTheEnd(execution.clone(), stop_at))?;
     match until {
-        Until::Seq(seq) if state.seq != seq => return Err(ReplayError::BeyondTheEnd(execution.clone(), seq)),
-        Until::Seq(_) => mismatches.clear(),
-        Until::End => {
+        ReplayUntil::Seq(seq) if state.seq != seq => {
+            return Err(ReplayError::BeyondTheEnd(execution.clone(), seq));
+        }
+        ReplayUntil::Seq(_) => mismatches.clear(),
+        ReplayUntil::End => {
             if state.seq != stored.seq {
                 let (log, row) = (state.seq.to_string(), stored.seq.to_string());
-                mismatches.push(Mismatch::new(state.seq, "seq", log, row));
+                mismatches.push(ReplayMismatch::new(state.seq, "seq", log, row));
             }
             if let Some(never_met) = snapshot {
                 let (log, row) = (state.seq.to_string(), never_met.seq.to_string());
-                mismatches.push(Mismatch::new(never_met.seq, "snapshot seq", log, row));
+                mismatches.push(ReplayMismatch::new(never_met.seq, "snapshot seq", log, row));
             }
         }
     }
-    Ok(Replayed { state, transitions, mismatches })
+    Ok(ReplayedExecution { state, transitions, mismatches })
 }
 
 /// Decides every recorded event again.
-pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<Difference>, ReplayError> {
-    let Some(definition) = stores.events.targets(std::slice::from_ref(execution)).await?.pop().flatten()
+pub async fn redecide_execution(
+    stores: &Stores,
+    execution: &ExecutionKey,
+) -> Result<Vec<DecisionDifference>, ReplayError> {
+    let Some(definition) =
+        stores.events.find_definitions(std::slice::from_ref(execution)).await?.pop().flatten()
     else {
         return Err(ReplayError::NotFound(execution.clone()));
     };
-    let history = history(stores, execution).await?;
-    if Program::built_in(&definition).is_some() {
-        return Ok(graph::redecide(&history));
+    let history = load_history(stores, execution).await?;
+    if ExecutionProgram::built_in(&definition).is_some() {
+        return Ok(graph::redecide_graph(&history));
     }
     let unusable = |why: String| ReplayError::Definition(execution.clone(), why);
     let stored = stores
         .definitions
-        .get(&execution.tenant, &definition.name, Some(definition.version))
+        .get_definition(&execution.tenant, &definition.name, Some(definition.version))
         .await?
         .ok_or_else(|| unusable(format!("{definition} is gone")))?;
-    let machine: Arc<Machine> = definition::parse(&stored.source, Format::Json)
+    let machine: Arc<Machine> = definition::parse(&stored.source, SourceFormat::Json)
         .and_then(Machine::compile)
         .map(Arc::new)
         .map_err(|problems| unusable(problems.to_string()))?;
-    Ok(machine::redecide(&machine, &history))
+    Ok(machine::redecide_history(&machine, &history))
 }
 
-async fn history(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<Recorded>, ReplayError> {
-    let mut history: Vec<Recorded> = Vec::new();
+async fn load_history(
+    stores: &Stores,
+    execution: &ExecutionKey,
+) -> Result<Vec<RecordedTransition>, ReplayError> {
+    let mut history: Vec<RecordedTransition> = Vec::new();
     loop {
         let after = history.last().map_or(Seq(0), |recorded| recorded.transition.seq);
-        let page = stores.execution_views.history(execution, after, PAGE).await?;
-        let full = page.more == More::Remains;
-        history.extend(page.entries.into_iter().map(|entry| Recorded {
+        let page = stores.execution_views.read_history(execution, after, PAGE).await?;
+        let full = page.more == PageRemainder::Remains;
+        history.extend(page.entries.into_iter().map(|entry| RecordedTransition {
             transition: entry.transition,
             payload: entry.payload,
             accepted_at: entry.accepted_at,
@@ -164,17 +173,17 @@ async fn history(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<Record
     }
 }
 
-struct Stored {
+struct StoredSnapshot {
     seq: Seq,
-    snapshot: Option<State>,
-    mismatches: Vec<Mismatch>,
+    snapshot: Option<ExecutionState>,
+    mismatches: Vec<ReplayMismatch>,
 }
 
-async fn stored(stores: &Stores, execution: &ExecutionKey) -> Result<Stored, ReplayError> {
-    let wanted = [Wanted { execution: execution.clone(), known: None }];
+async fn load_stored(stores: &Stores, execution: &ExecutionKey) -> Result<StoredSnapshot, ReplayError> {
+    let wanted = [LoadRequest { execution: execution.clone(), known: None }];
     let limits = MailboxLimits { events: 1, bytes: 1 };
-    match stores.executions.load(&wanted, limits).await?.pop() {
-        Some(Loaded::Found(found)) => {
+    match stores.executions.load_executions(&wanted, limits).await?.pop() {
+        Some(LoadVerdict::Found(found)) => {
             let mut mismatches = Vec::new();
             let mut snapshot = found.state.map(|(snapshot, _)| snapshot);
             if let (Some(snapshot), Some(stored)) = (&mut snapshot, found.graph) {
@@ -182,29 +191,34 @@ async fn stored(stores: &Stores, execution: &ExecutionKey) -> Result<Stored, Rep
                     Ok(graph) => snapshot.graph = Some(Arc::new(graph)),
                     Err(error) => {
                         let readable = "readable".to_owned();
-                        mismatches.push(Mismatch::new(snapshot.seq, "graph", readable, error.to_string()));
+                        mismatches.push(ReplayMismatch::new(
+                            snapshot.seq,
+                            "graph",
+                            readable,
+                            error.to_string(),
+                        ));
                     }
                 }
             }
-            Ok(Stored { seq: found.seq, snapshot, mismatches })
+            Ok(StoredSnapshot { seq: found.seq, snapshot, mismatches })
         }
-        Some(Loaded::Corrupt { reason }) => {
+        Some(LoadVerdict::Corrupt { reason }) => {
             // The log may still be good: fold all of it and report the unreadable snapshot.
-            let unreadable = Mismatch::new(Seq(0), "snapshot", "readable".to_owned(), reason);
-            Ok(Stored { seq: Seq(i64::MAX), snapshot: None, mismatches: vec![unreadable] })
+            let unreadable = ReplayMismatch::new(Seq(0), "snapshot", "readable".to_owned(), reason);
+            Ok(StoredSnapshot { seq: Seq(i64::MAX), snapshot: None, mismatches: vec![unreadable] })
         }
-        Some(Loaded::Missing) | None => Err(ReplayError::NotFound(execution.clone())),
+        Some(LoadVerdict::Missing) | None => Err(ReplayError::NotFound(execution.clone())),
     }
 }
 
-impl Mismatch {
+impl ReplayMismatch {
     fn new(seq: Seq, what: &str, log: String, stored: String) -> Self {
         Self { seq, what: what.to_owned(), log, stored }
     }
 }
 
 /// Node by node.
-fn graph_rows(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, String, String)> {
+fn compare_graphs(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, String, String)> {
     let (Some(log), Some(stored)) = (log, stored) else {
         let there = |graph: Option<&Graph>| if graph.is_some() { "there" } else { "absent" }.to_owned();
         return vec![("graph".to_owned(), there(log), there(stored))];
@@ -219,7 +233,7 @@ fn graph_rows(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, Strin
 }
 
 /// Field by field, so that a report names each difference.
-fn differences(log: &State, stored: &State) -> Vec<Mismatch> {
+fn compare_states(log: &ExecutionState, stored: &ExecutionState) -> Vec<ReplayMismatch> {
     let absent = || "absent".to_owned();
     let text = |value: Option<&millstream_core::raw::RawJson>| value.map_or_else(absent, ToString::to_string);
     let mut rows = vec![
@@ -238,9 +252,9 @@ fn differences(log: &State, stored: &State) -> Vec<Mismatch> {
         keys.into_iter()
             .map(|key| (format!("context.{key}"), text(log.context.get(key)), text(stored.context.get(key)))),
     );
-    rows.extend(graph_rows(log.graph.as_deref(), stored.graph.as_deref()));
+    rows.extend(compare_graphs(log.graph.as_deref(), stored.graph.as_deref()));
     rows.into_iter()
         .filter(|(_, log, stored)| log != stored)
-        .map(|(what, log_says, stored)| Mismatch { seq: log.seq, what, log: log_says, stored })
+        .map(|(what, log_says, stored)| ReplayMismatch { seq: log.seq, what, log: log_says, stored })
         .collect()
 }

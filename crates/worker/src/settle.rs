@@ -18,18 +18,18 @@ use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
-use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
+use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::aftermath::Aftermath;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::perform::leases::Held;
-use crate::perform::outcome::internal;
-use crate::perform::slots::{Reserved, Slot};
-use crate::perform::tenant_slots::SlotsAside;
+use crate::perform::action_slots::{ReservedSlots, WorkSlot};
+use crate::perform::leases::HeldLease;
+use crate::perform::outcome::internal_error;
+use crate::perform::tenant_slots::TenantSlotReservation;
+use crate::post_commit::PostCommit;
 use crate::settle_queue::{BATCH, SettleQueue};
-use crate::worker::Worker;
 
 const REFUSED: &str = "its outcome could not be stored";
 
@@ -39,34 +39,34 @@ const REFUSED: &str = "its outcome could not be stored";
 /// decisions would leave their actions without a slot, to be leased later at the cost of one more write each:
 /// deciding then waits for settling. Slow actions do not delay deciding.
 #[derive(Debug)]
-pub(crate) struct Unsettled {
+pub(crate) struct SettleBacklog {
     count: AtomicUsize,
     bearable: usize,
     fewer: Notify,
 }
 
-impl Unsettled {
-    pub(crate) fn within(slots: usize) -> Self {
+impl SettleBacklog {
+    pub(crate) fn for_slots(slots: usize) -> Self {
         Self { count: AtomicUsize::new(0), bearable: (slots / 4).max(1), fewer: Notify::new() }
     }
 
-    pub(crate) fn reported(&self) {
+    pub(crate) fn add_report(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn settled(&self, reports: usize) {
+    fn remove_reports(&self, reports: usize) {
         self.count.fetch_sub(reports, Ordering::Relaxed);
         self.fewer.notify_waiters();
     }
 
-    pub(crate) fn is_bearable(&self) -> bool {
+    pub(crate) fn has_capacity(&self) -> bool {
         self.count.load(Ordering::Relaxed) <= self.bearable
     }
 
-    pub(crate) async fn bearable(&self) {
+    pub(crate) async fn wait_for_capacity(&self) {
         loop {
             let fewer = self.fewer.notified();
-            if self.is_bearable() {
+            if self.has_capacity() {
                 return;
             }
             fewer.await;
@@ -76,13 +76,13 @@ impl Unsettled {
 
 /// An attempt that has ended, with its lease and slot.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct AttemptReport {
     pub(crate) settlement: Settlement,
-    pub(crate) held: Held,
-    pub(crate) slot: Slot,
+    pub(crate) held: HeldLease,
+    pub(crate) slot: WorkSlot,
 }
 
-pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>) {
+pub(crate) async fn run_settling(worker: Arc<WorkerContext>, mut reports: mpsc::Receiver<AttemptReport>) {
     let mut queue = SettleQueue::default();
     let mut under_way = FuturesUnordered::new();
     let mut arrived = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>
             let worker = &worker;
             under_way.push(async move {
                 let reports = batch.len();
-                settle(worker, batch).await;
+                settle_batch(worker, batch).await;
                 (place, reports)
             });
         }
@@ -104,20 +104,20 @@ pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>
             taken = reports.recv_many(&mut arrived, BATCH), if is_open => is_open = taken > 0,
             Some((place, reports)) = under_way.next() => {
                 queue.batch_ended(place);
-                worker.unsettled.settled(reports);
+                worker.unsettled.remove_reports(reports);
             }
             () = worker.halt.cancelled() => break,
         }
         for report in arrived.drain(..) {
             let tenant = report.settlement.lease.key.execution.tenant.clone();
-            queue.push(&tenant, report);
+            queue.push_outcome(&tenant, report);
         }
     }
     while under_way.next().await.is_some() {}
 }
 
 /// Settles a batch completely: each report is recorded, stale, or refused one by one.
-async fn settle(worker: &Worker, batch: Vec<Report>) {
+async fn settle_batch(worker: &WorkerContext, batch: Vec<AttemptReport>) {
     let mut groups = VecDeque::from([batch]);
     let mut patience = Duration::from_millis(50);
     while let Some(mut group) = groups.pop_front() {
@@ -127,54 +127,58 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
         }
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
         // The effects of a node's outcome are decided first.
-        let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_)));
+        let of_actions = group.iter().filter(|report| matches!(report.slot, WorkSlot::Action(_)));
         let tenants: Vec<&TenantId> =
             of_actions.map(|report| &report.settlement.lease.key.execution.tenant).collect();
         let slots = if worker.stop.is_cancelled() { 0 } else { tenants.len() };
         // All slots may go to one tenant.
         let wanted = tenants.iter().map(|tenant| (*tenant, slots)).collect();
         let mut barred = BTreeSet::new();
-        let aside = worker.set_slots_aside(wanted, &mut barred);
+        let aside = worker.reserve_tenant_slots(wanted, &mut barred);
         let grant = match barred.is_empty() {
-            true => worker.grant(slots),
-            false => worker.grant_except(&barred, tenants.into_iter()).of(slots),
+            true => worker.lease_grant(slots),
+            false => worker.lease_grant_except(&barred, tenants.into_iter()).with_slots(slots),
         };
         let asked = Instant::now();
         let settled = worker
             .deps
             .stores
             .actions
-            .settle(&worker.options.worker, &settlements, &grant, worker.now())
+            .settle_actions(&worker.options.worker, &settlements, &grant, worker.now())
             .await;
         match settled {
             Ok(settled) => {
                 ::metrics::histogram!(metrics::SETTLE_SECONDS).record(asked.elapsed().as_secs_f64());
-                worker.store_outage.over();
+                worker.store_outage.record_success();
                 patience = Duration::from_millis(50);
-                follow_up(worker, group, settled, aside, asked).await;
+                publish_settled(worker, group, settled, aside, asked).await;
             }
             Err(StoreError::Contention(_)) => {
-                tokio::time::sleep(worker.around(Duration::from_millis(5))).await;
+                tokio::time::sleep(worker.jittered(Duration::from_millis(5))).await;
                 groups.push_front(group);
             }
             Err(error @ StoreError::Unavailable(_)) => {
-                worker.store_outage.met(&error);
+                worker.store_outage.record_failure(&error);
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(worker.around(patience)) => {}
+                    () = tokio::time::sleep(worker.jittered(patience)) => {}
                     // Handed back by the drain.
                     () = worker.halt.cancelled() => return,
                 }
                 patience = (patience * 2).min(Duration::from_secs(2));
                 groups.push_front(group);
             }
-            Err(StoreError::Corrupt(reason)) => groups.extend(bisect(worker, group, &reason)),
+            Err(StoreError::Corrupt(reason)) => groups.extend(bisect_reports(worker, group, &reason)),
         }
     }
 }
 
 /// Halves the batch, so that one report fails alone; that one becomes a failure that can be stored.
-fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
+fn bisect_reports(
+    worker: &WorkerContext,
+    mut group: Vec<AttemptReport>,
+    reason: &str,
+) -> Vec<Vec<AttemptReport>> {
     if group.len() > 1 {
         let rest = group.split_off(group.len() / 2);
         return vec![group, rest];
@@ -183,41 +187,43 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
     let message = format!("{REFUSED}: {reason}");
     tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "the store refused an action's outcome");
     let incident = NewIncident {
-        id: IncidentId(worker.event_id().0),
+        id: IncidentId(worker.new_event_id().0),
         class: ErrorClass::Internal,
         reason: message.clone(),
     };
-    let refused =
-        Settling::Failed { error: RawJson::of(&internal(message)), then: AfterFailure::Incident(incident) };
+    let refused = SettleOutcome::Failed {
+        error: RawJson::from_value(&internal_error(message)),
+        then: AfterFailure::Incident(incident),
+    };
     match std::mem::replace(&mut report.settlement.outcome, refused) {
         // Even that was refused: the lease runs out and the action is performed again.
-        Settling::Failed { then: AfterFailure::Incident(before), .. }
+        SettleOutcome::Failed { then: AfterFailure::Incident(before), .. }
             if before.reason.starts_with(REFUSED) =>
         {
             Vec::new()
         }
-        Settling::Succeeded { .. }
-        | Settling::Retry { .. }
-        | Settling::Postponed { .. }
-        | Settling::Awaiting { .. }
-        | Settling::Failed { .. } => vec![vec![report]],
+        SettleOutcome::Succeeded { .. }
+        | SettleOutcome::Retry { .. }
+        | SettleOutcome::Postponed { .. }
+        | SettleOutcome::Awaiting { .. }
+        | SettleOutcome::Failed { .. } => vec![vec![report]],
     }
 }
 
-async fn follow_up(
-    worker: &Worker,
-    group: Vec<Report>,
-    settled: Settled,
-    aside: Vec<SlotsAside>,
+async fn publish_settled(
+    worker: &WorkerContext,
+    group: Vec<AttemptReport>,
+    settled: SettledBatch,
+    aside: Vec<TenantSlotReservation>,
     asked: Instant,
 ) {
-    let mut aftermath = Aftermath::default();
-    let mut reserved = Reserved::default();
+    let mut aftermath = PostCommit::default();
+    let mut reserved = ReservedSlots::default();
     let mut somewhere = BTreeMap::new();
     for (report, verdict) in group.into_iter().zip(settled.verdicts) {
-        let Report { settlement, held, slot } = report;
+        let AttemptReport { settlement, held, slot } = report;
         drop(held);
-        reserved.put(slot);
+        reserved.put_slot(slot);
         let key = settlement.lease.key;
         match verdict {
             SettleVerdict::Stale => {
@@ -226,32 +232,32 @@ async fn follow_up(
             }
             SettleVerdict::Recorded { event: _ } => {}
         }
-        aftermath.news(&key.execution, key.seq, settlement.event_id);
+        aftermath.announce_transition(&key.execution, key.seq, settlement.event_id);
         match settlement.outcome {
-            Settling::Succeeded { emit: Some(_), .. }
-            | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
+            SettleOutcome::Succeeded { emit: Some(_), .. }
+            | SettleOutcome::Failed { then: AfterFailure::Emit(_), .. } => {
                 aftermath.ring_mailbox(key.execution.clone());
             }
-            Settling::Retry { at, .. } | Settling::Postponed { at, .. } => {
-                worker.hunger.set(worker.instant_of(at));
-                worker.node_hunger.set(worker.instant_of(at));
+            SettleOutcome::Retry { at, .. } | SettleOutcome::Postponed { at, .. } => {
+                worker.hunger.set_instant(worker.instant_of(at));
+                worker.node_hunger.set_instant(worker.instant_of(at));
             }
-            Settling::Succeeded { emit: None, .. }
-            | Settling::Awaiting { .. }
-            | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
+            SettleOutcome::Succeeded { emit: None, .. }
+            | SettleOutcome::Awaiting { .. }
+            | SettleOutcome::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
         }
         somewhere.insert(key.execution.tenant.clone(), key.execution);
     }
-    aftermath.perform(worker, settled.leased, &mut reserved, asked);
+    aftermath.start_actions(worker, settled.leased, &mut reserved, asked);
     drop((reserved, aside));
     if settled.unleased > 0 {
         // The tenant is not known here.
         for (tenant, execution) in somewhere {
-            worker.hear_of_actions(&tenant);
-            aftermath.work(&execution);
+            worker.note_due_actions(&tenant);
+            aftermath.announce_tasks(&execution);
             aftermath.ring_actions(execution);
         }
     }
     // The overdue sweep finds a mailbox without a doorbell.
-    let _ = aftermath.tell(worker, std::future::ready(())).await;
+    let _ = aftermath.publish(worker, std::future::ready(())).await;
 }

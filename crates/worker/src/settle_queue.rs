@@ -40,17 +40,18 @@ impl<T> Default for SettleQueue<T> {
 }
 
 impl<T> SettleQueue<T> {
-    pub(crate) fn push(&mut self, tenant: &TenantId, outcome: T) {
+    pub(crate) fn push_outcome(&mut self, tenant: &TenantId, outcome: T) {
         self.waiting.push(tenant, outcome);
     }
 
     /// The next batch; `None` while the queue is empty or has to wait for a batch in flight.
     pub(crate) fn next_batch(&mut self) -> Option<(SettlePlace, Vec<T>)> {
         let few = |queue: &Self, tenant: &TenantId| queue.waiting.len_of(tenant) <= FEW_OUTCOMES;
-        let has_backlog = self.waiting.tenants().any(|tenant| !few(self, tenant));
+        let has_backlog = self.waiting.waiting_tenants().any(|tenant| !few(self, tenant));
         if self.extra.is_none() && (has_backlog || self.regular.is_some()) {
-            let tenants = self.tenants_where(|tenant| few(self, tenant) && !is_in(&self.regular, tenant));
-            if let Some(batch) = self.take(tenants) {
+            let tenants =
+                self.tenants_where(|tenant| few(self, tenant) && !batch_has_tenant(&self.regular, tenant));
+            if let Some(batch) = self.take_batch(tenants) {
                 self.extra = Some(batch.0);
                 return Some((SettlePlace::Extra, batch.1));
             }
@@ -59,19 +60,19 @@ impl<T> SettleQueue<T> {
             return None;
         }
         let is_of_the_extra =
-            |tenant: &TenantId| is_in(&self.extra, tenant) || (has_backlog && few(self, tenant));
+            |tenant: &TenantId| batch_has_tenant(&self.extra, tenant) || (has_backlog && few(self, tenant));
         let tenants = self.tenants_where(|tenant| !is_of_the_extra(tenant));
-        let batch = self.take(tenants)?;
+        let batch = self.take_batch(tenants)?;
         self.regular = Some(batch.0);
         Some((SettlePlace::Regular, batch.1))
     }
 
     fn tenants_where(&self, passes: impl Fn(&TenantId) -> bool) -> BTreeSet<TenantId> {
-        self.waiting.tenants().filter(|tenant| passes(tenant)).cloned().collect()
+        self.waiting.waiting_tenants().filter(|tenant| passes(tenant)).cloned().collect()
     }
 
     /// A batch of these tenants, with those that have an outcome in it.
-    fn take(&mut self, tenants: BTreeSet<TenantId>) -> Option<(BTreeSet<TenantId>, Vec<T>)> {
+    fn take_batch(&mut self, tenants: BTreeSet<TenantId>) -> Option<(BTreeSet<TenantId>, Vec<T>)> {
         let (mut taken, mut batch) = (BTreeSet::new(), Vec::new());
         while batch.len() < BATCH
             && let Some((tenant, outcome)) = self.waiting.pop_where(|tenant| tenants.contains(tenant))
@@ -90,7 +91,7 @@ impl<T> SettleQueue<T> {
     }
 }
 
-fn is_in(batch: &BatchTenants, tenant: &TenantId) -> bool {
+fn batch_has_tenant(batch: &BatchTenants, tenant: &TenantId) -> bool {
     batch.as_ref().is_some_and(|tenants| tenants.contains(tenant))
 }
 
@@ -109,12 +110,12 @@ mod tests {
     fn add(queue: &mut SettleQueue<String>, name: &str, count: usize) {
         let tenant = TenantId::parse(name).unwrap();
         for number in 0..count {
-            queue.push(&tenant, format!("{name}{number}"));
+            queue.push_outcome(&tenant, format!("{name}{number}"));
         }
     }
 
     #[test]
-    fn few_outcomes_do_not_share_the_transaction_of_a_backlog() {
+    fn few_outcomes_avoid_backlog_transaction() {
         let mut queue = queue(&[("busy", 1_000), ("quiet", 1), ("third", 2)]);
         let (place, batch) = queue.next_batch().unwrap();
         assert_eq!((place, batch.len()), (SettlePlace::Extra, 3));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn backlogs_take_turns_in_a_batch() {
+    fn settle_backlogs_take_turns() {
         let mut queue = queue(&[("a", 1_000), ("b", 1_000)]);
         let (place, batch) = queue.next_batch().unwrap();
         assert_eq!((place, batch.len()), (SettlePlace::Regular, BATCH));
@@ -133,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_backlog_all_tenants_share_one_batch() {
+    fn small_tenants_share_settle_batch() {
         let mut queue = queue(&[("a", 3), ("b", 16)]);
         let (place, batch) = queue.next_batch().unwrap();
         assert_eq!((place, batch.len()), (SettlePlace::Regular, 19));
     }
 
     #[test]
-    fn an_outcome_of_another_tenant_goes_beside_the_batch_that_is_on_its_way() {
+    fn outcome_of_other_tenant_uses_extra_batch() {
         let mut queue = queue(&[("busy", 1_000)]);
         let _ = queue.next_batch().unwrap();
         assert!(queue.next_batch().is_none(), "the rest grows into the next batch");
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_of_one_tenant_are_in_one_batch_at_a_time_and_in_order() {
+    fn tenant_outcomes_keep_their_order() {
         let mut queue = queue(&[("busy", 300)]);
         let _ = queue.next_batch().unwrap();
         add(&mut queue, "quiet", 1);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_is_in_a_batch_in_the_end() {
+    fn every_outcome_is_settled() {
         let mut queue = queue(&[("a", 700), ("b", 17), ("c", 16), ("d", 1)]);
         let mut recorded = 0;
         while let Some((place, batch)) = queue.next_batch() {

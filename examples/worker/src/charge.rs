@@ -32,7 +32,7 @@ pub async fn charge(till: Arc<Till>, ctx: ActionContext, input: Charge) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use millstream_sdk::Decision;
+    use millstream_sdk::FailureDecision;
     use millstream_sdk::testing::ActionTest;
     use serde_json::{Value, json};
 
@@ -60,14 +60,14 @@ mod tests {
     #[tokio::test]
     async fn a_declined_card_is_not_tried_again() {
         let error = charging(&Arc::default()).run(order(2_000)).await.result.unwrap_err();
-        assert_eq!((error.decision(), error.class_name()), (Decision::Fail, "card_declined"));
+        assert_eq!((error.decision(), error.class_name()), (FailureDecision::Fail, "card_declined"));
     }
 
     #[tokio::test]
     async fn a_busy_till_is_tried_again_later() {
         let till = Arc::new(Till::busy());
         let error = charging(&till).run(order(30)).await.result.unwrap_err();
-        assert_eq!(error.decision(), Decision::Retry { after: Some(Duration::from_secs(1)) });
+        assert_eq!(error.decision(), FailureDecision::Retry { after: Some(Duration::from_secs(1)) });
         assert_eq!(till.taken(), 0);
     }
 

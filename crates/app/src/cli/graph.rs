@@ -137,19 +137,19 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, CliCommand};
 
-    fn parsed(words: &str) -> Result<GraphCommand, String> {
+    fn parse_graph_command(words: &str) -> Result<GraphCommand, String> {
         let words = ["millstream", "graph"].into_iter().chain(words.split(' '));
         let command = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command;
-        if let Command::Graph(GraphArgs { command }) = command {
+        if let CliCommand::Graph(GraphArgs { command }) = command {
             return Ok(command);
         }
         Err(format!("{command:?}"))
     }
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -170,14 +170,16 @@ mod tests {
             "show g-1 --svg out.svg",
             "executors",
         ] {
-            assert!(parsed(words).is_ok(), "{words}: {:?}", parsed(words));
+            assert!(parse_graph_command(words).is_ok(), "{words}: {:?}", parse_graph_command(words));
         }
-        let Ok(GraphCommand::Create(create)) = parsed("create - --wait") else { panic!("no create") };
+        let Ok(GraphCommand::Create(create)) = parse_graph_command("create - --wait") else {
+            panic!("no create")
+        };
         assert_eq!((create.file, create.id, create.wait), (PathBuf::from("-"), None, true));
     }
 
     #[test]
-    fn what_makes_no_sense_together_is_refused() {
+    fn contradicting_arguments_are_refused() {
         for words in [
             "create",
             "get g-1 --logs",
@@ -186,7 +188,7 @@ mod tests {
             "show g-1 --ascii --svg out.svg",
             "edit g-1 patch.yaml --expected-revision -1",
         ] {
-            assert!(parsed(words).is_err(), "{words}");
+            assert!(parse_graph_command(words).is_err(), "{words}");
         }
     }
 }

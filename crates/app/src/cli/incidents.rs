@@ -70,12 +70,12 @@ pub(crate) enum IncidentsCommand {
     /// Try it again, as it was or with an edited input
     Retry {
         #[command(flatten)]
-        which: WhichIncidents,
+        which: IncidentSelectionArgs,
         /// The whole edited input as JSON; `-` reads standard input. It is performed under a new key
         #[arg(long, value_name = "FILE", conflicts_with = "group")]
         input: Option<PathBuf>,
         #[command(flatten)]
-        why: Why,
+        why: ResolutionReasonArgs,
     },
     /// Go on as if the action had succeeded
     Skip {
@@ -85,26 +85,26 @@ pub(crate) enum IncidentsCommand {
         #[arg(long, value_name = "JSON")]
         result: Option<String>,
         #[command(flatten)]
-        why: Why,
+        why: ResolutionReasonArgs,
     },
     /// End the execution as failed
     Fail {
         #[command(flatten)]
-        which: WhichIncidents,
+        which: IncidentSelectionArgs,
         #[command(flatten)]
-        why: Why,
+        why: ResolutionReasonArgs,
     },
     /// End the execution as cancelled
     Cancel {
         #[command(flatten)]
-        which: WhichIncidents,
+        which: IncidentSelectionArgs,
         #[command(flatten)]
-        why: Why,
+        why: ResolutionReasonArgs,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WhichIncidents {
+pub(crate) struct IncidentSelectionArgs {
     /// The incident's id
     #[arg(required_unless_present = "group", value_name = "ID")]
     pub incident: Option<String>,
@@ -117,7 +117,7 @@ pub(crate) struct WhichIncidents {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Why {
+pub(crate) struct ResolutionReasonArgs {
     /// Why; recorded with who decided
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,

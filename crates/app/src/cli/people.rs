@@ -68,8 +68,8 @@ pub(crate) struct StatsArgs {
     /// Only of this queue
     pub queue: Option<String>,
     /// A line for each
-    #[arg(long, value_enum, default_value_t = By::Queue)]
-    pub by: By,
+    #[arg(long, value_enum, default_value_t = QueueStatsBy::Queue)]
+    pub by: QueueStatsBy,
     /// Only of this person
     #[arg(long)]
     pub person: Option<String>,
@@ -82,14 +82,14 @@ pub(crate) struct StatsArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum By {
+pub(crate) enum QueueStatsBy {
     Queue,
     Person,
     Both,
 }
 
-impl By {
-    pub(crate) const fn word(self) -> &'static str {
+impl QueueStatsBy {
+    pub(crate) const fn query_word(self) -> &'static str {
         match self {
             Self::Queue => "queue",
             Self::Person => "person",

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Why;
+use super::ResolutionReasonArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) enum RunCommand {
         /// The run's id
         run: String,
         #[command(flatten)]
-        why: Why,
+        why: ResolutionReasonArgs,
     },
     /// Give a free seat to a device
     Assign {

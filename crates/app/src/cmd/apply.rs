@@ -1,19 +1,19 @@
 //! `millstream apply FILE`: store a definition on the server.
 
 use anyhow::Result;
-use millstream_core::definition::Format;
+use millstream_core::definition::SourceFormat;
 use reqwest::Method;
 
 use crate::cli::ApplyArgs;
-use crate::client::Client;
-use crate::output::{Output, plain};
-use crate::written;
+use crate::client::ApiClient;
+use crate::output::{CliOutput, plain_text};
+use crate::user_input;
 
-pub(crate) async fn run(args: &ApplyArgs, client: &Client, output: Output) -> Result<()> {
-    let (text, format) = written::definition(&args.file)?;
+pub(crate) async fn run(args: &ApplyArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let (text, format) = user_input::read_definition(&args.file)?;
     let media_type = match format {
-        Format::Json => "application/json",
-        Format::Yaml => "application/yaml",
+        SourceFormat::Json => "application/json",
+        SourceFormat::Yaml => "application/yaml",
     };
     let request =
         client.request(Method::POST, "/v1/definitions").header("content-type", media_type).body(text);
@@ -21,8 +21,8 @@ pub(crate) async fn run(args: &ApplyArgs, client: &Client, output: Output) -> Re
     let created = answer.status() == reqwest::StatusCode::CREATED;
     let definition = answer.json().await?;
     output.show(&definition, |definition| {
-        let version = plain(&definition["version"]);
+        let version = plain_text(&definition["version"]);
         let what = if created { "created" } else { "unchanged" };
-        format!("{} version {version} ({what})", plain(&definition["name"]))
+        format!("{} version {version} ({what})", plain_text(&definition["name"]))
     })
 }

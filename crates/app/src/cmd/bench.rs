@@ -6,20 +6,26 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Complete, Devices, Fairness, GraphShape, Graphs, Line, Measure, People, Plan,
-    Progress, Rate, Size, Submit, Target, Workload, expressions, plot, table,
+    BenchError, BenchMeasure, BenchPlan, BenchProgress, BenchSize, BenchTarget, DeviceBench, FairnessBench,
+    GraphBench, GraphShape, LineBench, LoadAmount, LoadRate, PeopleBench, SubmitMode, TaskCompletion,
+    Workload, expressions, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
 use crate::cli::{
     BenchArgs, BenchCommand, BenchDevicesArgs, BenchFairnessArgs, BenchGraphArgs, BenchPeopleArgs,
-    BenchSubject, CompleteArg, Global, SubmitArg,
+    BenchSubject, CompleteArg, GlobalArgs, SubmitArg,
 };
-use crate::failure::{ExitCode, Failure};
-use crate::output::Output;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::CliOutput;
 
-pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<()> {
+pub(crate) async fn run(
+    args: &BenchArgs,
+    global: &GlobalArgs,
+    config: &Config,
+    output: CliOutput,
+) -> Result<()> {
     let mut own = config.clone();
     // The bench prints a progress bar and tables; log lines of its own store would break them.
     if own.log == "info" {
@@ -28,23 +34,23 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
     telemetry::start_logging(&own)?;
     if let Some(BenchCommand::Expressions(wanted)) = &args.command {
         let (cases, seed) = (wanted.cases, wanted.seed);
-        let measured = tokio::task::spawn_blocking(move || expressions::measure(cases, seed)).await?;
-        let report = measured.map_err(failure)?;
-        return output.show(&serde_json::to_value(&report)?, |_| expressions::render(&report));
+        let measured = tokio::task::spawn_blocking(move || expressions::measure_cases(cases, seed)).await?;
+        let report = measured.map_err(command_failure)?;
+        return output.show(&serde_json::to_value(&report)?, |_| expressions::render_report(&report));
     }
-    let plan = plan(args, global, config, output)?;
+    let plan = build_plan(args, global, config, output)?;
     let shutdown = signals::shutdown_token()?;
-    let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(failure)?;
-    if let Some(file) = &subject(args).plot {
-        std::fs::write(file, plot::draw(&report))
+    let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(command_failure)?;
+    if let Some(file) = &bench_subject(args).plot {
+        std::fs::write(file, plot::draw_report(&report))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    output.show(&serde_json::to_value(&report)?, |_| table::render(&report))
+    output.show(&serde_json::to_value(&report)?, |_| table::render_report(&report))
 }
 
 /// The options of a subcommand such as `bench graph` replace those of `bench`, which then keep their
 /// defaults.
-fn subject(args: &BenchArgs) -> &BenchSubject {
+fn bench_subject(args: &BenchArgs) -> &BenchSubject {
     match &args.command {
         None | Some(BenchCommand::Expressions(_)) => &args.subject,
         Some(BenchCommand::Graph(graph)) => &graph.subject,
@@ -54,26 +60,31 @@ fn subject(args: &BenchArgs) -> &BenchSubject {
     }
 }
 
-fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<Plan> {
+fn build_plan(
+    args: &BenchArgs,
+    global: &GlobalArgs,
+    config: &Config,
+    output: CliOutput,
+) -> Result<BenchPlan> {
     let submit = match args.submit {
-        SubmitArg::Single => Submit::Single,
-        SubmitArg::Ndjson => Submit::Ndjson { batch: args.batch },
+        SubmitArg::Single => SubmitMode::Single,
+        SubmitArg::Ndjson => SubmitMode::Ndjson { batch: args.batch },
     };
     let amount = match (args.events, &args.length) {
-        (Some(events), _) => Some(Amount::Events(events)),
-        (None, Some(text)) => Some(Amount::For(span(text).context("--for")?)),
+        (Some(events), _) => Some(LoadAmount::Events(events)),
+        (None, Some(text)) => Some(LoadAmount::For(parse_span(text).context("--for")?)),
         (None, None) => None,
     };
-    let subject = subject(args);
-    let wanted = wanted(args)?;
-    let target = target(subject, global, config)?;
-    let mut workloads = Workload::list(&args.workload).map_err(failure)?;
+    let subject = bench_subject(args);
+    let wanted = requested_benches(args)?;
+    let target = bench_target(subject, global, config)?;
+    let mut workloads = Workload::parse_list(&args.workload).map_err(command_failure)?;
     // `all` against a running engine leaves out the workloads that need to start it.
-    if args.workload == "all" && matches!(target, Target::Url { .. }) {
+    if args.workload == "all" && matches!(target, BenchTarget::Url { .. }) {
         workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
-    Ok(Plan {
-        measures: if args.command.is_none() { measures(args, &target)? } else { Vec::new() },
+    Ok(BenchPlan {
+        measures: if args.command.is_none() { parse_measures(args, &target)? } else { Vec::new() },
         graphs: wanted.graphs,
         people: wanted.people,
         line: wanted.line,
@@ -81,129 +92,129 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         fairness: wanted.fairness,
         target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,
-        settings: settings(subject, global),
+        settings: engine_settings(subject, global),
         workloads,
         submit,
         connections: args.connections.unwrap_or(submit.default_connections()),
         complete: match args.complete {
-            CompleteArg::Single => Complete::Single,
-            CompleteArg::Batch => Complete::Batch,
+            CompleteArg::Single => TaskCompletion::Single,
+            CompleteArg::Batch => TaskCompletion::Batch,
         },
         amount,
         runs: subject.runs,
         pollers: args.pollers,
         warmup: if subject.smoke { args.warmup.min(50) } else { args.warmup },
-        rates: Rate::list(&args.rate).map_err(failure)?,
+        rates: LoadRate::parse_list(&args.rate).map_err(command_failure)?,
         action_wait: match &args.action_wait {
-            Some(text) => span(text).context("--action-wait")?,
+            Some(text) => parse_span(text).context("--action-wait")?,
             None if wanted.is_about_tenants => SLOW_ACTION,
             None => Duration::ZERO,
         },
-        size: if subject.smoke { Size::Smoke } else { Size::Full },
+        size: if subject.smoke { BenchSize::Smoke } else { BenchSize::Full },
         progress: match output {
-            Output::Text => Progress::Shown,
-            Output::Json => Progress::Hidden,
+            CliOutput::Text => BenchProgress::Shown,
+            CliOutput::Json => BenchProgress::Hidden,
         },
     })
 }
 
-/// Response time of the HTTP target in `bench fairness`.
+/// Response time of the HTTP target in `bench fairness_plan`.
 const SLOW_ACTION: Duration = Duration::from_millis(50);
 
 /// Measurements of the subcommands, such as `bench graph`.
 #[derive(Debug, Default)]
-struct Wanted {
-    graphs: Option<Graphs>,
-    people: Option<People>,
-    line: Option<Line>,
-    devices: Option<Devices>,
-    fairness: Option<Fairness>,
+struct RequestedBenches {
+    graphs: Option<GraphBench>,
+    people: Option<PeopleBench>,
+    line: Option<LineBench>,
+    devices: Option<DeviceBench>,
+    fairness: Option<FairnessBench>,
     is_about_tenants: bool,
 }
 
-fn wanted(args: &BenchArgs) -> Result<Wanted> {
-    let mut all = Wanted::default();
+fn requested_benches(args: &BenchArgs) -> Result<RequestedBenches> {
+    let mut all = RequestedBenches::default();
     match &args.command {
         None | Some(BenchCommand::Expressions(_)) => {}
-        Some(BenchCommand::Graph(wanted)) => all.graphs = Some(graphs(wanted).map_err(failure)?),
+        Some(BenchCommand::Graph(wanted)) => all.graphs = Some(graph_plan(wanted).map_err(command_failure)?),
         Some(BenchCommand::People(wanted)) => {
-            all.people = people(wanted);
-            all.line = line(wanted)?;
+            all.people = people_plan(wanted);
+            all.line = line_plan(wanted)?;
         }
-        Some(BenchCommand::Devices(wanted)) => all.devices = Some(devices(wanted)?),
+        Some(BenchCommand::Devices(wanted)) => all.devices = Some(device_plan(wanted)?),
         Some(BenchCommand::Fairness(wanted)) => {
-            all.fairness = Some(fairness(wanted));
+            all.fairness = Some(fairness_plan(wanted));
             all.is_about_tenants = true;
         }
     }
     Ok(all)
 }
 
-fn fairness(args: &BenchFairnessArgs) -> Fairness {
+fn fairness_plan(args: &BenchFairnessArgs) -> FairnessBench {
     let (backlog, idle) = if args.subject.smoke { (600, 10) } else { (100_000, 200) };
-    Fairness { backlog: args.backlog.unwrap_or(backlog), idle: args.idle.unwrap_or(idle) }
+    FairnessBench { backlog: args.backlog.unwrap_or(backlog), idle: args.idle.unwrap_or(idle) }
 }
 
-fn graphs(args: &BenchGraphArgs) -> millstream_bench::Result<Graphs> {
+fn graph_plan(args: &BenchGraphArgs) -> millstream_bench::BenchResult<GraphBench> {
     let (sizes, warmup) = match args.subject.smoke {
         false => ("1000,10000", args.warmup),
         true => ("30,90", args.warmup.min(30)),
     };
-    Ok(Graphs {
-        shapes: GraphShape::list(&args.shape)?,
-        nodes: Graphs::sizes(args.nodes.as_deref().unwrap_or(sizes))?,
+    Ok(GraphBench {
+        shapes: GraphShape::parse_list(&args.shape)?,
+        nodes: GraphBench::parse_sizes(args.nodes.as_deref().unwrap_or(sizes))?,
         capacity: args.capacity,
         warmup,
     })
 }
 
-fn people(args: &BenchPeopleArgs) -> Option<People> {
+fn people_plan(args: &BenchPeopleArgs) -> Option<PeopleBench> {
     let (items, warmup) = match args.subject.smoke {
         false => (20_000, args.warmup),
         true => (60, args.warmup.min(10)),
     };
     let items = args.items.unwrap_or(items);
-    args.line.is_none().then_some(People { people: args.people, items, overlap: args.overlap, warmup })
+    args.line.is_none().then_some(PeopleBench { people: args.people, items, overlap: args.overlap, warmup })
 }
 
-fn line(args: &BenchPeopleArgs) -> Result<Option<Line>> {
+fn line_plan(args: &BenchPeopleArgs) -> Result<Option<LineBench>> {
     let Some(items) = args.line else { return Ok(None) };
     let length = match (&args.length, args.subject.smoke) {
-        (Some(text), _) => span(text).context("--for")?,
+        (Some(text), _) => parse_span(text).context("--for")?,
         (None, false) => Duration::from_secs(30),
         (None, true) => Duration::from_secs(1),
     };
-    Ok(Some(Line { items, per_second: args.rate, length }))
+    Ok(Some(LineBench { items, per_second: args.rate, length }))
 }
 
-fn devices(args: &BenchDevicesArgs) -> Result<Devices> {
+fn device_plan(args: &BenchDevicesArgs) -> Result<DeviceBench> {
     let (devices, length, warmup) = match args.subject.smoke {
         false => (1_000, Duration::from_secs(20), args.warmup),
         true => (20, Duration::from_millis(200), args.warmup.min(10)),
     };
-    Ok(Devices {
+    Ok(DeviceBench {
         devices: args.devices.unwrap_or(devices),
         per_second: args.rate,
-        length: args.length.as_deref().map_or(Ok(length), span).context("--for")?,
+        length: args.length.as_deref().map_or(Ok(length), parse_span).context("--for")?,
         warmup,
         connections: args.connections,
     })
 }
 
-fn target(args: &BenchSubject, global: &Global, config: &Config) -> Result<Target> {
+fn bench_target(args: &BenchSubject, global: &GlobalArgs, config: &Config) -> Result<BenchTarget> {
     if (args.embedded || args.fleet.is_some()) && global.url.is_some() {
-        return Err(invalid("--url names a running engine; --embedded and --fleet start one: choose"));
+        return Err(invalid_usage("--url names a running engine; --embedded and --fleet start one: choose"));
     }
     if args.embedded {
-        return Ok(Target::Embedded { workers: args.loops.max(1) });
+        return Ok(BenchTarget::Embedded { workers: args.loops.max(1) });
     }
     let Some(workers) = args.fleet else {
         let Some(url) = &global.url else {
-            return Err(invalid(
+            return Err(invalid_usage(
                 "what shall be measured? --embedded starts an engine on SQLite, --fleet N one on PostgreSQL and Redis, --url names a running one",
             ));
         };
-        return Ok(Target::Url { url: url.clone(), key: config.key.clone() });
+        return Ok(BenchTarget::Url { url: url.clone(), key: config.key.clone() });
     };
     let mut missing = Vec::new();
     if !config.database_url.starts_with("postgres") {
@@ -213,54 +224,54 @@ fn target(args: &BenchSubject, global: &Global, config: &Config) -> Result<Targe
         missing.push("--redis-url redis://… (or MILLSTREAM_REDIS_URL)");
     }
     if !missing.is_empty() {
-        return Err(invalid(&format!(
+        return Err(invalid_usage(&format!(
             "--fleet needs services that are running; missing: {}. scripts/bench starts private ones",
             missing.join(" and ")
         )));
     }
     if !(1..=64).contains(&workers) {
-        return Err(invalid("--fleet: between 1 and 64 workers"));
+        return Err(invalid_usage("--fleet: between 1 and 64 workers"));
     }
-    Ok(Target::Fleet {
+    Ok(BenchTarget::Fleet {
         workers,
         database_url: config.database_url.clone(),
         redis_url: config.redis_url.clone(),
     })
 }
 
-fn measures(args: &BenchArgs, target: &Target) -> Result<Vec<Measure>> {
+fn parse_measures(args: &BenchArgs, target: &BenchTarget) -> Result<Vec<BenchMeasure>> {
     let mut measures = match (&args.measure, target) {
-        (None, Target::Url { .. }) => vec![Measure::Throughput, Measure::Latency],
-        (None, Target::Embedded { .. } | Target::Fleet { .. }) => {
-            vec![Measure::Throughput, Measure::Latency, Measure::Floor]
+        (None, BenchTarget::Url { .. }) => vec![BenchMeasure::Throughput, BenchMeasure::Latency],
+        (None, BenchTarget::Embedded { .. } | BenchTarget::Fleet { .. }) => {
+            vec![BenchMeasure::Throughput, BenchMeasure::Latency, BenchMeasure::Floor]
         }
-        (Some(list), _) => list.split(',').map(|word| measure(word.trim())).collect::<Result<_>>()?,
+        (Some(list), _) => list.split(',').map(|word| parse_measure(word.trim())).collect::<Result<_>>()?,
     };
     if args.floor_raw {
-        measures.push(Measure::FloorRaw);
+        measures.push(BenchMeasure::FloorRaw);
     }
-    if measures.contains(&Measure::Floor) && !measures.contains(&Measure::Throughput) {
-        return Err(invalid(
+    if measures.contains(&BenchMeasure::Floor) && !measures.contains(&BenchMeasure::Throughput) {
+        return Err(invalid_usage(
             "--measure: the floor has the batch sizes of a throughput run: throughput,floor belong together",
         ));
     }
     Ok(measures)
 }
 
-fn measure(word: &str) -> Result<Measure> {
+fn parse_measure(word: &str) -> Result<BenchMeasure> {
     match word {
-        "throughput" => Ok(Measure::Throughput),
-        "latency" => Ok(Measure::Latency),
-        "floor" => Ok(Measure::Floor),
-        "pollers" => Ok(Measure::Pollers),
-        other => Err(invalid(&format!(
+        "throughput" => Ok(BenchMeasure::Throughput),
+        "latency" => Ok(BenchMeasure::Latency),
+        "floor" => Ok(BenchMeasure::Floor),
+        "pollers" => Ok(BenchMeasure::Pollers),
+        other => Err(invalid_usage(&format!(
             "--measure: there is no measure {other:?}; there are throughput, latency, floor and pollers"
         ))),
     }
 }
 
 /// Settings of the started engines, in addition to the inherited environment.
-fn settings(args: &BenchSubject, global: &Global) -> Vec<(String, String)> {
+fn engine_settings(args: &BenchSubject, global: &GlobalArgs) -> Vec<(String, String)> {
     let log = global.log.clone().unwrap_or_else(|| "warn".to_owned());
     let mut settings = vec![("MILLSTREAM_LOG".to_owned(), log)];
     if let Some(file) = &global.config {
@@ -273,19 +284,19 @@ fn settings(args: &BenchSubject, global: &Global) -> Vec<(String, String)> {
     settings
 }
 
-fn span(text: &str) -> Result<Duration> {
+fn parse_span(text: &str) -> Result<Duration> {
     millstream_core::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
 }
 
-fn invalid(text: &str) -> anyhow::Error {
-    anyhow!(Failure::new(ExitCode::Invalid, text))
+fn invalid_usage(text: &str) -> anyhow::Error {
+    anyhow!(CommandFailure::new(ExitCode::Invalid, text))
 }
 
-fn failure(error: BenchError) -> anyhow::Error {
+fn command_failure(error: BenchError) -> anyhow::Error {
     let code = match &error {
         BenchError::Usage(_) | BenchError::Machine { .. } => ExitCode::Invalid,
         BenchError::Unreachable { .. } => ExitCode::Unreachable,
         BenchError::Wrong(_) | BenchError::Interrupted => ExitCode::Different,
     };
-    anyhow!(Failure::new(code, error.to_string()))
+    anyhow!(CommandFailure::new(code, error.to_string()))
 }

@@ -4,11 +4,12 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::cli::CancelArgs;
-use crate::client::{Client, segment};
-use crate::output::Output;
+use crate::client::{ApiClient, path_segment};
+use crate::output::CliOutput;
 
-pub(crate) async fn run(args: &CancelArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &CancelArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     let body = args.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
-    let answer = client.post(&format!("/v1/executions/{}/cancel", segment(&args.execution)), &body).await?;
+    let answer =
+        client.post(&format!("/v1/executions/{}/cancel", path_segment(&args.execution)), &body).await?;
     output.show(&answer, |_| format!("{} is being cancelled", args.execution))
 }

@@ -6,12 +6,12 @@ use millstream_core::machine::Machine;
 use serde_json::json;
 
 use crate::cli::CheckArgs;
-use crate::failure::{ExitCode, Failure};
-use crate::output::Output;
-use crate::written;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::CliOutput;
+use crate::user_input;
 
-pub(crate) fn run(args: &CheckArgs, output: Output) -> Result<()> {
-    let (text, format) = written::definition(&args.file)?;
+pub(crate) fn run(args: &CheckArgs, output: CliOutput) -> Result<()> {
+    let (text, format) = user_input::read_definition(&args.file)?;
     let outcome = definition::parse(&text, format).and_then(Machine::compile);
     match outcome {
         Ok(machine) => {
@@ -22,13 +22,13 @@ pub(crate) fn run(args: &CheckArgs, output: Output) -> Result<()> {
         }
         Err(problems) => {
             let value = json!({ "problems": problems.0 });
-            if output == Output::Json {
+            if output == CliOutput::Json {
                 output.show(&value, |_| String::new())?;
             }
             let count = problems.0.len();
             let lines: Vec<_> = problems.0.iter().map(|problem| format!("  {problem}")).collect();
             let noun = if count == 1 { "problem" } else { "problems" };
-            bail!(Failure::new(
+            bail!(CommandFailure::new(
                 ExitCode::Invalid,
                 format!("{}: {count} {noun}\n{}", args.file.display(), lines.join("\n"))
             ));

@@ -4,11 +4,11 @@ use anyhow::Result;
 use millstream_runtime::config::{Config, DEFAULTS};
 
 use crate::cli::ConfigArgs;
-use crate::output::{Output, line};
+use crate::output::{CliOutput, print_line};
 
-pub(crate) fn run(args: &ConfigArgs, config: &Config, output: Output) -> Result<()> {
+pub(crate) fn run(args: &ConfigArgs, config: &Config, output: CliOutput) -> Result<()> {
     if args.default {
-        return line(DEFAULTS.trim_end());
+        return print_line(DEFAULTS.trim_end());
     }
     let mut shown = config.clone();
     shown.database_url = without_password(&shown.database_url);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_a_webhooks_address_secret_is_not_printed() {
+    fn webhook_path_is_not_printed() {
         let shown = without_path("crm=https://me:pw@hooks.example/T0/B1/abc?token=x secret=crm-key");
         assert_eq!(shown, "crm=https://hooks.example/… secret=crm-key");
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use millstream_runtime::config::Config;
-use millstream_runtime::engine::Engine;
-use millstream_runtime::roles::Openness;
+use millstream_runtime::engine::EmbeddedEngine;
+use millstream_runtime::roles::KeylessAccess;
 use millstream_runtime::{signals, telemetry};
 use millstream_worker::PerformCalls;
 
@@ -21,9 +21,9 @@ pub(crate) async fn run(args: &DevArgs, config: &Config, calls: Option<Arc<dyn P
     if let Some(workers) = args.workers {
         config.dev.workers = workers;
     }
-    let openness = if args.insecure_no_auth { Openness::Insecure } else { Openness::Careful };
+    let openness = if args.insecure_no_auth { KeylessAccess::Insecure } else { KeylessAccess::Careful };
     let shutdown = signals::shutdown_token()?;
-    let engine = Engine::start_with(config, openness, calls, metrics).await?;
+    let engine = EmbeddedEngine::start_with_openness(config, openness, calls, metrics).await?;
     eprintln!(
         "millstream dev is ready on {}\n  data  {}\n  stop  Ctrl-C\n",
         engine.url,

@@ -5,9 +5,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::cli::{DeviceArgs, DeviceCommand};
-use crate::client::{Client, segment};
+use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{Output, fields, plain, table};
+use crate::output::{CliOutput, format_fields, format_table, plain_text};
 
 const HINT: &str = "`millstream device list` shows which there are; a device registers itself (docs/API.md)";
 const DEVICE: &[&str] = &[
@@ -25,24 +25,24 @@ const DEVICE: &[&str] = &[
     "seen_at",
 ];
 
-pub(crate) async fn run(args: &DeviceArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &DeviceArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     match &args.command {
-        DeviceCommand::List { limit } => list(*limit, client, output).await,
+        DeviceCommand::List { limit } => list_devices(*limit, client, output).await,
         DeviceCommand::Get { device } => {
-            get(device, client, output).await.map_err(|error| hinted(error, HINT))
+            show_device(device, client, output).await.map_err(|error| hinted(error, HINT))
         }
-        DeviceCommand::Pause { device } => set(device, "pause", client, output).await,
-        DeviceCommand::Resume { device } => set(device, "resume", client, output).await,
-        DeviceCommand::Remove { device } => remove(device, client, output).await,
+        DeviceCommand::Pause { device } => pause_or_resume(device, "pause", client, output).await,
+        DeviceCommand::Resume { device } => pause_or_resume(device, "resume", client, output).await,
+        DeviceCommand::Remove { device } => remove_device(device, client, output).await,
     }
 }
 
-fn path(device: &str, rest: &str) -> String {
-    format!("/v1/devices/{}{rest}", segment(device))
+fn device_path(device: &str, rest: &str) -> String {
+    format!("/v1/devices/{}{rest}", path_segment(device))
 }
 
-async fn list(limit: usize, client: &Client, output: Output) -> Result<()> {
-    let items = client.list("/v1/devices", &[], limit).await?;
+async fn list_devices(limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let items = client.list_pages("/v1/devices", &[], limit).await?;
     output.show(&json!({ "items": items }), |_| list_page(&items))
 }
 
@@ -50,8 +50,8 @@ fn list_page(devices: &[Value]) -> String {
     if devices.is_empty() {
         return "no devices".to_owned();
     }
-    table(
-        &devices.iter().map(row).collect::<Vec<_>>(),
+    format_table(
+        &devices.iter().map(device_row).collect::<Vec<_>>(),
         &[
             ("id", "device_id"),
             ("open", "open"),
@@ -64,10 +64,10 @@ fn list_page(devices: &[Value]) -> String {
     )
 }
 
-fn row(device: &Value) -> Value {
+fn device_row(device: &Value) -> Value {
     let mut row = device.clone();
     if let Some(capacity) = device["capacity"].as_u64() {
-        row["open"] = json!(format!("{} of {capacity}", plain(&device["open"])));
+        row["open"] = json!(format!("{} of {capacity}", plain_text(&device["open"])));
     }
     if let Some(percent) = device["battery"].as_u64() {
         let source = if device["on_battery"] == json!(true) { "" } else { ", plugged in" };
@@ -78,16 +78,16 @@ fn row(device: &Value) -> Value {
 }
 
 /// Includes its runs, where the key may read them.
-async fn get(device: &str, client: &Client, output: Output) -> Result<()> {
-    let mut found = client.get(&path(device, "")).await?;
-    if let Ok(mut list) = client.get(&path(device, "/assignments")).await {
+async fn show_device(device: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let mut found = client.get(&device_path(device, "")).await?;
+    if let Ok(mut list) = client.get(&device_path(device, "/assignments")).await {
         found["assignments"] = list["items"].take();
     }
     output.show(&found, device_page)
 }
 
 fn device_page(device: &Value) -> String {
-    let head = fields(device, DEVICE);
+    let head = format_fields(device, DEVICE);
     match device["assignments"].as_array().map(Vec::as_slice) {
         None => head,
         Some([]) => format!("{head}\n\nit has nothing"),
@@ -103,7 +103,7 @@ fn device_page(device: &Value) -> String {
                 ("next", "next"),
                 ("until", "until"),
             ];
-            format!("{head}\n\n{}", table(&rows, &columns))
+            format!("{head}\n\n{}", format_table(&rows, &columns))
         }
     }
 }
@@ -115,8 +115,8 @@ fn assignment_row(assignment: &Value) -> Value {
     row
 }
 
-async fn set(device: &str, word: &str, client: &Client, output: Output) -> Result<()> {
-    let answer = client.post(&path(device, &format!("/{word}")), &json!({})).await;
+async fn pause_or_resume(device: &str, word: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let answer = client.post(&device_path(device, &format!("/{word}")), &json!({})).await;
     let answer = answer.map_err(|error| hinted(error, HINT))?;
     output.show(&answer, |answer| match answer["paused"].as_bool() {
         Some(true) => format!("{device} is paused: nothing new is given to it"),
@@ -124,8 +124,8 @@ async fn set(device: &str, word: &str, client: &Client, output: Output) -> Resul
     })
 }
 
-async fn remove(device: &str, client: &Client, output: Output) -> Result<()> {
-    client.send(client.request(Method::DELETE, &path(device, ""))).await?;
+async fn remove_device(device: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
+    client.send(client.request(Method::DELETE, &device_path(device, ""))).await?;
     output.show(&json!({ "device_id": device, "removed": true }), |_| {
         format!("{device} is forgotten; what it had goes to others")
     })
@@ -135,7 +135,7 @@ async fn remove(device: &str, client: &Client, output: Output) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn phone() -> Value {
+    fn sample_phone() -> Value {
         json!({
             "device_id": "phone-7", "capabilities": ["gpu", "render"], "capability": 0, "capacity": 2, "load": 0.1,
             "quality": 1.0, "battery": 80, "on_battery": true, "coordinator": false, "paused": true, "open": 1,
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_rows_with_room_and_battery() {
+    fn device_rows_show_room_and_battery() {
         assert_eq!(list_page(&[]), "no devices");
         let desk = json!({
             "device_id": "desk", "capabilities": [], "capacity": null, "load": 0.0, "battery": null, "paused": false,
             "on_battery": false, "open": 0, "seen_at": "2026-01-01T00:00:01.000Z"
         });
-        insta::assert_snapshot!(list_page(&[desk, phone()]), @"
+        insta::assert_snapshot!(list_page(&[desk, sample_phone()]), @"
         ID       OPEN    LOAD  BATTERY  CAPABILITIES          SEEN
         desk     0       0.0                                  2026-01-01T00:00:01.000Z
         phone-7  1 of 2  0.1   80 %     gpu, render   paused  2026-01-01T00:00:00.000Z
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_shown_with_what_it_has() {
-        let mut device = phone();
+    fn device_is_shown_with_its_runs() {
+        let mut device = sample_phone();
         device["assignments"] = json!([{
             "run_id": "film-1", "seat": 0, "token": 3, "status": "assigned", "kind": "film", "priority": 5,
             "due": { "what": "assignment_timeout", "at": "2026-01-01T00:01:00.000Z" }

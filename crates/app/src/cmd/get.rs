@@ -4,8 +4,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::GetArgs;
-use crate::client::{Client, segment};
-use crate::output::{Output, fields, table};
+use crate::client::{ApiClient, path_segment};
+use crate::output::{CliOutput, format_fields, format_table};
 
 const EXECUTION: &[&str] = &[
     "execution_id",
@@ -42,26 +42,27 @@ const EVENT: &[&str] = &[
 const HISTORY_LIMIT: usize = 1000;
 const WORK_LIMIT: usize = 1000;
 
-pub(crate) async fn run(args: &GetArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &GetArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     if let Some(event) = &args.event {
-        let event = client.get(&format!("/v1/events/{}", segment(event))).await?;
-        return output.show(&event, |event| fields(event, EVENT));
+        let event = client.get(&format!("/v1/events/{}", path_segment(event))).await?;
+        return output.show(&event, |event| format_fields(event, EVENT));
     }
-    let path = format!("/v1/executions/{}", segment(args.execution.as_deref().unwrap_or_default()));
+    let path = format!("/v1/executions/{}", path_segment(args.execution.as_deref().unwrap_or_default()));
     let query = args.at_seq.map(|seq| format!("?at_seq={seq}")).unwrap_or_default();
     let mut execution = client.get(&format!("{path}{query}")).await?;
     if args.history {
-        execution["history"] = client.list(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
+        execution["history"] =
+            client.list_pages(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
     }
     if args.work {
-        execution["actions"] = client.list(&format!("{path}/actions"), &[], WORK_LIMIT).await?.into();
-        execution["timers"] = client.list(&format!("{path}/timers"), &[], WORK_LIMIT).await?.into();
+        execution["actions"] = client.list_pages(&format!("{path}/actions"), &[], WORK_LIMIT).await?.into();
+        execution["timers"] = client.list_pages(&format!("{path}/timers"), &[], WORK_LIMIT).await?.into();
     }
-    output.show(&execution, page)
+    output.show(&execution, execution_page)
 }
 
-fn page(execution: &Value) -> String {
-    let mut parts = vec![fields(execution, EXECUTION)];
+fn execution_page(execution: &Value) -> String {
+    let mut parts = vec![format_fields(execution, EXECUTION)];
     let sections: [(&str, &[(&str, &str)]); 3] = [
         (
             "history",
@@ -90,7 +91,9 @@ fn page(execution: &Value) -> String {
     for (name, columns) in sections {
         match execution[name].as_array() {
             Some(rows) if rows.is_empty() => parts.push(format!("no {name}")),
-            Some(rows) => parts.push(table(&rows.iter().map(flat).collect::<Vec<_>>(), columns)),
+            Some(rows) => {
+                parts.push(format_table(&rows.iter().map(flatten_lists).collect::<Vec<_>>(), columns))
+            }
             None => {}
         }
     }
@@ -98,7 +101,7 @@ fn page(execution: &Value) -> String {
 }
 
 /// Action lists may hold objects; a column shows their names.
-fn flat(row: &Value) -> Value {
+fn flatten_lists(row: &Value) -> Value {
     let mut row = row.clone();
     if let Some(actions) = row["actions"].as_array() {
         let names: Vec<_> =

@@ -14,28 +14,28 @@ use millstream_store::key_store::{KeyChoice, KeyFilter, KeyRotation, KeyStatus, 
 use serde_json::json;
 
 use crate::cli::{KeysCommand, NewKeyArgs};
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Output, table};
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CliOutput, format_table};
 
 pub(crate) async fn run(
     command: &KeysCommand,
     stores: &Stores,
     now: Timestamp,
-    output: Output,
+    output: CliOutput,
 ) -> Result<()> {
     match command {
-        KeysCommand::Create(args) => create(args, stores, now, output).await,
-        KeysCommand::List => list(stores, now, output).await,
+        KeysCommand::Create(args) => create_key(args, stores, now, output).await,
+        KeysCommand::List => list_keys(stores, now, output).await,
         KeysCommand::Rotate { name, tenant, operator, overlap, expires } => {
-            let owner = owner(tenant, *operator)?;
-            rotate(name, owner, *overlap, *expires, stores, now, output).await
+            let owner = key_owner(tenant, *operator)?;
+            rotate_key(name, owner, *overlap, *expires, stores, now, output).await
         }
         KeysCommand::Revoke { name, tenant, operator } => {
-            let owner = owner(tenant, *operator)?;
+            let owner = key_owner(tenant, *operator)?;
             if !stores.keys.revoke_key(owner.as_ref(), &KeyChoice::Name(name.clone()), now).await? {
-                bail!(Failure::new(
+                bail!(CommandFailure::new(
                     ExitCode::Refused,
-                    format!("{} has no live key {name:?}", shown(owner.as_ref()))
+                    format!("{} has no live key {name:?}", owner_name(owner.as_ref()))
                 ));
             }
             output.show(&json!({ "name": name, "revoked": true }), |_| format!("{name} is revoked"))
@@ -44,44 +44,48 @@ pub(crate) async fn run(
 }
 
 /// `None` for operator keys, which belong to no tenant.
-fn owner(tenant: &str, operator: bool) -> Result<Option<TenantId>> {
+fn key_owner(tenant: &str, operator: bool) -> Result<Option<TenantId>> {
     if operator { Ok(None) } else { tenant_id(tenant).map(Some) }
 }
 
-fn shown(owner: Option<&TenantId>) -> String {
+fn owner_name(owner: Option<&TenantId>) -> String {
     owner.map_or_else(|| "no tenant (operator)".to_owned(), |tenant| format!("tenant {tenant}"))
 }
 
 /// The roles with their purposes, for an error that asks for one.
-fn roles() -> String {
+fn role_help() -> String {
     Role::ALL.iter().map(|role| format!("\n  {role:9} {}", role.summary())).collect()
 }
 
-async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
+async fn create_key(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: CliOutput) -> Result<()> {
     let NewKeyArgs { name, tenant, role, expires, person, device, once } = args;
     if let Err(error) = check_key_name(name) {
         bail!("the name of a key {error}");
     }
-    let Some(role) = role.as_deref() else { bail!("say what the key is for with --role ROLE:{}", roles()) };
-    let Some(role) = Role::parse(role) else { bail!("{role:?} is not a role; the roles are:{}", roles()) };
+    let Some(role) = role.as_deref() else {
+        bail!("say what the key is for with --role ROLE:{}", role_help())
+    };
+    let Some(role) = Role::parse(role) else {
+        bail!("{role:?} is not a role; the roles are:{}", role_help())
+    };
     if *once && stores.keys.keys_exist().await? {
         let value = json!({ "created": false });
         return output.show(&value, |_| "a key exists already; none was created".to_owned());
     }
-    let secret = KeySecret::draw();
+    let secret = KeySecret::generate();
     let key = NewKey {
         expires_at: expires.map(|length| now.plus(length)),
         bound_to: bound_to(role, person.as_deref(), device.as_deref())?,
-        ..NewKey::of(tenant_id(tenant)?, name.clone(), role, secret.hash())
+        ..NewKey::for_tenant(tenant_id(tenant)?, name.clone(), role, secret.hash())
     };
     if !stores.keys.create_key(&key, now).await? {
-        let owner = shown(key.tenant.as_ref());
-        bail!(Failure::new(
+        let owner = owner_name(key.tenant.as_ref());
+        bail!(CommandFailure::new(
             ExitCode::Refused,
             format!("{owner} has a key {name:?} already; rotate it, revoke it first or choose another name")
         ));
     }
-    show(&secret, &key, output)
+    show_secret(&secret, &key, output)
 }
 
 /// The person or device that a key of this role is bound to.
@@ -97,7 +101,7 @@ fn bound_to(role: Role, person: Option<&str>, device: Option<&str>) -> Result<Op
     })
 }
 
-fn show(secret: &KeySecret, key: &NewKey, output: Output) -> Result<()> {
+fn show_secret(secret: &KeySecret, key: &NewKey, output: CliOutput) -> Result<()> {
     let secret = secret.expose();
     let NewKey { tenant, name, role, expires_at, bound_to, .. } = key;
     let value = json!({
@@ -107,27 +111,31 @@ fn show(secret: &KeySecret, key: &NewKey, output: Output) -> Result<()> {
         let until = expires_at.map(|at| format!(", until {at}")).unwrap_or_default();
         format!(
             "{secret}\n\nshown this once: {role} of {}{until}. Every call needs a key now.",
-            shown(tenant.as_ref())
+            owner_name(tenant.as_ref())
         )
     })
 }
 
-async fn rotate(
+async fn rotate_key(
     name: &str,
     owner: Option<TenantId>,
     overlap: Duration,
     expires: Option<Duration>,
     stores: &Stores,
     now: Timestamp,
-    output: Output,
+    output: CliOutput,
 ) -> Result<()> {
-    let none =
-        || Failure::new(ExitCode::Refused, format!("{} has no live key {name:?}", shown(owner.as_ref())));
+    let none = || {
+        CommandFailure::new(
+            ExitCode::Refused,
+            format!("{} has no live key {name:?}", owner_name(owner.as_ref())),
+        )
+    };
     let keys = list_all(stores).await?;
     let current =
         |key: &&KeyView| key.name == name && key.tenant == owner && key.status(now) == KeyStatus::Current;
     let Some(key) = keys.iter().find(current) else { bail!(none()) };
-    let secret = KeySecret::draw();
+    let secret = KeySecret::generate();
     // The lifetime of the predecessor, unless `--expires` is given.
     let lifetime = expires.or_else(|| key.expires_at.map(|at| at.since(key.created_at)));
     let successor = NewKey {
@@ -143,7 +151,7 @@ async fn rotate(
     if !stores.keys.rotate_key(&rotation, now).await? {
         bail!(none());
     }
-    show(&secret, &rotation.successor, output)
+    show_secret(&secret, &rotation.successor, output)
 }
 
 /// Every key, page by page.
@@ -161,7 +169,7 @@ async fn list_all(stores: &Stores) -> Result<Vec<KeyView>> {
     }
 }
 
-async fn list(stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
+async fn list_keys(stores: &Stores, now: Timestamp, output: CliOutput) -> Result<()> {
     let keys = list_all(stores).await?;
     let rows: Vec<_> = keys
         .into_iter()
@@ -176,7 +184,7 @@ async fn list(stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
         .collect();
     output.show(&json!({ "items": rows }), |_| match rows.as_slice() {
         [] => "no keys: on loopback every call is tenant default, admin".to_owned(),
-        rows => table(
+        rows => format_table(
             rows,
             &[
                 ("id", "id"),

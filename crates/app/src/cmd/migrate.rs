@@ -4,15 +4,15 @@ use anyhow::{Result, bail};
 use millstream_core::log::FORMAT;
 use millstream_runtime::backend::{Database, release_too_old, sqlite_path};
 use millstream_runtime::config::Config;
-use millstream_runtime::drills;
+use millstream_runtime::fault_injection;
 use millstream_store::schema::{Release, SchemaFit, SchemaState};
 use serde_json::json;
 
 use crate::cli::MigrateArgs;
-use crate::failure::{ExitCode, Failure};
-use crate::output::Output;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::CliOutput;
 
-pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: CliOutput) -> Result<()> {
     let database = match sqlite_path(&config.database_url) {
         Some(path) if !args.check => {
             if let Some(directory) = path.parent() {
@@ -22,9 +22,9 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
         }
         _ => Database::open(config).await?,
     };
-    let state = database.schema().await?;
-    let ours = drills::release()?;
-    let fit = state.fit(ours);
+    let state = database.schema_state().await?;
+    let ours = fault_injection::claimed_release()?;
+    let fit = state.judge_release(ours);
     let SchemaState { pending, unknown, oldest_release } = state;
     if args.check {
         let shown = json!({
@@ -33,14 +33,17 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
             "release": ours.to_string(),
             "oldest_release": oldest_release.map(|release| release.to_string()),
         });
-        output.show(&shown, |_| explain(ours, &fit))?;
+        output.show(&shown, |_| explain_fit(ours, &fit))?;
         return match fit {
             SchemaFit::Exact | SchemaFit::Newer { .. } => Ok(()),
             SchemaFit::Behind { .. } => {
-                bail!(Failure::new(ExitCode::Different, "the database is behind; run `millstream migrate`"))
+                bail!(CommandFailure::new(
+                    ExitCode::Different,
+                    "the database is behind; run `millstream migrate`"
+                ))
             }
             SchemaFit::Finished { oldest } => {
-                bail!(Failure::new(ExitCode::Different, release_too_old(ours, oldest)))
+                bail!(CommandFailure::new(ExitCode::Different, release_too_old(ours, oldest)))
             }
         };
     }
@@ -71,7 +74,7 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
     })
 }
 
-fn explain(ours: Release, fit: &SchemaFit) -> String {
+fn explain_fit(ours: Release, fit: &SchemaFit) -> String {
     match fit {
         SchemaFit::Exact => "up to date".to_owned(),
         SchemaFit::Newer { unknown } => {

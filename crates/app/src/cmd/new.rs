@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::cli::NewArgs;
-use crate::failure::{ExitCode, Failure};
-use crate::output::Output;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::CliOutput;
 
 const FILES: &[(&str, &str)] = &[
     ("src/main.rs", include_str!("../../../../examples/worker/src/main.rs")),
@@ -21,14 +21,14 @@ const FILES: &[(&str, &str)] = &[
     (".gitignore", "/target\n/.millstream\n"),
 ];
 
-pub(crate) fn run(args: &NewArgs, output: Output) -> Result<()> {
+pub(crate) fn run(args: &NewArgs, output: CliOutput) -> Result<()> {
     let dir = &args.dir;
     require_empty(dir)?;
-    let manifest = manifest(&package_name(dir), &sdk(args)?);
+    let manifest = cargo_manifest(&package_name(dir), &sdk_dependency(args)?);
     let files = FILES.iter().copied().chain([("Cargo.toml", manifest.as_str())]);
     let mut written = Vec::new();
     for (name, text) in files {
-        write(&dir.join(name), text)?;
+        write_file(&dir.join(name), text)?;
         written.push(name);
     }
     output.show(&json!({ "directory": dir, "files": written }), |_| {
@@ -44,7 +44,7 @@ fn require_empty(dir: &Path) -> Result<()> {
         Err(error) => return Err(error).with_context(|| format!("cannot look into {}", dir.display())),
     };
     if taken {
-        bail!(Failure::new(
+        bail!(CommandFailure::new(
             ExitCode::Refused,
             format!("{} is not empty; choose a new directory", dir.display())
         ));
@@ -52,7 +52,7 @@ fn require_empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+fn write_file(path: &Path, text: &str) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent)
         .and_then(|()| std::fs::write(path, text))
@@ -60,7 +60,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// The SDK dependency, as a line of the manifest.
-fn sdk(args: &NewArgs) -> Result<String> {
+fn sdk_dependency(args: &NewArgs) -> Result<String> {
     if let Some(path) = &args.sdk_path {
         let path: PathBuf =
             path.canonicalize().with_context(|| format!("there is no SDK at {}", path.display()))?;
@@ -87,7 +87,7 @@ fn package_name(dir: &Path) -> String {
     }
 }
 
-fn manifest(name: &str, sdk: &str) -> String {
+fn cargo_manifest(name: &str, sdk: &str) -> String {
     format!(
         r#"[package]
 name = "{name}"
@@ -119,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_toml_whatever_the_path() {
+    fn manifest_is_toml_for_any_path() {
         for sdk in ["\"0.1.0\"".to_owned(), format!("{{ path = {:?} }}", "/a \"b\"/c")] {
-            let text = manifest("shop", &sdk);
+            let text = cargo_manifest("shop", &sdk);
             toml::from_str::<toml::Table>(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         }
     }

@@ -6,38 +6,38 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::cli::{QuotaArgs, QuotaCommand};
-use crate::client::{Client, segment};
-use crate::output::{Output, table};
+use crate::client::{ApiClient, path_segment};
+use crate::output::{CliOutput, format_table};
 
-pub(crate) async fn run(args: &QuotaArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &QuotaArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     match &args.command {
-        QuotaCommand::Get { tenant } => show_quota(output, &client.get(&path(tenant, "quota")).await?),
+        QuotaCommand::Get { tenant } => show_quota(output, &client.get(&quota_path(tenant, "quota")).await?),
         QuotaCommand::Set { tenant, quotas } => {
-            let row = quota_set(quotas)?.json();
-            let request = client.request(Method::PUT, &path(tenant, "quota")).json(&row);
-            show_quota(output, &client.json(request).await?)
+            let row = quota_set(quotas)?.to_json();
+            let request = client.request(Method::PUT, &quota_path(tenant, "quota")).json(&row);
+            show_quota(output, &client.send_for_json(request).await?)
         }
         QuotaCommand::Usage { tenant } => {
-            let answer = client.get(&path(tenant, "usage")).await?;
+            let answer = client.get(&quota_path(tenant, "usage")).await?;
             output.show(&answer, |answer| {
                 let columns = [("quota", "name"), ("used", "used"), ("of", "quota"), ("where", "scope")];
-                table(rows(answer), &columns)
+                format_table(quota_rows(answer), &columns)
             })
         }
     }
 }
 
-fn path(tenant: &str, rest: &str) -> String {
-    format!("/v1/tenants/{}/{rest}", segment(tenant))
+fn quota_path(tenant: &str, rest: &str) -> String {
+    format!("/v1/tenants/{}/{rest}", path_segment(tenant))
 }
 
-fn rows(answer: &Value) -> &[Value] {
+fn quota_rows(answer: &Value) -> &[Value] {
     answer["items"].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn show_quota(output: Output, answer: &Value) -> Result<()> {
+fn show_quota(output: CliOutput, answer: &Value) -> Result<()> {
     output.show(answer, |answer| {
-        table(rows(answer), &[("quota", "name"), ("value", "value"), ("source", "source")])
+        format_table(quota_rows(answer), &[("quota", "name"), ("value", "value"), ("source", "source")])
     })
 }
 
@@ -48,7 +48,7 @@ fn quota_set(quotas: &[String]) -> Result<QuotaSet> {
         let Some((name, value)) = quota.split_once('=') else {
             bail!("{quota:?} is not a quota: write it like open_executions=50000");
         };
-        let name = QuotaName::read(name).map_err(anyhow::Error::msg)?;
+        let name = QuotaName::parse_or_suggest(name).map_err(anyhow::Error::msg)?;
         let value =
             QuotaValue::of_text(name, value).map_err(|message| anyhow::anyhow!("{name}: {message}"))?;
         set = set.with(name, value);
@@ -61,10 +61,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotas_on_the_command_line_are_read_by_name() {
+    fn quota_arguments_are_parsed_by_name() {
         let given = ["waits=1/2", "max_action_timeout=30m", "devices=7"].map(str::to_owned);
         assert_eq!(
-            quota_set(&given).unwrap().json().to_string(),
+            quota_set(&given).unwrap().to_json().to_string(),
             r#"{"devices":7,"max_action_timeout":"30m","waits":"1/2"}"#
         );
         for wrong in ["waits", "wait=5", "devices=many"] {

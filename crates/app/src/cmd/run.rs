@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::{RunArgs, RunCommand, RunListArgs};
-use crate::client::{Client, segment};
+use crate::client::{ApiClient, path_segment};
 use crate::failure::hinted;
-use crate::output::{Output, fields, plain, table};
+use crate::output::{CliOutput, format_fields, format_table, plain_text};
 
 const RUN: &[&str] = &[
     "run_id",
@@ -24,35 +24,35 @@ const RUN: &[&str] = &[
     "input",
 ];
 
-pub(crate) async fn run(args: &RunArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &RunArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     match &args.command {
-        RunCommand::List(args) => list(args, client, output).await,
-        RunCommand::Get { run } => get(run, client, output).await,
-        RunCommand::Log { run, limit } => log(run, *limit, client, output).await,
-        RunCommand::Retry { run } => decide(run, "retry", &json!({}), client, output).await,
-        RunCommand::Pause { run } => decide(run, "pause", &json!({}), client, output).await,
-        RunCommand::Resume { run } => decide(run, "resume", &json!({}), client, output).await,
+        RunCommand::List(args) => list_runs(args, client, output).await,
+        RunCommand::Get { run } => show_run(run, client, output).await,
+        RunCommand::Log { run, limit } => show_log(run, *limit, client, output).await,
+        RunCommand::Retry { run } => apply_decision(run, "retry", &json!({}), client, output).await,
+        RunCommand::Pause { run } => apply_decision(run, "pause", &json!({}), client, output).await,
+        RunCommand::Resume { run } => apply_decision(run, "resume", &json!({}), client, output).await,
         RunCommand::Cancel { run, why } => {
             let body = why.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
-            decide(run, "cancel", &body, client, output).await
+            apply_decision(run, "cancel", &body, client, output).await
         }
         RunCommand::Assign { run, device, seat } => {
-            decide(run, "assign", &json!({ "device": device, "seat": seat }), client, output).await
+            apply_decision(run, "assign", &json!({ "device": device, "seat": seat }), client, output).await
         }
     }
 }
 
-pub(super) fn path(run: &str, rest: &str) -> String {
-    format!("/v1/runs/{}{rest}", segment(run))
+pub(super) fn run_path(run: &str, rest: &str) -> String {
+    format!("/v1/runs/{}{rest}", path_segment(run))
 }
 
-async fn list(args: &RunListArgs, client: &Client, output: Output) -> Result<()> {
+async fn list_runs(args: &RunListArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     let query: Vec<(&str, String)> =
         [("status", &args.status), ("kind", &args.kind), ("execution_id", &args.execution)]
             .into_iter()
             .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
             .collect();
-    let items = client.list("/v1/runs", &query, args.limit).await?;
+    let items = client.list_pages("/v1/runs", &query, args.limit).await?;
     output.show(&json!({ "items": items }), |_| list_page(&items))
 }
 
@@ -63,12 +63,12 @@ fn list_page(runs: &[Value]) -> String {
     let row = |run: &Value| {
         let mut row = run.clone();
         let seats = run["seats"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let devices: Vec<String> = seats.iter().map(|seat| plain(&seat["device"])).collect();
+        let devices: Vec<String> = seats.iter().map(|seat| plain_text(&seat["device"])).collect();
         row["devices"] = json!(devices.into_iter().filter(|device| !device.is_empty()).collect::<Vec<_>>());
         row["paused"] = json!(if run["paused"] == json!(true) { "paused" } else { "" });
         row
     };
-    table(
+    format_table(
         &runs.iter().map(row).collect::<Vec<_>>(),
         &[
             ("id", "run_id"),
@@ -82,8 +82,8 @@ fn list_page(runs: &[Value]) -> String {
     )
 }
 
-async fn get(run: &str, client: &Client, output: Output) -> Result<()> {
-    let found = client.get(&path(run, "")).await.map_err(|error| hinted(error, LIST))?;
+async fn show_run(run: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let found = client.get(&run_path(run, "")).await.map_err(|error| hinted(error, LIST))?;
     output.show(&found, run_page)
 }
 
@@ -109,38 +109,38 @@ fn run_page(run: &Value) -> String {
         ("progress", "progress"),
         ("outcome", "outcome"),
     ];
-    let mut parts = vec![fields(&head, RUN), table(&seats, &columns)];
-    parts.extend(previous(&run["seats"]));
+    let mut parts = vec![format_fields(&head, RUN), format_table(&seats, &columns)];
+    parts.extend(previous_owners(&run["seats"]));
     parts.join("\n\n")
 }
 
 fn seat_row(seat: &Value) -> Value {
     let mut row = seat.clone();
-    row["progress"] = json!(progress(&seat["progress"]));
+    row["progress"] = json!(progress_text(&seat["progress"]));
     row["outcome"] = match seat["error"]["message"].as_str() {
         Some(message) => json!(message),
-        None => json!(plain(&seat["output"])),
+        None => json!(plain_text(&seat["output"])),
     };
     row
 }
 
 /// `3 of 10: rendering`.
-pub(super) fn progress(progress: &Value) -> String {
+pub(super) fn progress_text(progress: &Value) -> String {
     if progress.is_null() {
         return String::new();
     }
     let note = progress["note"].as_str().map(|note| format!(": {note}")).unwrap_or_default();
-    format!("{} of {}{note}", plain(&progress["step"]), plain(&progress["total"]))
+    format!("{} of {}{note}", plain_text(&progress["step"]), plain_text(&progress["total"]))
 }
 
 /// Previous owners of the seats, if there were any.
-pub(super) fn previous(seats: &Value) -> Option<String> {
+pub(super) fn previous_owners(seats: &Value) -> Option<String> {
     let mut rows = Vec::new();
     for seat in seats.as_array().into_iter().flatten() {
         for before in seat["previous"].as_array().into_iter().flatten() {
             let mut row = before.clone();
             row["seat"] = seat["seat"].clone();
-            row["progress"] = json!(progress(&before["progress"]));
+            row["progress"] = json!(progress_text(&before["progress"]));
             rows.push(row);
         }
     }
@@ -154,11 +154,12 @@ pub(super) fn previous(seats: &Value) -> Option<String> {
         ("because", "why"),
         ("progress", "progress"),
     ];
-    (!rows.is_empty()).then(|| table(&rows, &columns))
+    (!rows.is_empty()).then(|| format_table(&rows, &columns))
 }
 
-async fn log(run: &str, limit: usize, client: &Client, output: Output) -> Result<()> {
-    let items = client.list(&path(run, "/log"), &[], limit).await.map_err(|error| hinted(error, LIST))?;
+async fn show_log(run: &str, limit: usize, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let items =
+        client.list_pages(&run_path(run, "/log"), &[], limit).await.map_err(|error| hinted(error, LIST))?;
     output.show(&json!({ "items": items }), |_| log_page(&items))
 }
 
@@ -166,10 +167,10 @@ fn log_page(entries: &[Value]) -> String {
     let row = |entry: &Value| {
         let mut row = entry.clone();
         let from = entry["from"].as_str().unwrap_or("·");
-        row["step"] = json!(format!("{from} → {}", plain(&entry["to"])));
+        row["step"] = json!(format!("{from} → {}", plain_text(&entry["to"])));
         row
     };
-    table(
+    format_table(
         &entries.iter().map(row).collect::<Vec<_>>(),
         &[
             ("at", "at"),
@@ -184,16 +185,22 @@ fn log_page(entries: &[Value]) -> String {
     )
 }
 
-async fn decide(run: &str, word: &str, body: &Value, client: &Client, output: Output) -> Result<()> {
-    let answer = client.post(&path(run, &format!("/{word}")), body).await;
+async fn apply_decision(
+    run: &str,
+    word: &str,
+    body: &Value,
+    client: &ApiClient,
+    output: CliOutput,
+) -> Result<()> {
+    let answer = client.post(&run_path(run, &format!("/{word}")), body).await;
     let hint = format!("`millstream why {run}` says where it stands; {LIST}");
     let answer = answer.map_err(|error| hinted(error, &hint))?;
-    output.show(&answer, |answer| told(run, answer))
+    output.show(&answer, |answer| decision_line(run, answer))
 }
 
-fn told(run: &str, answer: &Value) -> String {
+fn decision_line(run: &str, answer: &Value) -> String {
     let paused = if answer["paused"] == json!(true) { " and paused" } else { "" };
-    let status = plain(&answer["status"]);
+    let status = plain_text(&answer["status"]);
     let seats = answer["seats"].as_array().map(Vec::as_slice).unwrap_or_default();
     let at = seats.iter().filter_map(|seat| seat["device"].as_str()).collect::<Vec<_>>().join(", ");
     let at = if at.is_empty() || status == "failed" { String::new() } else { format!(" ({at})") };
@@ -204,7 +211,7 @@ fn told(run: &str, answer: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn film() -> Value {
+    fn sample_run() -> Value {
         json!({
             "run_id": "film-1", "kind": "film", "status": "processing", "paused": false, "priority": 5,
             "requires": ["render"], "prefer": [], "assign": "auto", "created_at": "2026-01-01T00:00:00.000Z",
@@ -224,15 +231,15 @@ mod tests {
     #[test]
     fn runs_are_rows_with_their_devices() {
         assert_eq!(list_page(&[]), "no runs");
-        insta::assert_snapshot!(list_page(&[film()]), @"
+        insta::assert_snapshot!(list_page(&[sample_run()]), @"
         ID      KIND  STATUS         PRIORITY  DEVICES  CREATED
         film-1  film  processing     5         phone-7  2026-01-01T00:00:00.000Z
         ");
     }
 
     #[test]
-    fn a_run_is_shown_with_who_has_it_and_who_had_it() {
-        insta::assert_snapshot!(run_page(&film()), @r#"
+    fn run_is_shown_with_its_holders() {
+        insta::assert_snapshot!(run_page(&sample_run()), @r#"
         run_id      film-1
         kind        film
         status      processing
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_says_where_the_run_is_then() {
-        assert_eq!(told("film-1", &film()), "film-1 is processing (phone-7)");
+    fn run_decision_prints_new_status() {
+        assert_eq!(decision_line("film-1", &sample_run()), "film-1 is processing (phone-7)");
     }
 }

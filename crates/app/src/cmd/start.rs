@@ -4,11 +4,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::StartArgs;
-use crate::client::Client;
-use crate::output::{Output, plain};
-use crate::written;
+use crate::client::ApiClient;
+use crate::output::{CliOutput, plain_text};
+use crate::user_input;
 
-pub(crate) async fn run(args: &StartArgs, client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(args: &StartArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     let mut body = json!({ "definition": args.definition });
     if let Some(version) = args.version {
         body["version"] = json!(version);
@@ -17,21 +17,23 @@ pub(crate) async fn run(args: &StartArgs, client: &Client, output: Output) -> Re
         body["execution_id"] = json!(id);
     }
     if let Some(input) = &args.input {
-        body["input"] = written::json(input)?;
+        body["input"] = user_input::parse_json_argument(input)?;
     }
     if !args.events.is_empty() {
-        body["events"] = args.events.iter().map(|text| event(text)).collect::<Result<Vec<_>>>()?.into();
+        body["events"] = args.events.iter().map(|text| parse_event(text)).collect::<Result<Vec<_>>>()?.into();
     }
     let execution = client.post("/v1/executions", &body).await?;
     output.show(&execution, |execution| {
-        format!("{} is in state {}", plain(&execution["execution_id"]), plain(&execution["state"]))
+        format!("{} is in state {}", plain_text(&execution["execution_id"]), plain_text(&execution["state"]))
     })
 }
 
 /// `NAME` or `NAME=JSON`.
-fn event(text: &str) -> Result<Value> {
+fn parse_event(text: &str) -> Result<Value> {
     match text.split_once('=') {
-        Some((name, payload)) => Ok(json!({ "name": name, "payload": written::json(payload)? })),
+        Some((name, payload)) => {
+            Ok(json!({ "name": name, "payload": user_input::parse_json_argument(payload)? }))
+        }
         None => Ok(json!({ "name": text })),
     }
 }

@@ -3,18 +3,18 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::run::{path, previous, progress};
-use crate::client::Client;
+use super::run::{previous_owners, progress_text, run_path};
+use crate::client::ApiClient;
 use crate::failure::hinted;
-use crate::output::{Output, fields, plain, table};
+use crate::output::{CliOutput, format_fields, format_table, plain_text};
 
 const HINT: &str =
     "`millstream run list` shows the runs; the key of an action has slashes, as in default/o-1/4/charge";
 
-pub(crate) async fn run(id: &str, client: &Client, output: Output) -> Result<()> {
-    let mut why = client.get(&path(id, "/why")).await.map_err(|error| hinted(error, HINT))?;
+pub(crate) async fn run(id: &str, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let mut why = client.get(&run_path(id, "/why")).await.map_err(|error| hinted(error, HINT))?;
     // The run includes its seats with their previous owners.
-    let mut run = client.get(&path(id, "")).await?;
+    let mut run = client.get(&run_path(id, "")).await?;
     for seat in run["seats"].as_array_mut().into_iter().flatten() {
         let number = seat["seat"].clone();
         if let Some(decision) = last_decision(&why["decisions"], &number) {
@@ -22,57 +22,61 @@ pub(crate) async fn run(id: &str, client: &Client, output: Output) -> Result<()>
         }
     }
     why["seats"] = run["seats"].take();
-    output.show(&why, page)
+    output.show(&why, explanation_page)
 }
 
 fn last_decision<'a>(decisions: &'a Value, seat: &Value) -> Option<&'a Value> {
     decisions.as_array()?.iter().rev().find(|decision| decision["seat"] == *seat)
 }
 
-fn page(why: &Value) -> String {
+fn explanation_page(why: &Value) -> String {
     let mut head = why.clone();
     if head["paused"] == json!(false) {
         head["paused"] = Value::Null;
     }
-    let mut parts = vec![fields(&head, &["run_id", "status", "paused"])];
+    let mut parts = vec![format_fields(&head, &["run_id", "status", "paused"])];
     for seat in why["seats"].as_array().into_iter().flatten() {
-        parts.push(standing(seat));
-        parts.push(cards(&seat["decision"]));
+        parts.push(seat_status_line(seat));
+        parts.push(score_cards(&seat["decision"]));
     }
-    parts.extend(previous(&why["seats"]));
+    parts.extend(previous_owners(&why["seats"]));
     parts.join("\n\n")
 }
 
 /// Present owner of a seat, and its next step.
-fn standing(seat: &Value) -> String {
-    let (number, status) = (plain(&seat["seat"]), plain(&seat["status"]));
+fn seat_status_line(seat: &Value) -> String {
+    let (number, status) = (plain_text(&seat["seat"]), plain_text(&seat["status"]));
     let mut text = match seat["device"].as_str() {
         Some(device) => {
-            let (token, since) = (plain(&seat["token"]), plain(&seat["assigned_at"]));
+            let (token, since) = (plain_text(&seat["token"]), plain_text(&seat["assigned_at"]));
             let word = if status == "assigned" { "to" } else { "by" };
             format!("seat {number}: {status} {word} {device} since {since}, token {token}")
         }
         None => format!("seat {number}: {status}, not assigned"),
     };
     if !seat["progress"].is_null() {
-        text.push_str(&format!(", {}", progress(&seat["progress"])));
+        text.push_str(&format!(", {}", progress_text(&seat["progress"])));
     }
     if let Some(message) = seat["error"]["message"].as_str() {
         text.push_str(&format!("\nfailed: {message}"));
     }
     if !seat["due"].is_null() {
-        text.push_str(&format!("\nnext: {} at {}", plain(&seat["due"]["what"]), plain(&seat["due"]["at"])));
+        text.push_str(&format!(
+            "\nnext: {} at {}",
+            plain_text(&seat["due"]["what"]),
+            plain_text(&seat["due"]["at"])
+        ));
     }
     text
 }
 
 /// All devices considered at the last choice.
-fn cards(decision: &Value) -> String {
+fn score_cards(decision: &Value) -> String {
     let detail = &decision["detail"];
     let Some(all) = detail["cards"].as_array() else {
         return "no choice by score yet".to_owned();
     };
-    let at = plain(&decision["at"]);
+    let at = plain_text(&decision["at"]);
     let outcome = match (decision["device"].as_str(), detail["how"].as_str()) {
         (Some(device), Some("creator")) => {
             format!("{device} was chosen at {at}: it created the run and wants it")
@@ -97,7 +101,7 @@ fn cards(decision: &Value) -> String {
     let mut text = if rows.is_empty() {
         format!("{outcome}\nthere was no device at all; `millstream device list` lists the present devices")
     } else {
-        format!("{outcome}\n\n{}", table(&rows, &columns))
+        format!("{outcome}\n\n{}", format_table(&rows, &columns))
     };
     if let Some(more) = detail["left_out"].as_u64() {
         text.push_str(&format!("\nand {more} more"));
@@ -115,21 +119,21 @@ fn card_row(card: &Value) -> Value {
         "quality": number(&parts["quality"]),
         "rank": number(&parts["rank"]),
         "relevant": number(&parts["relevant"]),
-        "unfit": unfit(&card["unfit"]),
+        "unfit": unfit_reason(&card["unfit"]),
     })
 }
 
 /// Why a device was not a candidate. A reason unknown to this build is shown as the server sent it.
-fn unfit(unfit: &Value) -> String {
+fn unfit_reason(unfit: &Value) -> String {
     match unfit["why"].as_str() {
         None => String::new(),
-        Some("incapable") => format!("lacks {}", plain(&unfit["missing"])),
-        Some("unreachable") => format!("not heard of since {}", plain(&unfit["seen_at"])),
+        Some("incapable") => format!("lacks {}", plain_text(&unfit["missing"])),
+        Some("unreachable") => format!("not heard of since {}", plain_text(&unfit["seen_at"])),
         Some("paused") => "is paused".to_owned(),
-        Some("battery") => format!("battery at {} %", plain(&unfit["percent"])),
+        Some("battery") => format!("battery at {} %", plain_text(&unfit["percent"])),
         Some("on_another_seat") => "has another seat of this run".to_owned(),
         Some("passed_over") => "had its chance".to_owned(),
-        Some("no_room") => format!("no room: it has {}", plain(&unfit["open"])),
+        Some("no_room") => format!("no room: it has {}", plain_text(&unfit["open"])),
         Some(other) => other.to_owned(),
     }
 }
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_candidate_is_shown_with_its_score_or_what_stood_in_the_way() {
+    fn candidates_are_shown_with_score_or_reason() {
         let decision = json!({
             "position": 7, "at": "2026-01-01T00:00:05.000Z", "seat": 0, "word": "assign", "device": "phone-7",
             "detail": { "how": "score", "left_out": 2, "cards": [
@@ -163,7 +167,7 @@ mod tests {
                 }]
             }]
         });
-        insta::assert_snapshot!(page(&why), @"
+        insta::assert_snapshot!(explanation_page(&why), @"
         run_id  film-1
         status  processing
 
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_has_says_why() {
+    fn unassigned_run_shows_reason() {
         let why = json!({
             "run_id": "film-1", "status": "reassigning", "paused": true,
             "seats": [
@@ -196,7 +200,7 @@ mod tests {
                 { "seat": 1, "status": "failed", "error": { "kind": "error", "message": "no way" } },
             ]
         });
-        insta::assert_snapshot!(page(&why), @"
+        insta::assert_snapshot!(explanation_page(&why), @"
         run_id  film-1
         status  reassigning
         paused  true
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_decision_of_each_seat_counts() {
+    fn last_decision_per_seat_is_shown() {
         let decisions = json!([{ "seat": 0, "n": 1 }, { "seat": 1, "n": 2 }, { "seat": 0, "n": 3 }]);
         assert_eq!(last_decision(&decisions, &json!(0)), Some(&json!({ "seat": 0, "n": 3 })));
         assert_eq!(last_decision(&decisions, &json!(2)), None);

@@ -10,6 +10,6 @@ use millstream_worker::PerformCalls;
 pub(crate) async fn run(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<()> {
     telemetry::start_logging(config)?;
     let metrics = telemetry::start_metrics()?;
-    let worker = worker::open(config, calls).await?;
+    let worker = worker::open_worker(config, calls).await?;
     worker.run(metrics, signals::shutdown_token()?).await
 }

@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 
-use crate::client::Client;
-use crate::output::{Output, table};
+use crate::client::ApiClient;
+use crate::output::{CliOutput, format_table};
 
-pub(crate) async fn run(client: &Client, output: Output) -> Result<()> {
+pub(crate) async fn run(client: &ApiClient, output: CliOutput) -> Result<()> {
     let answer = client.get("/v1/workers").await?;
     output.show(&answer, |answer| match answer["items"].as_array().map(Vec::as_slice) {
         None | Some([]) => "no workers".to_owned(),
-        Some(rows) => table(
+        Some(rows) => format_table(
             rows,
             &[
                 ("worker", "worker_id"),

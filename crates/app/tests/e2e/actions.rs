@@ -3,25 +3,25 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use chrono::{DateTime, Utc};
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Mode, Sink};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{FleetMode, TestSink};
 use serde_json::{Value, json};
 
-use crate::api::text;
-use crate::definitions::{CHARGE, at};
-use crate::world::start;
+use crate::api::text_field;
+use crate::definitions::{CHARGE, definition_with_sink};
+use crate::world::start_world;
 
 both_modes!(
-    a_graph_of_actions_runs_in_order_through_failures,
-    a_result_comes_back_as_an_event,
-    a_permanent_failure_is_not_tried_again,
+    action_order_holds_through_failures,
+    action_result_arrives_as_event,
+    permanent_action_failure_is_not_retried,
     retry_after_is_honoured,
     retry_after_may_be_a_date,
-    an_attempt_that_hangs_is_cut_off_and_tried_again,
-    addresses_that_are_not_allowed_are_never_called,
-    actions_of_the_last_transition_still_run,
-    a_trace_goes_from_the_request_to_the_target,
-    actions_that_settle_together_leave_no_event_behind,
+    hanging_attempt_times_out_and_retries,
+    forbidden_addresses_are_never_called,
+    actions_of_final_transition_run,
+    trace_reaches_action_target,
+    concurrent_settlements_leave_no_event,
 );
 
 const GRAPH: &str = r#"
@@ -44,12 +44,15 @@ actions:
   tell: { log: "joined", needs: [join] }
 "#;
 
-async fn a_graph_of_actions_runs_in_order_through_failures(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/left", [Answer::Status(500), Answer::Status(503), Answer::Json(201, json!({ "v": 7 }))]);
-    let world = start(mode).await;
+async fn action_order_holds_through_failures(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers(
+        "/left",
+        [SinkAnswer::Status(500), SinkAnswer::Status(503), SinkAnswer::Json(201, json!({ "v": 7 }))],
+    );
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(GRAPH, &sink)).await;
+    api.apply(&definition_with_sink(GRAPH, &sink)).await;
     let id = api.start("graph", json!({ "order": "o-9" })).await;
     let go = api.send_and_settle(&id, "go", json!({})).await;
     assert_eq!(go["status"], "completed", "{go}");
@@ -71,104 +74,113 @@ async fn a_graph_of_actions_runs_in_order_through_failures(mode: Mode) {
     let actions = api.list(&id, "actions").await;
     let status = |name: &str| -> (String, Value) {
         let action = actions.iter().find(|action| action["action"] == name).unwrap();
-        (text(action, "status"), action["attempts"].clone())
+        (text_field(action, "status"), action["attempts"].clone())
     };
     assert_eq!(status("left"), ("succeeded".into(), json!(3)));
     assert_eq!(status("tell").0, "succeeded");
 }
 
-async fn a_result_comes_back_as_an_event(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/charge/a%20b", [Answer::Status(500), Answer::Json(200, json!({ "receipt": 5 }))]);
-    let world = start(mode).await;
+async fn action_result_arrives_as_event(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers(
+        "/charge/a%20b",
+        [SinkAnswer::Status(500), SinkAnswer::Json(200, json!({ "receipt": 5 }))],
+    );
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink)).await;
+    api.apply(&definition_with_sink(CHARGE, &sink)).await;
     let id = api.start("charge", json!({ "order_id": "a b" })).await;
     api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
     api.execution_in(&id, "completed").await;
-    assert_eq!(sink.calls()[0].json(), json!({ "amount": 3 }), "inputs are rendered with the event");
-    assert_eq!(sink.calls()[0].path, "/charge/a%20b", "parts of an address are encoded");
+    assert_eq!(sink.recorded_calls()[0].json(), json!({ "amount": 3 }), "inputs are rendered with the event");
+    assert_eq!(sink.recorded_calls()[0].path, "/charge/a%20b", "parts of an address are encoded");
 
     let history = api.list(&id, "history").await;
-    assert_eq!(api.names(&id).await, ["millstream.start", "pay", "charged"]);
+    assert_eq!(api.transition_names(&id).await, ["millstream.start", "pay", "charged"]);
     let outcome = &history[2]["payload"];
     assert_eq!((&outcome["action"], &outcome["attempts"]), (&json!("charge"), &json!(2)), "{outcome}");
     assert_eq!(outcome["result"]["status"], 200, "{outcome}");
     assert_eq!(outcome["result"]["body"], json!({ "receipt": 5 }), "{outcome}");
-    assert_eq!(outcome["key"].as_str(), sink.calls()[0].header("idempotency-key"), "{outcome}");
+    assert_eq!(outcome["key"].as_str(), sink.recorded_calls()[0].header("idempotency-key"), "{outcome}");
 }
 
-async fn a_permanent_failure_is_not_tried_again(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/charge/1", [Answer::Status(404)]);
-    let world = start(mode).await;
+async fn permanent_action_failure_is_not_retried(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/charge/1", [SinkAnswer::Status(404)]);
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink)).await;
+    api.apply(&definition_with_sink(CHARGE, &sink)).await;
     let id = api.start("charge", json!({ "order_id": 1 })).await;
     let pay = api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
     assert_eq!(pay["status"], "completed", "`on_failure` handles it: {pay}");
     assert_eq!(api.execution_in(&id, "failed").await["state"], "broken");
-    assert_eq!(sink.calls().len(), 1);
+    assert_eq!(sink.recorded_calls().len(), 1);
     let outcome = &api.list(&id, "history").await[2]["payload"];
     assert_eq!((&outcome["error"]["status"], &outcome["attempts"]), (&json!(404), &json!(1)), "{outcome}");
 }
 
-async fn retry_after_is_honoured(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/charge/1", [Answer::Header(429, "retry-after", "1".into()), Answer::Status(200)]);
-    let world = start(mode).await;
+async fn retry_after_is_honoured(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers(
+        "/charge/1",
+        [SinkAnswer::Header(429, "retry-after", "1".into()), SinkAnswer::Status(200)],
+    );
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink)).await;
+    api.apply(&definition_with_sink(CHARGE, &sink)).await;
     let id = api.start("charge", json!({ "order_id": 1 })).await;
     api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
-    let calls = sink.calls();
+    let calls = sink.recorded_calls();
     assert_eq!(calls.len(), 2);
     let waited = calls[1].at - calls[0].at;
     assert!(waited >= Duration::from_millis(990), "the next attempt came after {waited:?}");
 }
 
-async fn retry_after_may_be_a_date(mode: Mode) {
-    let sink = Sink::start().await;
-    let world = start(mode).await;
+async fn retry_after_may_be_a_date(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink).replace("max: 100ms", "max: 5s")).await;
+    api.apply(&definition_with_sink(CHARGE, &sink).replace("max: 100ms", "max: 5s")).await;
     let id = api.start("charge", json!({ "order_id": 1 })).await;
     let scripted = Instant::now();
     let until = DateTime::<Utc>::from(SystemTime::now() + Duration::from_secs(4));
     let date = until.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    sink.script("/charge/1", [Answer::Header(503, "retry-after", date), Answer::Status(200)]);
+    sink.set_answers("/charge/1", [SinkAnswer::Header(503, "retry-after", date), SinkAnswer::Status(200)]);
     api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
-    let calls = sink.calls();
+    let calls = sink.recorded_calls();
     assert_eq!(calls.len(), 2);
     let waited = calls[1].at - scripted;
     assert!(waited >= Duration::from_secs(3), "a date has whole seconds; the attempt came after {waited:?}");
 }
 
-async fn an_attempt_that_hangs_is_cut_off_and_tried_again(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/charge/1", [Answer::Hold(200), Answer::Status(200)]);
-    let world = start(mode).await;
+async fn hanging_attempt_times_out_and_retries(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/charge/1", [SinkAnswer::Hold(200), SinkAnswer::Status(200)]);
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink).replace("timeout: 10s", "timeout: 300ms")).await;
+    api.apply(&definition_with_sink(CHARGE, &sink).replace("timeout: 10s", "timeout: 300ms")).await;
     let id = api.start("charge", json!({ "order_id": 1 })).await;
     let pay = api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
     assert_eq!(pay["status"], "completed", "{pay}");
-    assert_eq!(sink.calls().len(), 2);
+    assert_eq!(sink.recorded_calls().len(), 2);
     api.execution_in(&id, "completed").await;
 }
 
 /// Loopback is allowed here; the link-local address of cloud metadata and private networks are not,
 /// neither directly nor behind a redirect.
-async fn addresses_that_are_not_allowed_are_never_called(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/charge/1", [Answer::Header(302, "location", "http://169.254.169.254/latest".into())]);
-    let world = start(mode).await;
+async fn forbidden_addresses_are_never_called(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers(
+        "/charge/1",
+        [SinkAnswer::Header(302, "location", "http://169.254.169.254/latest".into())],
+    );
+    let world = start_world(mode).await;
     let api = &world.api;
-    let direct = at(CHARGE, &sink)
+    let direct = definition_with_sink(CHARGE, &sink)
         .replace(&sink.url("/charge"), "http://10.255.255.1/charge")
         .replace("name: charge", "name: direct");
     api.apply(&direct).await;
-    api.apply(&at(CHARGE, &sink)).await;
+    api.apply(&definition_with_sink(CHARGE, &sink)).await;
     for definition in ["direct", "charge"] {
         let id = api.start(definition, json!({ "order_id": 1 })).await;
         api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
@@ -177,12 +189,12 @@ async fn addresses_that_are_not_allowed_are_never_called(mode: Mode) {
         assert_eq!(outcome["error"]["class"], "forbidden", "{outcome}");
         assert_eq!(outcome["attempts"], 1, "no use in trying again: {outcome}");
     }
-    assert_eq!(sink.calls().len(), 1);
+    assert_eq!(sink.recorded_calls().len(), 1);
 }
 
-async fn actions_of_the_last_transition_still_run(mode: Mode) {
-    let sink = Sink::start().await;
-    let world = start(mode).await;
+async fn actions_of_final_transition_run(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    let world = start_world(mode).await;
     let api = &world.api;
     let definition = r"
 name: farewell
@@ -193,31 +205,31 @@ states:
 actions:
   wave: { http: { method: POST, url: SINK/wave } }
 ";
-    api.apply(&at(definition, &sink)).await;
+    api.apply(&definition_with_sink(definition, &sink)).await;
     let id = api.start("farewell", json!({})).await;
     assert_eq!(api.send_and_settle(&id, "end", json!({})).await["status"], "completed");
     assert_eq!(sink.calls_to("/wave").len(), 1);
     assert_eq!(api.execution(&id).await["status"], "completed");
 }
 
-async fn a_trace_goes_from_the_request_to_the_target(mode: Mode) {
+async fn trace_reaches_action_target(mode: FleetMode) {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let sink = Sink::start().await;
-    let world = start(mode).await;
+    let sink = TestSink::start().await;
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(CHARGE, &sink)).await;
+    api.apply(&definition_with_sink(CHARGE, &sink)).await;
     let id = api.start("charge", json!({ "order_id": 1 })).await;
     let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
     let headers = [("traceparent", parent.as_str()), ("prefer", "wait=20")];
-    api.post_event_with(&id, &headers, "pay", json!({ "amount": 1 })).await.expect(200);
-    let sent = sink.calls()[0].header("traceparent").expect("a traceparent").to_owned();
+    api.post_event_with(&id, &headers, "pay", json!({ "amount": 1 })).await.expect_status(200);
+    let sent = sink.recorded_calls()[0].header("traceparent").expect("a traceparent").to_owned();
     assert!(sent.contains(TRACE) && sent != parent, "the same trace, a span of its own: {sent}");
 }
 
 /// Many pairs of actions that end in the same instant: each must see the other.
-async fn actions_that_settle_together_leave_no_event_behind(mode: Mode) {
+async fn concurrent_settlements_leave_no_event(mode: FleetMode) {
     const EXECUTIONS: usize = 100;
-    let world = start(mode).await;
+    let world = start_world(mode).await;
     let api = &world.api;
     let definition = r"
 name: pairs
@@ -239,7 +251,7 @@ actions:
     assert!(reply.status < 300, "{}", reply.body);
     for i in 0..EXECUTIONS {
         for event in api.events_of(&format!("p-{i}")).await.iter().filter(|event| event["name"] == "go") {
-            let settled = api.settled(&text(event, "event_id")).await;
+            let settled = api.settled_event(&text_field(event, "event_id")).await;
             assert_eq!(settled["status"], "completed", "{settled}");
         }
     }

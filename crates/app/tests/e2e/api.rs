@@ -1,20 +1,20 @@
 //! The HTTP API as methods, for readable cases.
 //!
 //! A method asserts the contract's status and returns the document. Cases about other answers use
-//! [`Api::client`] directly.
+//! [`E2eApi::client`] directly.
 
-use millstream_testkit::{Client, Reply, eventually};
+use millstream_testkit::{TestClient, TestReply, eventually};
 use serde_json::{Value, json};
 
 use crate::world::SOON;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Api {
-    pub(crate) client: Client,
+pub(crate) struct E2eApi {
+    pub(crate) client: TestClient,
 }
 
-impl Api {
-    pub(crate) fn new(client: Client) -> Self {
+impl E2eApi {
+    pub(crate) fn new(client: TestClient) -> Self {
         Self { client }
     }
 
@@ -28,20 +28,26 @@ impl Api {
     /// Starts an execution and returns its id.
     pub(crate) async fn start(&self, definition: &str, input: Value) -> String {
         let body = json!({ "definition": definition, "input": input });
-        let execution = self.client.post("/v1/executions", &body).await.expect(201);
-        text(&execution, "execution_id")
+        let execution = self.client.post("/v1/executions", &body).await.expect_status(201);
+        text_field(&execution, "execution_id")
     }
 
     /// Starts an execution under this id, with these events in its mailbox.
-    pub(crate) async fn begin(&self, definition: &str, execution: &str, input: Value, events: &[&str]) {
+    pub(crate) async fn start_with_events(
+        &self,
+        definition: &str,
+        execution: &str,
+        input: Value,
+        events: &[&str],
+    ) {
         let events: Vec<_> = events.iter().map(|name| json!({ "name": name })).collect();
         let body = json!({
             "definition": definition, "execution_id": execution, "input": input, "events": events,
         });
-        self.client.post("/v1/executions", &body).await.expect(201);
+        self.client.post("/v1/executions", &body).await.expect_status(201);
     }
 
-    pub(crate) async fn post_event(&self, execution: &str, name: &str, payload: Value) -> Reply {
+    pub(crate) async fn post_event(&self, execution: &str, name: &str, payload: Value) -> TestReply {
         let body = json!({ "name": name, "payload": payload });
         self.client.post(&format!("/v1/executions/{execution}/events"), &body).await
     }
@@ -52,42 +58,42 @@ impl Api {
         headers: &[(&str, &str)],
         name: &str,
         payload: Value,
-    ) -> Reply {
+    ) -> TestReply {
         let body = json!({ "name": name, "payload": payload });
         self.client.post_with(&format!("/v1/executions/{execution}/events"), headers, &body).await
     }
 
     /// Sends an event and returns its id.
     pub(crate) async fn send(&self, execution: &str, name: &str, payload: Value) -> String {
-        text(&self.post_event(execution, name, payload).await.expect(202), "event_id")
+        text_field(&self.post_event(execution, name, payload).await.expect_status(202), "event_id")
     }
 
     /// Sends an event and waits for its final status.
     pub(crate) async fn send_and_settle(&self, execution: &str, name: &str, payload: Value) -> Value {
         let event = self.send(execution, name, payload).await;
-        self.settled(&event).await
+        self.settled_event(&event).await
     }
 
     pub(crate) async fn event(&self, event: &str) -> Value {
-        self.client.get(&format!("/v1/events/{event}")).await.expect(200)
+        self.client.get(&format!("/v1/events/{event}")).await.expect_status(200)
     }
 
     pub(crate) async fn execution(&self, execution: &str) -> Value {
-        self.client.get(&format!("/v1/executions/{execution}")).await.expect(200)
+        self.client.get(&format!("/v1/executions/{execution}")).await.expect_status(200)
     }
 
     /// Items of one of an execution's lists: `history`, `actions`, `timers`.
     pub(crate) async fn list(&self, execution: &str, what: &str) -> Vec<Value> {
-        self.all(&format!("/v1/executions/{execution}/{what}")).await
+        self.all_pages(&format!("/v1/executions/{execution}/{what}")).await
     }
 
     /// All events that an execution was ever sent, in whatever state.
     pub(crate) async fn events_of(&self, execution: &str) -> Vec<Value> {
-        self.all(&format!("/v1/events?execution_id={execution}")).await
+        self.all_pages(&format!("/v1/events?execution_id={execution}")).await
     }
 
     /// The items of every page of a list.
-    pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
+    pub(crate) async fn all_pages(&self, path: &str) -> Vec<Value> {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let path = match &cursor {
@@ -96,8 +102,8 @@ impl Api {
                 }
                 None => path.to_owned(),
             };
-            let page = self.client.get(&path).await.expect(200);
-            found.extend(items(&page));
+            let page = self.client.get(&path).await.expect_status(200);
+            found.extend(page_items(&page));
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = Some(next.to_owned()),
                 None => return found,
@@ -106,12 +112,12 @@ impl Api {
     }
 
     /// The names in the history, in order.
-    pub(crate) async fn names(&self, execution: &str) -> Vec<String> {
-        self.list(execution, "history").await.iter().map(|entry| text(entry, "name")).collect()
+    pub(crate) async fn transition_names(&self, execution: &str) -> Vec<String> {
+        self.list(execution, "history").await.iter().map(|entry| text_field(entry, "name")).collect()
     }
 
     /// The event once it is completed, rejected, failed or dead.
-    pub(crate) async fn settled(&self, event: &str) -> Value {
+    pub(crate) async fn settled_event(&self, event: &str) -> Value {
         self.event_until(event, |seen| {
             ["completed", "rejected", "failed", "dead"].contains(&seen["status"].as_str().unwrap_or_default())
         })
@@ -148,15 +154,15 @@ impl Api {
 }
 
 /// Actions, and the incidents that they lead to.
-impl Api {
+impl E2eApi {
     /// The newest action of this name.
-    pub(crate) async fn action(&self, execution: &str, action: &str) -> Option<Value> {
+    pub(crate) async fn latest_action(&self, execution: &str, action: &str) -> Option<Value> {
         self.list(execution, "actions").await.into_iter().rfind(|item| item["action"] == action)
     }
 
     pub(crate) async fn action_in(&self, execution: &str, action: &str, status: &str) -> Value {
         eventually(SOON, || async {
-            match self.action(execution, action).await {
+            match self.latest_action(execution, action).await {
                 Some(seen) if seen["status"] == status => Ok(seen),
                 other => Err(other),
             }
@@ -165,35 +171,35 @@ impl Api {
     }
 
     /// The one open incident of an execution, with details of its action.
-    pub(crate) async fn incident(&self, execution: &str) -> Value {
+    pub(crate) async fn open_incident(&self, execution: &str) -> Value {
         let path = format!("/v1/incidents?status=open&execution_id={execution}");
         let incident = eventually(SOON, || async {
-            let open = self.all(&path).await;
-            if let [incident] = open.as_slice() { Ok(text(incident, "incident_id")) } else { Err(open) }
+            let open = self.all_pages(&path).await;
+            if let [incident] = open.as_slice() { Ok(text_field(incident, "incident_id")) } else { Err(open) }
         })
         .await;
-        self.client.get(&format!("/v1/incidents/{incident}")).await.expect(200)
+        self.client.get(&format!("/v1/incidents/{incident}")).await.expect_status(200)
     }
 
-    pub(crate) async fn post_resolution(&self, incident: &Value, how: &str, body: &Value) -> Reply {
-        let id = text(incident, "incident_id");
+    pub(crate) async fn post_resolution(&self, incident: &Value, how: &str, body: &Value) -> TestReply {
+        let id = text_field(incident, "incident_id");
         self.client.post(&format!("/v1/incidents/{id}/{how}"), body).await
     }
 
     /// Resolves an incident.
     pub(crate) async fn resolve(&self, incident: &Value, how: &str, body: Value) -> Value {
-        self.post_resolution(incident, how, &body).await.expect(202)
+        self.post_resolution(incident, how, &body).await.expect_status(202)
     }
 }
 
 /// A field that must be there as text.
 #[track_caller]
-pub(crate) fn text(value: &Value, field: &str) -> String {
+pub(crate) fn text_field(value: &Value, field: &str) -> String {
     value[field].as_str().unwrap_or_else(|| panic!("no text {field:?} in {value}")).to_owned()
 }
 
 /// The items of a page.
 #[track_caller]
-pub(crate) fn items(page: &Value) -> Vec<Value> {
+pub(crate) fn page_items(page: &Value) -> Vec<Value> {
     page["items"].as_array().unwrap_or_else(|| panic!("no items in {page}")).clone()
 }

@@ -1,15 +1,15 @@
-//! `millstream bench` in its smoke size: every workload and measure works and adds up. No speeds.
+//! `millstream run_bench` in its smoke size: every workload and measure works and adds up. No speeds.
 
 use std::process::{Command, Output, Stdio};
 
 use millstream_testkit::postgres::{self, TestCluster};
 use millstream_testkit::redis::{self, TestRedis};
-use millstream_testkit::{Mode, eventually};
+use millstream_testkit::{FleetMode, eventually};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::world::{EMBEDDED, FLEET, SOON, start};
+use crate::world::{EMBEDDED, FLEET, SOON, start_world};
 
 const WORKLOADS: [&str; 10] =
     ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http", "call", "task"];
@@ -25,19 +25,19 @@ fn command() -> Command {
     command
 }
 
-pub(crate) fn bench(arguments: &[&str]) -> Output {
+pub(crate) fn run_bench(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("run the binary")
 }
 
 #[track_caller]
-pub(crate) fn report(output: &Output) -> Value {
+pub(crate) fn parse_report(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
 }
 
 /// Invariants of every run, whatever the speed.
 #[track_caller]
-fn adds_up(report: &Value, roles: &[&str]) {
+fn assert_report_adds_up(report: &Value, roles: &[&str]) {
     let workloads = report["workloads"].as_array().unwrap();
     let names: Vec<&str> = workloads.iter().map(|one| one["workload"].as_str().unwrap()).collect();
     assert_eq!(names, WORKLOADS);
@@ -70,19 +70,19 @@ fn adds_up(report: &Value, roles: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_embedded_engine_is_measured_from_start_to_end() {
+async fn bench_measures_embedded_engine() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("bench.svg");
     let plot_path = plot.display().to_string();
     let everything = ["--measure", "throughput,latency,floor,pollers", "--pollers", "20"];
     let arguments = ["--embedded", "--smoke", "--workload", "all", "--json", "--plot", &plot_path];
-    let report = report(&bench(&[&arguments[..], &everything[..]].concat()));
+    let report = parse_report(&run_bench(&[&arguments[..], &everything[..]].concat()));
     let pollers = &report["pollers"];
     assert_eq!((&pollers["workers"], &pollers["single"]["count"]), (&20.into(), &10.into()), "{pollers}");
     assert_eq!((&pollers["burst"]["size"], &pollers["burst"]["wake"]["count"]), (&20.into(), &40.into()));
     assert!(pollers["ingress_rss_idle"].as_u64().unwrap() > 0, "{pollers}");
     assert!(report["task_to_call"]["throughput"]["median"].as_f64().unwrap() > 0.0);
-    adds_up(&report, &["embedded", "generator"]);
+    assert_report_adds_up(&report, &["embedded", "generator"]);
     assert_eq!(report["sqlite"]["synchronous"], "full");
     let picture = std::fs::read_to_string(plot).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
@@ -91,7 +91,7 @@ async fn an_embedded_engine_is_measured_from_start_to_end() {
 
 /// Every shape in both sizes, whatever the speed.
 #[track_caller]
-fn graphs_add_up(report: &Value, roles: &[&str]) {
+fn assert_graphs_add_up(report: &Value, roles: &[&str]) {
     let graphs = report["graphs"]["graphs"].as_array().unwrap();
     let kinds: Vec<(&str, u64)> = graphs
         .iter()
@@ -121,11 +121,11 @@ fn graphs_add_up(report: &Value, roles: &[&str]) {
 }
 
 #[test]
-fn graphs_are_measured_on_an_embedded_engine() {
+fn bench_graphs_on_embedded_engine() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("graphs.svg");
     let plot_path = plot.display().to_string();
-    let report = report(&bench(&[
+    let report = parse_report(&run_bench(&[
         "graph",
         "--embedded",
         "--smoke",
@@ -137,7 +137,7 @@ fn graphs_are_measured_on_an_embedded_engine() {
         "--plot",
         &plot_path,
     ]));
-    graphs_add_up(&report, &["embedded", "executor", "generator"]);
+    assert_graphs_add_up(&report, &["embedded", "executor", "generator"]);
     assert_eq!(report["graphs"]["capacity"], 7);
     assert_eq!((&report["workloads"], &report["latency"]), (&serde_json::json!([]), &Value::Null));
     let picture = std::fs::read_to_string(plot).unwrap();
@@ -145,13 +145,13 @@ fn graphs_are_measured_on_an_embedded_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn graphs_are_measured_on_a_fleet_of_private_data() {
-    let (cluster, redis) = services().await;
-    let database = cluster.url("postgres");
+async fn bench_graphs_on_private_fleet() {
+    let (cluster, redis) = start_services().await;
+    let database = cluster.database_url("postgres");
     let urls = ["--database-url", &database, "--redis-url", &redis.url];
     let arguments = ["graph", "--fleet", "2", "--smoke", "--json", "--runs", "2"];
-    let report = report(&bench(&[&arguments[..], &urls[..]].concat()));
-    graphs_add_up(
+    let report = parse_report(&run_bench(&[&arguments[..], &urls[..]].concat()));
+    assert_graphs_add_up(
         &report,
         &["ingress", "worker 1", "worker 2", "executor", "postgres", "redis", "generator"],
     );
@@ -159,53 +159,53 @@ async fn graphs_are_measured_on_a_fleet_of_private_data() {
 }
 
 /// The executor of the bench is gone from the list of an engine that goes on.
-async fn graphs_of_a_running_engine(mode: Mode) {
-    let world = start(mode).await;
+async fn graphs_of_a_running_engine(mode: FleetMode) {
+    let world = start_world(mode).await;
     let arguments = ["graph", "--url", &world.fleet.url(), "--smoke", "--json", "--runs", "2"];
-    graphs_add_up(&report(&bench(&arguments)), &["executor", "generator"]);
-    assert_eq!(world.api.all("/v1/executors").await, [] as [Value; 0]);
+    assert_graphs_add_up(&parse_report(&run_bench(&arguments)), &["executor", "generator"]);
+    assert_eq!(world.api.all_pages("/v1/executors").await, [] as [Value; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn graphs_are_measured_on_a_running_embedded_engine() {
+async fn bench_graphs_on_running_embedded_engine() {
     graphs_of_a_running_engine(EMBEDDED).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn graphs_are_measured_on_a_running_fleet() {
+async fn bench_graphs_on_running_fleet() {
     graphs_of_a_running_engine(FLEET).await;
 }
 
 /// A separate cluster, so that databases of other tests are not counted.
-pub(crate) async fn services() -> (TestCluster, TestRedis) {
-    (postgres::cluster().await, redis::server().await)
+pub(crate) async fn start_services() -> (TestCluster, TestRedis) {
+    (postgres::test_cluster().await, redis::test_redis().await)
 }
 
 pub(crate) async fn databases_left(cluster: &TestCluster) -> u64 {
-    postgres::execute(
-        &cluster.url("postgres"),
+    postgres::execute_statement(
+        &cluster.database_url("postgres"),
         "SELECT FROM pg_database WHERE datname LIKE 'millstream\\_bench\\_%'",
     )
     .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fleet_is_measured_on_private_data_that_is_gone_afterwards() {
-    let (cluster, redis) = services().await;
-    let database = cluster.url("postgres");
+async fn bench_fleet_removes_its_private_data() {
+    let (cluster, redis) = start_services().await;
+    let database = cluster.database_url("postgres");
     let urls = ["--database-url", &database, "--redis-url", &redis.url];
     let arguments = ["--fleet", "2", "--smoke", "--workload", "all", "--floor-raw", "--json"];
-    let report = report(&bench(&[&arguments[..], &urls[..]].concat()));
-    adds_up(&report, &["ingress", "worker 1", "worker 2", "postgres", "redis", "generator"]);
+    let report = parse_report(&run_bench(&[&arguments[..], &urls[..]].concat()));
+    assert_report_adds_up(&report, &["ingress", "worker 1", "worker 2", "postgres", "redis", "generator"]);
     assert!(report["postgres"]["settings"]["synchronous_commit"].is_string());
     assert!(report["floor_raw"]["median"].as_f64().unwrap() > 0.0);
     assert_eq!(databases_left(&cluster).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_bench_takes_its_processes_and_data_along() {
-    let (cluster, redis) = services().await;
-    let database = cluster.url("postgres");
+async fn interrupted_bench_cleans_up() {
+    let (cluster, redis) = start_services().await;
+    let database = cluster.database_url("postgres");
     let mut running = command()
         .args(["--fleet", "1", "--for", "60s", "--measure", "throughput"])
         .args(["--database-url", &database, "--redis-url", &redis.url])
@@ -215,7 +215,7 @@ async fn an_interrupted_bench_takes_its_processes_and_data_along() {
         .unwrap();
     let workers = || async {
         let connected = "SELECT FROM pg_stat_activity WHERE datname LIKE 'millstream\\_bench\\_%'";
-        postgres::execute(&database, connected).await
+        postgres::execute_statement(&database, connected).await
     };
     eventually(SOON, || async {
         if workers().await > 1 { Ok(()) } else { Err("no engine is connected yet") }
@@ -227,10 +227,11 @@ async fn an_interrupted_bench_takes_its_processes_and_data_along() {
     assert_eq!((workers().await, databases_left(&cluster).await), (0, 0));
 }
 
-async fn a_running_engine_is_measured_over_http_alone(mode: Mode) {
-    let world = start(mode).await;
+async fn a_running_engine_is_measured_over_http_alone(mode: FleetMode) {
+    let world = start_world(mode).await;
     let arguments = ["--url", &world.fleet.url(), "--smoke", "--workload", "many,http,history", "--json"];
-    let report = report(&bench(&[&arguments[..], &["--submit", "single", "--rate", "50"]].concat()));
+    let report =
+        parse_report(&run_bench(&[&arguments[..], &["--submit", "single", "--rate", "50"]].concat()));
     assert_eq!(report["workloads"].as_array().unwrap().len(), 3);
     assert_eq!(report["latency"]["figures"].as_array().unwrap().len(), 4);
     assert_eq!(report["submit"], "single");
@@ -247,9 +248,9 @@ async fn a_running_fleet_is_measured() {
 }
 
 #[test]
-fn wishes_that_make_no_sense_are_explained() {
+fn invalid_bench_arguments_are_explained() {
     let refused = |arguments: &[&str], code: i32, said: &str| {
-        let output = bench(arguments);
+        let output = run_bench(arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         assert!(error.contains(said), "{arguments:?}: {error}");

@@ -1,10 +1,10 @@
-//! `millstream bench people` and `bench devices` in their smoke sizes: they work and add up. No speeds.
+//! `millstream run_bench people` and `run_bench devices` in their smoke sizes: they work and add up. No speeds.
 
-use millstream_testkit::Mode;
+use millstream_testkit::FleetMode;
 use serde_json::Value;
 
-use crate::benching::{bench, databases_left, report, services};
-use crate::world::{EMBEDDED, FLEET, start};
+use crate::benching::{databases_left, parse_report, run_bench, start_services};
+use crate::world::{EMBEDDED, FLEET, start_world};
 
 #[track_caller]
 fn roles_are(cost: &Value, roles: &[&str]) {
@@ -65,12 +65,12 @@ const PEOPLE: [&str; 7] = ["people", "--people", "4", "--overlap", "2", "--smoke
 const DEVICES: [&str; 3] = ["devices", "--smoke", "--json"];
 
 #[test]
-fn people_are_measured_on_an_embedded_engine() {
+fn bench_people_on_embedded_engine() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("people.svg");
     let plot_path = plot.display().to_string();
     let arguments = [&PEOPLE[..], &["--embedded", "--runs", "2", "--plot", &plot_path]].concat();
-    let report = report(&bench(&arguments));
+    let report = parse_report(&run_bench(&arguments));
     people_add_up(&report, 2, &["embedded", "generator"]);
     assert_eq!((&report["workloads"], &report["graphs"]), (&serde_json::json!([]), &Value::Null));
     let picture = std::fs::read_to_string(plot).unwrap();
@@ -78,29 +78,29 @@ fn people_are_measured_on_an_embedded_engine() {
 }
 
 #[test]
-fn devices_are_measured_on_an_embedded_engine() {
-    let report = report(&bench(&[&DEVICES[..], &["--embedded", "--runs", "2"]].concat()));
+fn bench_devices_on_embedded_engine() {
+    let report = parse_report(&run_bench(&[&DEVICES[..], &["--embedded", "--runs", "2"]].concat()));
     devices_add_up(&report, 2, &["embedded", "generator"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_and_devices_are_measured_on_a_fleet_of_private_data() {
-    let (cluster, redis) = services().await;
-    let database = cluster.url("postgres");
+async fn bench_people_and_devices_on_fleet() {
+    let (cluster, redis) = start_services().await;
+    let database = cluster.database_url("postgres");
     let fleet = ["--fleet", "1", "--database-url", &database, "--redis-url", &redis.url];
     let roles = ["ingress", "worker 1", "postgres", "redis", "generator"];
-    people_add_up(&report(&bench(&[&PEOPLE[..], &fleet[..]].concat())), 1, &roles);
-    devices_add_up(&report(&bench(&[&DEVICES[..], &fleet[..]].concat())), 1, &roles);
+    people_add_up(&parse_report(&run_bench(&[&PEOPLE[..], &fleet[..]].concat())), 1, &roles);
+    devices_add_up(&parse_report(&run_bench(&[&DEVICES[..], &fleet[..]].concat())), 1, &roles);
     assert_eq!(databases_left(&cluster).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_is_made_and_everybody_is_given_what_they_may_have() {
-    let (cluster, redis) = services().await;
-    let database = cluster.url("postgres");
+async fn bench_line_gives_only_permitted_items() {
+    let (cluster, redis) = start_services().await;
+    let database = cluster.database_url("postgres");
     let fleet = ["--fleet", "1", "--database-url", &database, "--redis-url", &redis.url];
     let arguments = ["people", "--line", "20000", "--rate", "40", "--smoke", "--json"];
-    let report = report(&bench(&[&arguments[..], &fleet[..]].concat()));
+    let report = parse_report(&run_bench(&[&arguments[..], &fleet[..]].concat()));
     let figures = report["line"]["figures"].as_array().unwrap();
     let calls: Vec<&str> = figures.iter().map(|figure| figure["call"].as_str().unwrap()).collect();
     assert_eq!(
@@ -118,28 +118,28 @@ async fn a_line_is_made_and_everybody_is_given_what_they_may_have() {
 }
 
 /// The devices of the bench are gone from an engine that goes on.
-async fn a_running_engine(mode: Mode) {
-    let world = start(mode).await;
+async fn a_running_engine(mode: FleetMode) {
+    let world = start_world(mode).await;
     let url = world.fleet.url();
-    people_add_up(&report(&bench(&[&PEOPLE[..], &["--url", &url]].concat())), 1, &["generator"]);
-    devices_add_up(&report(&bench(&[&DEVICES[..], &["--url", &url]].concat())), 1, &["generator"]);
-    assert_eq!(world.api.all("/v1/devices").await, [] as [Value; 0]);
+    people_add_up(&parse_report(&run_bench(&[&PEOPLE[..], &["--url", &url]].concat())), 1, &["generator"]);
+    devices_add_up(&parse_report(&run_bench(&[&DEVICES[..], &["--url", &url]].concat())), 1, &["generator"]);
+    assert_eq!(world.api.all_pages("/v1/devices").await, [] as [Value; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_and_devices_are_measured_on_a_running_embedded_engine() {
+async fn bench_people_on_running_embedded_engine() {
     a_running_engine(EMBEDDED).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_and_devices_are_measured_on_a_running_fleet() {
+async fn bench_people_on_running_fleet() {
     a_running_engine(FLEET).await;
 }
 
 #[test]
-fn wishes_about_people_and_devices_that_make_no_sense_are_explained() {
+fn invalid_people_bench_arguments_are_explained() {
     let refused = |arguments: &[&str], code: i32, said: &str| {
-        let output = bench(arguments);
+        let output = run_bench(arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
         assert!(error.contains(said), "{arguments:?}: {error}");

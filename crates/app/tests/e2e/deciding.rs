@@ -1,27 +1,27 @@
 //! What becomes of an event: guards, rejection, deferral, ended executions.
 
-use millstream_testkit::Mode;
+use millstream_testkit::FleetMode;
 use serde_json::json;
 
-use crate::api::text;
+use crate::api::text_field;
 use crate::definitions::{COUNTER, ORDER};
-use crate::world::start;
+use crate::world::start_world;
 
 both_modes!(
-    the_first_guard_that_holds_is_taken,
-    a_guard_that_errs_rejects_the_event_with_the_reason,
+    first_true_guard_is_taken,
+    failing_guard_rejects_event_with_reason,
     whole_numbers_stay_whole,
-    an_event_that_the_state_does_not_handle_is_rejected,
-    an_event_that_no_state_knows_is_refused_at_the_door,
-    a_deferred_event_waits_for_its_state,
-    deferred_events_are_rejected_at_the_end,
-    events_for_an_ended_execution_are_accepted_and_rejected,
-    a_state_may_fail_the_execution,
-    re_entering_a_state_and_staying_in_it_differ,
+    unhandled_event_is_rejected,
+    unknown_event_is_refused_at_ingress,
+    deferred_event_waits_for_its_state,
+    deferred_events_are_rejected_at_end,
+    events_after_end_are_rejected,
+    state_may_fail_execution,
+    reentering_a_state_differs_from_staying,
 );
 
-async fn the_first_guard_that_holds_is_taken(mode: Mode) {
-    let world = start(mode).await;
+async fn first_true_guard_is_taken(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(ORDER).await;
     let id = api.start("order", json!({ "total": 10 })).await;
@@ -32,15 +32,15 @@ async fn the_first_guard_that_holds_is_taken(mode: Mode) {
     assert_eq!(api.execution(&id).await["context"]["paid"].as_f64(), Some(10.0));
 }
 
-async fn a_guard_that_errs_rejects_the_event_with_the_reason(mode: Mode) {
-    let world = start(mode).await;
+async fn failing_guard_rejects_event_with_reason(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(ORDER).await;
     let id = api.start("order", json!({})).await;
     for payload in [json!({}), json!({ "amount": "much" }), json!(null)] {
         let rejected = api.send_and_settle(&id, "pay", payload).await;
         assert_eq!(rejected["status"], "rejected", "{rejected}");
-        assert!(!text(&rejected, "error").is_empty(), "{rejected}");
+        assert!(!text_field(&rejected, "error").is_empty(), "{rejected}");
         assert_eq!(rejected["seq"], json!(null), "{rejected}");
     }
     let untouched = api.execution(&id).await;
@@ -48,8 +48,8 @@ async fn a_guard_that_errs_rejects_the_event_with_the_reason(mode: Mode) {
     assert_eq!(api.send_and_settle(&id, "pay", json!({ "amount": 1 })).await["status"], "completed");
 }
 
-async fn whole_numbers_stay_whole(mode: Mode) {
-    let world = start(mode).await;
+async fn whole_numbers_stay_whole(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(COUNTER).await;
     let id = api.start("counter", json!({ "n": 7 })).await;
@@ -59,32 +59,32 @@ async fn whole_numbers_stay_whole(mode: Mode) {
     assert!(context.contains("9007199254740993"), "{context}");
 }
 
-async fn an_event_that_the_state_does_not_handle_is_rejected(mode: Mode) {
-    let world = start(mode).await;
+async fn unhandled_event_is_rejected(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(ORDER).await;
     let id = api.start("order", json!({})).await;
     api.send_and_settle(&id, "pay", json!({ "amount": 1 })).await;
     let again = api.send_and_settle(&id, "pay", json!({ "amount": 1 })).await;
     assert_eq!(again["status"], "rejected", "{again}");
-    assert!(text(&again, "error").contains("paid"), "the reason names the state: {again}");
-    assert_eq!(api.names(&id).await, ["millstream.start", "pay"]);
+    assert!(text_field(&again, "error").contains("paid"), "the reason names the state: {again}");
+    assert_eq!(api.transition_names(&id).await, ["millstream.start", "pay"]);
 }
 
-async fn an_event_that_no_state_knows_is_refused_at_the_door(mode: Mode) {
-    let world = start(mode).await;
+async fn unknown_event_is_refused_at_ingress(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(ORDER).await;
     let id = api.start("order", json!({})).await;
     for name in ["nonsense", "millstream.start", "millstream.cancel", "Not A Name", ""] {
-        api.post_event(&id, name, json!({})).await.problem(422);
+        api.post_event(&id, name, json!({})).await.expect_problem(422);
     }
-    api.post_event("missing", "pay", json!({})).await.problem(404);
+    api.post_event("missing", "pay", json!({})).await.expect_problem(404);
     assert!(api.events_of(&id).await.iter().all(|event| event["name"] == "millstream.start"));
 }
 
-async fn a_deferred_event_waits_for_its_state(mode: Mode) {
-    let world = start(mode).await;
+async fn deferred_event_waits_for_its_state(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(ORDER).await;
     let id = api.start("order", json!({ "total": 10 })).await;
@@ -93,14 +93,14 @@ async fn a_deferred_event_waits_for_its_state(mode: Mode) {
     api.send_and_settle(&id, "pay", json!({ "amount": 4 })).await;
     assert_eq!(api.event(&ship).await["status"], "deferred", "`underpaid` defers it too");
     api.send(&id, "pay", json!({ "amount": 6 })).await;
-    let shipped = api.settled(&ship).await;
+    let shipped = api.settled_event(&ship).await;
     assert_eq!((&shipped["status"], &shipped["seq"]), (&json!("completed"), &json!(4)), "{shipped}");
-    assert_eq!(api.names(&id).await, ["millstream.start", "pay", "pay", "ship"]);
+    assert_eq!(api.transition_names(&id).await, ["millstream.start", "pay", "pay", "ship"]);
     assert_eq!(api.execution(&id).await["status"], "completed");
 }
 
-async fn deferred_events_are_rejected_at_the_end(mode: Mode) {
-    let world = start(mode).await;
+async fn deferred_events_are_rejected_at_end(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     let text = r"
 name: early
@@ -115,24 +115,24 @@ states:
     let late = api.send(&id, "late", json!({})).await;
     api.event_in(&late, "deferred").await;
     api.send(&id, "end", json!({})).await;
-    assert_eq!(api.settled(&late).await["status"], "rejected");
-    assert_eq!(api.names(&id).await, ["millstream.start", "end"]);
+    assert_eq!(api.settled_event(&late).await["status"], "rejected");
+    assert_eq!(api.transition_names(&id).await, ["millstream.start", "end"]);
 }
 
-async fn events_for_an_ended_execution_are_accepted_and_rejected(mode: Mode) {
-    let world = start(mode).await;
+async fn events_after_end_are_rejected(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(COUNTER).await;
     let id = api.start("counter", json!({})).await;
     api.send_and_settle(&id, "stop", json!({})).await;
     let late = api.send_and_settle(&id, "add", json!({ "i": 1 })).await;
     assert_eq!(late["status"], "rejected", "{late}");
-    assert!(text(&late, "error").contains("execution ended"), "{late}");
+    assert!(text_field(&late, "error").contains("execution ended"), "{late}");
     assert_eq!(api.execution(&id).await["seq"], 2);
 }
 
-async fn a_state_may_fail_the_execution(mode: Mode) {
-    let world = start(mode).await;
+async fn state_may_fail_execution(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply("name: doomed\ninitial: a\nstates:\n  a: { on: { go: { to: b } } }\n  b: { final: failed }\n")
         .await;
@@ -141,8 +141,8 @@ async fn a_state_may_fail_the_execution(mode: Mode) {
     assert_eq!(api.execution(&id).await["status"], "failed");
 }
 
-async fn re_entering_a_state_and_staying_in_it_differ(mode: Mode) {
-    let world = start(mode).await;
+async fn reentering_a_state_differs_from_staying(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     let text = r"
 name: loop

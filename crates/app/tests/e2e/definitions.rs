@@ -83,6 +83,6 @@ actions:
 "#;
 
 /// The definition with the sink's address in it.
-pub(crate) fn at(definition: &str, sink: &millstream_testkit::Sink) -> String {
+pub(crate) fn definition_with_sink(definition: &str, sink: &millstream_testkit::TestSink) -> String {
     definition.replace("SINK", &sink.url(""))
 }

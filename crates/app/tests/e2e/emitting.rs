@@ -1,19 +1,19 @@
 //! `emit`: events for other executions, by id and by correlation, once each.
 
-use millstream_testkit::Mode;
+use millstream_testkit::FleetMode;
 use serde_json::json;
 
-use crate::api::text;
-use crate::dying::{begin_and_die_at, idle};
-use crate::world::start;
+use crate::api::text_field;
+use crate::dying::{begin_and_die_at, start_without_workers};
+use crate::world::start_world;
 
 both_modes!(
-    an_event_reaches_an_execution_by_its_id,
-    an_event_reaches_whoever_has_the_correlation_now_or_later,
-    an_event_for_two_executions_waits_for_a_person,
-    an_event_for_nobody_waits_for_a_person,
-    an_execution_may_tell_itself_something,
-    a_worker_that_dies_after_emitting_emits_nothing_twice,
+    emitted_event_reaches_execution_by_id,
+    emitted_event_reaches_correlation,
+    ambiguous_emit_waits_for_person,
+    emit_without_target_waits_for_person,
+    execution_may_emit_to_itself,
+    crashed_emit_is_not_repeated,
 );
 
 const SENDER: &str = r#"
@@ -51,56 +51,56 @@ fn by_correlation() -> String {
     SENDER.replace("NAME", "by-correlation").replace("TARGET", "correlation")
 }
 
-async fn an_event_reaches_an_execution_by_its_id(mode: Mode) {
-    let world = start(mode).await;
+async fn emitted_event_reaches_execution_by_id(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(RECEIVER).await;
     api.apply(&by_id()).await;
-    api.begin("receiver", "r-1", json!({}), &[]).await;
-    api.begin("by-id", "s-1", json!({}), &["go"]).await;
+    api.start_with_events("receiver", "r-1", json!({}), &[]).await;
+    api.start_with_events("by-id", "s-1", json!({}), &["go"]).await;
     let sent = api.execution_in("s-1", "completed").await;
     assert_eq!(sent["context"]["told"]["execution_id"], "r-1", "{sent}");
     api.execution_until("r-1", |seen| seen["context"]["heard"] == json!([7])).await;
-    let event = api.event(&text(&sent["context"]["told"], "event_id")).await;
+    let event = api.event(&text_field(&sent["context"]["told"], "event_id")).await;
     assert_eq!((&event["name"], &event["actor"]), (&json!("hear"), &json!("action:tell")), "{event}");
     assert_eq!(event["execution_id"], "r-1", "{event}");
 }
 
-async fn an_event_reaches_whoever_has_the_correlation_now_or_later(mode: Mode) {
-    let world = start(mode).await;
+async fn emitted_event_reaches_correlation(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(RECEIVER).await;
     api.apply(&by_correlation()).await;
-    api.begin("receiver", "early", json!({ "name": "ada" }), &[]).await;
-    api.begin("by-correlation", "s-1", json!({ "to": "ada" }), &["go"]).await;
+    api.start_with_events("receiver", "early", json!({ "name": "ada" }), &[]).await;
+    api.start_with_events("by-correlation", "s-1", json!({ "to": "ada" }), &["go"]).await;
     let sent = api.execution_in("s-1", "completed").await;
     assert_eq!(sent["context"]["told"]["execution_id"], "early", "{sent}");
     api.execution_until("early", |seen| seen["context"]["heard"] == json!([7])).await;
-    let path = format!("/v1/signals/{}", text(&sent["context"]["told"], "event_id"));
-    assert_eq!(api.client.get(&path).await.expect(200)["status"], "delivered", "it went as a signal");
+    let path = format!("/v1/signals/{}", text_field(&sent["context"]["told"], "event_id"));
+    assert_eq!(api.client.get(&path).await.expect_status(200)["status"], "delivered", "it went as a signal");
 
     for (sender, n) in [("s-2", 1), ("s-3", 2)] {
-        api.begin("by-correlation", sender, json!({ "to": "bob", "n": n }), &["go"]).await;
+        api.start_with_events("by-correlation", sender, json!({ "to": "bob", "n": n }), &["go"]).await;
         let sent = api.execution_in(sender, "completed").await;
         assert_eq!(sent["context"]["told"]["execution_id"], json!(null), "it is kept: {sent}");
     }
-    api.begin("receiver", "late", json!({ "name": "bob" }), &[]).await;
+    api.start_with_events("receiver", "late", json!({ "name": "bob" }), &[]).await;
     let heard = api.execution_until("late", |seen| seen["seq"] == 3).await;
     assert_eq!(heard["context"]["heard"], json!([1, 2]), "in the order in which they were sent");
 }
 
-async fn an_event_for_two_executions_waits_for_a_person(mode: Mode) {
-    let world = start(mode).await;
+async fn ambiguous_emit_waits_for_person(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(RECEIVER).await;
     api.apply(&by_correlation()).await;
     for twin in ["twin-1", "twin-2"] {
-        api.begin("receiver", twin, json!({ "name": "eve" }), &[]).await;
+        api.start_with_events("receiver", twin, json!({ "name": "eve" }), &[]).await;
     }
-    api.begin("by-correlation", "s-1", json!({ "to": "eve" }), &["go"]).await;
-    let incident = api.incident("s-1").await;
+    api.start_with_events("by-correlation", "s-1", json!({ "to": "eve" }), &["go"]).await;
+    let incident = api.open_incident("s-1").await;
     assert_eq!((&incident["class"], &incident["action"]), (&json!("target"), &json!("tell")), "{incident}");
-    let reason = text(&incident, "reason");
+    let reason = text_field(&incident, "reason");
     assert!(reason.contains("emit.correlation") && reason.contains("2 executions"), "{reason}");
     assert_eq!(api.execution("s-1").await["status"], "paused");
 
@@ -112,37 +112,37 @@ async fn an_event_for_two_executions_waits_for_a_person(mode: Mode) {
     assert_eq!(api.execution("twin-1").await["context"]["heard"], json!([]));
 }
 
-async fn an_event_for_nobody_waits_for_a_person(mode: Mode) {
-    let world = start(mode).await;
+async fn emit_without_target_waits_for_person(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     api.apply(RECEIVER).await;
     api.apply(&by_id()).await;
-    api.begin("by-id", "s-1", json!({ "to": "r-9" }), &["go"]).await;
-    let incident = api.incident("s-1").await;
+    api.start_with_events("by-id", "s-1", json!({ "to": "r-9" }), &["go"]).await;
+    let incident = api.open_incident("s-1").await;
     assert_eq!(incident["class"], "target", "{incident}");
     assert_eq!(incident["attempts"], 1, "no use in trying again: {incident}");
-    assert!(text(&incident, "reason").contains(r#"there is no execution "r-9""#), "{incident}");
+    assert!(text_field(&incident, "reason").contains(r#"there is no execution "r-9""#), "{incident}");
 
-    api.begin("by-id", "s-2", json!({ "to": "no such id" }), &["go"]).await;
-    let impossible = text(&api.incident("s-2").await, "reason");
+    api.start_with_events("by-id", "s-2", json!({ "to": "no such id" }), &["go"]).await;
+    let impossible = text_field(&api.open_incident("s-2").await, "reason");
     assert!(impossible.contains("emit.to") && impossible.contains("no such id"), "{impossible}");
 
     for (name, sender) in [("by-id", by_id()), ("by-correlation", by_correlation())] {
         api.apply(&sender.replace(name, "mumbling").replace("event: hear", "event: mumble")).await;
-        api.begin("receiver", name, json!({ "name": name }), &[]).await;
-        api.begin("mumbling", &format!("m-{name}"), json!({ "to": name }), &["go"]).await;
-        let reason = text(&api.incident(&format!("m-{name}")).await, "reason");
+        api.start_with_events("receiver", name, json!({ "name": name }), &[]).await;
+        api.start_with_events("mumbling", &format!("m-{name}"), json!({ "to": name }), &["go"]).await;
+        let reason = text_field(&api.open_incident(&format!("m-{name}")).await, "reason");
         assert!(reason.contains(r#"no state of "receiver" mentions "mumble""#), "{reason}");
     }
 
-    api.begin("receiver", "r-9", json!({}), &[]).await;
+    api.start_with_events("receiver", "r-9", json!({}), &[]).await;
     api.resolve(&incident, "retry", json!({})).await;
     api.execution_in("s-1", "completed").await;
     api.execution_until("r-9", |seen| seen["context"]["heard"] == json!([7])).await;
 }
 
-async fn an_execution_may_tell_itself_something(mode: Mode) {
-    let world = start(mode).await;
+async fn execution_may_emit_to_itself(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     let talker = SENDER
         .replace("NAME", "talker")
@@ -153,20 +153,20 @@ async fn an_execution_may_tell_itself_something(mode: Mode) {
         "told: { set: { told: true } }, end: { to: z }",
     ))
     .await;
-    api.begin("talker", "t-1", json!({ "to": "t-1" }), &["go"]).await;
+    api.start_with_events("talker", "t-1", json!({ "to": "t-1" }), &["go"]).await;
     let seen = api.execution_until("t-1", |seen| seen["seq"] == 4).await;
     assert_eq!((&seen["context"]["heard"], &seen["context"]["told"]), (&json!(7), &json!(true)), "{seen}");
 }
 
-async fn a_worker_that_dies_after_emitting_emits_nothing_twice(mode: Mode) {
-    let mut world = idle(mode).await;
+async fn crashed_emit_is_not_repeated(mode: FleetMode) {
+    let mut world = start_without_workers(mode).await;
     world.api.apply(RECEIVER).await;
     world.api.apply(&by_id()).await;
-    world.api.begin("receiver", "r-1", json!({ "name": "r-1" }), &[]).await;
+    world.api.start_with_events("receiver", "r-1", json!({ "name": "r-1" }), &[]).await;
     begin_and_die_at(&mut world, "worker.before-settle", "by-id", "s-1").await;
     let api = &world.api;
     api.execution_in("s-1", "completed").await;
-    let tell = api.action("s-1", "tell").await.expect("the action");
+    let tell = api.latest_action("s-1", "tell").await.expect("the action");
     assert!(tell["attempts"].as_i64().unwrap() >= 2, "the crash did bite: {tell}");
     assert_eq!(api.execution("r-1").await["context"]["heard"], json!([7]));
     let heard: Vec<_> =

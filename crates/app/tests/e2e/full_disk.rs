@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use millstream_testkit::{Client, Fleet, eventually};
+use millstream_testkit::{TestClient, TestFleet, eventually};
 use serde_json::json;
 
-use crate::api::Api;
+use crate::api::E2eApi;
 use crate::definitions::COUNTER;
 use crate::world::{EMBEDDED, SOON};
 
@@ -31,15 +31,15 @@ fn limit_files(pid: u32, bytes: &str) {
     assert!(set.status.success(), "{set:?}");
 }
 
-async fn readiness(client: &Client) -> u16 {
+async fn readiness_status(client: &TestClient) -> u16 {
     client.get("/readyz").await.status
 }
 
-async fn until_readiness(api: &Api, expected: u16) {
+async fn until_readiness(api: &E2eApi, expected: u16) {
     eventually(SOON, || async {
         // Readiness depends on the outcome of events.
         let posted = api.post_event("c-1", "add", json!({ "i": 0 })).await.status;
-        match readiness(&api.client).await {
+        match readiness_status(&api.client).await {
             found if found == expected => Ok(()),
             found => Err(format!("readiness {found}, a post {posted}")),
         }
@@ -48,13 +48,13 @@ async fn until_readiness(api: &Api, expected: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readiness_is_red_while_the_disk_is_full() {
+async fn full_disk_fails_readiness() {
     let directory = tempfile::tempdir().unwrap();
     let binary = binary_that_survives_full_disks(directory.path());
-    let mut fleet = Fleet::start(EMBEDDED, binary, &[("MILLSTREAM_LOG_FORMAT", "text")]).await;
-    let api = Api::new(fleet.client());
+    let mut fleet = TestFleet::start(EMBEDDED, binary, &[("MILLSTREAM_LOG_FORMAT", "text")]).await;
+    let api = E2eApi::new(fleet.client());
     api.apply(COUNTER).await;
-    api.begin("counter", "c-1", json!({}), &[]).await;
+    api.start_with_events("counter", "c-1", json!({}), &[]).await;
     until_readiness(&api, 200).await;
 
     let pid = fleet.ingress().pid();
@@ -69,5 +69,5 @@ async fn readiness_is_red_while_the_disk_is_full() {
     // Recovery needs no restart, and accepted events are decided.
     let applied = api.send_and_settle("c-1", "add", json!({ "i": 2 })).await;
     assert_eq!(applied["status"], "completed", "{applied}");
-    assert_eq!(fleet.ingress().exited(), None);
+    assert_eq!(fleet.ingress().exit_status(), None);
 }

@@ -5,39 +5,39 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_testkit::{Mode, eventually};
+use millstream_testkit::{FleetMode, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::api::text;
+use crate::api::text_field;
 use crate::definitions::COUNTER;
-use crate::world::{SOON, World, start};
+use crate::world::{E2eWorld, SOON, start_world};
 
 both_modes!(
-    bytes_that_are_hardly_http_are_refused,
-    bodies_that_are_not_what_they_claim_are_refused,
-    a_body_that_stops_short_is_not_an_event,
-    a_client_that_leaves_early_has_its_event_once_or_not_at_all,
-    a_crowd_of_silent_connections_keeps_nobody_out,
+    malformed_http_is_refused,
+    mislabelled_bodies_are_refused,
+    truncated_body_is_no_event,
+    disconnected_post_is_atomic,
+    silent_connections_do_not_block_clients,
 );
 
 /// Starts an engine with one execution, `c-1`, that counts.
-async fn with_counter(mode: Mode) -> World {
-    let world = start(mode).await;
+async fn with_counter(mode: FleetMode) -> E2eWorld {
+    let world = start_world(mode).await;
     world.api.apply(COUNTER).await;
     let body = json!({ "definition": "counter", "execution_id": "c-1" });
-    world.api.client.post("/v1/executions", &body).await.expect(201);
+    world.api.client.post("/v1/executions", &body).await.expect_status(201);
     world
 }
 
-fn address(world: &World) -> String {
+fn ingress_address(world: &E2eWorld) -> String {
     world.fleet.url().replace("http://", "")
 }
 
 /// Sends bytes, closes the sending side, and reads the whole answer.
-async fn exchange(world: &World, bytes: &[u8]) -> String {
-    let mut wire = TcpStream::connect(address(world)).await.unwrap();
+async fn exchange_bytes(world: &E2eWorld, bytes: &[u8]) -> String {
+    let mut wire = TcpStream::connect(ingress_address(world)).await.unwrap();
     // A server that has refused the first half does not read the second.
     let _ = wire.write_all(bytes).await;
     let _ = wire.shutdown().await;
@@ -48,19 +48,19 @@ async fn exchange(world: &World, bytes: &[u8]) -> String {
 }
 
 /// The statuses of the answers on a connection, in order.
-fn statuses(answer: &str) -> Vec<u16> {
+fn answer_statuses(answer: &str) -> Vec<u16> {
     let heads = answer.split("HTTP/1.").skip(1);
     heads.filter_map(|head| head.get(2..5)?.parse().ok()).collect()
 }
 
 /// The engine is up and ready, and nothing has panicked.
-async fn unharmed(mut world: World) {
-    world.api.client.get("/readyz").await.expect(200);
-    let log = world.fleet.ingress().output();
+async fn assert_unharmed(mut world: E2eWorld) {
+    world.api.client.get("/readyz").await.expect_status(200);
+    let log = world.fleet.ingress().output_text();
     assert!(!log.contains("panicked"), "{log}");
 }
 
-async fn bytes_that_are_hardly_http_are_refused(mode: Mode) {
+async fn malformed_http_is_refused(mode: FleetMode) {
     let world = with_counter(mode).await;
     let large_head =
         format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(200 * 1024));
@@ -101,14 +101,18 @@ async fn bytes_that_are_hardly_http_are_refused(mode: Mode) {
         long_target.as_bytes(),
     ];
     for request in requests {
-        let answer = exchange(&world, request).await;
+        let answer = exchange_bytes(&world, request).await;
         let refused = |status: &u16| (400..500).contains(status);
-        assert!(statuses(&answer).iter().all(refused), "{}: {answer}", String::from_utf8_lossy(request));
+        assert!(
+            answer_statuses(&answer).iter().all(refused),
+            "{}: {answer}",
+            String::from_utf8_lossy(request)
+        );
     }
-    unharmed(world).await;
+    assert_unharmed(world).await;
 }
 
-async fn bodies_that_are_not_what_they_claim_are_refused(mode: Mode) {
+async fn mislabelled_bodies_are_refused(mode: FleetMode) {
     let world = with_counter(mode).await;
     let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
     let deep_input = format!(r#"{{"definition":"counter","input":{deep}}}"#);
@@ -149,7 +153,7 @@ async fn bodies_that_are_not_what_they_claim_are_refused(mode: Mode) {
             reply.body
         );
         if reply.status >= 400 {
-            reply.problem(reply.status);
+            reply.expect_problem(reply.status);
         }
     }
     let huge = vec![b' '; 9 * 1024 * 1024];
@@ -158,14 +162,14 @@ async fn bodies_that_are_not_what_they_claim_are_refused(mode: Mode) {
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             huge.len()
         );
-        let answer = exchange(&world, &[head.as_bytes(), &huge].concat()).await;
+        let answer = exchange_bytes(&world, &[head.as_bytes(), &huge].concat()).await;
         // Cut off while it still sends, a client may not get to see the answer.
-        assert!(matches!(statuses(&answer)[..], [] | [413]), "{path}: {answer}");
+        assert!(matches!(answer_statuses(&answer)[..], [] | [413]), "{path}: {answer}");
     }
-    unharmed(world).await;
+    assert_unharmed(world).await;
 }
 
-async fn a_body_that_stops_short_is_not_an_event(mode: Mode) {
+async fn truncated_body_is_no_event(mode: FleetMode) {
     let world = with_counter(mode).await;
     let post =
         "POST /v1/executions/c-1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
@@ -178,21 +182,23 @@ async fn a_body_that_stops_short_is_not_an_event(mode: Mode) {
         format!("{post}transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len()),
         format!("{post}transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0", body.len()),
     ] {
-        let answer = exchange(&world, short.as_bytes()).await;
-        assert!(matches!(statuses(&answer)[..], [] | [400]), "{short}: {answer}");
+        let answer = exchange_bytes(&world, short.as_bytes()).await;
+        assert!(matches!(answer_statuses(&answer)[..], [] | [400]), "{short}: {answer}");
     }
     // Announced shorter than it is: the rest is not a request, and is not parsed as one.
     let long = format!("{post}content-length: {}\r\n\r\n{body}GARBAGE\r\n\r\n", body.len());
-    assert_eq!(statuses(&exchange(&world, long.as_bytes()).await), [202, 400]);
+    assert_eq!(answer_statuses(&exchange_bytes(&world, long.as_bytes()).await), [202, 400]);
     let cut = format!("{post}content-length: 7\r\n\r\n{body}");
-    assert!(statuses(&exchange(&world, cut.as_bytes()).await).iter().all(|status| *status == 400));
+    assert!(
+        answer_statuses(&exchange_bytes(&world, cut.as_bytes()).await).iter().all(|status| *status == 400)
+    );
     let events = world.api.events_of("c-1").await;
     let added = events.iter().filter(|event| event["name"] == "add").count();
     assert_eq!(added, 1, "{events:?}");
-    unharmed(world).await;
+    assert_unharmed(world).await;
 }
 
-async fn a_client_that_leaves_early_has_its_event_once_or_not_at_all(mode: Mode) {
+async fn disconnected_post_is_atomic(mode: FleetMode) {
     const CLIENTS: usize = 40;
     let world = with_counter(mode).await;
     let body = |n: usize| format!(r#"{{"name":"add","payload":{{"i":{n}}}}}"#);
@@ -203,7 +209,7 @@ async fn a_client_that_leaves_early_has_its_event_once_or_not_at_all(mode: Mode)
              prefer: wait=30\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        let mut wire = TcpStream::connect(address(&world)).await.unwrap();
+        let mut wire = TcpStream::connect(ingress_address(&world)).await.unwrap();
         // Every third client disconnects before the end of its request.
         let said = if n % 3 == 0 { request.len() - n / 3 - 1 } else { request.len() };
         wire.write_all(&request.as_bytes()[..said]).await.unwrap();
@@ -215,7 +221,7 @@ async fn a_client_that_leaves_early_has_its_event_once_or_not_at_all(mode: Mode)
         let key = format!("k-{n}");
         let reply =
             world.api.post_event_with("c-1", &[("idempotency-key", &key)], "add", json!({ "i": n })).await;
-        ids.insert(text(&reply.expect(202), "event_id"), n);
+        ids.insert(text_field(&reply.expect_status(202), "event_id"), n);
     }
     assert_eq!(ids.len(), CLIENTS);
     let counted = eventually(SOON, || async {
@@ -227,14 +233,14 @@ async fn a_client_that_leaves_early_has_its_event_once_or_not_at_all(mode: Mode)
     seen.sort_by_key(Value::as_u64);
     assert_eq!(seen, (0..CLIENTS).map(|n| json!(n)).collect::<Vec<_>>(), "each once");
     assert_eq!(world.api.events_of("c-1").await.len(), CLIENTS + 1, "and none left over");
-    unharmed(world).await;
+    assert_unharmed(world).await;
 }
 
-async fn a_crowd_of_silent_connections_keeps_nobody_out(mode: Mode) {
+async fn silent_connections_do_not_block_clients(mode: FleetMode) {
     let world = with_counter(mode).await;
     let mut crowd = Vec::new();
     for n in 0..300 {
-        let mut wire = TcpStream::connect(address(&world)).await.unwrap();
+        let mut wire = TcpStream::connect(ingress_address(&world)).await.unwrap();
         if n % 2 == 0 {
             wire.write_all(b"POST /v1/events HTTP/1.1\r\nhost: loc").await.unwrap();
         }
@@ -245,5 +251,5 @@ async fn a_crowd_of_silent_connections_keeps_nobody_out(mode: Mode) {
     let event = tokio::time::timeout(Duration::from_secs(15), event).await.expect("a client was kept out");
     assert_eq!(event["status"], "completed");
     drop(crowd);
-    unharmed(world).await;
+    assert_unharmed(world).await;
 }

@@ -4,19 +4,19 @@
 use std::time::Duration;
 
 use millstream_testkit::client::try_send;
-use millstream_testkit::fleet::Postgres;
-use millstream_testkit::{Fleet, Mode, eventually, sqlite};
+use millstream_testkit::fleet::FleetPostgres;
+use millstream_testkit::{FleetMode, TestFleet, eventually, sqlite};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::api::Api;
+use crate::api::E2eApi;
 use crate::definitions::COUNTER;
-use crate::world::{EMBEDDED, FLEET, SOON, World, start, start_on};
+use crate::world::{E2eWorld, EMBEDDED, FLEET, SOON, start_on, start_world};
 
 const EXECUTIONS: usize = 20;
 
-async fn counters(api: &Api) {
+async fn start_counters(api: &E2eApi) {
     api.apply(COUNTER).await;
     let starts: Vec<_> = (0..EXECUTIONS)
         .map(|i| json!({ "definition": "counter", "execution_id": format!("c-{i}") }))
@@ -26,7 +26,7 @@ async fn counters(api: &Api) {
 }
 
 /// One event for every counter, each posted under a key until it is accepted.
-async fn post_round(api: &Api, round: usize) {
+async fn post_round(api: &E2eApi, round: usize) {
     let posts: Vec<_> = (0..EXECUTIONS)
         .map(|i| {
             let api = api.clone();
@@ -40,7 +40,7 @@ async fn post_round(api: &Api, round: usize) {
                     let reply = try_send(request).await.map_err(|error| error.to_string())?;
                     match reply.status {
                         202 => Ok(()),
-                        503 => Err(reply.problem(503).to_string()),
+                        503 => Err(reply.expect_problem(503).to_string()),
                         _ => panic!("neither accepted nor unavailable: {reply:?}"),
                     }
                 })
@@ -54,7 +54,7 @@ async fn post_round(api: &Api, round: usize) {
 }
 
 /// Every counter has seen every round exactly once, in order.
-async fn all_counted(api: &Api, rounds: usize) {
+async fn all_counted(api: &E2eApi, rounds: usize) {
     for i in 0..EXECUTIONS {
         let counted = api.execution_until(&format!("c-{i}"), |seen| seen["context"]["n"] == rounds).await;
         assert_eq!(counted["context"]["seen"], json!((0..rounds).collect::<Vec<_>>()));
@@ -62,17 +62,17 @@ async fn all_counted(api: &Api, rounds: usize) {
     }
 }
 
-fn nobody_died(fleet: &mut Fleet, workers: usize) {
-    assert_eq!(fleet.ingress().exited(), None, "the ingress lives");
+fn nobody_died(fleet: &mut TestFleet, workers: usize) {
+    assert_eq!(fleet.ingress().exit_status(), None, "the ingress lives");
     for index in 0..workers {
-        assert_eq!(fleet.worker(index).exited(), None, "worker {index} lives");
+        assert_eq!(fleet.worker(index).exit_status(), None, "worker {index} lives");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_emptied_with_work_in_flight_loses_nothing() {
-    let mut world = start(FLEET).await;
-    counters(&world.api).await;
+async fn emptied_redis_loses_no_event() {
+    let mut world = start_world(FLEET).await;
+    start_counters(&world.api).await;
     for round in 0..10 {
         let (api, redis) = (world.api.clone(), world.fleet.redis());
         tokio::join!(post_round(&api, round), redis.flush_all());
@@ -83,9 +83,9 @@ async fn redis_emptied_with_work_in_flight_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bells_that_were_lost_before_anybody_read_them_are_rung_again() {
-    let mut world = start(Mode::Fleet { workers: 0 }).await;
-    counters(&world.api).await;
+async fn lost_doorbells_are_rung_again() {
+    let mut world = start_world(FleetMode::Fleet { workers: 0 }).await;
+    start_counters(&world.api).await;
     for round in 0..3 {
         post_round(&world.api, round).await;
     }
@@ -95,9 +95,9 @@ async fn bells_that_were_lost_before_anybody_read_them_are_rung_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_stopped_and_started_empty_loses_nothing() {
-    let mut world = start(FLEET).await;
-    counters(&world.api).await;
+async fn restarted_empty_redis_loses_nothing() {
+    let mut world = start_world(FLEET).await;
+    start_counters(&world.api).await;
     post_round(&world.api, 0).await;
     world.fleet.redis().stop().await;
     post_round(&world.api, 1).await;
@@ -111,9 +111,9 @@ async fn redis_stopped_and_started_empty_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_restarted_with_work_in_flight_loses_nothing() {
-    let mut world = start_on(FLEET, Postgres::Own, &[]).await;
-    counters(&world.api).await;
+async fn restarted_postgres_loses_nothing() {
+    let mut world = start_on(FLEET, FleetPostgres::Own, &[]).await;
+    start_counters(&world.api).await;
     for round in 0..6 {
         let api = world.api.clone();
         let posting = tokio::spawn(async move { post_round(&api, round).await });
@@ -126,13 +126,13 @@ async fn postgres_restarted_with_work_in_flight_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fleet_answers_503_while_postgres_is_down() {
-    let mut world = start_on(FLEET, Postgres::Own, &[]).await;
-    counters(&world.api).await;
+async fn fleet_answers_503_without_postgres() {
+    let mut world = start_on(FLEET, FleetPostgres::Own, &[]).await;
+    start_counters(&world.api).await;
     world.fleet.postgres().stop_immediate();
     refuses_with_503(&world, "/v1/executions/c-0").await;
     let reading = world.api.client.get("/v1/executions/c-0").await;
-    reading.problem(503);
+    reading.expect_problem(503);
     let ready = eventually(SOON, || async {
         let reply = world.api.client.get("/readyz").await;
         if reply.status == 200 { Err(reply) } else { Ok(reply) }
@@ -151,9 +151,9 @@ async fn a_fleet_answers_503_while_postgres_is_down() {
 /// SQLite is a file in the same process, so "down" means that writes fail: here because another process holds
 /// the lock for longer than the engine waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_embedded_engine_answers_503_while_its_file_is_locked() {
-    let mut world = start(EMBEDDED).await;
-    counters(&world.api).await;
+async fn locked_sqlite_file_answers_503() {
+    let mut world = start_world(EMBEDDED).await;
+    start_counters(&world.api).await;
     let lock = sqlite::lock_out(&world.fleet.sqlite_file()).await;
     refuses_with_503(&world, "/v1/executions/c-0").await;
     lock.release().await;
@@ -162,7 +162,7 @@ async fn an_embedded_engine_answers_503_while_its_file_is_locked() {
     nobody_died(&mut world.fleet, 0);
 }
 
-async fn refuses_with_503(world: &World, execution: &str) {
+async fn refuses_with_503(world: &E2eWorld, execution: &str) {
     let reply = tokio::time::timeout(
         Duration::from_secs(60),
         world
@@ -172,26 +172,26 @@ async fn refuses_with_503(world: &World, execution: &str) {
     )
     .await
     .expect("an answer and not a wait without end");
-    reply.problem(503);
+    reply.expect_problem(503);
     assert!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
 }
 
 /// A worker that started before its Redis answered repeats its check: it must not rely on a Redis that
 /// evicts.
 #[tokio::test]
-async fn a_redis_that_evicts_is_refused_also_when_it_answers_late() {
-    let mut world = start(FLEET).await;
-    world.fleet.redis().set("maxmemory-policy", "allkeys-lru").await;
-    world.fleet.redis().daemon().signal(Signal::SIGSTOP);
+async fn evicting_redis_is_refused_late_too() {
+    let mut world = start_world(FLEET).await;
+    world.fleet.redis().set_config("maxmemory-policy", "allkeys-lru").await;
+    world.fleet.redis().server_process().signal(Signal::SIGSTOP);
     let worker = world.fleet.start_worker(&[]);
     eventually(SOON, || {
-        let output = world.fleet.worker(worker).output();
+        let output = world.fleet.worker(worker).output_text();
         std::future::ready(if output.contains("worker is up") { Ok(()) } else { Err(output) })
     })
     .await;
-    world.fleet.redis().daemon().signal(Signal::SIGCONT);
-    let ended = world.fleet.worker(worker).wait(SOON).await;
-    let output = world.fleet.worker(worker).output();
+    world.fleet.redis().server_process().signal(Signal::SIGCONT);
+    let ended = world.fleet.worker(worker).wait_for_exit(SOON).await;
+    let output = world.fleet.worker(worker).output_text();
     assert!(!ended.success(), "{output}");
     assert!(output.contains("allkeys-lru") && output.contains("noeviction"), "{output}");
 }

@@ -1,19 +1,19 @@
 //! Secrets: their sources, when they are read, and that only the target sees them.
 
-use millstream_testkit::sink::{Answer, Call};
-use millstream_testkit::{Mode, Sink, eventually};
+use millstream_testkit::sink::{SinkAnswer, SinkRequest};
+use millstream_testkit::{FleetMode, TestSink, eventually};
 use serde_json::json;
 
-use crate::api::text;
-use crate::definitions::at;
-use crate::world::{SOON, World, start_with};
+use crate::api::text_field;
+use crate::definitions::definition_with_sink;
+use crate::world::{E2eWorld, SOON, start_with};
 
 both_modes!(
-    a_secret_comes_from_a_file_or_the_environment_anew_for_each_attempt,
-    a_secret_that_is_missing_is_named_and_used_once_it_is_there,
-    a_secret_that_a_target_repeats_is_seen_by_nobody,
-    a_secret_is_taken_out_however_it_is_written,
-    a_secret_stays_with_the_origin_that_it_is_for,
+    secrets_are_read_per_attempt,
+    missing_secret_is_named_then_used,
+    echoed_secret_is_redacted,
+    escaped_secret_is_redacted,
+    secret_is_not_sent_to_other_origin,
 );
 
 const CALLING: &str = r#"
@@ -37,7 +37,7 @@ const IN_FILE: &str = "tok-5Jc2-from-a-file";
 const IN_ENVIRONMENT: &str = "tok-8Zp1-from-the-environment";
 
 /// An engine with a secrets directory, and one more secret in its environment.
-async fn keeping(mode: Mode, directory: &std::path::Path, other: &str) -> World {
+async fn world_with_secrets(mode: FleetMode, directory: &std::path::Path, other: &str) -> E2eWorld {
     let directory = directory.display().to_string();
     let env = [
         ("MILLSTREAM_WORKER__SECRETS_DIR", directory.as_str()),
@@ -47,89 +47,89 @@ async fn keeping(mode: Mode, directory: &std::path::Path, other: &str) -> World 
     start_with(mode, &env).await
 }
 
-fn calling(sink: &Sink, attempts: usize) -> String {
-    at(CALLING, sink).replace("ATTEMPTS", &attempts.to_string())
+fn definition_with_secret(sink: &TestSink, attempts: usize) -> String {
+    definition_with_sink(CALLING, sink).replace("ATTEMPTS", &attempts.to_string())
 }
 
 /// A call that carries the secret.
-async fn call_with(sink: &Sink, secret: &str) -> Call {
+async fn call_with(sink: &TestSink, secret: &str) -> SinkRequest {
     let wanted = format!("Bearer {secret}");
     eventually(SOON, || {
-        let calls = sink.calls();
+        let calls = sink.recorded_calls();
         let found = calls.iter().find(|call| call.header("authorization") == Some(&wanted)).cloned();
         std::future::ready(found.ok_or(calls.len()))
     })
     .await
 }
 
-async fn a_secret_comes_from_a_file_or_the_environment_anew_for_each_attempt(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/x", [Answer::Status(503)]);
+async fn secrets_are_read_per_attempt(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/x", [SinkAnswer::Status(503)]);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("api-key");
     std::fs::write(&file, format!("{IN_FILE}\n")).unwrap();
-    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let world = world_with_secrets(mode, directory.path(), IN_ENVIRONMENT).await;
     let api = &world.api;
-    api.apply(&calling(&sink, 50)).await;
-    api.begin("calling", "c-1", json!({ "path": "x" }), &["go"]).await;
+    api.apply(&definition_with_secret(&sink, 50)).await;
+    api.start_with_events("calling", "c-1", json!({ "path": "x" }), &["go"]).await;
     let first = call_with(&sink, IN_FILE).await;
     assert_eq!(first.json(), json!({ "key": IN_ENVIRONMENT, "n": 1 }));
     std::fs::write(&file, "tok-changed").unwrap();
     call_with(&sink, "tok-changed").await;
-    sink.script("/x", [Answer::Status(200)]);
+    sink.set_answers("/x", [SinkAnswer::Status(200)]);
     api.execution_in("c-1", "completed").await;
 }
 
-async fn a_secret_that_is_missing_is_named_and_used_once_it_is_there(mode: Mode) {
-    let sink = Sink::start().await;
+async fn missing_secret_is_named_then_used(mode: FleetMode) {
+    let sink = TestSink::start().await;
     let directory = tempfile::tempdir().unwrap();
-    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let world = world_with_secrets(mode, directory.path(), IN_ENVIRONMENT).await;
     let api = &world.api;
-    api.apply(&calling(&sink, 2)).await;
-    api.begin("calling", "c-1", json!({ "path": "x" }), &["go"]).await;
-    let incident = api.incident("c-1").await;
+    api.apply(&definition_with_secret(&sink, 2)).await;
+    api.start_with_events("calling", "c-1", json!({ "path": "x" }), &["go"]).await;
+    let incident = api.open_incident("c-1").await;
     assert_eq!((&incident["class"], &incident["attempts"]), (&json!("secret"), &json!(2)), "{incident}");
-    assert!(text(&incident, "reason").contains(r#"no such secret: "api-key""#), "{incident}");
-    assert!(sink.calls().is_empty(), "nothing is sent with a hole in it");
+    assert!(text_field(&incident, "reason").contains(r#"no such secret: "api-key""#), "{incident}");
+    assert!(sink.recorded_calls().is_empty(), "nothing is sent with a hole in it");
     std::fs::write(directory.path().join("api-key"), IN_FILE).unwrap();
     api.resolve(&incident, "retry", json!({})).await;
     api.execution_in("c-1", "completed").await;
-    assert_eq!(sink.calls()[0].header("authorization"), Some("Bearer tok-5Jc2-from-a-file"));
+    assert_eq!(sink.recorded_calls()[0].header("authorization"), Some("Bearer tok-5Jc2-from-a-file"));
 }
 
-async fn a_secret_that_a_target_repeats_is_seen_by_nobody(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/good", [Answer::Echo(200)]);
-    sink.script("/bad", [Answer::Echo(400)]);
-    sink.script("/flaky", [Answer::Echo(503), Answer::Echo(200)]);
+async fn echoed_secret_is_redacted(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/good", [SinkAnswer::Echo(200)]);
+    sink.set_answers("/bad", [SinkAnswer::Echo(400)]);
+    sink.set_answers("/flaky", [SinkAnswer::Echo(503), SinkAnswer::Echo(200)]);
     // Truncated in the middle of the secret.
     let long = format!("{}{IN_FILE}", "x".repeat(490));
-    sink.script("/long", [Answer::Text(400, long)]);
+    sink.set_answers("/long", [SinkAnswer::Text(400, long)]);
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("api-key"), IN_FILE).unwrap();
-    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let world = world_with_secrets(mode, directory.path(), IN_ENVIRONMENT).await;
     let api = &world.api;
-    api.apply(&calling(&sink, 3)).await;
+    api.apply(&definition_with_secret(&sink, 3)).await;
     for path in ["good", "bad", "flaky", "long"] {
-        api.begin("calling", path, json!({ "path": path }), &["go"]).await;
+        api.start_with_events("calling", path, json!({ "path": path }), &["go"]).await;
     }
     for path in ["good", "flaky"] {
         let got = api.execution_in(path, "completed").await["context"]["got"].clone();
         assert_eq!(got["body"]["authorization"], "Bearer [secret api-key]", "{got}");
-        assert!(text(&got["body"], "body").contains("[secret other]"), "{got}");
+        assert!(text_field(&got["body"], "body").contains("[secret other]"), "{got}");
     }
     for path in ["bad", "long"] {
-        let incident = api.incident(path).await;
-        assert!(text(&incident, "reason").contains("answered 400"), "{incident}");
+        let incident = api.open_incident(path).await;
+        assert!(text_field(&incident, "reason").contains("answered 400"), "{incident}");
     }
     let secrets = [&IN_FILE[..10], &IN_ENVIRONMENT[..10]];
-    nowhere(&world, &["good", "bad", "flaky", "long"], &secrets).await;
+    assert_secrets_hidden(&world, &["good", "bad", "flaky", "long"], &secrets).await;
 }
 
 /// Quotes and slashes: targets write them in more than one way.
-async fn a_secret_is_taken_out_however_it_is_written(mode: Mode) {
+async fn escaped_secret_is_redacted(mode: FleetMode) {
     const ODD: &str = r#"tok/"9"/x"#;
-    let sink = Sink::start().await;
+    let sink = TestSink::start().await;
     let written = [
         r#"{"a": "tok\/\"9\"\/x"}"#,
         r#"{"a": "tok/\u00229\u0022/x", "n": 1.50}"#,
@@ -139,19 +139,19 @@ async fn a_secret_is_taken_out_however_it_is_written(mode: Mode) {
     ];
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("api-key"), ODD).unwrap();
-    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let world = world_with_secrets(mode, directory.path(), IN_ENVIRONMENT).await;
     let api = &world.api;
-    api.apply(&calling(&sink, 1)).await;
+    api.apply(&definition_with_secret(&sink, 1)).await;
     for (n, text) in written.iter().enumerate() {
         let kind = if text.starts_with('{') { "application/json" } else { "text/plain" };
         for (status, id) in [(200, format!("good-{n}")), (400, format!("bad-{n}"))] {
-            sink.script(&format!("/{id}"), [Answer::Kind(status, kind, (*text).to_owned())]);
-            api.begin("calling", &id, json!({ "path": id }), &["go"]).await;
+            sink.set_answers(&format!("/{id}"), [SinkAnswer::Kind(status, kind, (*text).to_owned())]);
+            api.start_with_events("calling", &id, json!({ "path": id }), &["go"]).await;
         }
     }
     for n in 0..written.len() {
         let good = api.execution_in(&format!("good-{n}"), "completed").await.to_string();
-        let bad = api.incident(&format!("bad-{n}")).await.to_string();
+        let bad = api.open_incident(&format!("bad-{n}")).await.to_string();
         for seen in [good, bad] {
             assert!(seen.contains("[secret api-key]"), "{n}: {seen}");
             let plain = seen.replace('\\', "");
@@ -164,36 +164,36 @@ async fn a_secret_is_taken_out_however_it_is_written(mode: Mode) {
 }
 
 /// Another port is another origin.
-async fn a_secret_stays_with_the_origin_that_it_is_for(mode: Mode) {
-    let (sink, other) = (Sink::start().await, Sink::start().await);
+async fn secret_is_not_sent_to_other_origin(mode: FleetMode) {
+    let (sink, other) = (TestSink::start().await, TestSink::start().await);
     for path in ["/header", "/body"] {
-        sink.script(path, [Answer::Header(307, "location", other.url(path))]);
+        sink.set_answers(path, [SinkAnswer::Header(307, "location", other.url(path))]);
     }
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("api-key"), IN_FILE).unwrap();
-    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let world = world_with_secrets(mode, directory.path(), IN_ENVIRONMENT).await;
     let api = &world.api;
-    api.apply(&calling(&sink, 1)).await;
-    let header = calling(&sink, 1)
+    api.apply(&definition_with_secret(&sink, 1)).await;
+    let header = definition_with_secret(&sink, 1)
         .replace("calling", "header")
         .replace("authorization: 'Bearer ", "x-plain: seen, x-token: 'Bearer ")
         .replace(r#"key: 'secret("other")', "#, "");
     api.apply(&header).await;
-    api.begin("header", "h-1", json!({ "path": "header" }), &["go"]).await;
+    api.start_with_events("header", "h-1", json!({ "path": "header" }), &["go"]).await;
     api.execution_in("h-1", "completed").await;
-    let (first, second) = (&sink.calls()[0], &other.calls()[0]);
+    let (first, second) = (&sink.recorded_calls()[0], &other.recorded_calls()[0]);
     assert_eq!(first.header("x-token"), Some("Bearer tok-5Jc2-from-a-file"));
     assert_eq!((second.header("x-token"), second.header("x-plain")), (None, Some("seen")), "{second:?}");
     assert_eq!(second.json(), json!({ "n": 1 }), "the rest goes on");
 
-    api.begin("calling", "b-1", json!({ "path": "body" }), &["go"]).await;
-    let incident = api.incident("b-1").await;
+    api.start_with_events("calling", "b-1", json!({ "path": "body" }), &["go"]).await;
+    let incident = api.open_incident("b-1").await;
     assert_eq!(incident["class"], "forbidden", "{incident}");
-    assert_eq!(other.calls().len(), 1, "nothing of a body with a secret went on");
+    assert_eq!(other.recorded_calls().len(), 1, "nothing of a body with a secret went on");
 }
 
 /// Checks that a secret is neither in an answer, nor in an output of a process, nor in the database.
-async fn nowhere(world: &World, executions: &[&str], secrets: &[&str]) {
+async fn assert_secrets_hidden(world: &E2eWorld, executions: &[&str], secrets: &[&str]) {
     let mut paths: Vec<String> = [
         "/v1/executions",
         "/v1/events",
@@ -217,12 +217,12 @@ async fn nowhere(world: &World, executions: &[&str], secrets: &[&str]) {
             assert!(!reply.body.contains(secret), "{path}: {}", reply.body);
         }
     }
-    let outputs = world.fleet.outputs();
+    let outputs = world.fleet.all_outputs();
     for secret in secrets {
         assert!(!outputs.contains(secret), "an output holds {secret}");
     }
     match world.fleet.mode() {
-        Mode::Embedded => {
+        FleetMode::Embedded => {
             let file = world.fleet.sqlite_file();
             let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().flatten();
             for file in beside.map(|entry| entry.path()).filter(|path| path.is_file()) {
@@ -233,9 +233,9 @@ async fn nowhere(world: &World, executions: &[&str], secrets: &[&str]) {
                 }
             }
         }
-        Mode::Fleet { .. } => {
+        FleetMode::Fleet { .. } => {
             for secret in secrets {
-                world.fleet.sql(&any_row_with(secret)).await;
+                world.fleet.execute_sql(&any_row_with(secret)).await;
             }
         }
     }

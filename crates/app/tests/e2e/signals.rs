@@ -1,18 +1,18 @@
 //! Signals: events by correlation, delivered, kept, expired, refused, repeated.
 
-use millstream_testkit::{Mode, eventually};
+use millstream_testkit::{FleetMode, eventually};
 use serde_json::{Value, json};
 
-use crate::api::{Api, text};
-use crate::world::{SOON, start};
+use crate::api::{E2eApi, text_field};
+use crate::world::{SOON, start_world};
 
 both_modes!(
-    a_signal_is_delivered_to_whoever_has_the_correlation,
-    a_signal_is_kept_until_its_execution_starts,
-    a_signal_that_waits_too_long_expires,
-    a_signal_for_two_is_refused_until_it_says_which,
-    a_signal_under_a_key_is_taken_once,
-    a_signal_that_nobody_could_take_is_refused,
+    signal_reaches_correlated_execution,
+    signal_is_buffered_until_execution_starts,
+    buffered_signal_expires,
+    ambiguous_signal_is_refused,
+    signal_key_is_idempotent,
+    signal_without_receiver_is_refused,
 );
 
 const ORDER: &str = r#"
@@ -29,151 +29,152 @@ states:
   closed: { final: true }
 "#;
 
-async fn two_definitions(api: &Api) {
+async fn two_definitions(api: &E2eApi) {
     for name in ["order", "invoice"] {
         api.apply(&ORDER.replace("NAME", name)).await;
     }
 }
 
-fn hear(correlation: &str, n: u32) -> Value {
+fn signal_body(correlation: &str, n: u32) -> Value {
     json!({ "correlation": correlation, "name": "hear", "payload": { "n": n } })
 }
 
-async fn post(api: &Api, signal: &Value) -> Value {
-    api.client.post("/v1/signals", signal).await.expect(202)
+async fn post_signal(api: &E2eApi, signal: &Value) -> Value {
+    api.client.post("/v1/signals", signal).await.expect_status(202)
 }
 
-async fn read(api: &Api, signal: &Value) -> Value {
-    api.client.get(&format!("/v1/signals/{}", text(signal, "signal_id"))).await.expect(200)
+async fn read_signal(api: &E2eApi, signal: &Value) -> Value {
+    api.client.get(&format!("/v1/signals/{}", text_field(signal, "signal_id"))).await.expect_status(200)
 }
 
-async fn heard(api: &Api, id: &str, numbers: &[u32]) {
+async fn wait_until_received(api: &E2eApi, id: &str, numbers: &[u32]) {
     api.execution_until(id, |seen| seen["context"]["heard"] == json!(numbers)).await;
 }
 
-async fn a_signal_is_delivered_to_whoever_has_the_correlation(mode: Mode) {
-    let world = start(mode).await;
+async fn signal_reaches_correlated_execution(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
-    api.begin("order", "o-1", json!({ "order": 17 }), &[]).await;
-    let reply = api.client.post("/v1/signals", &hear("17", 1)).await;
-    let signal = reply.expect(202);
+    api.start_with_events("order", "o-1", json!({ "order": 17 }), &[]).await;
+    let reply = api.client.post("/v1/signals", &signal_body("17", 1)).await;
+    let signal = reply.expect_status(202);
     let (status, to) = (&signal["status"], &signal["execution_id"]);
     assert_eq!((status, to), (&json!("delivered"), &json!("o-1")), "{signal}");
     assert_eq!(
         reply.header("location"),
-        Some(format!("/v1/signals/{}", text(&signal, "signal_id")).as_str())
+        Some(format!("/v1/signals/{}", text_field(&signal, "signal_id")).as_str())
     );
-    heard(api, "o-1", &[1]).await;
-    let event = api.settled(&text(&signal, "signal_id")).await;
+    wait_until_received(api, "o-1", &[1]).await;
+    let event = api.settled_event(&text_field(&signal, "signal_id")).await;
     assert_eq!((&event["status"], &event["name"]), (&json!("completed"), &json!("hear")), "{event}");
-    let shown = read(api, &signal).await;
+    let shown = read_signal(api, &signal).await;
     assert_eq!((&shown["status"], &shown["execution_id"]), (&json!("delivered"), &json!("o-1")), "{shown}");
 
     // The correlation follows the context.
     let rename = api.send_and_settle("o-1", "rename", json!({ "to": "new" })).await;
-    let other = api.client.get(&format!("/v1/signals/{}", text(&rename, "event_id"))).await.problem(404);
-    assert!(text(&other, "detail").contains("signal"), "an event that was posted is none: {other}");
-    assert_eq!(post(api, &hear("new", 2)).await["status"], "delivered");
-    heard(api, "o-1", &[1, 2]).await;
+    let other =
+        api.client.get(&format!("/v1/signals/{}", text_field(&rename, "event_id"))).await.expect_problem(404);
+    assert!(text_field(&other, "detail").contains("signal"), "an event that was posted is none: {other}");
+    assert_eq!(post_signal(api, &signal_body("new", 2)).await["status"], "delivered");
+    wait_until_received(api, "o-1", &[1, 2]).await;
     assert_eq!(
-        post(api, &hear("17", 3)).await["status"],
+        post_signal(api, &signal_body("17", 3)).await["status"],
         "buffered",
         "no execution has that correlation any more"
     );
 }
 
-async fn a_signal_is_kept_until_its_execution_starts(mode: Mode) {
-    let world = start(mode).await;
+async fn signal_is_buffered_until_execution_starts(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
     let mut kept = Vec::new();
     for n in 1..=3 {
-        let signal = post(api, &hear("o-1", n)).await;
+        let signal = post_signal(api, &signal_body("o-1", n)).await;
         assert_eq!(signal["status"], "buffered", "{signal}");
         kept.push(signal);
     }
-    let shown = read(api, &kept[0]).await;
+    let shown = read_signal(api, &kept[0]).await;
     assert_eq!((&shown["status"], &shown["correlation"]), (&json!("buffered"), &json!("o-1")), "{shown}");
     assert!(shown["expires_at"].is_string(), "{shown}");
-    api.begin("order", "late", json!({ "order": "o-1" }), &[]).await;
-    heard(api, "late", &[1, 2, 3]).await;
-    assert_eq!(read(api, &kept[0]).await["status"], "delivered");
+    api.start_with_events("order", "late", json!({ "order": "o-1" }), &[]).await;
+    wait_until_received(api, "late", &[1, 2, 3]).await;
+    assert_eq!(read_signal(api, &kept[0]).await["status"], "delivered");
 
     // Also for an execution that gets the correlation later in its life.
-    let signal = post(api, &hear("o-2", 4)).await;
+    let signal = post_signal(api, &signal_body("o-2", 4)).await;
     assert_eq!(signal["status"], "buffered", "{signal}");
     api.send_and_settle("late", "rename", json!({ "to": "o-2" })).await;
-    heard(api, "late", &[1, 2, 3, 4]).await;
+    wait_until_received(api, "late", &[1, 2, 3, 4]).await;
 }
 
-async fn a_signal_that_waits_too_long_expires(mode: Mode) {
-    let world = start(mode).await;
+async fn buffered_signal_expires(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
-    let mut short = hear("o-1", 1);
+    let mut short = signal_body("o-1", 1);
     short["wait_for"] = json!("300ms");
-    let short = post(api, &short).await;
-    let long = post(api, &hear("o-1", 2)).await;
+    let short = post_signal(api, &short).await;
+    let long = post_signal(api, &signal_body("o-1", 2)).await;
     eventually(SOON, || async {
-        let reply = api.client.get(&format!("/v1/signals/{}", text(&short, "signal_id"))).await;
+        let reply = api.client.get(&format!("/v1/signals/{}", text_field(&short, "signal_id"))).await;
         if reply.status == 404 || reply.json()["status"] == "expired" { Ok(()) } else { Err(reply.body) }
     })
     .await;
-    api.begin("order", "o-1", json!({ "order": "o-1" }), &[]).await;
-    heard(api, "o-1", &[2]).await;
-    assert_eq!(read(api, &long).await["status"], "delivered");
+    api.start_with_events("order", "o-1", json!({ "order": "o-1" }), &[]).await;
+    wait_until_received(api, "o-1", &[2]).await;
+    assert_eq!(read_signal(api, &long).await["status"], "delivered");
     let events = api.events_of("o-1").await;
     assert_eq!(events.iter().filter(|event| event["name"] == "hear").count(), 1, "{events:?}");
 }
 
-async fn a_signal_for_two_is_refused_until_it_says_which(mode: Mode) {
-    let world = start(mode).await;
+async fn ambiguous_signal_is_refused(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
-    api.begin("order", "o-1", json!({ "order": "x" }), &[]).await;
-    api.begin("invoice", "i-1", json!({ "order": "x" }), &[]).await;
-    let refused = api.client.post("/v1/signals", &hear("x", 1)).await.problem(409);
-    assert!(text(&refused, "detail").contains("2 executions"), "{refused}");
-    let mut which = hear("x", 2);
+    api.start_with_events("order", "o-1", json!({ "order": "x" }), &[]).await;
+    api.start_with_events("invoice", "i-1", json!({ "order": "x" }), &[]).await;
+    let refused = api.client.post("/v1/signals", &signal_body("x", 1)).await.expect_problem(409);
+    assert!(text_field(&refused, "detail").contains("2 executions"), "{refused}");
+    let mut which = signal_body("x", 2);
     which["definition"] = json!("invoice");
-    assert_eq!(post(api, &which).await["execution_id"], "i-1");
-    heard(api, "i-1", &[2]).await;
+    assert_eq!(post_signal(api, &which).await["execution_id"], "i-1");
+    wait_until_received(api, "i-1", &[2]).await;
     // An ended execution does not match.
     api.send_and_settle("i-1", "close", json!({})).await;
-    assert_eq!(post(api, &hear("x", 3)).await["execution_id"], "o-1");
-    heard(api, "o-1", &[3]).await;
+    assert_eq!(post_signal(api, &signal_body("x", 3)).await["execution_id"], "o-1");
+    wait_until_received(api, "o-1", &[3]).await;
 }
 
-async fn a_signal_under_a_key_is_taken_once(mode: Mode) {
-    let world = start(mode).await;
+async fn signal_key_is_idempotent(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
     let key = [("idempotency-key", "s-1")];
-    let first = api.client.post_with("/v1/signals", &key, &hear("o-1", 1)).await.expect(202);
-    let again = api.client.post_with("/v1/signals", &key, &hear("o-1", 1)).await.expect(202);
+    let first = api.client.post_with("/v1/signals", &key, &signal_body("o-1", 1)).await.expect_status(202);
+    let again = api.client.post_with("/v1/signals", &key, &signal_body("o-1", 1)).await.expect_status(202);
     assert_eq!((&again["signal_id"], &again["status"]), (&first["signal_id"], &json!("buffered")), "{again}");
-    api.client.post_with("/v1/signals", &key, &hear("o-1", 2)).await.problem(422);
-    api.client.post_with("/v1/signals", &key, &hear("o-2", 1)).await.problem(422);
-    api.begin("order", "o-1", json!({ "order": "o-1" }), &[]).await;
-    heard(api, "o-1", &[1]).await;
-    let again = api.client.post_with("/v1/signals", &key, &hear("o-1", 1)).await.expect(202);
+    api.client.post_with("/v1/signals", &key, &signal_body("o-1", 2)).await.expect_problem(422);
+    api.client.post_with("/v1/signals", &key, &signal_body("o-2", 1)).await.expect_problem(422);
+    api.start_with_events("order", "o-1", json!({ "order": "o-1" }), &[]).await;
+    wait_until_received(api, "o-1", &[1]).await;
+    let again = api.client.post_with("/v1/signals", &key, &signal_body("o-1", 1)).await.expect_status(202);
     let shown = (&again["signal_id"], &again["status"], &again["execution_id"]);
     assert_eq!(shown, (&first["signal_id"], &json!("delivered"), &json!("o-1")), "{again}");
     // A refusal does not use up the key.
-    api.begin("invoice", "i-1", json!({ "order": "o-1" }), &[]).await;
+    api.start_with_events("invoice", "i-1", json!({ "order": "o-1" }), &[]).await;
     let key = [("idempotency-key", "s-2")];
-    api.client.post_with("/v1/signals", &key, &hear("o-1", 5)).await.problem(409);
+    api.client.post_with("/v1/signals", &key, &signal_body("o-1", 5)).await.expect_problem(409);
     api.send_and_settle("i-1", "close", json!({})).await;
-    api.client.post_with("/v1/signals", &key, &hear("o-1", 5)).await.expect(202);
-    heard(api, "o-1", &[1, 5]).await;
+    api.client.post_with("/v1/signals", &key, &signal_body("o-1", 5)).await.expect_status(202);
+    wait_until_received(api, "o-1", &[1, 5]).await;
 }
 
-async fn a_signal_that_nobody_could_take_is_refused(mode: Mode) {
-    let world = start(mode).await;
+async fn signal_without_receiver_is_refused(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     two_definitions(api).await;
-    api.begin("order", "o-1", json!({ "order": "x" }), &[]).await;
+    api.start_with_events("order", "o-1", json!({ "order": "x" }), &[]).await;
     for (signal, path) in [
         (json!({ "correlation": "x", "name": "nonsense" }), "name"),
         (json!({ "correlation": "", "name": "hear" }), "correlation"),
@@ -181,7 +182,7 @@ async fn a_signal_that_nobody_could_take_is_refused(mode: Mode) {
         (json!({ "correlation": "x", "name": "hear", "payolad": 1 }), "payolad"),
         (json!({ "name": "hear" }), "correlation"),
     ] {
-        let problem = api.client.post("/v1/signals", &signal).await.problem(422);
+        let problem = api.client.post("/v1/signals", &signal).await.expect_problem(422);
         let told = problem.to_string();
         assert!(told.contains(path), "{path}: {told}");
     }

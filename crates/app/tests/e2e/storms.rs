@@ -1,21 +1,21 @@
 //! Processes killed and frozen under load. Only a fleet has other processes that can take over.
 
 use millstream_testkit::client::try_send;
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Mode, Sink, eventually};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{FleetMode, TestSink, eventually};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::api::{Api, text};
-use crate::definitions::{CHARGE, COUNTER, at};
-use crate::world::{FLEET, SOON, start};
+use crate::api::{E2eApi, text_field};
+use crate::definitions::{CHARGE, COUNTER, definition_with_sink};
+use crate::world::{FLEET, SOON, start_world};
 
 const EXECUTIONS: usize = 8;
 const EVENTS: usize = 40;
 
 /// Posts events to one counter, each under its key until it is accepted, whatever process dies meanwhile.
-async fn keep_posting(api: Api, execution: String) {
+async fn keep_posting(api: E2eApi, execution: String) {
     for i in 0..EVENTS {
         eventually(SOON, || async {
             let request = api
@@ -35,14 +35,14 @@ async fn keep_posting(api: Api, execution: String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn workers_and_ingress_killed_over_and_over_lose_nothing() {
-    let mut world = start(FLEET).await;
+async fn repeated_kills_lose_nothing() {
+    let mut world = start_world(FLEET).await;
     world.api.apply(COUNTER).await;
     let mut clients = Vec::new();
     for c in 0..EXECUTIONS {
         let id = format!("c-{c}");
         let body = json!({ "definition": "counter", "execution_id": id });
-        world.api.client.post("/v1/executions", &body).await.expect(201);
+        world.api.client.post("/v1/executions", &body).await.expect_status(201);
         clients.push(tokio::spawn(keep_posting(world.api.clone(), id)));
     }
     let (mut kills, mut oldest) = (0, 0);
@@ -66,43 +66,47 @@ async fn workers_and_ingress_killed_over_and_over_lose_nothing() {
         assert_eq!(counted["context"]["seen"], json!((0..EVENTS).collect::<Vec<_>>()));
         assert_eq!(counted["seq"], EVENTS + 1);
     }
-    let checked = world.fleet.cli(["replay", "--all", "--check", "--redecide"]);
+    let checked = world.fleet.run_cli(["replay", "--all", "--check", "--redecide"]);
     assert!(checked.status.success(), "{checked:?}");
 }
 
 /// A worker that was frozen for longer than its lease wakes up with the result of an action that another
 /// worker has settled meanwhile. Its result must be refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_wakes_after_its_lease_cannot_write() {
-    let sink = Sink::start().await;
-    sink.script("/charge/1", [Answer::Hold(200), Answer::Status(200)]);
-    let mut world = start(Mode::Fleet { workers: 1 }).await;
-    world.api.apply(&at(CHARGE, &sink)).await;
+async fn thawed_worker_cannot_settle_old_lease() {
+    let sink = TestSink::start().await;
+    sink.set_answers("/charge/1", [SinkAnswer::Hold(200), SinkAnswer::Status(200)]);
+    let mut world = start_world(FleetMode::Fleet { workers: 1 }).await;
+    world.api.apply(&definition_with_sink(CHARGE, &sink)).await;
     let id = world.api.start("charge", json!({ "order_id": 1 })).await;
     let pay = world.api.send(&id, "pay", json!({ "amount": 1 })).await;
     eventually(SOON, || {
-        std::future::ready(if sink.calls().is_empty() { Err("the action has not begun") } else { Ok(()) })
+        std::future::ready(if sink.recorded_calls().is_empty() {
+            Err("the action has not begun")
+        } else {
+            Ok(())
+        })
     })
     .await;
     world.fleet.worker(0).signal(Signal::SIGSTOP);
     world.fleet.start_worker(&[]);
-    let settled = world.api.settled(&pay).await;
+    let settled = world.api.settled_event(&pay).await;
     assert_eq!(settled["status"], "completed", "{settled}");
     world.api.execution_in(&id, "completed").await;
     let before = world.api.list(&id, "actions").await;
 
-    sink.release();
+    sink.release_held();
     world.fleet.worker(0).signal(Signal::SIGCONT);
     // It is awake when it responds to a signal: it drains and ends well.
     let status = world.fleet.stop_worker(0).await;
-    assert!(status.success(), "{status}: {}", world.fleet.worker(0).output());
+    assert!(status.success(), "{status}: {}", world.fleet.worker(0).output_text());
     assert_eq!(world.api.list(&id, "actions").await, before, "the recorded outcome stands");
-    assert_eq!(world.api.names(&id).await, ["millstream.start", "pay", "charged"]);
+    assert_eq!(world.api.transition_names(&id).await, ["millstream.start", "pay", "charged"]);
     let tokens: Vec<u64> = sink
-        .calls()
+        .recorded_calls()
         .iter()
         .map(|call| call.header("millstream-fencing-token").expect("a token").parse().expect("a number"))
         .collect();
     assert!(tokens.len() == 2 && tokens[0] < tokens[1], "{tokens:?}");
-    assert_eq!(text(&world.api.event(&pay).await, "status"), "completed");
+    assert_eq!(text_field(&world.api.event(&pay).await, "status"), "completed");
 }

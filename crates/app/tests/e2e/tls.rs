@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, NodeStatus};
-use millstream_testkit::certificates::{TlsFront, dial};
+use millstream_testkit::certificates::{TlsFront, connect_tls};
 use millstream_testkit::client::tls_client;
-use millstream_testkit::fleet::Env;
+use millstream_testkit::fleet::FleetEnv;
 use millstream_testkit::{
-    Client, Fleet, Mode, Sink, TestCa, TestCertificate, eventually, port, postgres, redis,
+    FleetMode, TestCa, TestCertificate, TestClient, TestFleet, TestSink, eventually, port, postgres, redis,
 };
 use serde_json::{Value, json};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -28,33 +28,33 @@ const CLIENTS: usize = 3;
 /// Number of replacements of the first certificate.
 const ROTATIONS: usize = 3;
 
-fn text(path: &Path) -> &str {
+fn path_text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// The certificate served to a new connection.
-async fn shown(ca: &TestCa, address: SocketAddr) -> Vec<u8> {
-    let stream = dial(&ca.connector(None, &[]), address).await.unwrap();
+async fn served_certificate(ca: &TestCa, address: SocketAddr) -> Vec<u8> {
+    let stream = connect_tls(&ca.tls_connector(None, &[]), address).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
 #[tokio::test]
-async fn a_certificate_is_rotated_under_load_without_a_failed_request() {
+async fn certificate_rotation_fails_no_request() {
     let (ca, directory) = (Arc::new(TestCa::new("private")), tempfile::tempdir().unwrap());
-    let (certificate, key) = ca.issue_local().write(directory.path(), "door");
-    let address: SocketAddr = format!("127.0.0.1:{}", port::free()).parse().unwrap();
+    let (certificate, key) = ca.issue_local().write_pem_files(directory.path(), "door");
+    let address: SocketAddr = format!("127.0.0.1:{}", port::free_port()).parse().unwrap();
     let listen = address.to_string();
     let world = start_with(
         EMBEDDED,
         &[
             ("MILLSTREAM_LISTEN_TLS", &listen),
-            ("MILLSTREAM_TLS__CERTIFICATE", text(&certificate)),
-            ("MILLSTREAM_TLS__KEY", text(&key)),
+            ("MILLSTREAM_TLS__CERTIFICATE", path_text(&certificate)),
+            ("MILLSTREAM_TLS__KEY", path_text(&key)),
         ],
     )
     .await;
     world.api.apply(COUNTER).await;
-    world.api.begin("counter", "c-1", json!({}), &[]).await;
+    world.api.start_with_events("counter", "c-1", json!({}), &[]).await;
 
     let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let load = (0..2 * CLIENTS).map(|client| {
@@ -84,10 +84,14 @@ async fn a_certificate_is_rotated_under_load_without_a_failed_request() {
     more_requests().await;
     for _ in 0..ROTATIONS {
         let fresh = ca.issue_local();
-        fresh.write(directory.path(), "door");
-        let wanted = fresh.chain()[0].to_vec();
+        fresh.write_pem_files(directory.path(), "door");
+        let wanted = fresh.certificate_chain()[0].to_vec();
         eventually(SOON, || async {
-            if shown(&ca, address).await == wanted { Ok(()) } else { Err("another certificate is shown") }
+            if served_certificate(&ca, address).await == wanted {
+                Ok(())
+            } else {
+                Err("another certificate is shown")
+            }
         })
         .await;
         more_requests().await;
@@ -112,12 +116,12 @@ impl PrivateFiles {
     fn make() -> Self {
         let (servers, clients) = (TestCa::new("servers"), TestCa::new("clients"));
         let directory = tempfile::tempdir().unwrap();
-        servers.write(&directory.path().join("ca.crt"));
-        clients.write(&directory.path().join("clients.crt"));
-        servers.issue_local().write(directory.path(), "door");
-        servers.issue(&["engine"]).write(directory.path(), "engine");
-        let client = clients.issue(&["operator"]);
-        client.write(directory.path(), "client");
+        servers.write_pem(&directory.path().join("ca.crt"));
+        clients.write_pem(&directory.path().join("clients.crt"));
+        servers.issue_local().write_pem_files(directory.path(), "door");
+        servers.issue_certificate(&["engine"]).write_pem_files(directory.path(), "engine");
+        let client = clients.issue_certificate(&["operator"]);
+        client.write_pem_files(directory.path(), "client");
         Self { directory, servers, clients, client }
     }
 
@@ -157,30 +161,30 @@ async fn start_executor() -> SocketAddr {
     address
 }
 
-async fn known_graph(fleet: &Fleet, id: &str) -> Value {
-    fleet.client().get(&format!("/v1/graphs/{id}")).await.expect(200)
+async fn known_graph(fleet: &TestFleet, id: &str) -> Value {
+    fleet.client().get(&format!("/v1/graphs/{id}")).await.expect_status(200)
 }
 
 #[track_caller]
-fn failed(output: &Output, reason: &str) {
+fn assert_failed(output: &Output, reason: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains(reason), "{output:?}");
 }
 
 #[tokio::test]
-async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
+async fn fleet_uses_tls_on_every_connection() {
     let files = PrivateFiles::make();
     // Not for the name `localhost`, which verify-full must refuse.
-    let database = postgres::cluster_with_tls(&files.servers.issue(&["127.0.0.1"])).await;
+    let database = postgres::cluster_with_tls(&files.servers.issue_certificate(&["127.0.0.1"])).await;
     let plain_url = database.create_database("mill").await;
     let url =
         |sslmode: &str, ca: &str| format!("{plain_url}?sslmode={sslmode}&sslrootcert={}", files.path(ca));
     let redis = redis::server_with_tls(&files.servers).await;
-    let sink = Sink::start().await;
+    let sink = TestSink::start().await;
     let target: SocketAddr = sink.url("").trim_start_matches("http://").parse().unwrap();
-    let service = TlsFront::to(target, &files.servers.issue_local()).await;
-    let performer = TlsFront::to(start_executor().await, &files.servers.issue_local()).await;
-    let door = format!("127.0.0.1:{}", port::free());
+    let service = TlsFront::in_front_of(target, &files.servers.issue_local()).await;
+    let performer = TlsFront::in_front_of(start_executor().await, &files.servers.issue_local()).await;
+    let door = format!("127.0.0.1:{}", port::free_port());
     let settings = [
         ("MILLSTREAM_DATABASE_URL", url("verify-full", "ca.crt")),
         ("MILLSTREAM_REDIS_URL", redis.url.clone()),
@@ -197,9 +201,9 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
         ("MILLSTREAM_TLS__CLIENT_KEY", files.path("client.key")),
     ];
     let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let world = start_with(Mode::Fleet { workers: 1 }, &settings).await;
+    let world = start_with(FleetMode::Fleet { workers: 1 }, &settings).await;
     let door_url = format!("https://{door}");
-    let run = |env: Env<'_>, arguments: &[&str]| {
+    let run = |env: FleetEnv<'_>, arguments: &[&str]| {
         let env = [&[("MILLSTREAM_URL", door_url.as_str())], env].concat();
         world.fleet.command(&env).args(arguments).output().expect("run the binary")
     };
@@ -208,7 +212,7 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
     let definition = world.fleet.directory().join("charge.yaml");
     std::fs::write(&definition, CHARGE.replace("SINK", &service.url())).unwrap();
     for arguments in [
-        &["apply", text(&definition)][..],
+        &["apply", path_text(&definition)][..],
         &["start", "charge", "--id", "p-1", "--input", r#"{"order_id":1}"#],
         &["send", "p-1", "pay", "--payload", r#"{"amount":3}"#],
     ] {
@@ -216,13 +220,13 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
     world.api.execution_in("p-1", "completed").await;
-    assert_eq!(sink.calls().len(), 1);
+    assert_eq!(sink.recorded_calls().len(), 1);
 
     // A node of a graph is performed by an executor with TLS.
     let graph = json!({ "name": "one", "nodes": [{ "id": "a" }] });
     let file = world.fleet.directory().join("graph.json");
     std::fs::write(&file, graph.to_string()).unwrap();
-    let created = run(&[], &["graph", "create", text(&file), "--id", "g-1"]);
+    let created = run(&[], &["graph", "create", path_text(&file), "--id", "g-1"]);
     assert!(created.status.success(), "{created:?}");
     eventually(SOON, || async {
         let graph = known_graph(&world.fleet, "g-1").await;
@@ -231,17 +235,17 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
     .await;
 
     // Unauthorized connections are refused by the side that checks.
-    failed(&run(&[("MILLSTREAM_TLS__CA_FILE", "")], &["list"]), "certificate");
+    assert_failed(&run(&[("MILLSTREAM_TLS__CA_FILE", "")], &["list"]), "certificate");
     let unknown = [("MILLSTREAM_TLS__CLIENT_CERTIFICATE", ""), ("MILLSTREAM_TLS__CLIENT_KEY", "")];
-    failed(&run(&unknown, &["list"]), "cannot reach");
-    let stranger = Client::with_tls(&door_url, &files.servers, None);
+    assert_failed(&run(&unknown, &["list"]), "cannot reach");
+    let stranger = TestClient::with_tls(&door_url, &files.servers, None);
     assert!(stranger.request(reqwest::Method::GET, "/healthz").send().await.is_err());
-    let known = Client::with_tls(&door_url, &files.servers, Some(&files.client));
+    let known = TestClient::with_tls(&door_url, &files.servers, Some(&files.client));
     assert_eq!(known.get("/healthz").await.status, 200);
     let foreign = url("verify-full", "clients.crt");
-    failed(&run(&[("MILLSTREAM_DATABASE_URL", &foreign)], &["migrate"]), "certificate");
+    assert_failed(&run(&[("MILLSTREAM_DATABASE_URL", &foreign)], &["migrate"]), "certificate");
     let misnamed = url("verify-full", "ca.crt").replace("127.0.0.1", "localhost");
-    failed(&run(&[("MILLSTREAM_DATABASE_URL", &misnamed)], &["migrate"]), "certificate");
+    assert_failed(&run(&[("MILLSTREAM_DATABASE_URL", &misnamed)], &["migrate"]), "certificate");
     let unnamed = url("verify-ca", "ca.crt").replace("127.0.0.1", "localhost");
     let migrated = run(&[("MILLSTREAM_DATABASE_URL", &unnamed)], &["migrate"]);
     assert!(migrated.status.success(), "{migrated:?}");

@@ -1,19 +1,19 @@
 //! Invalid definitions are refused at submission with the place of the error; errors found later wait for a
 //! person.
 
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Mode, Sink};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{FleetMode, TestSink};
 use serde_json::json;
 
-use crate::api::text;
-use crate::definitions::at;
-use crate::world::start;
+use crate::api::text_field;
+use crate::definitions::definition_with_sink;
+use crate::world::start_world;
 
 both_modes!(
-    an_action_that_makes_no_sense_is_refused_with_its_place,
-    a_template_that_fails_waits_for_a_person_with_its_place,
-    a_template_that_needs_results_fails_in_the_same_way,
-    a_failure_to_render_can_be_handled,
+    invalid_action_is_refused_with_place,
+    failing_template_waits_for_person,
+    failing_result_template_waits_for_person,
+    render_failure_can_be_handled,
 );
 
 const FRAME: &str = r"
@@ -97,18 +97,19 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("  one: { noop: 1, retry: { jitter: noen } }\n  two: { noop: 2 }\n", "actions.one.retry.jitter", "none"),
 ];
 
-async fn an_action_that_makes_no_sense_is_refused_with_its_place(mode: Mode) {
-    let world = start(mode).await;
+async fn invalid_action_is_refused_with_place(mode: FleetMode) {
+    let world = start_world(mode).await;
     let api = &world.api;
     for (actions, path, said) in WRONG {
         let source = format!("{FRAME}{actions}");
-        let problem = api.client.post_raw("/v1/definitions", "application/yaml", source).await.problem(422);
+        let problem =
+            api.client.post_raw("/v1/definitions", "application/yaml", source).await.expect_problem(422);
         let told = problem["problems"].as_array().unwrap();
         let found = told.iter().find(|each| each["path"] == *path);
         let found = found.unwrap_or_else(|| panic!("nothing about {path}: {problem}"));
-        assert!(text(found, "message").contains(said), "{path}: {found}");
+        assert!(text_field(found, "message").contains(said), "{path}: {found}");
     }
-    assert!(api.all("/v1/definitions").await.is_empty(), "nothing was stored");
+    assert!(api.all_pages("/v1/definitions").await.is_empty(), "nothing was stored");
 }
 
 const RENDER: &str = r"
@@ -129,59 +130,60 @@ actions:
   call: { http: { url: SINK/call, body: { user: { name: BROKEN } } }, on_success: called, REST }
 ";
 
-async fn a_template_that_fails_waits_for_a_person_with_its_place(mode: Mode) {
+async fn failing_template_waits_for_person(mode: FleetMode) {
     broken_input(mode, "context.user.name", "needs: []").await;
 }
 
-async fn a_template_that_needs_results_fails_in_the_same_way(mode: Mode) {
+async fn failing_result_template_waits_for_person(mode: FleetMode) {
     broken_input(mode, "results.first.b", "needs: [first]").await;
 }
 
-async fn broken_input(mode: Mode, expression: &str, rest: &str) {
-    let sink = Sink::start().await;
-    sink.script("/call", [Answer::Status(200)]);
-    let world = start(mode).await;
+async fn broken_input(mode: FleetMode, expression: &str, rest: &str) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/call", [SinkAnswer::Status(200)]);
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(&RENDER.replace("BROKEN", expression).replace("REST", rest), &sink)).await;
-    api.begin("render", "r-1", json!({}), &["go"]).await;
+    api.apply(&definition_with_sink(&RENDER.replace("BROKEN", expression).replace("REST", rest), &sink))
+        .await;
+    api.start_with_events("render", "r-1", json!({}), &["go"]).await;
     for _ in 0..2 {
-        let incident = api.incident("r-1").await;
+        let incident = api.open_incident("r-1").await;
         assert_eq!(
             (&incident["class"], &incident["action"]),
             (&json!("input"), &json!("call")),
             "{incident}"
         );
-        let reason = text(&incident, "reason");
+        let reason = text_field(&incident, "reason");
         assert!(
             reason.contains("body.user.name") || reason.contains("body: user.name"),
             "the place: {reason}"
         );
         assert!(reason.contains(expression), "what is missing: {reason}");
-        assert!(sink.calls().is_empty());
+        assert!(sink.recorded_calls().is_empty());
         // Without another input it fails as before, for the same reason.
         api.resolve(&incident, "retry", json!({})).await;
     }
-    let incident = api.incident("r-1").await;
+    let incident = api.open_incident("r-1").await;
     let note = api.send("r-1", "note", json!({})).await;
     assert_eq!(api.event(&note).await["status"], "pending");
     let input = json!({ "http": { "method": "POST", "url": sink.url("/call"), "body": { "user": { "name": "ada" } } } });
     api.resolve(&incident, "retry", json!({ "input": input })).await;
     let ended = api.execution_in("r-1", "completed").await;
     assert_eq!(ended["context"]["noted"], true, "events received meanwhile are not lost: {ended}");
-    assert_eq!(sink.calls()[0].json(), json!({ "user": { "name": "ada" } }));
+    assert_eq!(sink.recorded_calls()[0].json(), json!({ "user": { "name": "ada" } }));
 }
 
-async fn a_failure_to_render_can_be_handled(mode: Mode) {
-    let sink = Sink::start().await;
-    let world = start(mode).await;
+async fn render_failure_can_be_handled(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    let world = start_world(mode).await;
     let api = &world.api;
-    api.apply(&at(
+    api.apply(&definition_with_sink(
         &RENDER.replace("BROKEN", "context.user.name").replace("REST", "on_failure: uncalled"),
         &sink,
     ))
     .await;
-    api.begin("render", "r-1", json!({}), &["go"]).await;
+    api.start_with_events("render", "r-1", json!({}), &["go"]).await;
     let failed = api.execution_in("r-1", "failed").await;
     assert_eq!(failed["context"]["why"]["class"], "input", "{failed}");
-    assert!(text(&failed["context"]["why"], "message").contains("context.user.name"), "{failed}");
+    assert!(text_field(&failed["context"]["why"], "message").contains("context.user.name"), "{failed}");
 }

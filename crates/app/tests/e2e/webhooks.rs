@@ -5,15 +5,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use millstream_testkit::sink::{Answer, Call};
-use millstream_testkit::{Mode, Sink};
+use millstream_testkit::sink::{SinkAnswer, SinkRequest};
+use millstream_testkit::{FleetMode, TestSink};
 use serde_json::json;
 use sha2::Sha256;
 
-use crate::definitions::at;
+use crate::definitions::definition_with_sink;
 use crate::world::start_with;
 
-both_modes!(a_notification_is_signed_and_keeps_its_id_over_retries);
+both_modes!(webhook_retries_keep_id_and_signature);
 
 const KEY: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const SETTINGS: [(&str, &str); 1] = [("MILLSTREAM_SECRET_HOOK_KEY", KEY)];
@@ -32,22 +32,22 @@ actions:
     on_success: notified
 "#;
 
-async fn a_notification_is_signed_and_keeps_its_id_over_retries(mode: Mode) {
-    let sink = Sink::start().await;
-    sink.script("/hook/1", [Answer::Status(500), Answer::Status(429), Answer::Status(204)]);
+async fn webhook_retries_keep_id_and_signature(mode: FleetMode) {
+    let sink = TestSink::start().await;
+    sink.set_answers("/hook/1", [SinkAnswer::Status(500), SinkAnswer::Status(429), SinkAnswer::Status(204)]);
     let world = start_with(mode, &SETTINGS).await;
     let api = &world.api;
-    api.apply(&at(HOOK, &sink)).await;
-    api.begin("hook", "h-1", json!({ "n": 1 }), &["go"]).await;
-    api.begin("hook", "h-2", json!({ "n": 2 }), &["go"]).await;
+    api.apply(&definition_with_sink(HOOK, &sink)).await;
+    api.start_with_events("hook", "h-1", json!({ "n": 1 }), &["go"]).await;
+    api.start_with_events("hook", "h-2", json!({ "n": 2 }), &["go"]).await;
     for id in ["h-1", "h-2"] {
         api.execution_in(id, "completed").await;
     }
     let (retried, other) = (sink.calls_to("/hook/1"), sink.calls_to("/hook/2"));
     assert_eq!((retried.len(), other.len()), (3, 1));
     for call in retried.iter().chain(&other) {
-        assert_eq!(signature(KEY, call), header(call, "webhook-signature"));
-        assert_ne!(signature("whsec_AAAA", call), header(call, "webhook-signature"));
+        assert_eq!(expected_signature(KEY, call), call_header(call, "webhook-signature"));
+        assert_ne!(expected_signature("whsec_AAAA", call), call_header(call, "webhook-signature"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         assert!(now.abs_diff(sent_at(call)) < 60, "{call:?}");
         let body = call.json();
@@ -56,26 +56,26 @@ async fn a_notification_is_signed_and_keeps_its_id_over_retries(mode: Mode) {
     }
     assert_eq!(retried[0].json()["data"], json!({ "n": 1 }));
     assert!(retried.iter().all(|call| call.body == retried[0].body), "one message");
-    let ids: Vec<_> = retried.iter().map(|call| header(call, "webhook-id")).collect();
+    let ids: Vec<_> = retried.iter().map(|call| call_header(call, "webhook-id")).collect();
     assert!(ids.iter().all(|id| *id == ids[0]) && !ids[0].contains('.'), "{ids:?}");
-    assert_ne!(header(&other[0], "webhook-id"), ids[0]);
+    assert_ne!(call_header(&other[0], "webhook-id"), ids[0]);
     assert!(sent_at(&retried[2]) > sent_at(&retried[0]), "the time is of the attempt");
-    assert!(!world.fleet.outputs().contains(KEY));
+    assert!(!world.fleet.all_outputs().contains(KEY));
 }
 
-pub(crate) fn header<'c>(call: &'c Call, name: &str) -> &'c str {
+pub(crate) fn call_header<'c>(call: &'c SinkRequest, name: &str) -> &'c str {
     call.header(name).unwrap_or_else(|| panic!("no {name} in {call:?}"))
 }
 
-fn sent_at(call: &Call) -> u64 {
-    header(call, "webhook-timestamp").parse().expect("whole seconds")
+fn sent_at(call: &SinkRequest) -> u64 {
+    call_header(call, "webhook-timestamp").parse().expect("whole seconds")
 }
 
 /// The signature that a receiver computes from the secret and the request.
-pub(crate) fn signature(secret: &str, call: &Call) -> String {
+pub(crate) fn expected_signature(secret: &str, call: &SinkRequest) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").expect("whsec_")).expect("base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
-    let (id, time) = (header(call, "webhook-id"), header(call, "webhook-timestamp"));
+    let (id, time) = (call_header(call, "webhook-id"), call_header(call, "webhook-timestamp"));
     mac.update(format!("{id}.{time}.{}", call.body).as_bytes());
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use millstream_testkit::fleet::{Env, Postgres};
-use millstream_testkit::{Fleet, Mode};
+use millstream_testkit::fleet::{FleetEnv, FleetPostgres};
+use millstream_testkit::{FleetMode, TestFleet};
 
-use crate::api::Api;
+use crate::api::E2eApi;
 
-pub(crate) const EMBEDDED: Mode = Mode::Embedded;
-pub(crate) const FLEET: Mode = Mode::Fleet { workers: 2 };
+pub(crate) const EMBEDDED: FleetMode = FleetMode::Embedded;
+pub(crate) const FLEET: FleetMode = FleetMode::Fleet { workers: 2 };
 
 /// Deadline of every expected effect on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// Shorter than in production and in the same proportions.
-const IMPATIENT: Env<'static> = &[
+const IMPATIENT: FleetEnv<'static> = &[
     ("MILLSTREAM_WORKER__LEASE", "2s"),
     ("MILLSTREAM_WORKER__LOCK_TTL", "1500ms"),
     ("MILLSTREAM_WORKER__RECLAIM_IDLE", "2s"),
@@ -22,22 +22,22 @@ const IMPATIENT: Env<'static> = &[
     ("MILLSTREAM_LOG_FORMAT", "text"),
 ];
 
-pub(crate) struct World {
-    pub(crate) fleet: Fleet,
-    pub(crate) api: Api,
+pub(crate) struct E2eWorld {
+    pub(crate) fleet: TestFleet,
+    pub(crate) api: E2eApi,
 }
 
-pub(crate) async fn start(mode: Mode) -> World {
+pub(crate) async fn start_world(mode: FleetMode) -> E2eWorld {
     start_with(mode, &[]).await
 }
 
-pub(crate) async fn start_with(mode: Mode, env: Env<'_>) -> World {
-    start_on(mode, Postgres::Shared, env).await
+pub(crate) async fn start_with(mode: FleetMode, env: FleetEnv<'_>) -> E2eWorld {
+    start_on(mode, FleetPostgres::Shared, env).await
 }
 
-pub(crate) async fn start_on(mode: Mode, postgres: Postgres, env: Env<'_>) -> World {
+pub(crate) async fn start_on(mode: FleetMode, postgres: FleetPostgres, env: FleetEnv<'_>) -> E2eWorld {
     let env = [IMPATIENT, env].concat();
-    let fleet = Fleet::start_on(mode, postgres, env!("CARGO_BIN_EXE_millstream"), &env).await;
-    let api = Api::new(fleet.client());
-    World { fleet, api }
+    let fleet = TestFleet::start_on(mode, postgres, env!("CARGO_BIN_EXE_millstream"), &env).await;
+    let api = E2eApi::new(fleet.client());
+    E2eWorld { fleet, api }
 }

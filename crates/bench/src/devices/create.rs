@@ -4,24 +4,24 @@ use std::cell::RefCell;
 
 use serde::Deserialize;
 
-use super::roster::Roster;
-use crate::error::{BenchError, Result};
-use crate::generator::{Answered, Errand, Lane};
-use crate::lists::read;
+use super::roster::BenchRoster;
+use crate::error::{BenchError, BenchResult};
+use crate::generator::{AnsweredRequest, LoadErrand, OpenLane};
+use crate::lists::parse_answer;
 
 /// Creates runs `{prefix}{number}` of a kind.
 #[derive(Debug)]
-pub(crate) struct Creation {
+pub(crate) struct RunCreation {
     pub(crate) prefix: String,
     pub(crate) kind: String,
-    pub(crate) roster: Roster,
+    pub(crate) roster: BenchRoster,
     /// Seat by run number.
-    given: RefCell<Vec<Option<Seat>>>,
+    given: RefCell<Vec<Option<BenchSeat>>>,
 }
 
 /// The seat of a run, and the device that is asked to take it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Seat {
+pub(crate) struct BenchSeat {
     pub(crate) status: String,
     pub(crate) device: Option<String>,
     pub(crate) token: Option<i64>,
@@ -29,12 +29,12 @@ pub(crate) struct Seat {
 }
 
 #[derive(Debug, Deserialize)]
-struct Created {
-    seats: Vec<Seat>,
+struct CreatedRun {
+    seats: Vec<BenchSeat>,
 }
 
-impl Creation {
-    pub(crate) fn of(prefix: String, kind: String, roster: &Roster, runs: usize) -> Self {
+impl RunCreation {
+    pub(crate) fn for_roster(prefix: String, kind: String, roster: &BenchRoster, runs: usize) -> Self {
         Self { prefix, kind, roster: roster.clone(), given: RefCell::new(vec![None; runs]) }
     }
 
@@ -43,7 +43,7 @@ impl Creation {
     }
 
     /// Every run with its seat. Fails unless the create request of each assigned it to a device.
-    pub(crate) fn given(&self) -> Result<Vec<Seat>> {
+    pub(crate) fn assigned_seats(&self) -> BenchResult<Vec<BenchSeat>> {
         let given = self.given.borrow();
         let missing = given.iter().filter(|seat| seat.is_none()).count();
         if missing > 0 {
@@ -52,7 +52,7 @@ impl Creation {
         Ok(given.iter().flatten().cloned().collect())
     }
 
-    fn take(&self, number: usize, created: Created) -> Result<()> {
+    fn record_created(&self, number: usize, created: CreatedRun) -> BenchResult<()> {
         let (run, wrong) = (self.run(number), BenchError::Wrong);
         let [seat] = &created.seats[..] else {
             return Err(wrong(format!("run {run} has {} seats", created.seats.len())));
@@ -60,7 +60,7 @@ impl Creation {
         let Some(device) = seat.device.as_deref().filter(|_| seat.status == "assigned") else {
             return Err(wrong(format!("run {run} is {} and has no device", seat.status)));
         };
-        if !self.roster.suits(device, number) {
+        if !self.roster.can_perform(device, number) {
             return Err(wrong(format!("run {run} was assigned to {device}, which lacks the capability")));
         }
         if let Some(slot) = self.given.borrow_mut().get_mut(number) {
@@ -70,19 +70,20 @@ impl Creation {
     }
 }
 
-impl Errand for Creation {
-    async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered> {
+impl LoadErrand for RunCreation {
+    async fn run(&self, lane: &mut OpenLane, number: usize) -> BenchResult<AnsweredRequest> {
         // No device accepts before all runs are created, so no seat may expire until then.
         let body = format!(
             "{{\"run_id\":\"{}\",\"kind\":\"{}\",\"requires\":[\"{}\"],\"input\":{{\"number\":{number}}},\
              \"settings\":{{\"assignment_timeout\":\"6h\",\"claim_timeout\":\"6h\"}}}}",
             self.run(number),
             self.kind,
-            Roster::requirement(number)
+            BenchRoster::required_capability(number)
         );
-        let called = lane.connection.call(&mut lane.request, "/v1/runs", body.as_bytes(), &[201]).await?;
-        self.take(number, read("/v1/runs", &called.body)?)?;
-        Ok(Answered { at: called.at, pushed_back: called.pushed_back })
+        let called =
+            lane.connection.call_with_retry(&mut lane.request, "/v1/runs", body.as_bytes(), &[201]).await?;
+        self.record_created(number, parse_answer("/v1/runs", &called.body)?)?;
+        Ok(AnsweredRequest { at: called.at, pushed_back: called.pushed_back })
     }
 }
 
@@ -90,34 +91,34 @@ impl Errand for Creation {
 mod tests {
     use super::*;
 
-    fn seat(status: &str, device: Option<&str>) -> Created {
-        let seat = Seat {
+    fn sample_run(status: &str, device: Option<&str>) -> CreatedRun {
+        let seat = BenchSeat {
             status: status.to_owned(),
             device: device.map(str::to_owned),
             token: Some(1),
             reassignments: 0,
         };
-        Created { seats: vec![seat] }
+        CreatedRun { seats: vec![seat] }
     }
 
     #[test]
-    fn every_run_is_given_in_its_request_to_a_device_that_can_do_it() {
-        let roster = Roster { prefix: "d-".to_owned(), devices: 100 };
-        let creation = Creation::of("m-".to_owned(), "bench".to_owned(), &roster, 2);
-        assert!(creation.given().is_err(), "nothing is created yet");
+    fn created_runs_have_capable_devices() {
+        let roster = BenchRoster { prefix: "d-".to_owned(), devices: 100 };
+        let creation = RunCreation::for_roster("m-".to_owned(), "bench".to_owned(), &roster, 2);
+        assert!(creation.assigned_seats().is_err(), "nothing is created yet");
         for (wrong, words) in [
-            (seat("created", None), "has no device"),
-            (seat("reassigning", Some("d-1")), "has no device"),
-            (seat("assigned", Some("d-2")), "lacks the capability"),
-            (Created { seats: Vec::new() }, "0 seats"),
+            (sample_run("created", None), "has no device"),
+            (sample_run("reassigning", Some("d-1")), "has no device"),
+            (sample_run("assigned", Some("d-2")), "lacks the capability"),
+            (CreatedRun { seats: Vec::new() }, "0 seats"),
         ] {
-            let said = creation.take(1, wrong).unwrap_err().to_string();
+            let said = creation.record_created(1, wrong).unwrap_err().to_string();
             assert!(said.contains(words), "{said}");
         }
-        creation.take(1, seat("assigned", Some("d-1"))).unwrap();
-        assert!(creation.given().is_err(), "one is missing");
-        creation.take(0, seat("assigned", Some("d-10"))).unwrap();
-        let given = creation.given().unwrap();
+        creation.record_created(1, sample_run("assigned", Some("d-1"))).unwrap();
+        assert!(creation.assigned_seats().is_err(), "one is missing");
+        creation.record_created(0, sample_run("assigned", Some("d-10"))).unwrap();
+        let given = creation.assigned_seats().unwrap();
         assert_eq!(
             given.iter().map(|seat| seat.device.as_deref().unwrap()).collect::<Vec<_>>(),
             ["d-10", "d-1"]

@@ -8,55 +8,56 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use super::create::Seat;
-use crate::error::{BenchError, Result};
-use crate::latency::Latencies;
-use crate::wire::{Address, Connection};
+use super::create::BenchSeat;
+use crate::error::{BenchError, BenchResult};
+use crate::latency::LatencyHistogram;
+use crate::wire::{BenchConnection, ServerAddress};
 
 /// Result of driving all runs.
 #[derive(Debug)]
-pub(crate) struct Driven {
+pub(crate) struct DrivenRuns {
     pub(crate) began: Instant,
     pub(crate) ended: Instant,
-    pub(crate) accept: Latencies,
-    pub(crate) start: Latencies,
-    pub(crate) complete: Latencies,
+    pub(crate) accept: LatencyHistogram,
+    pub(crate) start: LatencyHistogram,
+    pub(crate) complete: LatencyHistogram,
     pub(crate) pushed_back: usize,
 }
 
-struct Shared {
+struct DriveState {
     prefix: String,
-    given: Vec<Seat>,
+    given: Vec<BenchSeat>,
     next: Cell<usize>,
-    driven: RefCell<Driven>,
+    driven: RefCell<DrivenRuns>,
     done: Arc<AtomicUsize>,
 }
 
 /// Runs `{prefix}{number}`, each with its seat; `done` counts the completed ones.
-pub(crate) async fn drive(
-    address: Address,
-    (prefix, given): (String, Vec<Seat>),
+pub(crate) async fn drive_runs(
+    address: ServerAddress,
+    (prefix, given): (String, Vec<BenchSeat>),
     connections: usize,
     done: Arc<AtomicUsize>,
-) -> Result<Driven> {
+) -> BenchResult<DrivenRuns> {
     let mut lines = Vec::with_capacity(connections);
     for _ in 0..connections {
-        let line = Connection::open(&address).await;
+        let line = BenchConnection::open(&address).await;
         lines.push(line.map_err(|error| BenchError::unreachable(address.url(), error))?);
     }
     let began = Instant::now();
-    let driven = Driven {
+    let driven = DrivenRuns {
         began,
         ended: began,
-        accept: Latencies::new()?,
-        start: Latencies::new()?,
-        complete: Latencies::new()?,
+        accept: LatencyHistogram::new()?,
+        start: LatencyHistogram::new()?,
+        complete: LatencyHistogram::new()?,
         pushed_back: 0,
     };
-    let shared = Rc::new(Shared { prefix, given, next: Cell::new(0), driven: RefCell::new(driven), done });
+    let shared =
+        Rc::new(DriveState { prefix, given, next: Cell::new(0), driven: RefCell::new(driven), done });
     let mut lanes = JoinSet::new();
     for line in lines {
-        lanes.spawn_local(lane(line, shared.clone()));
+        lanes.spawn_local(drive_lane(line, shared.clone()));
     }
     while let Some(ended) = lanes.join_next().await {
         ended.map_err(|error| BenchError::Wrong(format!("a device stopped: {error}")))??;
@@ -66,7 +67,7 @@ pub(crate) async fn drive(
     Ok(shared.driven.into_inner())
 }
 
-async fn lane(mut line: Connection, shared: Rc<Shared>) -> Result<()> {
+async fn drive_lane(mut line: BenchConnection, shared: Rc<DriveState>) -> BenchResult<()> {
     let mut buffer = Vec::new();
     loop {
         let number = shared.next.get();
@@ -77,7 +78,7 @@ async fn lane(mut line: Connection, shared: Rc<Shared>) -> Result<()> {
         let end = format!("{{\"device\":\"{device}\",\"token\":{token},\"output\":{{\"number\":{number}}}}}");
         let mut call = async |verb: &str, body: &str| {
             let path = format!("/v1/runs/{}{number}/{verb}", shared.prefix);
-            line.call(&mut buffer, &path, body.as_bytes(), &[200]).await
+            line.call_with_retry(&mut buffer, &path, body.as_bytes(), &[200]).await
         };
         let accepted = call("accept", &act).await?;
         let started = call("start", &act).await?;

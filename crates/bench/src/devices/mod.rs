@@ -11,11 +11,11 @@ mod report;
 mod roster;
 mod table;
 
-pub use plan::Devices;
+pub use plan::DeviceBench;
 pub use report::{DevicesReport, DevicesRun};
 
-pub(crate) use create::{Creation, Seat};
-pub(crate) use drive::{Driven, drive};
-pub(crate) use outcome::all_are;
-pub(crate) use roster::{Heartbeats, Roster};
-pub(crate) use table::tables;
+pub(crate) use create::{BenchSeat, RunCreation};
+pub(crate) use drive_runs::{DrivenRuns, drive_runs};
+pub(crate) use outcome::verify_all_have_status;
+pub(crate) use roster::{BenchRoster, RosterHeartbeats};
+pub(crate) use table::device_tables;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// What `millstream bench devices` measures.
 #[derive(Debug, Clone)]
-pub struct Devices {
+pub struct DeviceBench {
     /// Registered devices; each sends a heartbeat every thirty seconds.
     pub devices: usize,
     /// Runs created per second, independent of the progress of earlier ones (open loop).
@@ -18,8 +18,8 @@ pub struct Devices {
     pub connections: usize,
 }
 
-impl Devices {
-    pub(crate) fn check(&self) -> Result<()> {
+impl DeviceBench {
+    pub(crate) fn validate_plan(&self) -> BenchResult<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
         if !(10..=100_000).contains(&self.devices) {
             return usage("--devices: between 10 and 100,000");
@@ -27,7 +27,7 @@ impl Devices {
         if !(1.0..=100_000.0).contains(&self.per_second) {
             return usage("--rate: between 1 and 100,000 runs per second");
         }
-        if !(1..=1_000_000).contains(&self.runs()) {
+        if !(1..=1_000_000).contains(&self.run_count()) {
             return usage("--for: long enough for one run, and not for more than 1,000,000");
         }
         if self.warmup > 100_000 {
@@ -41,7 +41,7 @@ impl Devices {
 
     /// Number of runs to create.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-    pub(crate) fn runs(&self) -> usize {
+    pub(crate) fn run_count(&self) -> usize {
         (self.per_second * self.length.as_secs_f64()).round() as usize
     }
 }

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::calls::CallFigure;
-use crate::cost::Cost;
-use crate::latency::Percentiles;
-use crate::report::Spread;
+use crate::cost::WorkCost;
+use crate::latency::LatencyPercentiles;
+use crate::report::FigureSpread;
 
 /// All runs of the bench; the median one in full.
 #[derive(Debug, Clone, Serialize)]
@@ -15,9 +15,9 @@ pub struct DevicesReport {
     pub per_second: f64,
     pub connections: usize,
     /// Latency of the request that creates a run and assigns a device.
-    pub create_p99_ms: Spread,
+    pub create_p99_ms: FigureSpread,
     /// Accepted, started and completed.
-    pub runs_per_second: Spread,
+    pub runs_per_second: FigureSpread,
     pub median: DevicesRun,
     pub runs: Vec<DevicesRun>,
 }
@@ -30,7 +30,7 @@ pub struct DevicesRun {
     pub calls: Vec<CallFigure>,
     /// Delay of creations caused by the generator or by a lack of connections: part of the latency of
     /// `create`.
-    pub send_delay: Percentiles,
+    pub send_delay: LatencyPercentiles,
     /// Time to accept, start and complete them.
     pub seconds: f64,
     pub runs_per_second: f64,
@@ -39,14 +39,14 @@ pub struct DevicesRun {
     /// Heartbeats sent meanwhile.
     pub heartbeats: usize,
     /// Per created run.
-    pub create_cost: Cost,
+    pub create_cost: WorkCost,
     /// Per run accepted, started and completed.
-    pub drive_cost: Cost,
+    pub drive_cost: WorkCost,
 }
 
 impl DevicesReport {
     /// `None` without runs. The median run by the p99 of creation (of an even number, the lower one).
-    pub(crate) fn of(
+    pub(crate) fn from_runs(
         (devices, per_second, connections): (usize, f64, usize),
         runs: Vec<DevicesRun>,
     ) -> Option<Self> {
@@ -57,8 +57,8 @@ impl DevicesReport {
             devices,
             per_second,
             connections,
-            create_p99_ms: Spread::of(runs.iter().map(DevicesRun::create_p99_ms))?,
-            runs_per_second: Spread::of(runs.iter().map(|run| run.runs_per_second))?,
+            create_p99_ms: FigureSpread::from_values(runs.iter().map(DevicesRun::create_p99_ms))?,
+            runs_per_second: FigureSpread::from_values(runs.iter().map(|run| run.runs_per_second))?,
             median,
             runs,
         })

@@ -1,24 +1,24 @@
 //! Hostile steps that exceed the budget of an expression, by name.
 
 use millstream_core::assignment::{QueueConfig, rules};
-use millstream_core::definition::{self, Format};
-use millstream_core::expr::Budget;
+use millstream_core::definition::{self, SourceFormat};
+use millstream_core::expr::ExprBudget;
 use millstream_core::graph;
 use millstream_core::id::{AcceptNo, EventId, Name, PersonId};
-use millstream_core::log::{Kept, Origin, State, Waiting};
+use millstream_core::log::{EventOrigin, ExecutionState, MailboxEvent, MailboxState};
 use millstream_core::machine::{self, Machine};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// Divisor for the size of the data.
 #[derive(Debug, Clone, Copy)]
-pub struct Scale(pub usize);
+pub struct CaseScale(pub usize);
 
-impl Scale {
+impl CaseScale {
     pub const FULL: Self = Self(1);
 
     pub(super) fn text(self, len: usize) -> String {
@@ -39,8 +39,8 @@ pub struct HostileCase {
 
 #[derive(Debug)]
 enum HostileWork {
-    Step { machine: Box<Machine>, state: Box<State>, event: Box<Waiting> },
-    Graph { state: Box<State>, event: Box<Waiting> },
+    Step { machine: Box<Machine>, state: Box<ExecutionState>, event: Box<MailboxEvent> },
+    Graph { state: Box<ExecutionState>, event: Box<MailboxEvent> },
     Start { machine: Box<Machine>, input: RawJson },
     Answer { queue: Box<QueueConfig>, answer: RawJson, payload: RawJson, person: PersonId },
 }
@@ -49,41 +49,47 @@ const NOW: Timestamp = Timestamp::EPOCH;
 
 impl HostileCase {
     /// Makes the decision and ignores its result.
-    pub fn run(&self, budget: &Budget<'_>) {
+    pub fn run(&self, budget: &ExprBudget<'_>) {
         match &self.work {
             HostileWork::Step { machine, state, event } => {
                 machine::step_within(machine, state, event, NOW, budget);
             }
             HostileWork::Graph { state, event } => {
-                graph::step_within(state, event, NOW, budget);
+                graph::step_graph_within(state, event, NOW, budget);
             }
             HostileWork::Start { machine, input } => {
-                let _ = machine::create_within(machine, EventId(Uuid::nil()), input, None, NOW, budget);
+                let _ =
+                    machine::create_execution_within(machine, EventId(Uuid::nil()), input, None, NOW, budget);
             }
             HostileWork::Answer { queue, answer, payload, person } => {
-                rules::check(queue, answer, payload, person, Vec::new(), budget);
+                rules::check_answer(queue, answer, payload, person, Vec::new(), budget);
             }
         }
     }
 
     /// An event of a machine with these alternatives and, once they are done, these actions.
-    pub(super) fn step(
+    pub(super) fn event_step(
         name: &str,
         alternatives: &serde_json::Value,
         actions: &serde_json::Value,
         context: &str,
         payload: &str,
-    ) -> Result<Self> {
+    ) -> BenchResult<Self> {
         let source = json!({
             "name": "hostile", "initial": "a", "actions": actions,
             "states": { "a": { "on": { "e": alternatives } } },
         });
-        let machine = definition::parse(&source.to_string(), Format::Json)
+        let machine = definition::parse(&source.to_string(), SourceFormat::Json)
             .and_then(Machine::compile)
-            .map_err(|problems| wrong(name, &problems))?;
-        let (_, state) = machine::create(&machine, EventId(Uuid::nil()), &RawJson::trusted(context), NOW)
-            .map_err(|error| wrong(name, &error))?;
-        let event = waiting(Name::parse("e").map_err(|error| wrong(name, &error))?, payload);
+            .map_err(|problems| case_error(name, &problems))?;
+        let (_, state) = machine::create_execution(
+            &machine,
+            EventId(Uuid::nil()),
+            &RawJson::from_trusted_text(context),
+            NOW,
+        )
+        .map_err(|error| case_error(name, &error))?;
+        let event = waiting_event(Name::parse("e").map_err(|error| case_error(name, &error))?, payload);
         Ok(Self {
             name: name.to_owned(),
             work: HostileWork::Step {
@@ -95,14 +101,14 @@ impl HostileCase {
     }
 
     /// The begin of a graph with one node that fans out over this expression.
-    fn fan_out(name: &str, over: &str, input: &str) -> Result<Self> {
-        let source = json!({ "name": "hostile", "input": RawJson::trusted(input),
+    fn fan_out(name: &str, over: &str, input: &str) -> BenchResult<Self> {
+        let source = json!({ "name": "hostile", "input": RawJson::from_trusted_text(input),
             "nodes": [{ "id": "n", "fan_out": { "over": over } }] });
-        let spec =
-            graph::read(&source.to_string(), Format::Json).map_err(|problems| wrong(name, &problems))?;
-        let (_, state) = graph::create(spec, None, EventId(Uuid::nil()), None, NOW)
-            .map_err(|invalid| wrong(name, &invalid))?;
-        let event = waiting(Name::begin(), "null");
+        let spec = graph::read_graph(&source.to_string(), SourceFormat::Json)
+            .map_err(|problems| case_error(name, &problems))?;
+        let (_, state) = graph::create_graph(spec, None, EventId(Uuid::nil()), None, NOW)
+            .map_err(|invalid| case_error(name, &invalid))?;
+        let event = waiting_event(Name::begin(), "null");
         Ok(Self {
             name: name.to_owned(),
             work: HostileWork::Graph { state: Box::new(state), event: Box::new(event) },
@@ -110,24 +116,25 @@ impl HostileCase {
     }
 
     /// A start of a machine with this `correlate`.
-    fn start(name: &str, correlate: &str, input: &str) -> Result<Self> {
+    fn execution_start(name: &str, correlate: &str, input: &str) -> BenchResult<Self> {
         let source = json!({
             "name": "hostile", "initial": "a", "correlate": correlate, "states": { "a": { "final": true } },
         });
-        let machine = definition::parse(&source.to_string(), Format::Json)
+        let machine = definition::parse(&source.to_string(), SourceFormat::Json)
             .and_then(Machine::compile)
-            .map_err(|problems| wrong(name, &problems))?;
-        let work = HostileWork::Start { machine: Box::new(machine), input: RawJson::trusted(input) };
+            .map_err(|problems| case_error(name, &problems))?;
+        let work =
+            HostileWork::Start { machine: Box::new(machine), input: RawJson::from_trusted_text(input) };
         Ok(Self { name: name.to_owned(), work })
     }
 
     /// An answer to a queue with this rule.
-    fn rule(name: &str, rule: &str, answer: &str, payload: &str) -> Result<Self> {
+    fn queue_rule(name: &str, rule: &str, answer: &str, payload: &str) -> BenchResult<Self> {
         let source = json!({ "name": "q", "rules": [{ "if": rule, "message": "no" }] });
-        let queue = QueueConfig::parse(&source.to_string(), Format::Json)
-            .map_err(|problems| wrong(name, &problems))?;
-        let person = PersonId::parse("ann").map_err(|error| wrong(name, &error))?;
-        let (answer, payload) = (RawJson::trusted(answer), RawJson::trusted(payload));
+        let queue = QueueConfig::parse(&source.to_string(), SourceFormat::Json)
+            .map_err(|problems| case_error(name, &problems))?;
+        let person = PersonId::parse("ann").map_err(|error| case_error(name, &error))?;
+        let (answer, payload) = (RawJson::from_trusted_text(answer), RawJson::from_trusted_text(payload));
         Ok(Self {
             name: name.to_owned(),
             work: HostileWork::Answer { queue: Box::new(queue), answer, payload, person },
@@ -135,26 +142,26 @@ impl HostileCase {
     }
 }
 
-fn waiting(name: Name, payload: &str) -> Waiting {
-    Waiting {
+fn waiting_event(name: Name, payload: &str) -> MailboxEvent {
+    MailboxEvent {
         event_id: EventId(Uuid::nil()),
         accept_no: AcceptNo(0),
         name,
-        payload: RawJson::trusted(payload),
+        payload: RawJson::from_trusted_text(payload),
         accepted_at: NOW,
-        origin: Origin::Posted,
-        kept: Kept::Undecided,
+        origin: EventOrigin::Posted,
+        kept: MailboxState::Undecided,
         attempts: 0,
         traceparent: None,
     }
 }
 
-fn wrong(name: &str, error: &dyn std::fmt::Display) -> BenchError {
+fn case_error(name: &str, error: &dyn std::fmt::Display) -> BenchError {
     BenchError::Wrong(format!("the hostile case {name:?} cannot be made: {error}"))
 }
 
 /// Cases that once took gigabytes or half a minute.
-pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
+pub fn reviewed_cases(scale: CaseScale) -> BenchResult<Vec<HostileCase>> {
     let none = json!({});
     let many = |count: usize, guard: &str| {
         let mut all = vec![json!({ "if": guard }); count / scale.0.min(count)];
@@ -169,7 +176,7 @@ pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
     let objects = format!("[{}{{\"a\":0}}]", "{\"a\":0},".repeat(80_000 / scale.0));
     let escapes = format!("\"{}\"", "\\u0001".repeat(100_000 / scale.0));
     let case = |name: &str, alternatives: &serde_json::Value, payload: &str| {
-        HostileCase::step(name, alternatives, &none, &context, payload)
+        HostileCase::event_step(name, alternatives, &none, &context, payload)
     };
     let double =
         |times: usize, seed: &str| (0..times).fold(seed.to_owned(), |all, _| format!("({all}+{all})"));
@@ -183,13 +190,13 @@ pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
             &many(1, "context.l.all(x, int(context.s) == 7)"),
             "null",
         )?,
-        HostileCase::rule(
+        HostileCase::queue_rule(
             "a queue rule of long copies",
             "answer.l.map(x, string(item.s) + 'y').size() > 0",
             &format!(r#"{{"l":{}}}"#, scale.list(4_000)),
             &texts,
         )?,
-        HostileCase::start(
+        HostileCase::execution_start(
             "a correlation over pairs",
             "context.l.all(a, context.l.all(b, a + b > 0)) ? 'pairs' : context.s",
             &context,
@@ -211,7 +218,7 @@ pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
             &many(1, "event.payload.s.matches('(x|y)*x(x|y){200}z')"),
             &texts,
         )?,
-        HostileCase::step(
+        HostileCase::event_step(
             "a log line of many parts",
             &json!([{ "do": ["tell"] }]),
             &json!({ "tell": { "log": shown } }),

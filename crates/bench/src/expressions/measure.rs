@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::expr::{Budget, BudgetEnd, StopRule};
+use millstream_core::expr::{BudgetEnd, ExprBudget, StopRule};
 use serde::Serialize;
 
-use super::{Scale, generated, reviewed};
-use crate::error::Result;
+use super::{CaseScale, generated_cases, reviewed_cases};
+use crate::error::BenchResult;
 
 /// What was measured over all cases.
 #[derive(Debug, Clone, Serialize)]
@@ -25,9 +25,9 @@ pub struct ExpressionReport {
 }
 
 /// Decides every case once. Blocks meanwhile.
-pub fn measure(count: usize, seed: u64) -> Result<ExpressionReport> {
-    let mut cases = reviewed(Scale::FULL)?;
-    cases.extend(generated(count.saturating_sub(cases.len()), seed, Scale::FULL)?);
+pub fn measure_cases(count: usize, seed: u64) -> BenchResult<ExpressionReport> {
+    let mut cases = reviewed_cases(CaseScale::FULL)?;
+    cases.extend(generated_cases(count.saturating_sub(cases.len()), seed, CaseScale::FULL)?);
     let mut report = ExpressionReport {
         cases: cases.len(),
         over_work: 0,
@@ -40,7 +40,7 @@ pub fn measure(count: usize, seed: u64) -> Result<ExpressionReport> {
     };
     let mut times = Vec::with_capacity(cases.len());
     for case in &cases {
-        let budget = Budget::of_step(StopRule::NEVER);
+        let budget = ExprBudget::of_step(StopRule::NEVER);
         let begun = cpu_time();
         case.run(&budget);
         let took = cpu_time().saturating_sub(begun).as_secs_f64() * 1_000.0;
@@ -63,7 +63,7 @@ pub fn measure(count: usize, seed: u64) -> Result<ExpressionReport> {
 }
 
 /// The report as a table.
-pub fn render(report: &ExpressionReport) -> String {
+pub fn render_report(report: &ExpressionReport) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let mib = report.bytes_max as f64 / 1024.0 / 1024.0;
     format!(

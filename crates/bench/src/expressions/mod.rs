@@ -8,6 +8,6 @@ mod cases;
 mod generate;
 mod measure;
 
-pub use cases::{HostileCase, Scale, reviewed};
-pub use generate::generated;
-pub use measure::{ExpressionReport, measure, render};
+pub use cases::{CaseScale, HostileCase, reviewed_cases};
+pub use generate::generated_cases;
+pub use measure_cases::{ExpressionReport, measure_cases, render_report};

@@ -6,8 +6,8 @@ mod plan;
 mod report;
 mod table;
 
-pub use plan::Fairness;
+pub use plan::FairnessBench;
 pub use report::{BacklogKind, FairnessCase, FairnessReport, LaneChoice};
 
-pub(crate) use plan::{BUSY, neighbour};
-pub(crate) use table::tables;
+pub(crate) use plan::{BUSY, quiet_tenant};
+pub(crate) use table::fairness_tables;

@@ -4,25 +4,25 @@ use millstream_core::id::TenantId;
 use millstream_core::lane::Lane;
 
 use super::report::LaneChoice;
-use crate::error::{BenchError, Result};
-use crate::plan::Target;
+use crate::error::{BenchError, BenchResult};
+use crate::plan::BenchTarget;
 
 /// The tenant with the backlog.
 pub(crate) const BUSY: &str = "busy";
 
 /// What `millstream bench fairness` measures.
 #[derive(Debug, Clone)]
-pub struct Fairness {
+pub struct FairnessBench {
     /// Waiting events of the busy tenant, and the same number of HTTP actions.
     pub backlog: usize,
     /// Events that the quiet tenant sends on an idle engine.
     pub idle: usize,
 }
 
-impl Fairness {
-    pub(crate) fn check(&self, target: &Target) -> Result<()> {
+impl FairnessBench {
+    pub(crate) fn validate_plan(&self, target: &BenchTarget) -> BenchResult<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
-        if !matches!(target, Target::Fleet { .. }) {
+        if !matches!(target, BenchTarget::Fleet { .. }) {
             return usage(
                 "fairness is about tenants, and the bench stops the workers for it: it needs --fleet N",
             );
@@ -38,8 +38,8 @@ impl Fairness {
 }
 
 /// Name of a tenant that shares the lane of the busy one, or of one that does not.
-pub(crate) fn neighbour(lane: LaneChoice) -> Result<String> {
-    let lane_of = |name: &str| TenantId::parse(name).map(|tenant| Lane::of(&tenant)).ok();
+pub(crate) fn quiet_tenant(lane: LaneChoice) -> BenchResult<String> {
+    let lane_of = |name: &str| TenantId::parse(name).map(|tenant| Lane::of_tenant(&tenant)).ok();
     let busy = lane_of(BUSY);
     (0..1_000)
         .map(|number| format!("quiet-{number}"))
@@ -55,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_neighbour_is_in_the_lane_that_was_asked_for() {
-        let lane = |name: &str| Lane::of(&TenantId::parse(name).unwrap());
-        assert_eq!(lane(&neighbour(LaneChoice::Same).unwrap()), lane(BUSY));
-        assert_ne!(lane(&neighbour(LaneChoice::Other).unwrap()), lane(BUSY));
+    fn quiet_tenant_has_requested_lane() {
+        let lane = |name: &str| Lane::of_tenant(&TenantId::parse(name).unwrap());
+        assert_eq!(lane(&quiet_tenant(LaneChoice::Same).unwrap()), lane(BUSY));
+        assert_ne!(lane(&quiet_tenant(LaneChoice::Other).unwrap()), lane(BUSY));
     }
 }

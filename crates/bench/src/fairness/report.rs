@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::latency::Percentiles;
+use crate::latency::LatencyPercentiles;
 
 /// All cases.
 #[derive(Debug, Clone, Serialize)]
@@ -35,9 +35,9 @@ pub struct FairnessCase {
     pub kind: BacklogKind,
     pub lane: LaneChoice,
     /// Latency of the quiet tenant from POST to completed, on an idle engine.
-    pub idle: Percentiles,
+    pub idle: LatencyPercentiles,
     /// The same during the backlog.
-    pub beside: Percentiles,
+    pub beside: LatencyPercentiles,
     /// Events (or actions) of the busy tenant per second, without the quiet tenant.
     pub alone_per_second: f64,
     /// Events (or actions) of both per second, with the quiet tenant.
@@ -75,7 +75,7 @@ impl FairnessCase {
     }
 
     /// Relative change of the total throughput caused by the quiet tenant.
-    pub(crate) fn change(&self) -> f64 {
+    pub(crate) fn throughput_change(&self) -> f64 {
         self.together_per_second / self.alone_per_second - 1.0
     }
 }

@@ -11,20 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_store::action_store::{SettleVerdict, Settlement};
-use millstream_store::event_log::{Append, Appended};
-use millstream_store::execution_store::{Committed, LeaseGrant};
+use millstream_store::event_log::{AppendRequest, Appended};
+use millstream_store::execution_store::{CommitVerdict, LeaseGrant};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
-use super::store::{OpenStore, failed};
-use super::values::Values;
-use crate::error::{BenchError, Result};
-use crate::plan::Target;
-use crate::workload::{Hands, Workload};
-use crate::world::World;
+use super::store::{FloorStore, store_error};
+use super::values::FloorRows;
+use crate::error::{BenchError, BenchResult};
+use crate::plan::BenchTarget;
+use crate::workload::{ActionPerformers, Workload};
+use crate::world::BenchWorld;
 
 /// Batch size of the starts before the clock.
 const START_BATCH: usize = 500;
@@ -32,7 +32,7 @@ const LEASE: Duration = Duration::from_secs(15);
 
 /// Rows per transaction, and concurrent transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct FloorShape {
     pub(crate) append_batch: usize,
     pub(crate) commit_batch: usize,
     pub(crate) settle_batch: usize,
@@ -42,21 +42,26 @@ pub(crate) struct Shape {
 }
 
 /// Throughput of the store alone: events per second from accepted to settled.
-pub(crate) async fn measure(world: &World, workload: Workload, events: usize, shape: Shape) -> Result<f64> {
-    let start = world.new_run(Hands::Engine);
+pub(crate) async fn measure_floor(
+    world: &BenchWorld,
+    workload: Workload,
+    events: usize,
+    shape: FloorShape,
+) -> BenchResult<f64> {
+    let start = world.new_run(ActionPerformers::Engine);
     let hands = shape.append_hands + shape.commit_hands + shape.settle_hands;
     let store = match &world.plan.target {
-        Target::Fleet { .. } => {
+        BenchTarget::Fleet { .. } => {
             let database = world.private_database(&start.run).await?;
-            OpenStore::postgres(&database.url, hands).await?
+            FloorStore::open_postgres(&database.url, hands).await?
         }
-        Target::Embedded { .. } | Target::Url { .. } => {
-            OpenStore::sqlite(&start.guard.directory().join(format!("floor-{}.db", start.run))).await?
+        BenchTarget::Embedded { .. } | BenchTarget::Url { .. } => {
+            FloorStore::open_sqlite(&start.guard.directory().join(format!("floor-{}.db", start.run))).await?
         }
     };
-    let _bar = world.plan.progress.bar("floor", events);
+    let _bar = world.plan.progress.start_bar("floor", events);
     let store = Arc::new(store);
-    let outcome = run(&store, workload, &format!("m-{}-", start.run), events, shape).await;
+    let outcome = run_pipeline(&store, workload, &format!("m-{}-", start.run), events, shape).await;
     if let Ok(store) = Arc::try_unwrap(store) {
         store.close().await;
     }
@@ -64,16 +69,16 @@ pub(crate) async fn measure(world: &World, workload: Workload, events: usize, sh
     outcome
 }
 
-async fn run(
-    store: &Arc<OpenStore>,
+async fn run_pipeline(
+    store: &Arc<FloorStore>,
     workload: Workload,
     prefix: &str,
     events: usize,
-    shape: Shape,
-) -> Result<f64> {
-    let values = Arc::new(Values::of(workload, prefix, store.now())?);
+    shape: FloorShape,
+) -> BenchResult<f64> {
+    let values = Arc::new(FloorRows::for_workload(workload, prefix, store.now())?);
     start_executions(store, &values, events).await?;
-    let line = Arc::new(Line {
+    let line = Arc::new(FloorPipeline {
         store: store.clone(),
         values,
         shape,
@@ -90,32 +95,32 @@ async fn run(
     let began = Instant::now();
     let mut hands = JoinSet::new();
     for _ in 0..shape.append_hands.max(1) {
-        hands.spawn(Arc::clone(&line).append(accepted.clone()));
+        hands.spawn(Arc::clone(&line).append_batches(accepted.clone()));
     }
     for _ in 0..shape.commit_hands.max(1) {
-        hands.spawn(Arc::clone(&line).commit(to_commit.clone(), committed.clone()));
+        hands.spawn(Arc::clone(&line).commit_batches(to_commit.clone(), committed.clone()));
     }
     for _ in 0..shape.settle_hands.max(1) {
-        hands.spawn(Arc::clone(&line).settle(to_settle.clone()));
+        hands.spawn(Arc::clone(&line).settle_batches(to_settle.clone()));
     }
     drop((accepted, committed));
     while let Some(ended) = hands.join_next().await {
         ended.map_err(|error| BenchError::Wrong(format!("the floor stopped: {error}")))??;
     }
     let seconds = began.elapsed().as_secs_f64();
-    let (settled, wanted) = (line.settled.load(Ordering::Relaxed), events * workload.actions());
+    let (settled, wanted) = (line.settled.load(Ordering::Relaxed), events * workload.actions_per_event());
     if settled != wanted {
         return Err(BenchError::Wrong(format!("the floor settled {settled} of {wanted} actions")));
     }
     Ok(crate::usage::as_f64(events) / seconds)
 }
 
-async fn start_executions(store: &OpenStore, values: &Values, count: usize) -> Result<()> {
+async fn start_executions(store: &FloorStore, values: &FloorRows, count: usize) -> BenchResult<()> {
     for first in (0..count).step_by(START_BATCH) {
         let numbers = first..count.min(first + START_BATCH);
-        let batch: Vec<Append> =
-            numbers.map(|number| values.start(number, store.now())).collect::<Result<_>>()?;
-        for verdict in store.stores.events.append(&batch, store.now()).await.map_err(failed)? {
+        let batch: Vec<AppendRequest> =
+            numbers.map(|number| values.execution_start(number, store.now())).collect::<BenchResult<_>>()?;
+        for verdict in store.stores.events.append(&batch, store.now()).await.map_err(store_error)? {
             accept_no(&verdict)?;
         }
     }
@@ -123,32 +128,34 @@ async fn start_executions(store: &OpenStore, values: &Values, count: usize) -> R
 }
 
 /// An event between append and commit.
-type Pending = (ExecutionKey, EventId, AcceptNo);
-type Shared<T> = Arc<Mutex<mpsc::Receiver<T>>>;
+type PendingEvent = (ExecutionKey, EventId, AcceptNo);
+type SharedReceiver<T> = Arc<Mutex<mpsc::Receiver<T>>>;
 
-struct Line {
-    store: Arc<OpenStore>,
-    values: Arc<Values>,
-    shape: Shape,
+struct FloorPipeline {
+    store: Arc<FloorStore>,
+    values: Arc<FloorRows>,
+    shape: FloorShape,
     events: usize,
     next: AtomicUsize,
     settled: AtomicUsize,
     worker: WorkerId,
 }
 
-impl Line {
-    async fn append(self: Arc<Self>, accepted: mpsc::Sender<Pending>) -> Result<()> {
+impl FloorPipeline {
+    async fn append_batches(self: Arc<Self>, accepted: mpsc::Sender<PendingEvent>) -> BenchResult<()> {
         loop {
             let first = self.next.fetch_add(self.shape.append_batch, Ordering::Relaxed);
             if first >= self.events {
                 return Ok(());
             }
             let numbers = first..self.events.min(first + self.shape.append_batch);
-            let batch: Vec<Append> =
-                numbers.map(|number| self.values.event(number).map(Append::Event)).collect::<Result<_>>()?;
-            let verdicts = self.store.stores.events.append(&batch, self.store.now()).await.map_err(failed)?;
+            let batch: Vec<AppendRequest> = numbers
+                .map(|number| self.values.new_event(number).map(AppendRequest::Event))
+                .collect::<BenchResult<_>>()?;
+            let verdicts =
+                self.store.stores.events.append(&batch, self.store.now()).await.map_err(store_error)?;
             for (item, verdict) in batch.into_iter().zip(verdicts) {
-                let Append::Event(event) = item else { continue };
+                let AppendRequest::Event(event) = item else { continue };
                 let pending = (event.execution, event.event_id, accept_no(&verdict)?);
                 if accepted.send(pending).await.is_err() {
                     return Ok(());
@@ -157,13 +164,13 @@ impl Line {
         }
     }
 
-    async fn commit(
+    async fn commit_batches(
         self: Arc<Self>,
-        pending: Shared<Pending>,
+        pending: SharedReceiver<PendingEvent>,
         committed: mpsc::Sender<Settlement>,
-    ) -> Result<()> {
+    ) -> BenchResult<()> {
         loop {
-            let batch = fill(&pending, self.shape.commit_batch).await;
+            let batch = fill_batch(&pending, self.shape.commit_batch).await;
             if batch.is_empty() {
                 return Ok(());
             }
@@ -171,13 +178,17 @@ impl Line {
                 .iter()
                 .map(|(execution, event, no)| self.values.commit(execution, *event, *no))
                 .collect();
-            let grant = grant(batch.len());
-            let verdicts =
-                self.store.stores.executions.commit(&self.worker, &batch, &grant, self.store.now()).await;
-            for (commit, verdict) in batch.iter().zip(verdicts.map_err(failed)?) {
+            let grant = lease_grant(batch.len());
+            let verdicts = self
+                .store
+                .stores
+                .executions
+                .commit_executions(&self.worker, &batch, &grant, self.store.now())
+                .await;
+            for (commit, verdict) in batch.iter().zip(verdicts.map_err(store_error)?) {
                 match verdict {
-                    Committed::Done { .. } => {}
-                    Committed::Conflict | Committed::Missing => {
+                    CommitVerdict::Done { .. } => {}
+                    CommitVerdict::Conflict | CommitVerdict::Missing => {
                         return Err(BenchError::Wrong(format!("the floor's commit ended as {verdict:?}")));
                     }
                 }
@@ -190,16 +201,20 @@ impl Line {
         }
     }
 
-    async fn settle(self: Arc<Self>, committed: Shared<Settlement>) -> Result<()> {
+    async fn settle_batches(self: Arc<Self>, committed: SharedReceiver<Settlement>) -> BenchResult<()> {
         loop {
-            let batch = fill(&committed, self.shape.settle_batch).await;
+            let batch = fill_batch(&committed, self.shape.settle_batch).await;
             if batch.is_empty() {
                 return Ok(());
             }
-            let grant = grant(0);
-            let settled =
-                self.store.stores.actions.settle(&self.worker, &batch, &grant, self.store.now()).await;
-            for verdict in settled.map_err(failed)?.verdicts {
+            let grant = lease_grant(0);
+            let settled = self
+                .store
+                .stores
+                .actions
+                .settle_actions(&self.worker, &batch, &grant, self.store.now())
+                .await;
+            for verdict in settled.map_err(store_error)?.verdicts {
                 match verdict {
                     SettleVerdict::Recorded { .. } => self.settled.fetch_add(1, Ordering::Relaxed),
                     SettleVerdict::Stale => {
@@ -212,7 +227,7 @@ impl Line {
 }
 
 /// A full batch, or the rest; empty at the end of the input.
-async fn fill<T>(from: &Shared<T>, size: usize) -> Vec<T> {
+async fn fill_batch<T>(from: &SharedReceiver<T>, size: usize) -> Vec<T> {
     let mut from = from.lock().await;
     let mut batch = Vec::with_capacity(size);
     while batch.len() < size {
@@ -225,11 +240,11 @@ async fn fill<T>(from: &Shared<T>, size: usize) -> Vec<T> {
 }
 
 /// Lease for actions that the engine performs itself.
-fn grant(slots: usize) -> LeaseGrant {
-    LeaseGrant { slots, ttl: LEASE, queues: [Queue::engine()].into() }
+fn lease_grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: LEASE, queues: [ActionQueue::engine_for_all()].into() }
 }
 
-fn accept_no(verdict: &Appended) -> Result<AcceptNo> {
+fn accept_no(verdict: &Appended) -> BenchResult<AcceptNo> {
     match verdict {
         Appended::Accepted { accept_no } => Ok(*accept_no),
         Appended::Repeat { .. }
@@ -246,9 +261,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn everything_that_is_appended_is_committed_and_settled() {
+    async fn floor_settles_every_appended_event() {
         let directory = tempfile::tempdir().unwrap();
-        let shape = Shape {
+        let shape = FloorShape {
             append_batch: 7,
             commit_batch: 5,
             settle_batch: 3,
@@ -257,9 +272,9 @@ mod tests {
             settle_hands: 2,
         };
         for (workload, name) in [(Workload::Many, "many.db"), (Workload::Plain, "plain.db")] {
-            let store = Arc::new(OpenStore::sqlite(&directory.path().join(name)).await.unwrap());
-            assert!(run(&store, workload, "m-", 23, shape).await.unwrap() > 0.0);
-            let backlog = store.stores.event_views.backlog().await.unwrap();
+            let store = Arc::new(FloorStore::open_sqlite(&directory.path().join(name)).await.unwrap());
+            assert!(run_pipeline(&store, workload, "m-", 23, shape).await.unwrap() > 0.0);
+            let backlog = store.stores.event_views.count_backlog().await.unwrap();
             assert_eq!((backlog.undecided, backlog.open_actions), (0, 0));
         }
     }

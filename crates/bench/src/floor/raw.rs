@@ -12,10 +12,10 @@ use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::error::{BenchError, Result};
-use crate::postgres::connect;
-use crate::workload::Hands;
-use crate::world::World;
+use crate::error::{BenchError, BenchResult};
+use crate::postgres::connect_postgres;
+use crate::workload::ActionPerformers;
+use crate::world::BenchWorld;
 
 const BATCH: usize = 100;
 const CONNECTIONS: usize = 4;
@@ -35,33 +35,33 @@ const PAYLOAD: &str = "{\"amount\":7}";
 const DECISION: &str = "{\"format\":1,\"branch\":0,\"from\":\"open\",\"to\":\"open\",\"entered\":\"entered\",\"set\":{\"total\":7},\"phase\":\"active\",\"actions\":[\"act\"]}";
 
 /// Events per second.
-pub(crate) async fn measure_raw(world: &World, events: usize) -> Result<f64> {
-    let start = world.new_run(Hands::Engine);
+pub(crate) async fn measure_raw(world: &BenchWorld, events: usize) -> BenchResult<f64> {
+    let start = world.new_run(ActionPerformers::Engine);
     let database = world.private_database(&start.run).await?;
-    let _bar = world.plan.progress.bar("raw floor", events);
-    let outcome = run(&database.url, events).await;
+    let _bar = world.plan.progress.start_bar("raw floor", events);
+    let outcome = run_connections(&database.url, events).await;
     world.clean_up().await;
     outcome
 }
 
-async fn run(url: &str, events: usize) -> Result<f64> {
-    let mut connection = connect(url).await?;
+async fn run_connections(url: &str, events: usize) -> BenchResult<f64> {
+    let mut connection = connect_postgres(url).await?;
     for table in TABLES {
-        sqlx::query(*table).execute(&mut connection).await.map_err(failed)?;
+        sqlx::query(*table).execute(&mut connection).await.map_err(raw_error)?;
     }
     for first in (0..events).step_by(1000) {
-        let names = names(first, events.min(first + 1000));
-        sqlx::query(START).bind(&names).execute(&mut connection).await.map_err(failed)?;
+        let names = execution_names(first, events.min(first + 1000));
+        sqlx::query(START).bind(&names).execute(&mut connection).await.map_err(raw_error)?;
     }
     let next = Arc::new(AtomicUsize::new(0));
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
-        open.push(connect(url).await?);
+        open.push(connect_postgres(url).await?);
     }
     let began = Instant::now();
     let mut hands = JoinSet::new();
     for connection in open {
-        hands.spawn(hand(connection, next.clone(), events));
+        hands.spawn(write_batches(connection, next.clone(), events));
     }
     while let Some(ended) = hands.join_next().await {
         ended.map_err(|error| BenchError::Wrong(format!("the raw floor stopped: {error}")))??;
@@ -69,13 +69,17 @@ async fn run(url: &str, events: usize) -> Result<f64> {
     Ok(crate::usage::as_f64(events) / began.elapsed().as_secs_f64())
 }
 
-async fn hand(mut connection: PgConnection, next: Arc<AtomicUsize>, events: usize) -> Result<()> {
+async fn write_batches(
+    mut connection: PgConnection,
+    next: Arc<AtomicUsize>,
+    events: usize,
+) -> BenchResult<()> {
     loop {
         let first = next.fetch_add(BATCH, Ordering::Relaxed);
         if first >= events {
             return Ok(());
         }
-        let names = names(first, events.min(first + BATCH));
+        let names = execution_names(first, events.min(first + BATCH));
         let ids: Vec<Uuid> = names.iter().map(|_| Uuid::now_v7()).collect();
         sqlx::query(ACCEPT)
             .bind(&ids)
@@ -83,26 +87,26 @@ async fn hand(mut connection: PgConnection, next: Arc<AtomicUsize>, events: usiz
             .bind(PAYLOAD)
             .execute(&mut connection)
             .await
-            .map_err(failed)?;
-        let mut together = connection.begin().await.map_err(failed)?;
+            .map_err(raw_error)?;
+        let mut together = connection.begin().await.map_err(raw_error)?;
         sqlx::query(APPLY)
             .bind(&ids)
             .bind(&names)
             .bind(DECISION)
             .execute(&mut *together)
             .await
-            .map_err(failed)?;
-        sqlx::query(MOVE).bind(&names).bind(DECISION).execute(&mut *together).await.map_err(failed)?;
-        together.commit().await.map_err(failed)?;
-        sqlx::query(DONE).bind(&ids).execute(&mut connection).await.map_err(failed)?;
+            .map_err(raw_error)?;
+        sqlx::query(MOVE).bind(&names).bind(DECISION).execute(&mut *together).await.map_err(raw_error)?;
+        together.commit().await.map_err(raw_error)?;
+        sqlx::query(DONE).bind(&ids).execute(&mut connection).await.map_err(raw_error)?;
     }
 }
 
-fn names(first: usize, end: usize) -> Vec<String> {
+fn execution_names(first: usize, end: usize) -> Vec<String> {
     (first..end).map(|number| format!("raw-{number}")).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: sqlx::Error) -> BenchError {
+fn raw_error(error: sqlx::Error) -> BenchError {
     BenchError::Wrong(format!("the raw floor: {error}"))
 }

@@ -9,41 +9,42 @@ use millstream_store::{StoreError, Stores};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// An open store and its clock.
 #[derive(Debug)]
-pub(super) struct OpenStore {
+pub(super) struct FloorStore {
     pub(super) stores: Stores,
-    backend: Backend,
+    backend: FloorBackend,
     began: Instant,
     epoch: Timestamp,
 }
 
 #[derive(Debug)]
-enum Backend {
+enum FloorBackend {
     Postgres(Arc<PostgresStore>),
     Sqlite(Arc<SqliteStore>),
 }
 
-impl OpenStore {
-    pub(super) async fn postgres(url: &str, connections: usize) -> Result<Self> {
+impl FloorStore {
+    pub(super) async fn open_postgres(url: &str, connections: usize) -> BenchResult<Self> {
         let max_connections = u32::try_from(connections).unwrap_or(u32::MAX).clamp(1, 64);
         let options = PostgresOptions { max_connections, ..PostgresOptions::default() };
-        let store = PostgresStore::connect(url, options).await.map_err(failed)?;
-        store.migrate().await.map_err(failed)?;
-        Self::of(Stores::of(store.clone()), Backend::Postgres(store)).await
+        let store = PostgresStore::connect(url, options).await.map_err(store_error)?;
+        store.migrate().await.map_err(store_error)?;
+        Self::migrate_store(Stores::from_backend(store.clone()), FloorBackend::Postgres(store)).await
     }
 
-    pub(super) async fn sqlite(file: &Path) -> Result<Self> {
-        let store =
-            SqliteStore::open(&file.to_string_lossy(), SqliteOptions::default()).await.map_err(failed)?;
-        store.migrate().await.map_err(failed)?;
-        Self::of(Stores::of(store.clone()), Backend::Sqlite(store)).await
+    pub(super) async fn open_sqlite(file: &Path) -> BenchResult<Self> {
+        let store = SqliteStore::open(&file.to_string_lossy(), SqliteOptions::default())
+            .await
+            .map_err(store_error)?;
+        store.migrate().await.map_err(store_error)?;
+        Self::migrate_store(Stores::from_backend(store.clone()), FloorBackend::Sqlite(store)).await
     }
 
-    async fn of(stores: Stores, backend: Backend) -> Result<Self> {
-        let epoch = stores.housekeeping.ping().await.map_err(failed)?;
+    async fn migrate_store(stores: Stores, backend: FloorBackend) -> BenchResult<Self> {
+        let epoch = stores.housekeeping.ping().await.map_err(store_error)?;
         Ok(Self { stores, backend, began: Instant::now(), epoch })
     }
 
@@ -54,13 +55,13 @@ impl OpenStore {
 
     pub(super) async fn close(self) {
         match self.backend {
-            Backend::Postgres(store) => store.close().await,
-            Backend::Sqlite(store) => store.close().await,
+            FloorBackend::Postgres(store) => store.close().await,
+            FloorBackend::Sqlite(store) => store.close().await,
         }
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-pub(super) fn failed(error: StoreError) -> BenchError {
+pub(super) fn store_error(error: StoreError) -> BenchError {
     BenchError::Wrong(format!("the store: {error}"))
 }

@@ -3,25 +3,27 @@
 //! The machine decides one event of one execution; every other event gets the same rows under its own ids.
 //! The floor thus writes exactly the columns and sizes of the engine at the cost of a copy.
 
-use millstream_core::definition::{self, Definition, Format};
+use millstream_core::definition::{self, Definition, SourceFormat};
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId,
 };
-use millstream_core::log::{Kept, Origin, Outcome, Plan, State, Waiting};
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{
+    ActionPlan, EventOrigin, EventOutcome, ExecutionState, MailboxEvent, MailboxState,
+};
 use millstream_core::machine::{self, Machine};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, PauseState};
-use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Handling, Lease, Settlement, Settling};
+use millstream_store::action_store::{FailureHandling, Lease, SettleOutcome, Settlement};
 use millstream_store::definition_store::NewDefinition;
-use millstream_store::event_log::{Append, NewEvent, NewExecution};
+use millstream_store::event_log::{AppendRequest, EventSubmission, ExecutionStart};
 use millstream_store::execution_store::{
-    Commit, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
+    DecidedEvent, EventVerdict, ExecutionCommit, NewAction, OpenActions, SnapshotWrite,
 };
 use uuid::Uuid;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 use crate::workload::Workload;
 
 /// As long as the trace that the ingress stores with every event.
@@ -29,31 +31,31 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Produces rows for the executions of one workload.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(super) struct FloorRows {
     machine: Machine,
     definition: DefinitionRef,
     tenant: TenantId,
     prefix: String,
     payload: RawJson,
     name: Name,
-    commit: Commit,
+    commit: ExecutionCommit,
 }
 
-impl Values {
-    pub(super) fn of(workload: Workload, prefix: &str, now: Timestamp) -> Result<Self> {
+impl FloorRows {
+    pub(super) fn for_workload(workload: Workload, prefix: &str, now: Timestamp) -> BenchResult<Self> {
         // The actions are not performed: the sink's address only needs a realistic length.
-        let parsed = definition::parse(&workload.definition("http://127.0.0.1:40000"), Format::Yaml)
+        let parsed = definition::parse(&workload.definition("http://127.0.0.1:40000"), SourceFormat::Yaml)
             .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;
         let definition = DefinitionRef { name: parsed.name().clone(), version: 1 };
         let machine = Machine::compile(parsed)
             .map_err(|problems| BenchError::Wrong(format!("the definition of {workload}: {problems}")))?;
-        let payload = RawJson::parse(&workload.payload()).map_err(wrong)?;
-        let (tenant, name) = (TenantId::default_tenant(), Name::parse("go").map_err(wrong)?);
+        let payload = RawJson::parse(&workload.payload()).map_err(floor_error)?;
+        let (tenant, name) = (TenantId::default_tenant(), Name::parse("go").map_err(floor_error)?);
         let execution = ExecutionKey {
             tenant: tenant.clone(),
-            execution: ExecutionId::parse("template").map_err(wrong)?,
+            execution: ExecutionId::parse("template").map_err(floor_error)?,
         };
-        let commit = decide(&machine, &definition, execution, &name, &payload, now)?;
+        let commit = decide_once(&machine, &definition, execution, &name, &payload, now)?;
         Ok(Self { machine, definition, tenant, prefix: prefix.to_owned(), payload, name, commit })
     }
 
@@ -67,28 +69,29 @@ impl Values {
         }
     }
 
-    fn execution(&self, number: usize) -> Result<ExecutionKey> {
-        let execution = ExecutionId::parse(format!("{}{number}", self.prefix)).map_err(wrong)?;
+    fn execution_key(&self, number: usize) -> BenchResult<ExecutionKey> {
+        let execution = ExecutionId::parse(format!("{}{number}", self.prefix)).map_err(floor_error)?;
         Ok(ExecutionKey { tenant: self.tenant.clone(), execution })
     }
 
     /// The start of an execution, as `POST /v1/executions` with this input creates it.
-    pub(super) fn start(&self, number: usize, now: Timestamp) -> Result<Append> {
-        let (key, start_id) = (self.execution(number)?, EventId(Uuid::now_v7()));
-        let input = RawJson::trusted(format!("{{\"at\":\"{number}\"}}"));
-        let (applied, state) = machine::create(&self.machine, start_id, &input, now).map_err(wrong)?;
-        let start = NewEvent {
+    pub(super) fn execution_start(&self, number: usize, now: Timestamp) -> BenchResult<AppendRequest> {
+        let (key, start_id) = (self.execution_key(number)?, EventId(Uuid::now_v7()));
+        let input = RawJson::from_trusted_text(format!("{{\"at\":\"{number}\"}}"));
+        let (applied, state) =
+            machine::create_execution(&self.machine, start_id, &input, now).map_err(floor_error)?;
+        let start = EventSubmission {
             event_id: start_id,
             execution: key.clone(),
-            name: Name::start(),
+            name: Name::start_event(),
             payload: input,
-            origin: Origin::Posted,
+            origin: EventOrigin::Posted,
             idempotency: None,
             actor: None,
             traceparent: Some(TRACE.to_owned()),
         };
         let definition = self.definition.clone();
-        let new = NewExecution {
+        let new = ExecutionStart {
             key,
             definition,
             input_hash: [7; 32],
@@ -98,16 +101,16 @@ impl Values {
             events: Vec::new(),
             graph: None,
         };
-        Ok(Append::Start(Box::new(new)))
+        Ok(AppendRequest::Start(Box::new(new)))
     }
 
-    pub(super) fn event(&self, number: usize) -> Result<NewEvent> {
-        Ok(NewEvent {
+    pub(super) fn new_event(&self, number: usize) -> BenchResult<EventSubmission> {
+        Ok(EventSubmission {
             event_id: EventId(Uuid::now_v7()),
-            execution: self.execution(number)?,
+            execution: self.execution_key(number)?,
             name: self.name.clone(),
             payload: self.payload.clone(),
-            origin: Origin::Posted,
+            origin: EventOrigin::Posted,
             idempotency: None,
             actor: None,
             traceparent: Some(TRACE.to_owned()),
@@ -115,7 +118,12 @@ impl Values {
     }
 
     /// The commit for the decision of this event, the first of its execution.
-    pub(super) fn commit(&self, execution: &ExecutionKey, event_id: EventId, accept_no: AcceptNo) -> Commit {
+    pub(super) fn commit(
+        &self,
+        execution: &ExecutionKey,
+        event_id: EventId,
+        accept_no: AcceptNo,
+    ) -> ExecutionCommit {
         let mut commit = self.commit.clone();
         commit.execution = execution.clone();
         for transition in &mut commit.transitions {
@@ -132,48 +140,50 @@ impl Values {
     }
 
     /// Settlements of the actions of a commit, which were leased with it.
-    pub(super) fn settlements(&self, commit: &Commit) -> Vec<Settlement> {
+    pub(super) fn settlements(&self, commit: &ExecutionCommit) -> Vec<Settlement> {
         let settle = |action: &NewAction| Settlement {
             lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
             event_id: action.event_id,
-            outcome: Settling::Succeeded { result: RawJson::trusted("7"), emit: None },
+            outcome: SettleOutcome::Succeeded { result: RawJson::from_trusted_text("7"), emit: None },
         };
         commit.actions.iter().map(settle).collect()
     }
 }
 
 /// Decides one event of one new execution.
-fn decide(
+fn decide_once(
     machine: &Machine,
     definition: &DefinitionRef,
     execution: ExecutionKey,
     name: &Name,
     payload: &RawJson,
     now: Timestamp,
-) -> Result<Commit> {
+) -> BenchResult<ExecutionCommit> {
     let event_id = EventId(Uuid::now_v7());
     let (_, state) =
-        machine::create(machine, event_id, &RawJson::trusted("{\"at\":\"0\"}"), now).map_err(wrong)?;
-    let waiting = Waiting {
+        machine::create_execution(machine, event_id, &RawJson::from_trusted_text("{\"at\":\"0\"}"), now)
+            .map_err(floor_error)?;
+    let waiting = MailboxEvent {
         event_id,
         accept_no: AcceptNo(0),
         name: name.clone(),
         payload: payload.clone(),
         accepted_at: now,
-        origin: Origin::Posted,
-        kept: Kept::Undecided,
+        origin: EventOrigin::Posted,
+        kept: MailboxState::Undecided,
         attempts: 0,
         traceparent: Some(TRACE.to_owned()),
     };
     let entered: Seq = state.entered_seq;
-    let turn = machine::turn(machine, state, std::slice::from_ref(&waiting), PauseState::Running, now);
-    let Some((_, Outcome::Applied(applied))) = turn.outcomes.into_iter().next() else {
+    let turn =
+        machine::decide_mailbox(machine, state, std::slice::from_ref(&waiting), PauseState::Running, now);
+    let Some((_, EventOutcome::Applied(applied))) = turn.outcomes.into_iter().next() else {
         return Err(BenchError::Wrong("the definition does not apply its own event".to_owned()));
     };
     let transition = applied.transition;
     let mut actions = Vec::new();
     for planned in applied.actions {
-        let Plan::Ready { input } = planned.plan else {
+        let ActionPlan::Ready { input } = planned.plan else {
             return Err(BenchError::Wrong(format!("action {} is not ready at once", planned.name)));
         };
         actions.push(NewAction {
@@ -187,11 +197,11 @@ fn decide(
             scope: None,
             result: None,
             error: None,
-            handling: Handling::Unhandled,
-            terms: Terms::engine(),
+            handling: FailureHandling::Unhandled,
+            terms: LeasePolicy::engine_for_all(),
             undoes: None,
             incident: None,
-            company: millstream_store::execution_store::Company::Together,
+            company: millstream_store::execution_store::ActionRelation::Together,
         });
     }
     let status = if actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
@@ -202,8 +212,8 @@ fn decide(
         status,
         error: None,
     };
-    let after: State = turn.state;
-    Ok(Commit {
+    let after: ExecutionState = turn.state;
+    Ok(ExecutionCommit {
         execution,
         definition: definition.clone(),
         expected: Seq::FIRST,
@@ -211,7 +221,7 @@ fn decide(
         state: after,
         snapshot: SnapshotWrite::Write,
         transitions: vec![transition],
-        decided: vec![Decided { event_id, accept_no: AcceptNo(0), verdict }],
+        decided: vec![DecidedEvent { event_id, accept_no: AcceptNo(0), verdict }],
         timers: Vec::new(),
         actions,
         emitted: Vec::new(),
@@ -220,7 +230,7 @@ fn decide(
     })
 }
 
-fn wrong(error: impl std::fmt::Display) -> BenchError {
+fn floor_error(error: impl std::fmt::Display) -> BenchError {
     BenchError::Wrong(format!("the floor's values: {error}"))
 }
 
@@ -229,16 +239,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_workload_that_has_a_floor_can_be_stamped_out() {
+    fn floor_rows_exist_for_workloads() {
         let now = Timestamp::from_millis(1_700_000_000_000);
         for workload in Workload::ALL {
-            let values = Values::of(workload, "m-", now).unwrap();
-            let event = values.event(3).unwrap();
+            let values = FloorRows::for_workload(workload, "m-", now).unwrap();
+            let event = values.new_event(3).unwrap();
             let commit = values.commit(&event.execution, event.event_id, AcceptNo(9));
             assert_eq!(commit.execution.execution.as_str(), "m-3");
             assert_eq!(commit.transitions[0].event_id, event.event_id);
             assert_eq!(commit.decided[0].accept_no, AcceptNo(9));
-            assert_eq!(values.settlements(&commit).len(), workload.actions(), "{workload}");
+            assert_eq!(values.settlements(&commit).len(), workload.actions_per_event(), "{workload}");
         }
     }
 }

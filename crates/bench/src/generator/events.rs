@@ -2,26 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use super::open::{Answered, Errand, Lane};
-use super::tally::{Verdict, judge};
-use crate::error::{BenchError, Result};
-use crate::request::{Requests, Until};
+use super::run_open_loop::{AnsweredRequest, LoadErrand, OpenLane};
+use super::tally::{SubmissionVerdict, classify_answer};
+use crate::error::{BenchError, BenchResult};
+use crate::request::{AwaitedStage, EventRequests};
 
 const BACK_OFF: Duration = Duration::from_millis(5);
 
-impl Errand for Requests {
-    async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered> {
-        self.write(&mut lane.request, &mut lane.scratch, number, 1);
+impl LoadErrand for EventRequests {
+    async fn run(&self, lane: &mut OpenLane, number: usize) -> BenchResult<AnsweredRequest> {
+        self.write_request(&mut lane.request, &mut lane.scratch, number, 1);
         let mut pushed_back = 0;
         loop {
-            let reply = lane.connection.exchange(&lane.request).await;
+            let reply = lane.connection.exchange_request(&lane.request).await;
             let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
-            match judge(reply.status, &reply.body)? {
-                Verdict::Accepted => {
-                    met(self.waits_for(), reply.status)?;
-                    return Ok(Answered { at: Instant::now(), pushed_back });
+            match classify_answer(reply.status, &reply.body)? {
+                SubmissionVerdict::Accepted => {
+                    check_stage_reached(self.waits_for(), reply.status)?;
+                    return Ok(AnsweredRequest { at: Instant::now(), pushed_back });
                 }
-                Verdict::PushedBack => {
+                SubmissionVerdict::PushedBack => {
                     pushed_back += 1;
                     tokio::time::sleep(BACK_OFF).await;
                 }
@@ -31,10 +31,10 @@ impl Errand for Requests {
 }
 
 /// A waiting request gets 200 when the stage was reached and 202 when its time was up.
-fn met(until: Until, status: u16) -> Result<()> {
+fn check_stage_reached(until: AwaitedStage, status: u16) -> BenchResult<()> {
     match (until, status) {
-        (Until::Accepted, _) | (Until::Applied | Until::Completed, 200) => Ok(()),
-        (Until::Applied | Until::Completed, _) => {
+        (AwaitedStage::Accepted, _) | (AwaitedStage::Applied | AwaitedStage::Completed, 200) => Ok(()),
+        (AwaitedStage::Applied | AwaitedStage::Completed, _) => {
             Err(BenchError::Wrong(format!("an event was not {until:?} within ten seconds").to_lowercase()))
         }
     }

@@ -1,7 +1,7 @@
 //! Load generator: sends requests and times answers, on a thread of its own.
 //!
 //! Two cores are shared by all processes, so the generator allocates nothing per event and runs all its
-//! connections on one thread. [`mod@closed`] keeps every connection busy; [`mod@open`] sends on a schedule
+//! connections on one thread. [`mod@run_closed_loop`] keeps every connection busy; [`mod@run_open_loop`] sends on a schedule
 //! and includes queueing time in the latency; [`mod@events`] is its default request.
 
 mod closed;
@@ -11,7 +11,9 @@ mod own_thread;
 mod schedule;
 mod tally;
 
-pub(crate) use closed::closed;
-pub(crate) use open::{Answered, Errand, Lane, Opened, Pace, open};
+pub(crate) use closed::run_closed_loop;
 pub(crate) use own_thread::on_own_thread;
-pub(crate) use tally::Sent;
+pub(crate) use run_open_loop::{
+    AnsweredRequest, LoadErrand, LoadPace, OpenLane, OpenLoopResult, run_open_loop,
+};
+pub(crate) use tally::SentLoad;

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use super::schedule::Schedule;
-use super::tally::{Sent, Tally};
-use crate::error::{BenchError, Result};
-use crate::latency::Latencies;
-use crate::wire::{Address, Connection};
+use super::schedule::LoadSchedule;
+use super::tally::{LoadTally, SentLoad};
+use crate::error::{BenchError, BenchResult};
+use crate::latency::LatencyHistogram;
+use crate::wire::{BenchConnection, ServerAddress};
 
 /// Longest assumed request, in seconds, for the number of connections: longer than any request at a
 /// sustainable rate, also one that waits for its outcome.
@@ -26,28 +26,28 @@ const LEAD: Duration = Duration::from_millis(50);
 
 /// A rate, and the number of requests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct LoadPace {
     pub(crate) per_second: f64,
     pub(crate) count: usize,
 }
 
 /// The work that is done at each due time.
-pub(crate) trait Errand {
+pub(crate) trait LoadErrand {
     /// Runs until it is answered. Work after the answer is not timed, but occupies the lane.
-    async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered>;
+    async fn run(&self, lane: &mut OpenLane, number: usize) -> BenchResult<AnsweredRequest>;
 }
 
 /// A connection and its reusable buffers.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    pub(crate) connection: Connection,
+pub(crate) struct OpenLane {
+    pub(crate) connection: BenchConnection,
     pub(crate) request: Vec<u8>,
     pub(crate) scratch: Vec<u8>,
 }
 
 /// One answered request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredRequest {
     pub(crate) at: Instant,
     /// Retries after backpressure: 429 and 503.
     pub(crate) pushed_back: usize,
@@ -55,42 +55,42 @@ pub(crate) struct Answered {
 
 /// Result of an open loop.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) sent: Sent,
+pub(crate) struct OpenLoopResult {
+    pub(crate) sent: SentLoad,
     /// For callers that measure elsewhere.
-    pub(crate) schedule: Schedule,
+    pub(crate) schedule: LoadSchedule,
     /// Send delay caused by the generator: part of every latency.
-    pub(crate) delay: Latencies,
+    pub(crate) delay: LatencyHistogram,
 }
 
 /// Runs the errand `count` times at the rate; returns it with its collected state.
-pub(crate) async fn open<E: Errand + 'static>(
-    address: Address,
+pub(crate) async fn run_open_loop<E: LoadErrand + 'static>(
+    address: ServerAddress,
     errand: E,
-    pace: Pace,
-) -> Result<(Opened, E)> {
+    pace: LoadPace,
+) -> BenchResult<(OpenLoopResult, E)> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     let busy = ((pace.per_second * LONGEST) as usize).clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
     let mut connections = Vec::with_capacity(busy);
     for _ in 0..busy.min(pace.count.max(1)) {
-        let connection = Connection::open(&address).await;
+        let connection = BenchConnection::open(&address).await;
         connections.push(connection.map_err(|error| BenchError::unreachable(address.url(), error))?);
     }
-    let schedule = Schedule::new(Instant::now() + LEAD, pace.per_second, pace.count)?;
+    let schedule = LoadSchedule::new(Instant::now() + LEAD, pace.per_second, pace.count)?;
     let (sender, mut due) = mpsc::unbounded_channel();
-    std::thread::spawn(move || schedule.keep(&sender));
+    std::thread::spawn(move || schedule.send_due_numbers(&sender));
 
-    let desk = Rc::new(Desk {
+    let desk = Rc::new(DueQueue {
         waiting: RefCell::default(),
         arrived: Notify::new(),
         closed: Cell::new(false),
-        tally: RefCell::new(Tally::new()?),
-        delay: RefCell::new(Latencies::new()?),
+        tally: RefCell::new(LoadTally::new()?),
+        delay: RefCell::new(LatencyHistogram::new()?),
     });
     let (errand, mut lanes) = (Rc::new(errand), JoinSet::new());
     for connection in connections {
-        let lane = Lane { connection, request: Vec::new(), scratch: Vec::new() };
-        lanes.spawn_local(serve(lane, errand.clone(), desk.clone(), schedule));
+        let lane = OpenLane { connection, request: Vec::new(), scratch: Vec::new() };
+        lanes.spawn_local(serve_lane(lane, errand.clone(), desk.clone(), schedule));
     }
     while let Some(number) = due.recv().await {
         desk.waiting.borrow_mut().push_back(number);
@@ -107,19 +107,24 @@ pub(crate) async fn open<E: Errand + 'static>(
     let desk = Rc::try_unwrap(desk).map_err(|_| in_use())?;
     let errand = Rc::try_unwrap(errand).map_err(|_| in_use())?;
     let (sent, delay) = (desk.tally.into_inner().finish(), desk.delay.into_inner());
-    Ok((Opened { sent, schedule, delay }, errand))
+    Ok((OpenLoopResult { sent, schedule, delay }, errand))
 }
 
 /// Queue of due requests that wait for a connection.
-struct Desk {
+struct DueQueue {
     waiting: RefCell<VecDeque<usize>>,
     arrived: Notify,
     closed: Cell<bool>,
-    tally: RefCell<Tally>,
-    delay: RefCell<Latencies>,
+    tally: RefCell<LoadTally>,
+    delay: RefCell<LatencyHistogram>,
 }
 
-async fn serve<E: Errand>(mut lane: Lane, errand: Rc<E>, desk: Rc<Desk>, schedule: Schedule) -> Result<()> {
+async fn serve_lane<E: LoadErrand>(
+    mut lane: OpenLane,
+    errand: Rc<E>,
+    desk: Rc<DueQueue>,
+    schedule: LoadSchedule,
+) -> BenchResult<()> {
     loop {
         let next = desk.waiting.borrow_mut().pop_front();
         let Some(number) = next else {
@@ -129,11 +134,11 @@ async fn serve<E: Errand>(mut lane: Lane, errand: Rc<E>, desk: Rc<Desk>, schedul
             desk.arrived.notified().await;
             continue;
         };
-        desk.delay.borrow_mut().record(Instant::now().saturating_duration_since(schedule.at(number)));
+        desk.delay.borrow_mut().record(Instant::now().saturating_duration_since(schedule.due_time(number)));
         let answered = errand.run(&mut lane, number).await?;
-        let latency = answered.at.saturating_duration_since(schedule.at(number));
+        let latency = answered.at.saturating_duration_since(schedule.due_time(number));
         let mut tally = desk.tally.borrow_mut();
-        tally.accepted(1, latency, answered.at);
+        tally.record_accepted(1, latency, answered.at);
         (0..answered.pushed_back).for_each(|_| tally.pushed_back());
     }
 }

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::{BenchError, Result};
-use crate::latency::Latencies;
-use crate::wire::excerpt;
+use crate::error::{BenchError, BenchResult};
+use crate::latency::LatencyHistogram;
+use crate::wire::short_excerpt;
 
 /// Sampling interval of the course of a run.
 const BUCKET: Duration = Duration::from_millis(100);
 
 /// Counters of a load in progress.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct LoadTally {
     began: Instant,
-    latencies: Latencies,
+    latencies: LatencyHistogram,
     accepted: usize,
     pushed_back: usize,
     /// Accepted events per bucket.
@@ -23,11 +23,11 @@ pub(crate) struct Tally {
 
 /// Counters of a finished load.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct SentLoad {
     pub(crate) began: Instant,
     /// Time of the last answer.
     pub(crate) ended: Instant,
-    pub(crate) latencies: Latencies,
+    pub(crate) latencies: LatencyHistogram,
     pub(crate) accepted: usize,
     /// Answers with 429 or 503 (backpressure), after which the request was sent again.
     pub(crate) pushed_back: usize,
@@ -35,12 +35,12 @@ pub(crate) struct Sent {
     pub(crate) course: Vec<(f64, usize)>,
 }
 
-impl Tally {
-    pub(crate) fn new() -> Result<Self> {
+impl LoadTally {
+    pub(crate) fn new() -> BenchResult<Self> {
         let now = Instant::now();
         Ok(Self {
             began: now,
-            latencies: Latencies::new()?,
+            latencies: LatencyHistogram::new()?,
             accepted: 0,
             pushed_back: 0,
             course: Vec::new(),
@@ -49,7 +49,7 @@ impl Tally {
     }
 
     /// Records `events` accepted by one answer with this latency.
-    pub(crate) fn accepted(&mut self, events: usize, latency: Duration, at: Instant) {
+    pub(crate) fn record_accepted(&mut self, events: usize, latency: Duration, at: Instant) {
         self.latencies.record(latency);
         self.accepted += events;
         self.last = at;
@@ -65,13 +65,13 @@ impl Tally {
         self.pushed_back += 1;
     }
 
-    pub(crate) fn finish(self) -> Sent {
+    pub(crate) fn finish(self) -> SentLoad {
         let mut sum = 0;
         let course = self.course.iter().zip(1u32..).map(|(count, bucket)| {
             sum += count;
             ((BUCKET * bucket).as_secs_f64(), sum)
         });
-        Sent {
+        SentLoad {
             began: self.began,
             ended: self.last,
             course: course.collect(),
@@ -82,13 +82,13 @@ impl Tally {
     }
 }
 
-impl Sent {
+impl SentLoad {
     /// Events written to the store directly: nothing was timed.
-    pub(crate) fn elsewhere(events: usize, at: Instant) -> Result<Self> {
+    pub(crate) fn written_directly(events: usize, at: Instant) -> BenchResult<Self> {
         Ok(Self {
             began: at,
             ended: at,
-            latencies: Latencies::new()?,
+            latencies: LatencyHistogram::new()?,
             accepted: events,
             pushed_back: 0,
             course: Vec::new(),
@@ -98,26 +98,26 @@ impl Sent {
 
 /// Classification of an answer to a submission.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SubmissionVerdict {
     Accepted,
     /// Backpressure: retry the same request later.
     PushedBack,
 }
 
 /// Classifies an answer; any other answer ends the run.
-pub(crate) fn judge(status: u16, body: &[u8]) -> Result<Verdict> {
+pub(crate) fn classify_answer(status: u16, body: &[u8]) -> BenchResult<SubmissionVerdict> {
     match status {
         // A batch is accepted as a whole, with a problem for each refused item.
-        200 | 202 if !contains(body, b"\"problem\"") => Ok(Verdict::Accepted),
-        429 | 503 => Ok(Verdict::PushedBack),
+        200 | 202 if !contains_bytes(body, b"\"problem\"") => Ok(SubmissionVerdict::Accepted),
+        429 | 503 => Ok(SubmissionVerdict::PushedBack),
         _ => Err(BenchError::Wrong(format!(
             "an event was refused with {status}: {}",
-            excerpt(&String::from_utf8_lossy(body))
+            short_excerpt(&String::from_utf8_lossy(body))
         ))),
     }
 }
 
-fn contains(bytes: &[u8], pattern: &[u8]) -> bool {
+fn contains_bytes(bytes: &[u8], pattern: &[u8]) -> bool {
     // The first byte is rare in the searched text: far cheaper than comparing windows.
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == b'p') {
@@ -134,20 +134,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clean_202_is_an_acceptance() {
-        assert_eq!(judge(202, b"{\"items\":[{\"event_id\":\"pp\"}]}").unwrap(), Verdict::Accepted);
-        assert_eq!(judge(503, b"").unwrap(), Verdict::PushedBack);
-        assert_eq!(judge(429, b"").unwrap(), Verdict::PushedBack);
-        assert!(judge(202, b"{\"items\":[{\"event_id\":\"a\"},{\"problem\":{}}]}").is_err());
-        assert!(judge(422, b"{}").is_err());
+    fn only_clean_202_counts_as_accepted() {
+        assert_eq!(
+            classify_answer(202, b"{\"items\":[{\"event_id\":\"pp\"}]}").unwrap(),
+            SubmissionVerdict::Accepted
+        );
+        assert_eq!(classify_answer(503, b"").unwrap(), SubmissionVerdict::PushedBack);
+        assert_eq!(classify_answer(429, b"").unwrap(), SubmissionVerdict::PushedBack);
+        assert!(classify_answer(202, b"{\"items\":[{\"event_id\":\"a\"},{\"problem\":{}}]}").is_err());
+        assert!(classify_answer(422, b"{}").is_err());
     }
 
     #[test]
     fn the_course_adds_up() {
-        let mut tally = Tally::new().unwrap();
+        let mut tally = LoadTally::new().unwrap();
         let began = tally.began;
         for millis in [10, 20, 350] {
-            tally.accepted(5, Duration::from_millis(1), began + Duration::from_millis(millis));
+            tally.record_accepted(5, Duration::from_millis(1), began + Duration::from_millis(millis));
         }
         let sent = tally.finish();
         assert_eq!(sent.course, [(0.1, 10), (0.2, 10), (0.3, 10), (0.4, 15)]);

@@ -19,9 +19,9 @@ use tokio::sync::{oneshot, watch};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 use crate::process;
-use crate::wire::{Address, Connection};
+use crate::wire::{BenchConnection, ServerAddress};
 
 /// Role of its thread in reports.
 pub(crate) const EXECUTOR: &str = "executor";
@@ -31,43 +31,43 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A running executor; it stops when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Executor {
+pub(crate) struct BenchExecutor {
     name: String,
-    shared: Arc<Shared>,
+    shared: Arc<BenchExecutorState>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     clock: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct BenchExecutorState {
     performed: AtomicU64,
     wrong: Mutex<Option<String>>,
 }
 
 /// State of the thread.
-struct Desk {
-    engine: Address,
+struct ExecutorThread {
+    engine: ServerAddress,
     name: String,
     /// Contained in the ids of our graphs.
     run: String,
     capacity: u32,
-    shared: Arc<Shared>,
+    shared: Arc<BenchExecutorState>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Registered {
+struct ExecutorRegistered {
     beat_every: String,
 }
 
-impl Executor {
+impl BenchExecutor {
     /// Starts the executor and waits until the engine knows it. It has the label [`Self::label`], and
     /// performs the nodes of graphs whose id contains `run`.
-    pub(crate) async fn start(engine: &Address, run: &str, capacity: u32) -> Result<Self> {
+    pub(crate) async fn start(engine: &ServerAddress, run: &str, capacity: u32) -> BenchResult<Self> {
         let (shared, (stop, stopped), (told, heard)) =
-            (Arc::new(Shared::default()), watch::channel(false), oneshot::channel());
+            (Arc::new(BenchExecutorState::default()), watch::channel(false), oneshot::channel());
         let name = format!("bench-{run}");
-        let desk = Desk {
+        let desk = ExecutorThread {
             engine: engine.clone(),
             name: name.clone(),
             run: run.to_owned(),
@@ -78,15 +78,15 @@ impl Executor {
             .name(EXECUTOR.to_owned())
             .spawn(move || {
                 let shared = desk.shared.clone();
-                if let Err(error) = desk.run(told, stopped) {
-                    lock(&shared.wrong).get_or_insert(error.to_string());
+                if let Err(error) = desk.run_thread(told, stopped) {
+                    lock_mutex(&shared.wrong).get_or_insert(error.to_string());
                 }
             })
-            .map_err(BenchError::machine("start the executor's thread"))?;
+            .map_err(BenchError::machine_error("start the executor's thread"))?;
         let mut executor = Self { name, shared, stop, thread: Some(thread), clock: None };
         let Ok(clock) = heard.await else {
-            executor.end();
-            executor.well()?;
+            executor.stop_thread();
+            executor.check_error()?;
             return Err(BenchError::Wrong("the executor ended before it began".to_owned()));
         };
         executor.clock = clock;
@@ -103,57 +103,62 @@ impl Executor {
     }
 
     /// Nodes performed so far, repeated ones included.
-    pub(crate) fn performed(&self) -> u64 {
+    pub(crate) fn performed_nodes(&self) -> u64 {
         self.shared.performed.load(Ordering::Relaxed)
     }
 
     /// Path of the thread's CPU clock, where the platform has one.
-    pub(crate) fn clock(&self) -> Option<&PathBuf> {
+    pub(crate) fn cpu_clock(&self) -> Option<&PathBuf> {
         self.clock.as_ref()
     }
 
     /// The error that stopped it, if any.
-    pub(crate) fn well(&self) -> Result<()> {
-        match &*lock(&self.shared.wrong) {
+    pub(crate) fn check_error(&self) -> BenchResult<()> {
+        match &*lock_mutex(&self.shared.wrong) {
             Some(text) => Err(BenchError::Wrong(format!("the executor: {text}"))),
             None => Ok(()),
         }
     }
 
-    fn end(&mut self) {
+    fn stop_thread(&mut self) {
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // [`Executor::well`] reports its error.
+            // [`BenchExecutor::check_error`] reports its error.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Executor {
+impl Drop for BenchExecutor {
     fn drop(&mut self) {
-        self.end();
+        self.stop_thread();
     }
 }
 
-impl Desk {
+impl ExecutorThread {
     /// Serves until it is stopped; sends the path of its CPU clock when the engine knows it.
-    fn run(self, told: oneshot::Sender<Option<PathBuf>>, mut stopped: watch::Receiver<bool>) -> Result<()> {
+    fn run_thread(
+        self,
+        told: oneshot::Sender<Option<PathBuf>>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> BenchResult<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(BenchError::machine("start the executor's runtime"))?;
+            .map_err(BenchError::machine_error("start the executor's runtime"))?;
         runtime.block_on(async {
-            let listener = self.listen().await?;
-            let address = listener.local_addr().map_err(BenchError::machine("open the executor's port"))?;
+            let listener = self.bind_listener().await?;
+            let address =
+                listener.local_addr().map_err(BenchError::machine_error("open the executor's port"))?;
             let service =
-                NodeServiceServer::new(Performer { run: self.run.clone(), shared: self.shared.clone() });
+                NodeServiceServer::new(NoopPerformer { run: self.run.clone(), shared: self.shared.clone() });
             let serving = tonic::transport::Server::builder()
                 .add_service(service)
                 .serve_with_incoming(TcpListenerStream::new(listener));
-            let mut line = Connection::to(&self.engine);
+            let mut line = BenchConnection::to_server(&self.engine);
             let outcome = tokio::select! {
                 ended = serving => Err(BenchError::Wrong(format!("it stopped serving: {ended:?}"))),
-                ended = self.beat(&mut line, address, told) => ended,
+                ended = self.register_repeatedly(&mut line, address, told) => ended,
                 // A closed channel means that the executor was dropped.
                 _ = stopped.wait_for(|stopped| *stopped) => Ok(()),
             };
@@ -165,21 +170,21 @@ impl Desk {
     }
 
     /// Local address that the engine can reach: loopback, or the network interface towards another machine.
-    async fn listen(&self) -> Result<TcpListener> {
+    async fn bind_listener(&self) -> BenchResult<TcpListener> {
         let way = TcpStream::connect(self.engine.authority())
             .await
             .map_err(|error| BenchError::unreachable(self.engine.url(), error))?;
-        let here = way.local_addr().map_err(BenchError::machine("open the executor's port"))?.ip();
-        TcpListener::bind((here, 0)).await.map_err(BenchError::machine("open the executor's port"))
+        let here = way.local_addr().map_err(BenchError::machine_error("open the executor's port"))?.ip();
+        TcpListener::bind((here, 0)).await.map_err(BenchError::machine_error("open the executor's port"))
     }
 
     /// Registers again and again.
-    async fn beat(
+    async fn register_repeatedly(
         &self,
-        line: &mut Connection,
+        line: &mut BenchConnection,
         address: SocketAddr,
         told: oneshot::Sender<Option<PathBuf>>,
-    ) -> Result<()> {
+    ) -> BenchResult<()> {
         let word = format!(
             "{{\"name\":\"{0}\",\"address\":\"http://{address}\",\"roles\":[\"{0}\"],\"labels\":[\"{0}\"],\"capacity\":{1}}}",
             self.name, self.capacity
@@ -195,22 +200,23 @@ impl Desk {
     }
 }
 
-fn beat_every(answer: &[u8]) -> Result<Duration> {
+fn beat_every(answer: &[u8]) -> BenchResult<Duration> {
     let wrong =
         |why: String| BenchError::Wrong(format!("the answer to a registration cannot be read: {why}"));
-    let registered: Registered = serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
+    let registered: ExecutorRegistered =
+        serde_json::from_slice(answer).map_err(|error| wrong(error.to_string()))?;
     millstream_core::duration::parse(&registered.beat_every).map_err(|error| wrong(error.to_string()))
 }
 
 /// Performs a node: it does nothing.
 #[derive(Debug)]
-struct Performer {
+struct NoopPerformer {
     run: String,
-    shared: Arc<Shared>,
+    shared: Arc<BenchExecutorState>,
 }
 
 #[tonic::async_trait]
-impl NodeService for Performer {
+impl NodeService for NoopPerformer {
     async fn execute_node(
         &self,
         request: Request<ExecuteNodeRequest>,
@@ -225,7 +231,7 @@ impl NodeService for Performer {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -234,8 +240,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn performs_the_graphs_of_its_bench_and_no_others() {
-        let performer = Performer { run: "abc".to_owned(), shared: Arc::default() };
+    async fn bench_executor_refuses_foreign_graphs() {
+        let performer = NoopPerformer { run: "abc".to_owned(), shared: Arc::default() };
         let node = |graph: &str| {
             Request::new(ExecuteNodeRequest {
                 workflow_id: graph.to_owned(),
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_says_how_often_it_wants_to_hear_it() {
+    fn executor_heartbeat_follows_engine() {
         assert_eq!(beat_every(b"{\"name\":\"x\",\"beat_every\":\"5s\"}").unwrap(), Duration::from_secs(5));
         for answer in [&b""[..], b"{}", b"{\"beat_every\":\"soon\"}"] {
             assert!(beat_every(answer).is_err());

@@ -9,9 +9,9 @@ mod report;
 mod shape;
 mod table;
 
-pub use report::{GraphReport, GraphRun, GraphsReport, Growth};
-pub use shape::{GraphShape, Graphs};
+pub use report::{GraphReport, GraphRun, GraphsReport, NodeCostGrowth};
+pub use shape::{GraphBench, GraphShape};
 
-pub(crate) use executor::{EXECUTOR, Executor};
-pub(crate) use outcome::passed;
-pub(crate) use table::tables;
+pub(crate) use executor::{BenchExecutor, EXECUTOR};
+pub(crate) use outcome::verify_graph;
+pub(crate) use table::graph_tables;

@@ -8,22 +8,22 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::shape::GraphShape;
-use crate::error::{BenchError, Result};
-use crate::target::Subject;
+use crate::error::{BenchError, BenchResult};
+use crate::target::EngineUnderTest;
 
 const PAGE: usize = 500;
 /// Transitions of a graph before the first outcome of a node.
 const BEFORE_OUTCOMES: usize = 2;
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    items: Vec<Node>,
+struct BenchNodePage {
+    items: Vec<BenchNode>,
     next_cursor: Option<String>,
 }
 
 /// A node as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Node {
+struct BenchNode {
     node: String,
     status: String,
     attempt: u32,
@@ -31,38 +31,38 @@ struct Node {
 }
 
 #[derive(Debug, Deserialize)]
-struct Execution {
+struct BenchGraphExecution {
     seq: usize,
     status: String,
 }
 
 /// Fails unless the graph is complete after `executor` has performed each of its nodes.
-pub(crate) async fn passed(
-    subject: &mut Subject,
+pub(crate) async fn verify_graph(
+    subject: &mut EngineUnderTest,
     graph: &str,
     (shape, nodes): (GraphShape, usize),
     executor: &str,
-) -> Result<()> {
+) -> BenchResult<()> {
     let wrong = |text: String| BenchError::Wrong(format!("the graph {graph} of {nodes} nodes: {text}"));
     let unreadable = |error: serde_json::Error| wrong(format!("its record cannot be read: {error}"));
-    let body = subject.front().get(&format!("/v1/executions/{graph}")).await?;
+    let body = subject.front_connection().get(&format!("/v1/executions/{graph}")).await?;
     judge_end(&serde_json::from_slice(&body).map_err(unreadable)?, nodes).map_err(wrong)?;
     let (mut found, mut cursor) = (Vec::with_capacity(nodes), String::new());
     loop {
         let path = format!("/v1/graphs/{graph}/nodes?limit={PAGE}{cursor}");
-        let body = subject.front().get(&path).await?;
-        let page: Page = serde_json::from_slice(&body).map_err(unreadable)?;
+        let body = subject.front_connection().get(&path).await?;
+        let page: BenchNodePage = serde_json::from_slice(&body).map_err(unreadable)?;
         found.extend(page.items);
         match page.next_cursor {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
         }
     }
-    judge(shape.ids(nodes), &found, executor).map_err(wrong)
+    judge_nodes(shape.node_ids(nodes), &found, executor).map_err(wrong)
 }
 
-fn judge_end(execution: &Execution, nodes: usize) -> std::result::Result<(), String> {
-    let Execution { seq, status } = execution;
+fn judge_end(execution: &BenchGraphExecution, nodes: usize) -> std::result::Result<(), String> {
+    let BenchGraphExecution { seq, status } = execution;
     if status != "completed" {
         return Err(format!("it has not passed, it is {status}"));
     }
@@ -72,13 +72,13 @@ fn judge_end(execution: &Execution, nodes: usize) -> std::result::Result<(), Str
     }
 }
 
-fn judge(
+fn judge_nodes(
     wanted: impl Iterator<Item = String>,
-    found: &[Node],
+    found: &[BenchNode],
     executor: &str,
 ) -> std::result::Result<(), String> {
     let mut wrong = Vec::new();
-    let mut by_id: BTreeMap<&str, &Node> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, &BenchNode> = BTreeMap::new();
     for node in found {
         if by_id.insert(&node.node, node).is_some() {
             wrong.push(format!("node {} is listed twice", node.node));
@@ -109,8 +109,8 @@ fn judge(
 mod tests {
     use super::*;
 
-    fn node(id: &str) -> Node {
-        Node {
+    fn sample_node(id: &str) -> BenchNode {
+        BenchNode {
             node: id.to_owned(),
             status: "PASS".to_owned(),
             attempt: 1,
@@ -119,31 +119,37 @@ mod tests {
     }
 
     #[track_caller]
-    fn judged(found: &[Node]) -> String {
+    fn deviations_of(found: &[BenchNode]) -> String {
         let wanted = ["a", "b", "c"].map(str::to_owned).into_iter();
-        judge(wanted, found, "bench-1").err().unwrap_or_default()
+        judge_nodes(wanted, found, "bench-1").err().unwrap_or_default()
     }
 
     #[test]
-    fn every_node_passes_once_at_the_first_attempt_by_our_executor() {
-        let good = ["a", "b", "c"].map(node).to_vec();
-        assert_eq!(judged(&good), "");
-        let with = |at: usize, other: Node| {
+    fn verify_requires_single_node_attempt() {
+        let good = ["a", "b", "c"].map(sample_node).to_vec();
+        assert_eq!(deviations_of(&good), "");
+        let with = |at: usize, other: BenchNode| {
             let mut found = good.clone();
             found[at] = other;
-            judged(&found)
+            deviations_of(&found)
         };
-        assert!(judged(&good[..2]).contains("node c is missing"));
-        assert!(with(1, node("a")).contains("node a is listed twice"));
-        assert!(with(1, Node { status: "RUNNING".to_owned(), ..node("b") }).contains("node b is RUNNING"));
-        assert!(with(2, Node { attempt: 2, ..node("c") }).contains("node c took 2 attempts"));
-        assert!(with(0, Node { executor: None, ..node("a") }).contains("performed by None"));
-        assert!(judged(&[good.clone(), vec![node("d")]].concat()).contains("node d was not asked for"));
+        assert!(deviations_of(&good[..2]).contains("node c is missing"));
+        assert!(with(1, sample_node("a")).contains("node a is listed twice"));
+        assert!(
+            with(1, BenchNode { status: "RUNNING".to_owned(), ..sample_node("b") })
+                .contains("node b is RUNNING")
+        );
+        assert!(with(2, BenchNode { attempt: 2, ..sample_node("c") }).contains("node c took 2 attempts"));
+        assert!(with(0, BenchNode { executor: None, ..sample_node("a") }).contains("performed by None"));
+        assert!(
+            deviations_of(&[good.clone(), vec![sample_node("d")]].concat())
+                .contains("node d was not asked for")
+        );
     }
 
     #[test]
-    fn a_graph_has_ended_well_with_one_outcome_for_each_node() {
-        let end = |status: &str, seq| judge_end(&Execution { status: status.to_owned(), seq }, 10);
+    fn verify_requires_outcome_per_node() {
+        let end = |status: &str, seq| judge_end(&BenchGraphExecution { status: status.to_owned(), seq }, 10);
         assert_eq!(end("completed", 12), Ok(()));
         for (status, seq) in
             [("failed", 12), ("active", 12), ("completed", 11), ("completed", 13), ("completed", 1)]

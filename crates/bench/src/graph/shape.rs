@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// What `millstream bench graph` measures.
 #[derive(Debug, Clone)]
-pub struct Graphs {
+pub struct GraphBench {
     pub shapes: Vec<GraphShape>,
     /// Sizes, each a number of nodes.
     pub nodes: Vec<usize>,
@@ -35,14 +35,14 @@ const MOST: usize = 20_000;
 
 /// A node before encoding.
 #[derive(Debug, PartialEq, Eq)]
-struct Node {
+struct ShapedNode {
     id: String,
     parents: Vec<String>,
 }
 
-impl Graphs {
+impl GraphBench {
     /// A comma-separated list of sizes, each once, in the order given.
-    pub fn sizes(text: &str) -> Result<Vec<usize>> {
+    pub fn parse_sizes(text: &str) -> BenchResult<Vec<usize>> {
         let mut sizes = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let size = word.parse().ok().filter(|size| (FEWEST..=MOST).contains(size));
@@ -61,7 +61,7 @@ impl Graphs {
         (most / nodes.max(1)).max(1)
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn validate_plan(&self) -> BenchResult<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
         if !(1..=100_000).contains(&self.capacity) {
             return usage("--capacity: between 1 and 100,000");
@@ -84,26 +84,26 @@ impl GraphShape {
     }
 
     /// A comma-separated list, or `all`. Each shape once, in the order given.
-    pub fn list(text: &str) -> Result<Vec<Self>> {
+    pub fn parse_list(text: &str) -> BenchResult<Vec<Self>> {
         let mut found = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::named(word)?] };
+            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::parse_name(word)?] };
             for shape in meant {
                 if !found.contains(shape) {
                     found.push(*shape);
                 }
             }
         }
-        if found.is_empty() { Err(unknown(text)) } else { Ok(found) }
+        if found.is_empty() { Err(unknown_shape(text)) } else { Ok(found) }
     }
 
-    fn named(word: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|shape| shape.name() == word).ok_or_else(|| unknown(word))
+    fn parse_name(word: &str) -> BenchResult<Self> {
+        Self::ALL.into_iter().find(|shape| shape.name() == word).ok_or_else(|| unknown_shape(word))
     }
 
     /// The request that creates such a graph; `label` is required of the executor of its nodes.
-    pub(crate) fn request(self, graph: &str, nodes: usize, label: &str) -> String {
-        let written = self.nodes(nodes).into_iter().map(|node| {
+    pub(crate) fn create_request(self, graph: &str, nodes: usize, label: &str) -> String {
+        let written = self.shaped_nodes(nodes).into_iter().map(|node| {
             let parents: Vec<String> = node.parents.iter().map(|parent| format!("\"{parent}\"")).collect();
             let parents = match parents.is_empty() {
                 true => String::new(),
@@ -116,47 +116,49 @@ impl GraphShape {
     }
 
     /// The ids of all nodes.
-    pub(crate) fn ids(self, nodes: usize) -> impl Iterator<Item = String> {
-        self.nodes(nodes).into_iter().map(|node| node.id)
+    pub(crate) fn node_ids(self, nodes: usize) -> impl Iterator<Item = String> {
+        self.shaped_nodes(nodes).into_iter().map(|node| node.id)
     }
 
-    pub(crate) fn edges(self, nodes: usize) -> usize {
-        self.nodes(nodes).iter().map(|node| node.parents.len()).sum()
+    pub(crate) fn edge_count(self, nodes: usize) -> usize {
+        self.shaped_nodes(nodes).iter().map(|node| node.parents.len()).sum()
     }
 
     /// Exactly `count` nodes, parents before children.
-    fn nodes(self, count: usize) -> Vec<Node> {
+    fn shaped_nodes(self, count: usize) -> Vec<ShapedNode> {
         match self {
-            Self::Flat => flat(count),
-            Self::Levels => levels(count),
+            Self::Flat => flat_nodes(count),
+            Self::Levels => level_nodes(count),
         }
     }
 }
 
-fn flat(count: usize) -> Vec<Node> {
-    let mut nodes: Vec<Node> = (1..count).map(|number| node(format!("n{number}"), &[])).collect();
+fn flat_nodes(count: usize) -> Vec<ShapedNode> {
+    let mut nodes: Vec<ShapedNode> =
+        (1..count).map(|number| shaped_node(format!("n{number}"), &[])).collect();
     let all: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
-    nodes.push(Node { id: "join".to_owned(), parents: all });
+    nodes.push(ShapedNode { id: "join".to_owned(), parents: all });
     nodes
 }
 
 /// As many branches as leaves per branch, or one more.
-fn levels(count: usize) -> Vec<Node> {
+fn level_nodes(count: usize) -> Vec<ShapedNode> {
     let branches = count.isqrt();
     let leaves = count.saturating_sub(branches + 2);
-    let mut nodes = vec![node("top".to_owned(), &[])];
-    nodes.extend((0..branches).map(|branch| node(format!("b{branch}"), &["top"])));
-    let leaves: Vec<Node> = (0..leaves)
-        .map(|leaf| node(format!("l{leaf}"), &[&format!("b{}", leaf % branches.max(1))]))
+    let mut nodes = vec![shaped_node("top".to_owned(), &[])];
+    nodes.extend((0..branches).map(|branch| shaped_node(format!("b{branch}"), &["top"])));
+    let leaves: Vec<ShapedNode> = (0..leaves)
+        .map(|leaf| shaped_node(format!("l{leaf}"), &[&format!("b{}", leaf % branches.max(1))]))
         .collect();
-    let join = Node { id: "join".to_owned(), parents: leaves.iter().map(|leaf| leaf.id.clone()).collect() };
+    let join =
+        ShapedNode { id: "join".to_owned(), parents: leaves.iter().map(|leaf| leaf.id.clone()).collect() };
     nodes.extend(leaves);
     nodes.push(join);
     nodes
 }
 
-fn node(id: String, parents: &[&str]) -> Node {
-    Node { id, parents: parents.iter().map(|parent| (*parent).to_owned()).collect() }
+fn shaped_node(id: String, parents: &[&str]) -> ShapedNode {
+    ShapedNode { id, parents: parents.iter().map(|parent| (*parent).to_owned()).collect() }
 }
 
 impl fmt::Display for GraphShape {
@@ -165,7 +167,7 @@ impl fmt::Display for GraphShape {
     }
 }
 
-fn unknown(word: &str) -> BenchError {
+fn unknown_shape(word: &str) -> BenchError {
     let names: Vec<&str> = GraphShape::ALL.iter().map(|shape| shape.name()).collect();
     BenchError::Usage(format!("--shape: there is no shape {word:?}; there are {} and all", names.join(", ")))
 }
@@ -183,31 +185,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shape_has_exactly_as_many_nodes_as_asked_and_every_parent_comes_first() {
+    fn graph_shape_has_exact_size_and_order() {
         for shape in GraphShape::ALL {
             for count in [FEWEST, 11, 30, 90, 1_000, 10_000, MOST] {
-                let (nodes, mut seen) = (shape.nodes(count), BTreeSet::new());
+                let (nodes, mut seen) = (shape.shaped_nodes(count), BTreeSet::new());
                 assert_eq!(nodes.len(), count, "{shape}");
                 for node in &nodes {
                     assert!(node.parents.iter().all(|parent| seen.contains(parent)), "{shape}: {node:?}");
                     assert!(seen.insert(node.id.clone()), "{shape}: {node:?} twice");
                 }
-                assert!(shape.edges(count) <= 200_000, "more than a graph may have");
+                assert!(shape.edge_count(count) <= 200_000, "more than a graph may have");
             }
         }
     }
 
     #[test]
-    fn levels_have_about_as_many_branches_as_leaves_of_one() {
-        let nodes = levels(1_000);
+    fn level_graph_branches_match_leaves() {
+        let nodes = level_nodes(1_000);
         let after = |parent: &str| nodes.iter().filter(|node| node.parents == [parent]).count();
         assert_eq!((after("top"), after("b0"), after("b30")), (31, 32, 31));
         assert_eq!(nodes.last().map(|join| join.parents.len()), Some(1_000 - 31 - 2));
     }
 
     #[test]
-    fn a_request_is_a_graph_in_json() {
-        let text = GraphShape::Flat.request("g-1", 10, "bench");
+    fn graph_request_is_json() {
+        let text = GraphShape::Flat.create_request("g-1", 10, "bench");
         let graph: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&graph["graph_id"], &graph["name"]), (&"g-1".into(), &"bench_flat".into()));
         let nodes = graph["nodes"].as_array().unwrap();
@@ -216,23 +218,30 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_order_and_name_each_once() {
-        assert_eq!(GraphShape::list("levels, flat,all").unwrap(), [GraphShape::Levels, GraphShape::Flat]);
-        assert_eq!(Graphs::sizes("1000, 10,1000").unwrap(), [1000, 10]);
+    fn graph_lists_keep_order() {
+        assert_eq!(
+            GraphShape::parse_list("levels, flat,all").unwrap(),
+            [GraphShape::Levels, GraphShape::Flat]
+        );
+        assert_eq!(GraphBench::parse_sizes("1000, 10,1000").unwrap(), [1000, 10]);
         for text in ["", ",", "round", "flat,x"] {
             assert!(
-                GraphShape::list(text).unwrap_err().to_string().contains("flat, levels and all"),
+                GraphShape::parse_list(text).unwrap_err().to_string().contains("flat, levels and all"),
                 "{text}"
             );
         }
         for text in ["", "9", "20001", "-5", "many", "100,x"] {
-            assert!(Graphs::sizes(text).unwrap_err().to_string().contains("between 10 and 20000"), "{text}");
+            assert!(
+                GraphBench::parse_sizes(text).unwrap_err().to_string().contains("between 10 and 20000"),
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn runs_of_all_sizes_come_to_about_as_many_nodes() {
-        let graphs = Graphs { shapes: Vec::new(), nodes: vec![1_000, 10_000, 3_000], capacity: 1, warmup: 0 };
+    fn graph_runs_have_similar_node_totals() {
+        let graphs =
+            GraphBench { shapes: Vec::new(), nodes: vec![1_000, 10_000, 3_000], capacity: 1, warmup: 0 };
         assert_eq!([1_000, 10_000, 3_000].map(|nodes| graphs.in_one_run(nodes)), [10, 1, 3]);
     }
 }

@@ -1,22 +1,22 @@
 //! Results of the graph benchmark, as tables for a terminal.
 
-use super::report::{GraphReport, GraphsReport, Growth};
-use crate::report::Spread;
-use crate::table::{cells, mebibytes, table, whole};
+use super::report::{GraphReport, GraphsReport, NodeCostGrowth};
+use crate::report::FigureSpread;
+use crate::table::{format_mebibytes, format_whole, new_table, table_cells};
 use crate::usage::as_f64;
 
-pub(crate) fn tables(report: &GraphsReport) -> Vec<String> {
-    let mut parts = vec![speed(&report.graphs), cpu(&report.graphs)];
-    parts.extend(report.growth.iter().map(growth));
+pub(crate) fn graph_tables(report: &GraphsReport) -> Vec<String> {
+    let mut parts = vec![speed_table(&report.graphs), cpu_table(&report.graphs)];
+    parts.extend(report.growth.iter().map(growth_text));
     parts.push(format!(
         "The executor answers at once and says that it performs {} nodes at a time.",
-        whole(f64::from(report.capacity))
+        format_whole(f64::from(report.capacity))
     ));
     parts
 }
 
-fn speed(graphs: &[GraphReport]) -> String {
-    let mut table = table(&[
+fn speed_table(graphs: &[GraphReport]) -> String {
+    let mut table = new_table(&[
         "shape",
         "nodes",
         "edges",
@@ -30,55 +30,60 @@ fn speed(graphs: &[GraphReport]) -> String {
         "runs",
     ]);
     for one in graphs {
-        let micros = |spread: &Option<Spread>| {
+        let micros = |spread: &Option<FigureSpread>| {
             spread.as_ref().map_or("-".to_owned(), |spread| format!("{:.0}", spread.median))
         };
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             one.shape.to_string(),
-            whole(as_f64(one.nodes)),
-            whole(as_f64(one.edges)),
+            format_whole(as_f64(one.nodes)),
+            format_whole(as_f64(one.edges)),
             one.median.graphs.to_string(),
-            whole(one.nodes_per_second.median),
-            format!("{}…{}", whole(one.nodes_per_second.least), whole(one.nodes_per_second.most)),
+            format_whole(one.nodes_per_second.median),
+            format!(
+                "{}…{}",
+                format_whole(one.nodes_per_second.least),
+                format_whole(one.nodes_per_second.most)
+            ),
             format!("{:.0}", one.micros_per_node.median),
             micros(&one.engine_cpu_micros_per_node),
             micros(&one.cpu_micros_per_node),
-            one.median.database_bytes_per_node.map_or("-".to_owned(), whole),
+            one.median.database_bytes_per_node.map_or("-".to_owned(), format_whole),
             one.runs.len().to_string(),
         ]));
     }
     table.trim_fmt()
 }
 
-fn cpu(graphs: &[GraphReport]) -> String {
-    let mut table = table(&["shape", "nodes", "role", "CPU s", "CPU us/node", "peak MiB"]);
+fn cpu_table(graphs: &[GraphReport]) -> String {
+    let mut table = new_table(&["shape", "nodes", "role", "CPU s", "CPU us/node", "peak MiB"]);
     for one in graphs {
         for role in &one.median.roles {
-            table.add_row(cells(&[
+            table.add_row(table_cells(&[
                 one.shape.to_string(),
-                whole(as_f64(one.nodes)),
+                format_whole(as_f64(one.nodes)),
                 role.role.clone(),
                 format!("{:.2}", role.cpu_seconds),
                 format!("{:.1}", role.cpu_micros_per_event),
-                if role.peak_rss == 0 { String::new() } else { mebibytes(role.peak_rss) },
+                if role.peak_rss == 0 { String::new() } else { format_mebibytes(role.peak_rss) },
             ]));
         }
     }
     table.trim_fmt()
 }
 
-fn growth(growth: &Growth) -> String {
-    let times =
-        |spread: &Spread| format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most);
+fn growth_text(growth: &NodeCostGrowth) -> String {
+    let times = |spread: &FigureSpread| {
+        format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most)
+    };
     let cpu = growth.engine_cpu.as_ref().zip(growth.cpu.as_ref()).map(|(engine, all)| {
         format!(", {} the CPU of the engine, {} with its services", times(engine), times(all))
     });
     format!(
         "{}: a node of {} takes {} the time of one of {}{}.",
         growth.shape,
-        whole(as_f64(growth.most_nodes)),
+        format_whole(as_f64(growth.most_nodes)),
         times(&growth.time),
-        whole(as_f64(growth.least_nodes)),
+        format_whole(as_f64(growth.least_nodes)),
         cpu.unwrap_or_default()
     )
 }

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::shape::Shape;
-use crate::error::{BenchError, Result};
-use crate::generator::{Answered, Errand, Lane};
-use crate::lists::read;
+use super::shape::LineShape;
+use crate::error::{BenchError, BenchResult};
+use crate::generator::{AnsweredRequest, LoadErrand, OpenLane};
+use crate::lists::parse_answer;
 
 /// Queues that a request covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asking {
+pub(crate) enum LineQuestion {
     /// One queue, rotating over all queues.
     OneQueue,
     /// All ten queues.
@@ -23,9 +23,9 @@ pub(crate) enum Asking {
 }
 
 #[derive(Debug)]
-pub(crate) struct Callers {
-    shape: Shape,
-    asking: Asking,
+pub(crate) struct LineCallers {
+    shape: LineShape,
+    asking: LineQuestion,
     /// The people who ask, in rotation.
     people: Vec<usize>,
     /// People with an item that is not submitted yet.
@@ -36,28 +36,28 @@ pub(crate) struct Callers {
 }
 
 #[derive(Debug, Deserialize)]
-struct Given {
-    assignment: Option<Assigned>,
-    item: Option<Asked>,
+struct LineNextReply {
+    assignment: Option<LineAssignment>,
+    item: Option<LineEntry>,
     #[serde(default)]
     again: bool,
 }
 
 #[derive(Debug, Deserialize)]
-struct Assigned {
+struct LineAssignment {
     assignment_id: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct LineEntry {
     item_id: String,
     skills: BTreeSet<String>,
 }
 
-impl Asking {
+impl LineQuestion {
     pub(crate) const ALL: [Self; 3] = [Self::OneQueue, Self::AllQueues, Self::AfterTheHead];
 
-    pub(crate) const fn words(self) -> &'static str {
+    pub(crate) const fn label_words(self) -> &'static str {
         match self {
             Self::OneQueue => "next in one queue",
             Self::AllQueues => "next in ten queues",
@@ -66,11 +66,11 @@ impl Asking {
     }
 }
 
-impl Callers {
-    pub(crate) fn of(shape: Shape, asking: Asking) -> Self {
+impl LineCallers {
+    pub(crate) fn for_shape(shape: LineShape, asking: LineQuestion) -> Self {
         let people = match asking {
-            Asking::OneQueue | Asking::AllQueues => Shape::people().collect(),
-            Asking::AfterTheHead => Shape::all_rounders(),
+            LineQuestion::OneQueue | LineQuestion::AllQueues => LineShape::people_numbers().collect(),
+            LineQuestion::AfterTheHead => LineShape::all_rounders(),
         };
         Self {
             shape,
@@ -83,7 +83,7 @@ impl Callers {
     }
 
     /// The next person in rotation without an open item.
-    fn take_free(&self, number: usize) -> Result<usize> {
+    fn take_free(&self, number: usize) -> BenchResult<usize> {
         let mut busy = self.busy.borrow_mut();
         let turn = number % self.people.len();
         let free = self.people[turn..].iter().chain(&self.people[..turn]).find(|one| !busy.contains(one));
@@ -96,64 +96,72 @@ impl Callers {
         Ok(free)
     }
 
-    fn wish(&self, number: usize, person: usize) -> String {
-        let person = Shape::person(person);
+    fn next_request(&self, number: usize, person: usize) -> String {
+        let person = LineShape::person_name(person);
         match self.asking {
-            Asking::AllQueues => format!("{{\"person\":\"{person}\"}}"),
+            LineQuestion::AllQueues => format!("{{\"person\":\"{person}\"}}"),
             // The turns of a person come at even distances: without the quotient each would always use the
             // same queue.
-            Asking::OneQueue | Asking::AfterTheHead => {
-                let queue = Shape::queue(number + number / self.people.len());
+            LineQuestion::OneQueue | LineQuestion::AfterTheHead => {
+                let queue = LineShape::queue_name(number + number / self.people.len());
                 format!("{{\"person\":\"{person}\",\"queues\":[\"{queue}\"]}}")
             }
         }
     }
 
     /// The number of the item, if this person may have it.
-    fn check(&self, person: usize, item: &Asked) -> Result<usize> {
+    fn check_item(&self, person: usize, item: &LineEntry) -> BenchResult<usize> {
         let wrong = |why: &str| {
-            Err(BenchError::Wrong(format!("{} was given {}, {why}", Shape::person(person), item.item_id)))
+            Err(BenchError::Wrong(format!(
+                "{} was given {}, {why}",
+                LineShape::person_name(person),
+                item.item_id
+            )))
         };
         let number = item.item_id.strip_prefix("i-").and_then(|text| text.parse::<usize>().ok());
         let Some(number) = number.filter(|number| (1..=self.shape.items).contains(number)) else {
             return wrong("which is not in the line");
         };
-        if !item.skills.is_subset(&Shape::skills(person)) {
+        if !item.skills.is_subset(&LineShape::person_skills(person)) {
             return wrong("which asks for skills that they do not have");
         }
-        if self.asking == Asking::AfterTheHead && number <= self.shape.head() {
+        if self.asking == LineQuestion::AfterTheHead && number <= self.shape.head_length() {
             return wrong("which they may not have");
         }
         Ok(number)
     }
 }
 
-impl Errand for Callers {
-    async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered> {
+impl LoadErrand for LineCallers {
+    async fn run(&self, lane: &mut OpenLane, number: usize) -> BenchResult<AnsweredRequest> {
         let person = self.take_free(number)?;
-        let wish = self.wish(number, person);
+        let wish = self.next_request(number, person);
         let (connection, buffer) = (&mut lane.connection, &mut lane.request);
-        let called = connection.call(buffer, "/v1/assignments/next", wish.as_bytes(), &[200]).await?;
-        let given: Given = read("next", &called.body)?;
+        let called =
+            connection.call_with_retry(buffer, "/v1/assignments/next", wish.as_bytes(), &[200]).await?;
+        let given: LineNextReply = parse_answer("next", &called.body)?;
         if let (Some(assigned), Some(item)) = (given.assignment, given.item) {
             if given.again {
-                let text =
-                    format!("{} has nothing and is given {} again", Shape::person(person), item.item_id);
+                let text = format!(
+                    "{} has nothing and is given {} again",
+                    LineShape::person_name(person),
+                    item.item_id
+                );
                 return Err(BenchError::Wrong(text));
             }
-            let item = self.check(person, &item)?;
+            let item = self.check_item(person, &item)?;
             self.given.borrow_mut().push((item, person));
             let path = format!("/v1/assignments/{}", assigned.assignment_id);
-            let person = Shape::person(person);
+            let person = LineShape::person_name(person);
             let who = format!("{{\"person\":\"{person}\"}}");
-            connection.call(buffer, &format!("{path}/start"), who.as_bytes(), &[200]).await?;
+            connection.call_with_retry(buffer, &format!("{path}/start"), who.as_bytes(), &[200]).await?;
             let answer = format!("{{\"person\":\"{person}\",\"answer\":{{\"n\":1}}}}");
-            connection.call(buffer, &format!("{path}/submit"), answer.as_bytes(), &[200]).await?;
+            connection.call_with_retry(buffer, &format!("{path}/submit"), answer.as_bytes(), &[200]).await?;
         } else {
             self.nothing.set(self.nothing.get() + 1);
         }
         self.busy.borrow_mut().remove(&person);
-        Ok(Answered { at: called.at, pushed_back: called.pushed_back })
+        Ok(AnsweredRequest { at: called.at, pushed_back: called.pushed_back })
     }
 }
 
@@ -161,30 +169,32 @@ impl Errand for Callers {
 mod tests {
     use super::*;
 
-    fn asked(id: &str, skills: &[&str]) -> Asked {
-        Asked { item_id: id.to_owned(), skills: skills.iter().map(|skill| (*skill).to_owned()).collect() }
+    fn sample_entry(id: &str, skills: &[&str]) -> LineEntry {
+        LineEntry { item_id: id.to_owned(), skills: skills.iter().map(|skill| (*skill).to_owned()).collect() }
     }
 
     #[test]
-    fn nobody_is_given_what_they_cannot_or_may_not_do() {
-        let shape = Shape { items: 1_000 };
-        let (callers, after) =
-            (Callers::of(shape, Asking::OneQueue), Callers::of(shape, Asking::AfterTheHead));
-        assert_eq!(callers.check(0, &asked("i-5", &["s0", "s7", "s14"])).unwrap(), 5);
-        let says = |callers: &Callers, person, item: &Asked, words: &str| {
-            let said = callers.check(person, item).unwrap_err().to_string();
+    fn line_check_finds_forbidden_items() {
+        let shape = LineShape { items: 1_000 };
+        let (callers, after) = (
+            LineCallers::for_shape(shape, LineQuestion::OneQueue),
+            LineCallers::for_shape(shape, LineQuestion::AfterTheHead),
+        );
+        assert_eq!(callers.check_item(0, &sample_entry("i-5", &["s0", "s7", "s14"])).unwrap(), 5);
+        let says = |callers: &LineCallers, person, item: &LineEntry, words: &str| {
+            let said = callers.check_item(person, item).unwrap_err().to_string();
             assert!(said.contains(words), "{said}");
         };
-        says(&callers, 0, &asked("i-5", &["s0", "s7", "s1"]), "skills");
-        says(&callers, 0, &asked("i-1001", &[]), "not in the line");
-        says(&callers, 0, &asked("other", &[]), "not in the line");
-        assert!(callers.check(17, &asked("i-10", &["s1"])).is_ok());
-        says(&after, 17, &asked("i-10", &["s1"]), "may not have");
+        says(&callers, 0, &sample_entry("i-5", &["s0", "s7", "s1"]), "skills");
+        says(&callers, 0, &sample_entry("i-1001", &[]), "not in the line");
+        says(&callers, 0, &sample_entry("other", &[]), "not in the line");
+        assert!(callers.check_item(17, &sample_entry("i-10", &["s1"])).is_ok());
+        says(&after, 17, &sample_entry("i-10", &["s1"]), "may not have");
     }
 
     #[test]
-    fn who_is_busy_is_not_asked_to_ask() {
-        let callers = Callers::of(Shape { items: 1_000 }, Asking::AfterTheHead);
+    fn busy_person_makes_no_request() {
+        let callers = LineCallers::for_shape(LineShape { items: 1_000 }, LineQuestion::AfterTheHead);
         let taken: Vec<usize> = (0..5).map(|_| callers.take_free(6).unwrap()).collect();
         assert_eq!(taken, [35, 53, 71, 89, 17]);
         assert!(callers.take_free(0).is_err());

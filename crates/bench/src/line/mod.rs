@@ -11,10 +11,10 @@ mod report;
 mod shape;
 mod table;
 
-pub use plan::Line;
+pub use plan::LineBench;
 pub use report::{LineFigure, LineReport};
 
-pub(crate) use callers::{Asking, Callers};
-pub(crate) use fill::{bar_from_the_head, fill};
-pub(crate) use shape::Shape;
-pub(crate) use table::tables;
+pub(crate) use callers::{LineCallers, LineQuestion};
+pub(crate) use fill_line::{bar_from_the_head, fill_line};
+pub(crate) use shape::LineShape;
+pub(crate) use table::line_tables;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::error::{BenchError, Result};
-use crate::plan::Target;
+use crate::error::{BenchError, BenchResult};
+use crate::plan::BenchTarget;
 
 /// What `millstream bench people --line N` measures.
 #[derive(Debug, Clone)]
-pub struct Line {
+pub struct LineBench {
     /// Pending items.
     pub items: usize,
     /// Requests for the next item per second.
@@ -15,10 +15,10 @@ pub struct Line {
     pub length: Duration,
 }
 
-impl Line {
-    pub(crate) fn check(&self, target: &Target) -> Result<()> {
+impl LineBench {
+    pub(crate) fn validate_plan(&self, target: &BenchTarget) -> BenchResult<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
-        if !matches!(target, Target::Fleet { .. }) {
+        if !matches!(target, BenchTarget::Fleet { .. }) {
             return usage("--line fills the tables of PostgreSQL: it needs --fleet N");
         }
         if !(1_000..=10_000_000).contains(&self.items) {
@@ -27,7 +27,7 @@ impl Line {
         if !(1.0..=10_000.0).contains(&self.per_second) {
             return usage("--rate: between 1 and 10,000 calls per second");
         }
-        if !(1..=1_000_000).contains(&self.calls()) {
+        if !(1..=1_000_000).contains(&self.call_count()) {
             return usage("--for: long enough for one call, and not for more than 1,000,000");
         }
         Ok(())
@@ -35,7 +35,7 @@ impl Line {
 
     /// Number of requests in all.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-    pub(crate) fn calls(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         (self.per_second * self.length.as_secs_f64()).round() as usize
     }
 }

@@ -9,39 +9,39 @@ pub(super) const OVERLAP: usize = 2;
 
 /// A line of `items` items, `i-1` to `i-{items}`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct LineShape {
     pub(crate) items: usize,
 }
 
-impl Shape {
-    pub(crate) fn queue(number: usize) -> String {
+impl LineShape {
+    pub(crate) fn queue_name(number: usize) -> String {
         format!("q{}", number % QUEUES)
     }
 
-    pub(crate) fn queues() -> impl Iterator<Item = String> {
-        (0..QUEUES).map(Self::queue)
+    pub(crate) fn queue_names() -> impl Iterator<Item = String> {
+        (0..QUEUES).map(Self::queue_name)
     }
 
-    pub(crate) fn people() -> std::ops::Range<usize> {
+    pub(crate) fn people_numbers() -> std::ops::Range<usize> {
         0..PEOPLE
     }
 
-    pub(crate) fn person(number: usize) -> String {
+    pub(crate) fn person_name(number: usize) -> String {
         format!("p{number}")
     }
 
     /// People with every skill.
     pub(crate) fn all_rounders() -> Vec<usize> {
-        Self::people().filter(|person| Self::skills(*person).len() == SKILLS).collect()
+        Self::people_numbers().filter(|person| Self::person_skills(*person).len() == SKILLS).collect()
     }
 
     /// From three skills, which match one item in 1,140, to all of them.
-    pub(crate) fn skills(person: usize) -> BTreeSet<String> {
+    pub(crate) fn person_skills(person: usize) -> BTreeSet<String> {
         (0..3 + person % (SKILLS - 2)).map(|n| format!("s{}", (n * 7 + person) % SKILLS)).collect()
     }
 
     /// All sets of three skills, in the order of their numbers from 1 on.
-    pub(super) fn sets() -> Vec<[String; 3]> {
+    pub(super) fn skill_sets() -> Vec<[String; 3]> {
         let mut sets = Vec::new();
         for a in 0..SKILLS {
             for b in a + 1..SKILLS {
@@ -54,17 +54,17 @@ impl Shape {
     }
 
     /// The person barred from an item: one person in a hundred, so one item in a hundred for each.
-    pub(crate) fn barred(item: usize) -> usize {
+    pub(crate) fn barred_person(item: usize) -> usize {
         item * 31 / 7 % PEOPLE
     }
 
     /// The head of the line: the first hundredth.
-    pub(crate) fn head(self) -> usize {
+    pub(crate) fn head_length(self) -> usize {
         self.items / 100
     }
 
     /// Whether the line is long enough that every request gets an item.
-    pub(crate) fn suffices(self) -> bool {
+    pub(crate) fn is_long_enough(self) -> bool {
         self.items >= 200_000
     }
 }
@@ -74,23 +74,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_have_from_three_skills_to_all_of_them() {
-        let counts: BTreeSet<usize> = Shape::people().map(|person| Shape::skills(person).len()).collect();
+    fn line_people_have_three_skills_minimum() {
+        let counts: BTreeSet<usize> =
+            LineShape::people_numbers().map(|person| LineShape::person_skills(person).len()).collect();
         assert_eq!(counts, (3..=SKILLS).collect());
-        assert_eq!(Shape::all_rounders(), [17, 35, 53, 71, 89]);
+        assert_eq!(LineShape::all_rounders(), [17, 35, 53, 71, 89]);
     }
 
     #[test]
-    fn there_are_as_many_sets_as_ways_to_choose_three_of_twenty() {
-        let sets = Shape::sets();
+    fn line_skill_sets_are_complete() {
+        let sets = LineShape::skill_sets();
         assert_eq!(sets.len(), 1140);
         assert_eq!(sets.iter().collect::<BTreeSet<_>>().len(), 1140);
     }
 
     #[test]
-    fn one_item_in_a_hundred_is_barred_for_each_person() {
+    fn one_percent_of_items_is_barred() {
         let mut counts = [0; PEOPLE];
-        (1..=100_000).for_each(|item| counts[Shape::barred(item)] += 1);
+        (1..=100_000).for_each(|item| counts[LineShape::barred_person(item)] += 1);
         assert!(counts.iter().all(|count| (900..=1100).contains(count)), "{counts:?}");
     }
 }

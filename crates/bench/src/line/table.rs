@@ -1,11 +1,11 @@
 //! Results of the line benchmark, as tables for a terminal.
 
 use super::report::LineReport;
-use crate::table::{cells, millis, table, whole};
+use crate::table::{format_millis, format_whole, new_table, table_cells};
 use crate::usage::as_f64;
 
-pub(crate) fn tables(report: &LineReport) -> Vec<String> {
-    let mut table = table(&[
+pub(crate) fn line_tables(report: &LineReport) -> Vec<String> {
+    let mut table = new_table(&[
         "call",
         "rate",
         "given",
@@ -19,22 +19,22 @@ pub(crate) fn tables(report: &LineReport) -> Vec<String> {
     ]);
     for figure in &report.figures {
         let seen = &figure.asked.latency;
-        table.add_row(cells(&[
+        table.add_row(table_cells(&[
             figure.asked.call.to_owned(),
             format!("{:.0}/s", figure.per_second),
             figure.given.to_string(),
             figure.nothing.to_string(),
-            millis(seen.p50_ms),
-            millis(seen.p90_ms),
-            millis(seen.p99_ms),
-            millis(seen.p999_ms),
-            millis(seen.max_ms),
-            millis(figure.send_delay_p50_ms),
+            format_millis(seen.p50_ms),
+            format_millis(seen.p90_ms),
+            format_millis(seen.p99_ms),
+            format_millis(seen.p999_ms),
+            format_millis(seen.max_ms),
+            format_millis(figure.send_delay_p50_ms),
         ]));
     }
     let line = format!(
         "{} items are in line: ten queues, twenty skills of which each item asks for three, two people for each, and one item in a hundred that a person may not have.",
-        whole(as_f64(report.items))
+        format_whole(as_f64(report.items))
     );
     vec![table.trim_fmt(), line]
 }

@@ -9,10 +9,10 @@ mod queue;
 mod report;
 mod table;
 
-pub use plan::People;
+pub use plan::PeopleBench;
 pub use report::{PeopleReport, PeopleRun};
 
-pub(crate) use crowd::{Worked, work};
-pub(crate) use outcome::all_done;
-pub(crate) use queue::Queue;
-pub(crate) use table::tables;
+pub(crate) use crowd::{PeopleWork, run_people};
+pub(crate) use outcome::verify_queue;
+pub(crate) use queue::BenchQueue;
+pub(crate) use table::people_tables;

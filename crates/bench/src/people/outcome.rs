@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::crowd::{Answer, expected_answer};
-use super::queue::Queue;
-use crate::error::{BenchError, Result};
-use crate::lists::{all, nothing_wrong, read};
-use crate::wire::Connection;
+use super::crowd::{AcknowledgedAnswer, expected_answer};
+use super::queue::BenchQueue;
+use crate::error::{BenchError, BenchResult};
+use crate::lists::{check_deviations, parse_answer, read_all_pages};
+use crate::wire::BenchConnection;
 
 #[derive(Debug, Clone, Deserialize)]
-struct Assignment {
+struct BenchAssignment {
     assignment_id: String,
     item_id: String,
     person: String,
@@ -24,18 +24,18 @@ struct Assignment {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Item {
+struct BenchQueueItem {
     item_id: String,
     status: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Stats {
-    items: Vec<Totals>,
+struct BenchQueueStats {
+    items: Vec<BenchQueueTotals>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Totals {
+struct BenchQueueTotals {
     pending: usize,
     in_progress: usize,
     completed: usize,
@@ -44,28 +44,32 @@ struct Totals {
 }
 
 /// Fails unless the queue is complete and contains these acknowledged answers.
-pub(crate) async fn all_done(front: &mut Connection, queue: &Queue, answers: &[Answer]) -> Result<()> {
+pub(crate) async fn verify_queue(
+    front: &mut BenchConnection,
+    queue: &BenchQueue,
+    answers: &[AcknowledgedAnswer],
+) -> BenchResult<()> {
     let name = &queue.name;
     let wrong =
         |text: String| BenchError::Wrong(format!("the queue {name} of {} items: {text}", queue.items));
     let path = format!("/v1/queue_stats?queue={name}&by=queue");
-    let stats: Stats = read(&path, &front.get(&path).await?)?;
+    let stats: BenchQueueStats = parse_answer(&path, &front.get(&path).await?)?;
     judge_totals(&stats.items, queue.items * queue.overlap).map_err(wrong)?;
-    let items: Vec<Item> = all(front, &format!("/v1/items?queue={name}")).await?;
+    let items: Vec<BenchQueueItem> = read_all_pages(front, &format!("/v1/items?queue={name}")).await?;
     judge_items(queue, &items).map_err(wrong)?;
-    let found: Vec<Assignment> = all(front, &format!("/v1/assignments?queue={name}")).await?;
-    judge(queue, &found, answers).map_err(wrong)
+    let found: Vec<BenchAssignment> = read_all_pages(front, &format!("/v1/assignments?queue={name}")).await?;
+    judge_assignments(queue, &found, answers).map_err(wrong)
 }
 
-fn judge_totals(found: &[Totals], answers: usize) -> std::result::Result<(), String> {
-    let wanted = Totals { pending: 0, in_progress: 0, completed: answers, expired: 0, skipped: 0 };
+fn judge_totals(found: &[BenchQueueTotals], answers: usize) -> std::result::Result<(), String> {
+    let wanted = BenchQueueTotals { pending: 0, in_progress: 0, completed: answers, expired: 0, skipped: 0 };
     match found {
         [totals] if *totals == wanted => Ok(()),
         _ => Err(format!("its totals are {found:?}, not {wanted:?}")),
     }
 }
 
-fn judge_items(queue: &Queue, found: &[Item]) -> std::result::Result<(), String> {
+fn judge_items(queue: &BenchQueue, found: &[BenchQueueItem]) -> std::result::Result<(), String> {
     let mut by_id: BTreeMap<&str, &str> =
         found.iter().map(|item| (item.item_id.as_str(), item.status.as_str())).collect();
     let mut wrong = Vec::new();
@@ -73,7 +77,7 @@ fn judge_items(queue: &Queue, found: &[Item]) -> std::result::Result<(), String>
         wrong.push(format!("{} items are listed twice", found.len() - by_id.len()));
     }
     for number in 0..queue.items {
-        let id = queue.item(number);
+        let id = queue.item_name(number);
         match by_id.remove(id.as_str()) {
             Some("done") => {}
             Some(status) => wrong.push(format!("item {id} is {status}")),
@@ -81,12 +85,16 @@ fn judge_items(queue: &Queue, found: &[Item]) -> std::result::Result<(), String>
         }
     }
     wrong.extend(by_id.keys().map(|id| format!("item {id} was not imported")));
-    nothing_wrong(&wrong)
+    check_deviations(&wrong)
 }
 
-fn judge(queue: &Queue, found: &[Assignment], answers: &[Answer]) -> std::result::Result<(), String> {
+fn judge_assignments(
+    queue: &BenchQueue,
+    found: &[BenchAssignment],
+    answers: &[AcknowledgedAnswer],
+) -> std::result::Result<(), String> {
     let mut wrong = Vec::new();
-    let mut told: BTreeMap<&str, &Answer> = BTreeMap::new();
+    let mut told: BTreeMap<&str, &AcknowledgedAnswer> = BTreeMap::new();
     for answer in answers {
         if told.insert(&answer.assignment, answer).is_some() {
             wrong.push(format!("assignment {} was given twice", answer.assignment));
@@ -114,25 +122,25 @@ fn judge(queue: &Queue, found: &[Assignment], answers: &[Answer]) -> std::result
     }
     wrong.extend(told.keys().map(|id| format!("the completed assignment {id} is missing")));
     for number in 0..queue.items {
-        let (id, wanted) = (queue.item(number), queue.overlap);
+        let (id, wanted) = (queue.item_name(number), queue.overlap);
         let count = by_item.get(id.as_str()).map_or(0, Vec::len);
         if count != wanted {
             wrong.push(format!("item {id} was completed {count} times, not {wanted}"));
         }
     }
-    nothing_wrong(&wrong)
+    check_deviations(&wrong)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn queue() -> Queue {
-        Queue { name: "q".to_owned(), items: 2, overlap: 2, people: 2 }
+    fn sample_queue() -> BenchQueue {
+        BenchQueue { name: "q".to_owned(), items: 2, overlap: 2, people: 2 }
     }
 
-    fn assignment(id: &str, item: &str, person: &str) -> Assignment {
-        Assignment {
+    fn sample_assignment(id: &str, item: &str, person: &str) -> BenchAssignment {
+        BenchAssignment {
             assignment_id: id.to_owned(),
             item_id: item.to_owned(),
             person: person.to_owned(),
@@ -141,14 +149,14 @@ mod tests {
         }
     }
 
-    fn good() -> Vec<Assignment> {
+    fn correct_assignments() -> Vec<BenchAssignment> {
         [("a", "q-0", "ann"), ("b", "q-0", "bob"), ("c", "q-1", "bob"), ("d", "q-1", "ann")]
-            .map(|(id, item, person)| assignment(id, item, person))
+            .map(|(id, item, person)| sample_assignment(id, item, person))
             .to_vec()
     }
 
-    fn told(found: &[Assignment]) -> Vec<Answer> {
-        let answer = |one: &Assignment| Answer {
+    fn acknowledged_answers(found: &[BenchAssignment]) -> Vec<AcknowledgedAnswer> {
+        let answer = |one: &BenchAssignment| AcknowledgedAnswer {
             assignment: one.assignment_id.clone(),
             item: one.item_id.clone(),
             person: one.person.clone(),
@@ -157,37 +165,70 @@ mod tests {
     }
 
     #[track_caller]
-    fn says(found: &[Assignment], answers: &[Answer], words: &str) {
-        let said = judge(&queue(), found, answers).err().unwrap_or_default();
+    fn assert_deviation(found: &[BenchAssignment], answers: &[AcknowledgedAnswer], words: &str) {
+        let said = judge_assignments(&sample_queue(), found, answers).err().unwrap_or_default();
         assert!(said.contains(words), "{said:?} does not say {words:?}");
     }
 
     #[test]
-    fn every_item_is_completed_by_as_many_different_people_as_it_needs() {
-        assert_eq!(judge(&queue(), &good(), &told(&good())), Ok(()));
-        let with = |at: usize, other: Assignment| {
-            let mut found = good();
+    fn items_complete_with_full_overlap() {
+        assert_eq!(
+            judge_assignments(
+                &sample_queue(),
+                &correct_assignments(),
+                &acknowledged_answers(&correct_assignments())
+            ),
+            Ok(())
+        );
+        let with = |at: usize, other: BenchAssignment| {
+            let mut found = correct_assignments();
             found[at] = other;
             found
         };
-        says(&good()[..3], &told(&good()), "the completed assignment d is missing");
-        says(&good()[..3], &told(&good()[..3]), "item q-1 was completed 1 times, not 2");
-        says(&good(), &told(&good()[..3]), "the completion of assignment d was not acknowledged");
-        let other = with(3, assignment("d", "q-1", "bob"));
-        says(&other, &told(&other), "item q-1 was given to bob twice");
-        says(&other, &told(&good()), "assignment d is not as acknowledged to ann");
-        let open = with(3, Assignment { status: "in_progress".to_owned(), ..assignment("d", "q-1", "ann") });
-        says(&open, &told(&good()), "assignment d is in_progress");
-        let mute = with(3, Assignment { answer: None, ..assignment("d", "q-1", "ann") });
-        says(&mute, &told(&good()), "the answer of assignment d is None");
-        let answers = [told(&good()), told(&good()[..1])].concat();
-        says(&good(), &answers, "assignment a was given twice");
+        assert_deviation(
+            &correct_assignments()[..3],
+            &acknowledged_answers(&correct_assignments()),
+            "the completed assignment d is missing",
+        );
+        assert_deviation(
+            &correct_assignments()[..3],
+            &acknowledged_answers(&correct_assignments()[..3]),
+            "item q-1 was completed 1 times, not 2",
+        );
+        assert_deviation(
+            &correct_assignments(),
+            &acknowledged_answers(&correct_assignments()[..3]),
+            "the completion of assignment d was not acknowledged",
+        );
+        let other = with(3, sample_assignment("d", "q-1", "bob"));
+        assert_deviation(&other, &acknowledged_answers(&other), "item q-1 was given to bob twice");
+        assert_deviation(
+            &other,
+            &acknowledged_answers(&correct_assignments()),
+            "assignment d is not as acknowledged to ann",
+        );
+        let open = with(
+            3,
+            BenchAssignment { status: "in_progress".to_owned(), ..sample_assignment("d", "q-1", "ann") },
+        );
+        assert_deviation(&open, &acknowledged_answers(&correct_assignments()), "assignment d is in_progress");
+        let mute = with(3, BenchAssignment { answer: None, ..sample_assignment("d", "q-1", "ann") });
+        assert_deviation(
+            &mute,
+            &acknowledged_answers(&correct_assignments()),
+            "the answer of assignment d is None",
+        );
+        let answers =
+            [acknowledged_answers(&correct_assignments()), acknowledged_answers(&correct_assignments()[..1])]
+                .concat();
+        assert_deviation(&correct_assignments(), &answers, "assignment a was given twice");
     }
 
     #[test]
-    fn every_item_is_there_once_and_done() {
-        let item = |id: &str, status: &str| Item { item_id: id.to_owned(), status: status.to_owned() };
-        let judged = |found: &[Item]| judge_items(&queue(), found).err().unwrap_or_default();
+    fn verify_finds_missing_or_repeated_items() {
+        let item =
+            |id: &str, status: &str| BenchQueueItem { item_id: id.to_owned(), status: status.to_owned() };
+        let judged = |found: &[BenchQueueItem]| judge_items(&sample_queue(), found).err().unwrap_or_default();
         assert_eq!(judged(&[item("q-0", "done"), item("q-1", "done")]), "");
         assert!(judged(&[item("q-0", "done")]).contains("item q-1 is missing"));
         assert!(judged(&[item("q-0", "done"), item("q-1", "open")]).contains("item q-1 is open"));
@@ -199,9 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn totals_have_nothing_but_what_was_completed() {
-        let totals =
-            |pending, completed| Totals { pending, in_progress: 0, completed, expired: 0, skipped: 0 };
+    fn queue_totals_count_only_completed() {
+        let totals = |pending, completed| BenchQueueTotals {
+            pending,
+            in_progress: 0,
+            completed,
+            expired: 0,
+            skipped: 0,
+        };
         assert_eq!(judge_totals(&[totals(0, 4)], 4), Ok(()));
         for wrong in [vec![], vec![totals(1, 4)], vec![totals(0, 3)], vec![totals(0, 4), totals(0, 4)]] {
             assert!(judge_totals(&wrong, 4).is_err(), "{wrong:?}");

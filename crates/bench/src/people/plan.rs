@@ -1,10 +1,10 @@
 //! Number of people, and amount of work.
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// What `millstream bench people` measures.
 #[derive(Debug, Clone)]
-pub struct People {
+pub struct PeopleBench {
     /// One connection per person; requests of a person are sequential.
     pub people: usize,
     pub items: usize,
@@ -14,8 +14,8 @@ pub struct People {
     pub warmup: usize,
 }
 
-impl People {
-    pub(crate) fn check(&self) -> Result<()> {
+impl PeopleBench {
+    pub(crate) fn validate_plan(&self) -> BenchResult<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
         if !(1..=1000).contains(&self.people) {
             return usage("--people: between 1 and 1000");

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
-use crate::error::{BenchError, Result};
-use crate::lists::read;
-use crate::wire::{Connection, excerpt};
+use crate::error::{BenchError, BenchResult};
+use crate::lists::parse_answer;
+use crate::wire::{BenchConnection, short_excerpt};
 
 /// Lines per import request.
 const LINES: usize = 100_000;
 
 /// A queue with items `{queue}-{number}` for people `{queue}-p{number}`.
 #[derive(Debug, Clone)]
-pub(crate) struct Queue {
+pub(crate) struct BenchQueue {
     pub(crate) name: String,
     pub(crate) items: usize,
     pub(crate) overlap: usize,
@@ -22,60 +22,60 @@ pub(crate) struct Queue {
 }
 
 #[derive(Debug, Deserialize)]
-struct Imported {
+struct BenchImport {
     created: usize,
 }
 
-impl Queue {
-    pub(crate) fn item(&self, number: usize) -> String {
+impl BenchQueue {
+    pub(crate) fn item_name(&self, number: usize) -> String {
         format!("{}-{number}", self.name)
     }
 
-    pub(crate) fn person(&self, number: usize) -> String {
+    pub(crate) fn person_name(&self, number: usize) -> String {
         format!("{}-p{number}", self.name)
     }
 
     /// Creates the queue and its people.
-    pub(crate) async fn make(&self, front: &mut Connection) -> Result<()> {
+    pub(crate) async fn create_queue(&self, front: &mut BenchConnection) -> BenchResult<()> {
         let config = format!("{{\"overlap\":{}}}", self.overlap);
         front.put(&format!("/v1/queues/{}", self.name), config.as_bytes(), &[200, 201]).await?;
         for number in 0..self.people {
-            let path = format!("/v1/people/{}", self.person(number));
+            let path = format!("/v1/people/{}", self.person_name(number));
             front.put(&path, b"{\"skills\":[]}", &[200, 201]).await?;
         }
         Ok(())
     }
 
     /// Imports the items; returns the seconds it took.
-    pub(crate) async fn import(&self, front: &mut Connection) -> Result<f64> {
+    pub(crate) async fn import_items(&self, front: &mut BenchConnection) -> BenchResult<f64> {
         let (path, mut seconds) = (format!("/v1/queues/{}/items", self.name), 0.0);
         for first in (0..self.items).step_by(LINES) {
             let count = LINES.min(self.items - first);
-            let body = self.lines(first, count);
+            let body = self.item_lines(first, count);
             let began = Instant::now();
             let answer = front.post(&path, "application/x-ndjson", body.as_bytes(), &[200]).await?;
             seconds += began.elapsed().as_secs_f64();
-            let imported: Imported = read(&path, &answer)?;
+            let imported: BenchImport = parse_answer(&path, &answer)?;
             if imported.created != count {
                 let answer = String::from_utf8_lossy(&answer);
                 return Err(BenchError::Wrong(format!(
                     "of {count} items {} were imported: {}",
                     imported.created,
-                    excerpt(&answer)
+                    short_excerpt(&answer)
                 )));
             }
         }
         Ok(seconds)
     }
 
-    fn lines(&self, first: usize, count: usize) -> String {
+    fn item_lines(&self, first: usize, count: usize) -> String {
         let mut lines = String::new();
         for number in first..first + count {
             // Writing to a String does not fail.
             let _ = writeln!(
                 lines,
                 "{{\"item_id\":\"{}\",\"payload\":{{\"number\":{number}}}}}",
-                self.item(number)
+                self.item_name(number)
             );
         }
         lines
@@ -87,10 +87,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_import_has_one_line_for_each_item() {
-        let queue = Queue { name: "bench_1".to_owned(), items: 9, overlap: 1, people: 1 };
+    fn import_has_one_line_per_item() {
+        let queue = BenchQueue { name: "bench_1".to_owned(), items: 9, overlap: 1, people: 1 };
         let lines: Vec<serde_json::Value> =
-            queue.lines(7, 2).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            queue.item_lines(7, 2).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(
             lines,
             [

@@ -1,23 +1,23 @@
 //! Results of the people benchmark, as tables for a terminal.
 
 use super::report::PeopleReport;
-use crate::calls::calls;
-use crate::cost::costs;
-use crate::table::{cells, table, whole};
+use crate::calls::calls_table;
+use crate::cost::costs_table;
+use crate::table::{format_whole, new_table, table_cells};
 use crate::usage::as_f64;
 
-pub(crate) fn tables(report: &PeopleReport) -> Vec<String> {
+pub(crate) fn people_tables(report: &PeopleReport) -> Vec<String> {
     vec![
-        speed(report),
-        calls(&report.median.calls),
-        costs("answer", &[("people", &report.median.cost)]),
+        speed_table(report),
+        calls_table(&report.median.calls),
+        costs_table("answer", &[("people", &report.median.cost)]),
         "An answer is one next, one start and one submit; every person does one thing after the other."
             .to_owned(),
     ]
 }
 
-fn speed(report: &PeopleReport) -> String {
-    let mut table = table(&[
+fn speed_table(report: &PeopleReport) -> String {
+    let mut table = new_table(&[
         "people",
         "items",
         "overlap",
@@ -31,17 +31,17 @@ fn speed(report: &PeopleReport) -> String {
         "runs",
     ]);
     let (run, speed) = (&report.median, &report.answers_per_second);
-    let known = |value: Option<f64>| value.map_or("-".to_owned(), whole);
-    table.add_row(cells(&[
+    let known = |value: Option<f64>| value.map_or("-".to_owned(), format_whole);
+    table.add_row(table_cells(&[
         report.people.to_string(),
-        whole(as_f64(report.items)),
+        format_whole(as_f64(report.items)),
         report.overlap.to_string(),
-        whole(speed.median),
-        format!("{}…{}", whole(speed.least), whole(speed.most)),
+        format_whole(speed.median),
+        format!("{}…{}", format_whole(speed.least), format_whole(speed.most)),
         known(run.cost.engine_cpu_micros),
         known(run.cost.cpu_micros),
         known(run.cost.database_bytes),
-        whole(run.imported_per_second),
+        format_whole(run.imported_per_second),
         run.pushed_back.to_string(),
         report.runs.len().to_string(),
     ]));

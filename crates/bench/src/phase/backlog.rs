@@ -5,82 +5,102 @@
 
 use std::time::Instant;
 
-use super::load::Load;
-use super::window::Window;
-use crate::error::Result;
-use crate::floor::Preload;
-use crate::generator::Sent;
-use crate::quiet::{self, Counters};
+use super::load::WorkloadLoad;
+use super::window::MeasuredWindow;
+use crate::completion::{self, WorkCounters};
+use crate::error::BenchResult;
+use crate::floor::BacklogPreload;
+use crate::generator::SentLoad;
 use crate::report::RunReport;
-use crate::target::{Start, Subject, Workers};
+use crate::target::{EngineStart, EngineUnderTest, WorkerStart};
 use crate::workload::Workload;
-use crate::world::World;
+use crate::world::BenchWorld;
 use crate::{setup, verify};
 
 const WORKLOAD: Workload = Workload::Backlog;
 
-pub(super) async fn fleet(world: &World) -> Result<RunReport> {
-    let start = world.new_run(WORKLOAD.hands());
-    let mut subject = world.start(&start, Workers::Later).await?;
+pub(super) async fn measure_fleet(world: &BenchWorld) -> BenchResult<RunReport> {
+    let start = world.new_run(WORKLOAD.action_performers());
+    let mut subject = world.start_engine(&start, WorkerStart::Later).await?;
     let outcome = fleet_course(world, &mut subject, &start).await;
-    world.finish(subject, outcome).await
+    world.finish_run(subject, outcome).await
 }
 
-async fn fleet_course(world: &World, subject: &mut Subject, start: &Start) -> Result<RunReport> {
-    let events = world.plan.events(WORKLOAD);
-    setup::apply(subject, WORKLOAD, &world.sink.url()).await?;
-    let load = Load::of(world, WORKLOAD, format!("m-{}-", start.run), WORKLOAD.executions(events));
+async fn fleet_course(
+    world: &BenchWorld,
+    subject: &mut EngineUnderTest,
+    start: &EngineStart,
+) -> BenchResult<RunReport> {
+    let events = world.plan.workload_events(WORKLOAD);
+    setup::apply_definition(subject, WORKLOAD, &world.sink.url()).await?;
+    let load = WorkloadLoad::for_workload(
+        world,
+        WORKLOAD,
+        format!("m-{}-", start.run),
+        WORKLOAD.execution_count(events),
+    );
     setup::start_executions(&subject.address, WORKLOAD, &load.prefix, load.executions).await?;
     let sent = {
-        let _bar = world.plan.progress.bar("backlog is sent", events);
-        load.send(subject, world.plan.amount(WORKLOAD)).await?
+        let _bar = world.plan.progress.start_bar("backlog is sent", events);
+        load.send_events(subject, world.plan.workload_amount(WORKLOAD)).await?
     };
-    let window = Window::open(world, subject).await?;
+    let window = MeasuredWindow::open_window(world, subject).await?;
     let began = Instant::now();
-    subject.start_workers(start, world.plan.target.workers()).await?;
-    drain(world, subject, &load, &sent, window, began).await
+    subject.start_workers(start, world.plan.target.worker_count()).await?;
+    drain_backlog(world, subject, &load, &sent, window, began).await
 }
 
-pub(super) async fn embedded(world: &World) -> Result<RunReport> {
-    let events = world.plan.events(WORKLOAD);
-    let start = world.new_run(WORKLOAD.hands());
-    let load = Load::of(world, WORKLOAD, format!("m-{}-", start.run), WORKLOAD.executions(events));
+pub(super) async fn measure_embedded(world: &BenchWorld) -> BenchResult<RunReport> {
+    let events = world.plan.workload_events(WORKLOAD);
+    let start = world.new_run(WORKLOAD.action_performers());
+    let load = WorkloadLoad::for_workload(
+        world,
+        WORKLOAD,
+        format!("m-{}-", start.run),
+        WORKLOAD.execution_count(events),
+    );
     {
-        let _bar = world.plan.progress.bar("backlog is written", events);
-        Preload::open(&start.database_file()).await?.put(WORKLOAD, &load.prefix, events).await?;
+        let _bar = world.plan.progress.start_bar("backlog is written", events);
+        BacklogPreload::open(&start.database_file())
+            .await?
+            .write_backlog(WORKLOAD, &load.prefix, events)
+            .await?;
     }
     let began = Instant::now();
-    let mut subject = world.start(&start, Workers::AtOnce).await?;
+    let mut subject = world.start_engine(&start, WorkerStart::AtOnce).await?;
     let outcome = embedded_course(world, &mut subject, &load, events, began).await;
-    world.finish(subject, outcome).await
+    world.finish_run(subject, outcome).await
 }
 
 async fn embedded_course(
-    world: &World,
-    subject: &mut Subject,
-    load: &Load,
+    world: &BenchWorld,
+    subject: &mut EngineUnderTest,
+    load: &WorkloadLoad,
     events: usize,
     began: Instant,
-) -> Result<RunReport> {
+) -> BenchResult<RunReport> {
     // The process starts with the measurement: its counters and its CPU time are zero.
-    let window = Window::from_zero(world, subject).await?;
-    let sent = Sent::elsewhere(events, began)?;
-    drain(world, subject, load, &sent, window, began).await
+    let window = MeasuredWindow::from_zero(world, subject).await?;
+    let sent = SentLoad::written_directly(events, began)?;
+    drain_backlog(world, subject, load, &sent, window, began).await
 }
 
-async fn drain(
-    world: &World,
-    subject: &mut Subject,
-    load: &Load,
-    sent: &Sent,
-    window: Window,
+async fn drain_backlog(
+    world: &BenchWorld,
+    subject: &mut EngineUnderTest,
+    load: &WorkloadLoad,
+    sent: &SentLoad,
+    window: MeasuredWindow,
     began: Instant,
-) -> Result<RunReport> {
-    let bar = world.plan.progress.bar(WORKLOAD.name(), sent.accepted);
-    let wanted = || Some(load.leads_to(sent.accepted));
-    let quiet = quiet::watch(subject, Counters::default(), wanted, |seen| bar.set(seen.decided)).await?;
-    let mut report = window.close(world, subject, sent, &quiet, began).await?;
+) -> BenchResult<RunReport> {
+    let bar = world.plan.progress.start_bar(WORKLOAD.name(), sent.accepted);
+    let wanted = || Some(load.expected_counters(sent.accepted));
+    let quiet = completion::watch_completion(subject, WorkCounters::default(), wanted, |seen| {
+        bar.set_position(seen.decided)
+    })
+    .await?;
+    let mut report = window.close_window(world, subject, sent, &quiet, began).await?;
     report.executions = load.executions;
-    verify::applied(subject, WORKLOAD, &load.prefix, load.executions, sent.accepted).await?;
+    verify::verify_applied(subject, WORKLOAD, &load.prefix, load.executions, sent.accepted).await?;
     Ok(report)
 }

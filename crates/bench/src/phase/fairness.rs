@@ -9,19 +9,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::window::per_second;
-use crate::error::{BenchError, Result};
-use crate::fairness::{BUSY, BacklogKind, Fairness, FairnessCase, FairnessReport, LaneChoice, neighbour};
+use crate::completion::WorkCounters;
+use crate::error::{BenchError, BenchResult};
+use crate::fairness::{
+    BUSY, BacklogKind, FairnessBench, FairnessCase, FairnessReport, LaneChoice, quiet_tenant,
+};
 use crate::generator::{self, on_own_thread};
-use crate::latency::Latencies;
-use crate::plan::Amount;
-use crate::quiet::Counters;
-use crate::request::{Requests, Submit, Until};
+use crate::latency::LatencyHistogram;
+use crate::plan::LoadAmount;
+use crate::request::{AwaitedStage, EventRequests, SubmitMode};
 use crate::setup;
-use crate::target::{Start, Subject, Workers};
-use crate::usage::others;
-use crate::wire::{Address, Connection};
-use crate::workload::{Hands, Workload};
-use crate::world::World;
+use crate::target::{EngineStart, EngineUnderTest, WorkerStart};
+use crate::usage::other_cpu_seconds;
+use crate::wire::{BenchConnection, ServerAddress};
+use crate::workload::{ActionPerformers, Workload};
+use crate::world::BenchWorld;
 
 /// Events before the measured ones.
 const WARMUP: usize = 20;
@@ -38,7 +40,10 @@ const QUIET_SENDERS: usize = 4;
 const BATCH: usize = 500;
 const CONNECTIONS: usize = 4;
 
-pub(crate) async fn measure(world: &World, wanted: &Fairness) -> Result<FairnessReport> {
+pub(crate) async fn measure_fairness(
+    world: &BenchWorld,
+    wanted: &FairnessBench,
+) -> BenchResult<FairnessReport> {
     let mut cases = Vec::new();
     for kind in BacklogKind::ALL {
         let alone = one_run(world, wanted, kind, None).await?;
@@ -59,70 +64,70 @@ pub(crate) async fn measure(world: &World, wanted: &Fairness) -> Result<Fairness
 }
 
 struct FairnessRun {
-    idle: Latencies,
-    beside: Latencies,
+    idle: LatencyHistogram,
+    beside: LatencyHistogram,
     per_second: f64,
     cores_taken_by_others: Option<f64>,
 }
 
 /// One run on a separate engine; without a lane the busy tenant is alone.
 async fn one_run(
-    world: &World,
-    wanted: &Fairness,
+    world: &BenchWorld,
+    wanted: &FairnessBench,
     kind: BacklogKind,
     lane: Option<LaneChoice>,
-) -> Result<FairnessRun> {
-    let start = world.new_run(Hands::Engine);
-    let mut subject = world.start(&start, Workers::AtOnce).await?;
-    let outcome = course(world, wanted, &mut subject, &start, kind, lane).await;
-    world.finish(subject, outcome).await
+) -> BenchResult<FairnessRun> {
+    let start = world.new_run(ActionPerformers::Engine);
+    let mut subject = world.start_engine(&start, WorkerStart::AtOnce).await?;
+    let outcome = measure_case(world, wanted, &mut subject, &start, kind, lane).await;
+    world.finish_run(subject, outcome).await
 }
 
-async fn course(
-    world: &World,
-    wanted: &Fairness,
-    subject: &mut Subject,
-    start: &Start,
+async fn measure_case(
+    world: &BenchWorld,
+    wanted: &FairnessBench,
+    subject: &mut EngineUnderTest,
+    start: &EngineStart,
     kind: BacklogKind,
     lane: Option<LaneChoice>,
-) -> Result<FairnessRun> {
+) -> BenchResult<FairnessRun> {
     let workload = match kind {
         BacklogKind::Events => Workload::Many,
         BacklogKind::Actions => Workload::Http,
     };
     let what = format!("{}, {}", kind.name(), lane.map_or("alone", LaneChoice::name));
-    let quiet = neighbour(lane.unwrap_or(LaneChoice::Same))?;
+    let quiet = quiet_tenant(lane.unwrap_or(LaneChoice::Same))?;
     let busy_at = subject.as_tenant(start, BUSY).await?;
     let quiet_at = subject.as_tenant(start, &quiet).await?;
     let definition = workload.definition(&world.sink.url());
     for address in [&busy_at, &quiet_at] {
-        let mut door = Connection::to(address);
+        let mut door = BenchConnection::to_server(address);
         door.post("/v1/definitions", "application/yaml", definition.as_bytes(), &[200, 201]).await?;
     }
     setup::start_executions(&quiet_at, workload, "q-", QUIET_EXECUTIONS).await?;
     setup::start_executions(&busy_at, workload, "b-", wanted.backlog).await?;
-    let single =
-        Requests::new(&quiet_at, workload, "q-", QUIET_EXECUTIONS, Submit::Single).until(Until::Completed);
+    let single = EventRequests::new(&quiet_at, workload, "q-", QUIET_EXECUTIONS, SubmitMode::Single)
+        .until(AwaitedStage::Completed);
     send_singly(&quiet_at, &single, WARMUP).await?;
     let idle = send_singly(&quiet_at, &single, wanted.idle).await?;
 
     subject.stop_workers()?;
-    let filled = fill(world, &busy_at, workload, wanted.backlog, &what).await;
-    let baseline = Counters::default();
-    let (before, _) = world.meter(&subject.roles()).await?;
+    let filled = send_backlog(world, &busy_at, workload, wanted.backlog, &what).await;
+    let baseline = WorkCounters::default();
+    let (before, _) = world.read_meter(&subject.roles()).await?;
     subject.continue_workers()?;
     filled?;
     let began = Instant::now();
-    let counted = Counters::read(subject).await?.unwrap_or(baseline);
+    let counted = WorkCounters::read_counters(subject).await?.unwrap_or(baseline);
 
     let over = Arc::new(AtomicBool::new(false));
     let beside = lane.map(|_| {
         let (address, requests, over) = (quiet_at.clone(), single.clone(), over.clone());
         on_own_thread(move || send_until(address, requests, over))
     });
-    let drained = drain(world, subject, (counted, wanted.backlog), kind, &what);
+    let drained = wait_for_backlog(world, subject, (counted, wanted.backlog), kind, &what);
     let (drained, beside) = match beside {
-        None => (drained.await, Ok(Latencies::new()?)),
+        None => (drained.await, Ok(LatencyHistogram::new()?)),
         Some(sending) => tokio::join!(
             async {
                 let drained = drained.await;
@@ -133,22 +138,29 @@ async fn course(
         ),
     };
     let (done, seconds) = (drained?, began.elapsed().as_secs_f64());
-    let (after, _) = world.meter(&subject.roles()).await?;
+    let (after, _) = world.read_meter(&subject.roles()).await?;
     Ok(FairnessRun {
         idle,
         beside: beside?,
         per_second: per_second(done, seconds),
-        cores_taken_by_others: others(&after, &before).map(|busy| busy / seconds),
+        cores_taken_by_others: other_cpu_seconds(&after, &before).map(|busy| busy / seconds),
     })
 }
 
-async fn fill(world: &World, address: &Address, workload: Workload, events: usize, what: &str) -> Result<()> {
-    let _bar = world.plan.progress.bar(&format!("{what}: the backlog is sent"), events);
-    let requests = Requests::new(address, workload, "b-", events, Submit::Ndjson { batch: BATCH });
+async fn send_backlog(
+    world: &BenchWorld,
+    address: &ServerAddress,
+    workload: Workload,
+    events: usize,
+    what: &str,
+) -> BenchResult<()> {
+    let _bar = world.plan.progress.start_bar(&format!("{what}: the backlog is sent"), events);
+    let requests = EventRequests::new(address, workload, "b-", events, SubmitMode::Ndjson { batch: BATCH });
     let (address, progress) = (address.clone(), Arc::new(AtomicUsize::new(0)));
-    let amount = Amount::Events(events);
+    let amount = LoadAmount::Events(events);
     let sent =
-        on_own_thread(move || generator::closed(address, requests, CONNECTIONS, amount, progress)).await?;
+        on_own_thread(move || generator::run_closed_loop(address, requests, CONNECTIONS, amount, progress))
+            .await?;
     if sent.accepted == events {
         return Ok(());
     }
@@ -156,22 +168,30 @@ async fn fill(world: &World, address: &Address, workload: Workload, events: usiz
 }
 
 /// Sends single events, each after the previous one is completed.
-async fn send_singly(address: &Address, requests: &Requests, count: usize) -> Result<Latencies> {
-    let (mut sender, mut latencies) = (SingleSender::to(address, requests), Latencies::new()?);
+async fn send_singly(
+    address: &ServerAddress,
+    requests: &EventRequests,
+    count: usize,
+) -> BenchResult<LatencyHistogram> {
+    let (mut sender, mut latencies) = (SingleSender::to(address, requests), LatencyHistogram::new()?);
     for number in 0..count {
-        latencies.record(sender.send(number).await?);
+        latencies.record(sender.send_event(number).await?);
     }
     Ok(latencies)
 }
 
-async fn send_until(address: Address, requests: Requests, over: Arc<AtomicBool>) -> Result<Latencies> {
-    let latencies = RefCell::new(Latencies::new()?);
+async fn send_until(
+    address: ServerAddress,
+    requests: EventRequests,
+    over: Arc<AtomicBool>,
+) -> BenchResult<LatencyHistogram> {
+    let latencies = RefCell::new(LatencyHistogram::new()?);
     let senders = (0..QUIET_SENDERS).map(|first| {
         let (mut sender, latencies, over) = (SingleSender::to(&address, &requests), &latencies, &over);
         async move {
             let mut number = first;
             while !over.load(Ordering::Relaxed) {
-                let took = sender.send(number).await?;
+                let took = sender.send_event(number).await?;
                 latencies.borrow_mut().record(took);
                 number += QUIET_SENDERS;
             }
@@ -183,22 +203,27 @@ async fn send_until(address: Address, requests: Requests, over: Arc<AtomicBool>)
 }
 
 struct SingleSender<'a> {
-    connection: Connection,
-    requests: &'a Requests,
+    connection: BenchConnection,
+    requests: &'a EventRequests,
     bytes: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 impl<'a> SingleSender<'a> {
-    fn to(address: &Address, requests: &'a Requests) -> Self {
-        Self { connection: Connection::to(address), requests, bytes: Vec::new(), scratch: Vec::new() }
+    fn to(address: &ServerAddress, requests: &'a EventRequests) -> Self {
+        Self {
+            connection: BenchConnection::to_server(address),
+            requests,
+            bytes: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Latency of one event. An event that exceeds its maximum wait counts with that wait.
-    async fn send(&mut self, number: usize) -> Result<Duration> {
-        self.requests.write(&mut self.bytes, &mut self.scratch, number, 1);
+    async fn send_event(&mut self, number: usize) -> BenchResult<Duration> {
+        self.requests.write_request(&mut self.bytes, &mut self.scratch, number, 1);
         let began = Instant::now();
-        let reply = self.connection.exchange(&self.bytes).await;
+        let reply = self.connection.exchange_request(&self.bytes).await;
         let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
         match reply.status {
             200 | 202 => Ok(began.elapsed()),
@@ -206,7 +231,7 @@ impl<'a> SingleSender<'a> {
                 let body = String::from_utf8_lossy(&reply.body);
                 Err(BenchError::Wrong(format!(
                     "an event was answered {status}: {}",
-                    crate::wire::excerpt(&body)
+                    crate::wire::short_excerpt(&body)
                 )))
             }
         }
@@ -214,23 +239,23 @@ impl<'a> SingleSender<'a> {
 }
 
 /// Waits until the backlog's amount of work is done; returns the total amount done.
-async fn drain(
-    world: &World,
-    subject: &mut Subject,
-    (before, backlog): (Counters, usize),
+async fn wait_for_backlog(
+    world: &BenchWorld,
+    subject: &mut EngineUnderTest,
+    (before, backlog): (WorkCounters, usize),
     kind: BacklogKind,
     what: &str,
-) -> Result<usize> {
-    let bar = world.plan.progress.bar(what, backlog);
+) -> BenchResult<usize> {
+    let bar = world.plan.progress.start_bar(what, backlog);
     let (mut last, mut moved) = (0, Instant::now());
     loop {
-        subject.alive()?;
-        let seen = Counters::read(subject).await?.unwrap_or_default().since(before);
+        subject.check_alive()?;
+        let seen = WorkCounters::read_counters(subject).await?.unwrap_or_default().since(before);
         let done = match kind {
             BacklogKind::Events => seen.decided,
             BacklogKind::Actions => seen.attempted,
         };
-        bar.set(done);
+        bar.set_position(done);
         let done = usize::try_from(done).unwrap_or(usize::MAX);
         if done >= backlog {
             return Ok(done);

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::window::{Spent, Window, per_second};
-use crate::error::{BenchError, Result};
-use crate::graph::{self, EXECUTOR, GraphReport, GraphRun, GraphShape, Graphs, GraphsReport, Growth};
-use crate::quiet::{Counters, Next, Watch};
-use crate::target::{Subject, Workers};
+use super::window::{MeasuredWindow, WindowUsage, per_second};
+use crate::completion::{CompletionStep, CompletionWatch, WorkCounters};
+use crate::error::{BenchError, BenchResult};
+use crate::graph::{
+    self, EXECUTOR, GraphBench, GraphReport, GraphRun, GraphShape, GraphsReport, NodeCostGrowth,
+};
+use crate::target::{EngineUnderTest, WorkerStart};
 use crate::usage::{GENERATOR, as_f64};
 use crate::verify;
-use crate::workload::Hands;
-use crate::world::World;
+use crate::workload::ActionPerformers;
+use crate::world::BenchWorld;
 
 /// Interval between two readings of the executor's counter, and minimum interval between two polls of the
 /// engine.
@@ -23,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The graphs of one run.
 #[derive(Debug, Clone, Copy)]
-struct Load<'a> {
+struct GraphLoad<'a> {
     shape: GraphShape,
     nodes: usize,
     graphs: usize,
@@ -32,64 +34,79 @@ struct Load<'a> {
 }
 
 /// Runs in rounds, each shape and size once, so that compared runs meet the same state of the machine.
-pub(crate) async fn measure(world: &World, wanted: &Graphs) -> Result<GraphsReport> {
+pub(crate) async fn measure_graphs(world: &BenchWorld, wanted: &GraphBench) -> BenchResult<GraphsReport> {
     let kinds = wanted.shapes.iter().flat_map(|shape| wanted.nodes.iter().map(|nodes| (*shape, *nodes)));
     let mut all: Vec<(GraphShape, usize, Vec<GraphRun>)> =
         kinds.map(|(shape, nodes)| (shape, nodes, Vec::new())).collect();
     for _ in 0..world.plan.runs {
         for (shape, nodes, runs) in &mut all {
-            runs.push(once(world, wanted, *shape, *nodes).await?);
+            runs.push(measure_shape(world, wanted, *shape, *nodes).await?);
         }
     }
-    let graphs: Vec<GraphReport> =
-        all.into_iter().filter_map(|(shape, nodes, runs)| GraphReport::of(shape, nodes, runs)).collect();
-    let growth = wanted.shapes.iter().filter_map(|shape| Growth::of(*shape, &graphs)).collect();
+    let graphs: Vec<GraphReport> = all
+        .into_iter()
+        .filter_map(|(shape, nodes, runs)| GraphReport::from_runs(shape, nodes, runs))
+        .collect();
+    let growth =
+        wanted.shapes.iter().filter_map(|shape| NodeCostGrowth::between_sizes(*shape, &graphs)).collect();
     Ok(GraphsReport { capacity: wanted.capacity, graphs, growth })
 }
 
-async fn once(world: &World, wanted: &Graphs, shape: GraphShape, nodes: usize) -> Result<GraphRun> {
-    let start = world.new_run(Hands::Engine);
-    let mut subject = world.start(&start, Workers::AtOnce).await?;
-    let outcome = course(world, wanted, &mut subject, (shape, nodes), &start.run).await;
-    world.finish(subject, outcome).await
+async fn measure_shape(
+    world: &BenchWorld,
+    wanted: &GraphBench,
+    shape: GraphShape,
+    nodes: usize,
+) -> BenchResult<GraphRun> {
+    let start = world.new_run(ActionPerformers::Engine);
+    let mut subject = world.start_engine(&start, WorkerStart::AtOnce).await?;
+    let outcome = run_graphs(world, wanted, &mut subject, (shape, nodes), &start.run).await;
+    world.finish_run(subject, outcome).await
 }
 
-async fn course(
-    world: &World,
-    wanted: &Graphs,
-    subject: &mut Subject,
+async fn run_graphs(
+    world: &BenchWorld,
+    wanted: &GraphBench,
+    subject: &mut EngineUnderTest,
     (shape, nodes): (GraphShape, usize),
     run: &str,
-) -> Result<GraphRun> {
-    subject.engage(run, wanted.capacity).await?;
+) -> BenchResult<GraphRun> {
+    subject.start_executor(run, wanted.capacity).await?;
     // The first nodes of an engine pay for its connections, statements and caches, and wait until its workers
     // know the executor.
     if wanted.warmup > 0 {
         let prefix = format!("w-{run}-");
-        let load = Load { shape, nodes: wanted.warmup, graphs: 1, prefix: &prefix };
-        load.drive(world, subject, "warm-up").await?;
-        load.verify(subject).await?;
+        let load = GraphLoad { shape, nodes: wanted.warmup, graphs: 1, prefix: &prefix };
+        load.drive_graphs(world, subject, "warm-up").await?;
+        load.verify_graphs(subject).await?;
     }
     let prefix = format!("m-{run}-");
-    let load = Load { shape, nodes, graphs: wanted.in_one_run(nodes), prefix: &prefix };
-    let (window, performed) = (Window::open(world, subject).await?, subject.executor()?.performed());
-    let times = load.drive(world, subject, &format!("{shape} {nodes}")).await?;
-    let spent = window.spent(world, subject, load.all_nodes()).await?;
-    let performed = subject.executor()?.performed() - performed;
-    load.verify(subject).await?;
+    let load = GraphLoad { shape, nodes, graphs: wanted.in_one_run(nodes), prefix: &prefix };
+    let (window, performed) =
+        (MeasuredWindow::open_window(world, subject).await?, subject.graph_executor()?.performed_nodes());
+    let times = load.drive_graphs(world, subject, &format!("{shape} {nodes}")).await?;
+    let spent = window.usage_since_open(world, subject, load.all_nodes()).await?;
+    let performed = subject.graph_executor()?.performed_nodes() - performed;
+    load.verify_graphs(subject).await?;
 
-    Ok(figures(load, &times, performed, spent, &subject.engine_roles()))
+    Ok(run_figures(load, &times, performed, spent, &subject.engine_roles()))
 }
 
-fn figures(load: Load<'_>, times: &[Times], performed: u64, spent: Spent, engine: &[String]) -> GraphRun {
-    let (nodes, seconds) = (load.all_nodes(), total(times, |time| time.whole));
+fn run_figures(
+    load: GraphLoad<'_>,
+    times: &[GraphTimes],
+    performed: u64,
+    spent: WindowUsage,
+    engine: &[String],
+) -> GraphRun {
+    let (nodes, seconds) = (load.all_nodes(), total_time(times, |time| time.whole));
     // The CPU usage of an engine that was not started here is unknown.
     let cpu = |of: &dyn Fn(&str) -> bool| (!engine.is_empty()).then(|| spent.cpu_micros_per_event(of));
     GraphRun {
         graphs: load.graphs,
         nodes,
         seconds,
-        create_seconds: total(times, |time| time.create),
+        create_seconds: total_time(times, |time| time.create),
         nodes_per_second: per_second(nodes, seconds),
         micros_per_node: seconds * 1e6 / as_f64(nodes.max(1)),
         engine_cpu_micros_per_node: cpu(&|role| engine.iter().any(|own| own == role)),
@@ -102,78 +119,86 @@ fn figures(load: Load<'_>, times: &[Times], performed: u64, spent: Spent, engine
     }
 }
 
-fn total(times: &[Times], of: fn(&Times) -> Duration) -> f64 {
+fn total_time(times: &[GraphTimes], of: fn(&GraphTimes) -> Duration) -> f64 {
     times.iter().map(|time| of(time).as_secs_f64()).sum()
 }
 
 /// Times from the request that creates a graph.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct GraphTimes {
     /// Until the create request was answered.
     create: Duration,
     /// Until the graph had ended.
     whole: Duration,
 }
 
-impl Load<'_> {
+impl GraphLoad<'_> {
     fn all_nodes(self) -> usize {
         self.nodes * self.graphs
     }
 
     /// One graph after the other.
-    async fn drive(self, world: &World, subject: &mut Subject, what: &str) -> Result<Vec<Times>> {
-        let bar = world.plan.progress.bar(what, self.all_nodes());
-        let label = subject.executor()?.label().to_owned();
+    async fn drive_graphs(
+        self,
+        world: &BenchWorld,
+        subject: &mut EngineUnderTest,
+        what: &str,
+    ) -> BenchResult<Vec<GraphTimes>> {
+        let bar = world.plan.progress.start_bar(what, self.all_nodes());
+        let label = subject.graph_executor()?.label().to_owned();
         let mut times = Vec::with_capacity(self.graphs);
         for number in 0..self.graphs {
             let graph = format!("{}{number}", self.prefix);
-            let request = self.shape.request(&graph, self.nodes, &label);
-            let (before, began) = (subject.executor()?.performed(), Instant::now());
-            subject.front().post("/v1/graphs", "application/json", request.as_bytes(), &[201]).await?;
+            let request = self.shape.create_request(&graph, self.nodes, &label);
+            let (before, began) = (subject.graph_executor()?.performed_nodes(), Instant::now());
+            subject
+                .front_connection()
+                .post("/v1/graphs", "application/json", request.as_bytes(), &[201])
+                .await?;
             let create = began.elapsed();
-            let show = |performed| bar.set((number * self.nodes) as u64 + performed);
+            let show = |performed| bar.set_position((number * self.nodes) as u64 + performed);
             let ended = until_ended(subject, &graph, before, self.nodes as u64, show).await?;
-            times.push(Times { create, whole: ended - began });
+            times.push(GraphTimes { create, whole: ended - began });
         }
         Ok(times)
     }
 
-    async fn verify(self, subject: &mut Subject) -> Result<()> {
-        let executor = subject.executor()?.name().to_owned();
+    async fn verify_graphs(self, subject: &mut EngineUnderTest) -> BenchResult<()> {
+        let executor = subject.graph_executor()?.name().to_owned();
         for number in 0..self.graphs {
             let graph = format!("{}{number}", self.prefix);
-            graph::passed(subject, &graph, (self.shape, self.nodes), &executor).await?;
+            graph::verify_graph(subject, &graph, (self.shape, self.nodes), &executor).await?;
         }
-        verify::nothing_left(subject).await
+        verify::verify_nothing_left(subject).await
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Standing {
+struct GraphStatusReply {
     status: String,
 }
 
 /// Waits until a graph has ended with any status; `before` is the executor's counter at its start.
 async fn until_ended(
-    subject: &mut Subject,
+    subject: &mut EngineUnderTest,
     graph: &str,
     before: u64,
     nodes: u64,
     show: impl Fn(u64),
-) -> Result<Instant> {
-    let mut watch = Watch::new(Instant::now());
-    let wanted = Counters { decided: nodes, attempted: nodes };
+) -> BenchResult<Instant> {
+    let mut watch = CompletionWatch::new(Instant::now());
+    let wanted = WorkCounters { decided: nodes, attempted: nodes };
     loop {
-        subject.alive()?;
-        let performed = subject.executor()?.performed() - before;
+        subject.check_alive()?;
+        let performed = subject.graph_executor()?.performed_nodes() - before;
         show(performed);
-        let (now, seen) = (Instant::now(), Counters { decided: performed, attempted: performed });
-        match watch.judge(Some(seen), Some(wanted), now) {
+        let (now, seen) = (Instant::now(), WorkCounters { decided: performed, attempted: performed });
+        match watch.next_step(Some(seen), Some(wanted), now) {
             // Reading the counter is free, and a graph of a thousand nodes is over soon.
-            Next::LookAgain(_) => tokio::time::sleep(LOOK_EVERY).await,
-            Next::AskTheStore => {
-                let body = subject.front().get(&format!("/v1/executions/{graph}")).await?;
-                let standing: Standing = serde_json::from_slice(&body).map_err(|error| {
+            CompletionStep::LookAgain(_) => tokio::time::sleep(LOOK_EVERY).await,
+            CompletionStep::AskTheStore => {
+                let body = subject.front_connection().get(&format!("/v1/executions/{graph}")).await?;
+                let standing: GraphStatusReply = serde_json::from_slice(&body).map_err(|error| {
                     BenchError::Wrong(format!("the graph {graph} cannot be read: {error}"))
                 })?;
                 if standing.status != "active" {
@@ -182,7 +207,7 @@ async fn until_ended(
                 // A poll costs the engine time; polling takes at most half of the time.
                 tokio::time::sleep(now.elapsed().max(LOOK_EVERY)).await;
             }
-            Next::GiveUp => {
+            CompletionStep::GiveUp => {
                 return Err(BenchError::Wrong(format!(
                     "the graph {graph} does not end: {performed} of {nodes} nodes were performed, no progress"
                 )));

@@ -4,69 +4,73 @@
 
 use std::time::Instant;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 use crate::generator::on_own_thread;
-use crate::latency::Latencies;
-use crate::plan::Size;
+use crate::latency::LatencyHistogram;
+use crate::plan::BenchSize;
 use crate::report::HistoryReport;
-use crate::request::{Requests, Submit, Until};
+use crate::request::{AwaitedStage, EventRequests, SubmitMode};
 use crate::setup;
-use crate::target::Subject;
-use crate::wire::{Address, Connection};
+use crate::target::EngineUnderTest;
+use crate::wire::{BenchConnection, ServerAddress};
 use crate::workload::Workload;
-use crate::world::World;
+use crate::world::BenchWorld;
 
 /// Sends single events in turn to new executions and to the old one, `{prefix}0`.
-pub(super) async fn probe(
-    world: &World,
-    subject: &mut Subject,
+pub(super) async fn probe_history(
+    world: &BenchWorld,
+    subject: &mut EngineUnderTest,
     prefix: &str,
     run: &str,
     events: usize,
-) -> Result<HistoryReport> {
+) -> BenchResult<HistoryReport> {
     let probes = match world.plan.size {
-        Size::Full => 300,
-        Size::Smoke => 10,
+        BenchSize::Full => 300,
+        BenchSize::Smoke => 10,
     };
     let fresh = format!("f-{run}-");
     setup::start_executions(&subject.address, Workload::History, &fresh, probes).await?;
     let address = subject.address.clone();
     let requests = |prefix: &str, executions| {
-        Requests::new(&address, Workload::History, prefix, executions, Submit::Single).until(Until::Applied)
+        EventRequests::new(&address, Workload::History, prefix, executions, SubmitMode::Single)
+            .until(AwaitedStage::Applied)
     };
     let (new, old, address) = (requests(&fresh, probes), requests(prefix, 1), address.clone());
-    let (first, next) = on_own_thread(move || alternate(address, new, old, probes)).await?;
+    let (first, next) = on_own_thread(move || alternate_probes(address, new, old, probes)).await?;
     let (first, next) = (first.percentiles(), next.percentiles());
     let ratio = if first.p50_ms > 0.0 { next.p50_ms / first.p50_ms } else { 0.0 };
     Ok(HistoryReport { events, first, next, ratio })
 }
 
-async fn alternate(
-    address: Address,
-    new: Requests,
-    old: Requests,
+async fn alternate_probes(
+    address: ServerAddress,
+    new: EventRequests,
+    old: EventRequests,
     probes: usize,
-) -> Result<(Latencies, Latencies)> {
-    let mut connection =
-        Connection::open(&address).await.map_err(|error| BenchError::unreachable(address.url(), error))?;
-    let (mut first, mut next) = (Latencies::new()?, Latencies::new()?);
+) -> BenchResult<(LatencyHistogram, LatencyHistogram)> {
+    let mut connection = BenchConnection::open(&address)
+        .await
+        .map_err(|error| BenchError::unreachable(address.url(), error))?;
+    let (mut first, mut next) = (LatencyHistogram::new()?, LatencyHistogram::new()?);
     for number in 0..probes {
-        first.record(once(&mut connection, &new, number).await?);
-        next.record(once(&mut connection, &old, number).await?);
+        first.record(probe_once(&mut connection, &new, number).await?);
+        next.record(probe_once(&mut connection, &old, number).await?);
     }
     Ok((first, next))
 }
 
-async fn once(
-    connection: &mut Connection,
-    requests: &Requests,
+async fn probe_once(
+    connection: &mut BenchConnection,
+    requests: &EventRequests,
     number: usize,
-) -> Result<std::time::Duration> {
+) -> BenchResult<std::time::Duration> {
     let (mut request, mut scratch) = (Vec::new(), Vec::new());
-    requests.write(&mut request, &mut scratch, number, 1);
+    requests.write_request(&mut request, &mut scratch, number, 1);
     let asked = Instant::now();
-    let reply =
-        connection.exchange(&request).await.map_err(|error| BenchError::unreachable("the ingress", error))?;
+    let reply = connection
+        .exchange_request(&request)
+        .await
+        .map_err(|error| BenchError::unreachable("the ingress", error))?;
     match reply.status {
         200 => Ok(asked.elapsed()),
         status => Err(BenchError::Wrong(format!("an event was answered with {status}, not applied"))),

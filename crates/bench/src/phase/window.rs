@@ -3,60 +3,71 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::batches::{Batches, Reading};
-use crate::cost::Cost;
-use crate::error::{BenchError, Result};
-use crate::generator::Sent;
-use crate::quiet::Quiet;
+use crate::batches::{BatchStatistics, HistogramReading};
+use crate::completion::CompletionCourse;
+use crate::cost::WorkCost;
+use crate::error::{BenchError, BenchResult};
+use crate::generator::SentLoad;
 use crate::redis_server::RedisFacts;
 use crate::report::{CoursePoint, RunReport};
-use crate::target::{Data, Subject};
-use crate::usage::{GENERATOR, Meter, RoleUsage, as_f64, others};
-use crate::world::World;
+use crate::target::{EngineStorage, EngineUnderTest};
+use crate::usage::{CpuMeter, GENERATOR, RoleUsage, as_f64, other_cpu_seconds};
+use crate::world::BenchWorld;
 use crate::{postgres, sqlite};
 
 /// Readings at the beginning.
 #[derive(Debug)]
-pub(super) struct Window {
-    meter: Meter,
+pub(super) struct MeasuredWindow {
+    meter: CpuMeter,
     redis: Option<RedisFacts>,
     size: Option<u64>,
-    batches: Reading,
+    batches: HistogramReading,
 }
 
 /// Differences over the window.
 #[derive(Debug)]
-pub(super) struct Spent {
+pub(super) struct WindowUsage {
     pub(super) roles: Vec<RoleUsage>,
     /// CPU seconds used by other programs.
     pub(super) others_seconds: Option<f64>,
     pub(super) database_bytes_per_event: Option<f64>,
-    pub(super) batches: BTreeMap<String, Batches>,
+    pub(super) batches: BTreeMap<String, BatchStatistics>,
     redis_before: Option<u64>,
     redis_after: Option<u64>,
 }
 
-impl Window {
-    pub(super) async fn open(world: &World, subject: &mut Subject) -> Result<Self> {
-        let (size, batches) = (size(&subject.database).await?, Reading::take(subject).await?);
-        let (meter, redis) = world.meter(&subject.roles()).await?;
+impl MeasuredWindow {
+    pub(super) async fn open_window(world: &BenchWorld, subject: &mut EngineUnderTest) -> BenchResult<Self> {
+        let (size, batches) =
+            (storage_size(&subject.database).await?, HistogramReading::read_engine(subject).await?);
+        let (meter, redis) = world.read_meter(&subject.roles()).await?;
         Ok(Self { meter, redis, size, batches })
     }
 
     /// For an engine that starts with the measurement: its counters and clocks are zero.
-    pub(super) async fn from_zero(world: &World, subject: &Subject) -> Result<Self> {
-        let (meter, redis) = world.meter(&[]).await?;
-        Ok(Self { meter, redis, size: size(&subject.database).await?, batches: Reading::default() })
+    pub(super) async fn from_zero(world: &BenchWorld, subject: &EngineUnderTest) -> BenchResult<Self> {
+        let (meter, redis) = world.read_meter(&[]).await?;
+        Ok(Self {
+            meter,
+            redis,
+            size: storage_size(&subject.database).await?,
+            batches: HistogramReading::default(),
+        })
     }
 
     /// Reads everything again, after this number of events.
-    pub(super) async fn spent(self, world: &World, subject: &mut Subject, events: usize) -> Result<Spent> {
-        let (meter, redis) = world.meter(&subject.roles()).await?;
-        let batches = Reading::take(subject).await?.since(&self.batches);
-        let size = size(&subject.database).await?;
-        Ok(Spent {
-            roles: meter.since(&self.meter, events),
-            others_seconds: others(&meter, &self.meter),
+    pub(super) async fn usage_since_open(
+        self,
+        world: &BenchWorld,
+        subject: &mut EngineUnderTest,
+        events: usize,
+    ) -> BenchResult<WindowUsage> {
+        let (meter, redis) = world.read_meter(&subject.roles()).await?;
+        let batches = HistogramReading::read_engine(subject).await?.since(&self.batches);
+        let size = storage_size(&subject.database).await?;
+        Ok(WindowUsage {
+            roles: meter.usage_since(&self.meter, events),
+            others_seconds: other_cpu_seconds(&meter, &self.meter),
             database_bytes_per_event: per_event(self.size, size, events),
             batches,
             redis_before: self.redis.map(|facts| facts.used_memory),
@@ -65,15 +76,15 @@ impl Window {
     }
 
     /// Reads everything again. `began` is the start of the clock.
-    pub(super) async fn close(
+    pub(super) async fn close_window(
         self,
-        world: &World,
-        subject: &mut Subject,
-        sent: &Sent,
-        quiet: &Quiet,
+        world: &BenchWorld,
+        subject: &mut EngineUnderTest,
+        sent: &SentLoad,
+        quiet: &CompletionCourse,
         began: Instant,
-    ) -> Result<RunReport> {
-        let spent = self.spent(world, subject, sent.accepted).await?;
+    ) -> BenchResult<RunReport> {
+        let spent = self.usage_since_open(world, subject, sent.accepted).await?;
         let ended = quiet.at.ok_or_else(|| {
             BenchError::Wrong("no progress, and the store still has unfinished work".to_owned())
         })?;
@@ -97,17 +108,17 @@ impl Window {
             roles: spent.roles,
             batches: spent.batches,
             history: None,
-            course: course(sent, quiet, began),
+            course: course_points(sent, quiet, began),
         })
     }
 }
 
-impl Spent {
+impl WindowUsage {
     /// Cost per unit of work over this number of seconds. The usage of an engine that was not started here is
     /// unknown.
-    pub(super) fn cost(self, engine: &[String], seconds: f64) -> Cost {
+    pub(super) fn work_cost(self, engine: &[String], seconds: f64) -> WorkCost {
         let cpu = |of: &dyn Fn(&str) -> bool| (!engine.is_empty()).then(|| self.cpu_micros_per_event(of));
-        Cost {
+        WorkCost {
             engine_cpu_micros: cpu(&|role| engine.iter().any(|own| own == role)),
             cpu_micros: cpu(&|role| role != GENERATOR),
             cores_taken_by_others: self.others_seconds.map(|others| others / seconds),
@@ -133,15 +144,15 @@ pub(super) fn per_second(events: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { as_f64(events) / seconds } else { 0.0 }
 }
 
-async fn size(data: &Data) -> Result<Option<u64>> {
+async fn storage_size(data: &EngineStorage) -> BenchResult<Option<u64>> {
     match data {
-        Data::Postgres { url } => postgres::size(url).await.map(Some),
-        Data::Sqlite { file } => Ok(Some(sqlite::size(file))),
-        Data::Unknown => Ok(None),
+        EngineStorage::Postgres { url } => postgres::database_size(url).await.map(Some),
+        EngineStorage::Sqlite { file } => Ok(Some(sqlite::file_size(file))),
+        EngineStorage::Unknown => Ok(None),
     }
 }
 
-fn course(sent: &Sent, quiet: &Quiet, began: Instant) -> Vec<CoursePoint> {
+fn course_points(sent: &SentLoad, quiet: &CompletionCourse, began: Instant) -> Vec<CoursePoint> {
     let accepted = sent.course.iter().map(|(seconds, accepted)| CoursePoint {
         seconds: *seconds,
         accepted: Some(*accepted),

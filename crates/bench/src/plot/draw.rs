@@ -1,26 +1,26 @@
 //! Selects the charts of a report.
 
-use super::chart::{Bars, Curve, Frame};
-use super::svg::{Anchor, Svg};
+use super::chart::{ChartBars, ChartCurve, ChartFrame};
+use super::svg::{SvgDrawing, TextAnchor};
 use crate::calls::CallFigure;
 use crate::graph::GraphsReport;
-use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
+use crate::report::{BenchReport, EventStage, LatencyReport, WorkloadReport};
 
 const WIDTH: f64 = 920.0;
 const CHART: f64 = 300.0;
 const HEAD: f64 = 48.0;
 
 /// An SVG file.
-pub fn draw(report: &Report) -> String {
-    let mut svg = Svg::default();
-    svg.text(
+pub fn draw_report(report: &BenchReport) -> String {
+    let mut svg = SvgDrawing::default();
+    svg.draw_text(
         (16.0, 22.0),
         16.0,
-        Anchor::Start,
+        TextAnchor::Start,
         &format!("millstream {} bench: {}", report.version, report.target),
     );
     let cpu = report.machine.cpu.as_deref().unwrap_or(report.machine.architecture);
-    svg.text((16.0, 40.0), 11.0, Anchor::Start, &format!("{} cores, {cpu}", report.machine.cores));
+    svg.draw_text((16.0, 40.0), 11.0, TextAnchor::Start, &format!("{} cores, {cpu}", report.machine.cores));
     let mut y = HEAD;
     let mut place = || {
         let at = (0.0, y);
@@ -28,20 +28,20 @@ pub fn draw(report: &Report) -> String {
         at
     };
     if !report.workloads.is_empty() {
-        overview(&mut svg, place(), &report.workloads);
+        draw_overview(&mut svg, place(), &report.workloads);
     }
     for workload in &report.workloads {
         let curves = over_time(workload);
         // A run of a few samples is too short for a curve.
         if curves.iter().all(|curve| curve.points.len() >= 3) {
             let title = format!("{}: throughput over time", workload.workload);
-            frame(place(), &title, "seconds", "events/s").curves(&mut svg, &curves);
+            chart_frame(place(), &title, "seconds", "events/s").draw_curves(&mut svg, &curves);
         }
     }
     if let Some(latency) = &report.latency {
         by_percentile(&mut svg, place(), latency);
         for rate in rates_of(latency) {
-            curves(&mut svg, place(), latency, rate);
+            draw_latency_curves(&mut svg, place(), latency, rate);
         }
     }
     if let Some(graphs) = &report.graphs {
@@ -49,18 +49,23 @@ pub fn draw(report: &Report) -> String {
         graph_cost(&mut svg, place(), graphs);
     }
     if let Some(people) = &report.people {
-        calls(&mut svg, place(), "People at work, median run", people.median.calls.iter());
+        draw_calls(&mut svg, place(), "People at work, median run", people.median.calls.iter());
     }
     if let Some(line) = &report.line {
-        calls(&mut svg, place(), "People in front of a long line", line.figures.iter().map(|one| &one.asked));
+        draw_calls(
+            &mut svg,
+            place(),
+            "People in front of a long line",
+            line.figures.iter().map(|one| &one.asked),
+        );
     }
     if let Some(devices) = &report.devices {
-        calls(&mut svg, place(), "Devices and their runs, median run", devices.median.calls.iter());
+        draw_calls(&mut svg, place(), "Devices and their runs, median run", devices.median.calls.iter());
     }
     svg.finish(WIDTH, y)
 }
 
-fn overview(svg: &mut Svg, at: (f64, f64), workloads: &[WorkloadReport]) {
+fn draw_overview(svg: &mut SvgDrawing, at: (f64, f64), workloads: &[WorkloadReport]) {
     let floor = workloads.iter().any(|one| one.floor.is_some());
     let mut series = vec!["submit".to_owned(), "end to end".to_owned()];
     series.extend(floor.then(|| "floor".to_owned()));
@@ -69,12 +74,12 @@ fn overview(svg: &mut Svg, at: (f64, f64), workloads: &[WorkloadReport]) {
         values.extend(one.floor.as_ref().map(|floor| floor.per_second.median));
         (one.workload.to_string(), values)
     });
-    let frame = frame(at, "Throughput, median run", "workload", "events/s");
-    frame.bars(svg, &Bars { series, groups: groups.collect() });
+    let frame = chart_frame(at, "Throughput, median run", "workload", "events/s");
+    frame.draw_bars(svg, &ChartBars { series, groups: groups.collect() });
 }
 
 /// Rates within windows of the median run.
-fn over_time(one: &WorkloadReport) -> Vec<Curve> {
+fn over_time(one: &WorkloadReport) -> Vec<ChartCurve> {
     let course = &one.median.course;
     let accepted: Vec<(f64, f64)> = course
         .iter()
@@ -89,12 +94,12 @@ fn over_time(one: &WorkloadReport) -> Vec<Curve> {
     [("accepted", accepted), ("decided", decided)]
         .into_iter()
         .filter(|(_, totals)| !totals.is_empty())
-        .map(|(name, totals)| Curve { name: name.to_owned(), points: rates(&totals) })
+        .map(|(name, totals)| ChartCurve { name: name.to_owned(), points: rates_over_time(&totals) })
         .collect()
 }
 
 /// From running totals to rates, over at least a twentieth of the whole.
-fn rates(totals: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn rates_over_time(totals: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let Some((length, _)) = totals.last() else { return Vec::new() };
     let window = (length / 20.0).max(0.1);
     let mut points = Vec::new();
@@ -108,15 +113,15 @@ fn rates(totals: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points
 }
 
-fn by_percentile(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
+fn by_percentile(svg: &mut SvgDrawing, at: (f64, f64), latency: &LatencyReport) {
     let groups = latency.figures.iter().map(|figure| {
         let seen = &figure.latency;
-        let name = format!("{} {:.0}/s", words(figure.stage), figure.per_second);
+        let name = format!("{} {:.0}/s", stage_words(figure.stage), figure.per_second);
         (name, vec![seen.p50_ms, seen.p90_ms, seen.p99_ms])
     });
     let series = ["p50", "p90", "p99"].map(str::to_owned).to_vec();
-    let frame = frame(at, "Latency from POST, all rates", "stage and rate", "ms");
-    frame.bars(svg, &Bars { series, groups: groups.collect() });
+    let frame = chart_frame(at, "Latency from POST, all rates", "stage and rate", "ms");
+    frame.draw_bars(svg, &ChartBars { series, groups: groups.collect() });
 }
 
 /// The distinct rates of a report.
@@ -126,13 +131,13 @@ fn rates_of(latency: &LatencyReport) -> Vec<f64> {
     rates
 }
 
-fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport, rate: f64) {
-    let curves: Vec<Curve> = latency
+fn draw_latency_curves(svg: &mut SvgDrawing, at: (f64, f64), latency: &LatencyReport, rate: f64) {
+    let curves: Vec<ChartCurve> = latency
         .figures
         .iter()
         .filter(|figure| figure.per_second.total_cmp(&rate).is_eq())
-        .map(|figure| Curve {
-            name: words(figure.stage).to_owned(),
+        .map(|figure| ChartCurve {
+            name: stage_words(figure.stage).to_owned(),
             points: figure
                 .latency
                 .curve
@@ -143,38 +148,43 @@ fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport, rate: f64) {
         })
         .collect();
     let title = format!("Latency from POST at {rate:.0} events/s");
-    frame(at, &title, "percentile (up to 99)", "ms").curves(svg, &curves);
+    chart_frame(at, &title, "percentile (up to 99)", "ms").draw_curves(svg, &curves);
 }
 
-const fn words(stage: Stage) -> &'static str {
+const fn stage_words(stage: EventStage) -> &'static str {
     match stage {
-        Stage::Accepted => "accepted",
-        Stage::Applied => "applied",
-        Stage::ActionStarted => "action",
-        Stage::Completed => "completed",
+        EventStage::Accepted => "accepted",
+        EventStage::Applied => "applied",
+        EventStage::ActionStarted => "action",
+        EventStage::Completed => "completed",
     }
 }
 
-fn graph_speed(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
+fn graph_speed(svg: &mut SvgDrawing, at: (f64, f64), graphs: &GraphsReport) {
     let groups = graphs.graphs.iter().map(|one| {
         let speed = &one.nodes_per_second;
         (format!("{} {}", one.shape, one.nodes), vec![speed.least, speed.median, speed.most])
     });
     let series = ["least", "median", "most"].map(str::to_owned).to_vec();
-    let frame = frame(at, "Graphs, from creation to end", "shape and size", "nodes/s");
-    frame.bars(svg, &Bars { series, groups: groups.collect() });
+    let frame = chart_frame(at, "Graphs, from creation to end", "shape and size", "nodes/s");
+    frame.draw_bars(svg, &ChartBars { series, groups: groups.collect() });
 }
 
-fn calls<'a>(svg: &mut Svg, at: (f64, f64), title: &str, figures: impl Iterator<Item = &'a CallFigure>) {
+fn draw_calls<'a>(
+    svg: &mut SvgDrawing,
+    at: (f64, f64),
+    title: &str,
+    figures: impl Iterator<Item = &'a CallFigure>,
+) {
     let groups = figures.map(|CallFigure { call, latency }| {
         ((*call).to_owned(), vec![latency.p50_ms, latency.p90_ms, latency.p99_ms])
     });
     let series = ["p50", "p90", "p99"].map(str::to_owned).to_vec();
-    frame(at, title, "call", "ms").bars(svg, &Bars { series, groups: groups.collect() });
+    chart_frame(at, title, "call", "ms").draw_bars(svg, &ChartBars { series, groups: groups.collect() });
 }
 
 /// A missing bar means unknown: the CPU of an engine that was not started here.
-fn graph_cost(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
+fn graph_cost(svg: &mut SvgDrawing, at: (f64, f64), graphs: &GraphsReport) {
     let groups = graphs.graphs.iter().map(|one| {
         let cpu = [&one.engine_cpu_micros_per_node, &one.cpu_micros_per_node];
         let cpu = cpu.into_iter().flatten().map(|spread| spread.median);
@@ -184,12 +194,12 @@ fn graph_cost(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
         )
     });
     let series = ["time", "CPU of the engine", "with its services"].map(str::to_owned).to_vec();
-    let frame = frame(at, "What a node costs, medians", "shape and size", "us/node");
-    frame.bars(svg, &Bars { series, groups: groups.collect() });
+    let frame = chart_frame(at, "What a node costs, medians", "shape and size", "us/node");
+    frame.draw_bars(svg, &ChartBars { series, groups: groups.collect() });
 }
 
-fn frame<'a>(at: (f64, f64), title: &'a str, across: &'a str, up: &'a str) -> Frame<'a> {
-    Frame { at, size: (WIDTH, CHART), title, across, up }
+fn chart_frame<'a>(at: (f64, f64), title: &'a str, across: &'a str, up: &'a str) -> ChartFrame<'a> {
+    ChartFrame { at, size: (WIDTH, CHART), title, across, up }
 }
 
 #[cfg(test)]
@@ -200,9 +210,9 @@ mod tests {
     fn totals_become_rates() {
         let totals: Vec<(f64, f64)> =
             (1..=40).map(|tenth| (f64::from(tenth) / 10.0, f64::from(tenth) * 50.0)).collect();
-        let rates = rates(&totals);
+        let rates = rates_over_time(&totals);
         assert!(rates.len() >= 10);
         assert!(rates.iter().all(|(_, rate)| (rate - 500.0).abs() < 1e-6), "{rates:?}");
-        assert!(super::rates(&[]).is_empty());
+        assert!(super::rates_over_time(&[]).is_empty());
     }
 }

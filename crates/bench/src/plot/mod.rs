@@ -6,4 +6,4 @@ mod chart;
 mod draw;
 mod svg;
 
-pub use draw::draw;
+pub use draw::draw_report;

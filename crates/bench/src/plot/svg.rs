@@ -10,19 +10,19 @@ pub(super) const FAINT: &str = "#d8d8d8";
 
 /// An SVG document under construction.
 #[derive(Debug, Default)]
-pub(super) struct Svg {
+pub(super) struct SvgDrawing {
     body: String,
 }
 
 /// Anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(super) enum TextAnchor {
     Start,
     Middle,
     End,
 }
 
-impl Anchor {
+impl TextAnchor {
     const fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -32,10 +32,10 @@ impl Anchor {
     }
 }
 
-impl Svg {
-    pub(super) fn text(&mut self, at: (f64, f64), size: f64, anchor: Anchor, text: &str) {
-        let (x, y, anchor) = (number(at.0), number(at.1), anchor.name());
-        let text = escape(text);
+impl SvgDrawing {
+    pub(super) fn draw_text(&mut self, at: (f64, f64), size: f64, anchor: TextAnchor, text: &str) {
+        let (x, y, anchor) = (format_number(at.0), format_number(at.1), anchor.name());
+        let text = escape_text(text);
         // Writing to a String does not fail.
         let _ = writeln!(
             self.body,
@@ -43,23 +43,23 @@ impl Svg {
         );
     }
 
-    pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
-        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+    pub(super) fn draw_line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(format_number);
         let _ = writeln!(self.body, r#"<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}"/>"#);
     }
 
-    pub(super) fn bar(&mut self, at: (f64, f64), size: (f64, f64), colour: &str, title: &str) {
-        let [x, y, width, height] = [at.0, at.1, size.0.max(0.0), size.1.max(0.0)].map(number);
-        let title = escape(title);
+    pub(super) fn draw_bar(&mut self, at: (f64, f64), size: (f64, f64), colour: &str, title: &str) {
+        let [x, y, width, height] = [at.0, at.1, size.0.max(0.0), size.1.max(0.0)].map(format_number);
+        let title = escape_text(title);
         let _ = writeln!(
             self.body,
             r#"<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}"><title>{title}</title></rect>"#
         );
     }
 
-    pub(super) fn curve(&mut self, points: &[(f64, f64)], colour: &str) {
+    pub(super) fn draw_curve(&mut self, points: &[(f64, f64)], colour: &str) {
         let points: Vec<String> =
-            points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).collect();
+            points.iter().map(|(x, y)| format!("{},{}", format_number(*x), format_number(*y))).collect();
         let _ = writeln!(
             self.body,
             r#"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="1.8"/>"#,
@@ -69,7 +69,7 @@ impl Svg {
 
     /// The whole file.
     pub(super) fn finish(self, width: f64, height: f64) -> String {
-        let (width, height) = (number(width), number(height));
+        let (width, height) = (format_number(width), format_number(height));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"Helvetica, Arial, sans-serif\">\n\
@@ -80,12 +80,12 @@ impl Svg {
 }
 
 /// A value that is not a number is drawn at zero, so that the file stays valid.
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     if value.is_finite() { format!("{value:.1}") } else { "0".to_owned() }
 }
 
 /// Text that is safe in content and in attributes; control characters are not allowed in XML at all.
-pub(super) fn escape(text: &str) -> String {
+pub(super) fn escape_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -109,21 +109,21 @@ mod tests {
     #[test]
     fn text_cannot_break_out() {
         assert_eq!(
-            escape("</text><script>&\"'\u{0}\n"),
+            escape_text("</text><script>&\"'\u{0}\n"),
             "&lt;/text&gt;&lt;script&gt;&amp;&quot;&#39;\u{fffd} "
         );
-        let mut svg = Svg::default();
-        svg.text((1.0, 2.0), 10.0, Anchor::Middle, "<b>");
-        svg.bar((0.0, 0.0), (1.0, -5.0), "#000", "a & b");
+        let mut svg = SvgDrawing::default();
+        svg.draw_text((1.0, 2.0), 10.0, TextAnchor::Middle, "<b>");
+        svg.draw_bar((0.0, 0.0), (1.0, -5.0), "#000", "a & b");
         let text = svg.finish(10.0, 10.0);
         assert!(!text.contains("<b>") && text.contains("&lt;b&gt;") && text.contains("a &amp; b"));
         assert!(text.contains("height=\"0.0\""), "a negative height is none: {text}");
     }
 
     #[test]
-    fn numbers_that_are_none_are_drawn_at_zero() {
-        let mut svg = Svg::default();
-        svg.curve(&[(f64::NAN, 1.0), (2.0, f64::INFINITY)], "#000");
+    fn nan_is_drawn_at_zero() {
+        let mut svg = SvgDrawing::default();
+        svg.draw_curve(&[(f64::NAN, 1.0), (2.0, f64::INFINITY)], "#000");
         assert!(svg.finish(1.0, 1.0).contains("points=\"0,1.0 2.0,0\""));
     }
 }

@@ -7,9 +7,9 @@ use std::process::{Child as Process, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::guard::Guard;
-use crate::error::{BenchError, Result};
-use crate::wire::{Address, Connection};
+use super::guard::CleanupGuard;
+use crate::error::{BenchError, BenchResult};
+use crate::wire::{BenchConnection, ServerAddress};
 
 const READY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -18,27 +18,28 @@ const LOG_TAIL: usize = 2000;
 
 /// A process that is killed when dropped, without a drain: its data is private and about to be removed.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(super) struct EngineChild {
     name: String,
     process: Process,
     log: PathBuf,
-    guard: Arc<Guard>,
+    guard: Arc<CleanupGuard>,
 }
 
 /// Settings of a process, as environment variables.
-pub(crate) type Settings = Vec<(String, String)>;
+pub(crate) type ChildSettings = Vec<(String, String)>;
 
-impl Child {
+impl EngineChild {
     pub(super) fn start(
-        guard: &Arc<Guard>,
+        guard: &Arc<CleanupGuard>,
         binary: &Path,
         name: &str,
         arguments: &[&str],
-        settings: &Settings,
-    ) -> Result<Self> {
+        settings: &ChildSettings,
+    ) -> BenchResult<Self> {
         let log = guard.directory().join(format!("{name}.log"));
-        let file = File::create(&log).map_err(BenchError::machine(format!("write {}", log.display())))?;
-        let copy = file.try_clone().map_err(BenchError::machine("share a log file"))?;
+        let file =
+            File::create(&log).map_err(BenchError::machine_error(format!("write {}", log.display())))?;
+        let copy = file.try_clone().map_err(BenchError::machine_error("share a log file"))?;
         let process = Command::new(binary)
             .args(arguments)
             .envs(settings.iter().map(|(key, value)| (key, value)))
@@ -50,9 +51,9 @@ impl Child {
             // stopping.
             .process_group(0)
             .spawn()
-            .map_err(BenchError::machine(format!("start {} for {name}", binary.display())))?;
+            .map_err(BenchError::machine_error(format!("start {} for {name}", binary.display())))?;
         let child = Self { name: name.to_owned(), process, log, guard: guard.clone() };
-        guard.watch(child.pid())?;
+        guard.watch_process(child.pid())?;
         Ok(child)
     }
 
@@ -65,11 +66,11 @@ impl Child {
     }
 
     /// Waits for 200 at `/readyz`.
-    pub(super) async fn ready(&mut self, address: &Address) -> Result<()> {
+    pub(super) async fn wait_until_ready(&mut self, address: &ServerAddress) -> BenchResult<()> {
         let deadline = Instant::now() + READY;
         loop {
-            self.alive()?;
-            let said = match Connection::to(address).get("/readyz").await {
+            self.check_alive()?;
+            let said = match BenchConnection::to_server(address).get("/readyz").await {
                 Ok(_) => return Ok(()),
                 Err(error) => error.to_string(),
             };
@@ -81,7 +82,7 @@ impl Child {
     }
 
     /// Fails with the end of its log when the process has ended.
-    pub(super) fn alive(&mut self) -> Result<()> {
+    pub(super) fn check_alive(&mut self) -> BenchResult<()> {
         match self.process.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
@@ -92,12 +93,12 @@ impl Child {
     }
 
     /// Waits for a process that ends by itself.
-    pub(super) async fn finished(&mut self) -> Result<()> {
+    pub(super) async fn wait_for_end(&mut self) -> BenchResult<()> {
         loop {
             match self.process.try_wait() {
                 Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
                 Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(_)) | Err(_) => return self.alive(),
+                Ok(Some(_)) | Err(_) => return self.check_alive(),
             }
         }
     }
@@ -109,11 +110,11 @@ impl Child {
     }
 }
 
-impl Drop for Child {
+impl Drop for EngineChild {
     fn drop(&mut self) {
         // An error means that it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        self.guard.forget(self.process.id());
+        self.guard.forget_process(self.process.id());
     }
 }

@@ -2,92 +2,107 @@
 
 use std::path::PathBuf;
 
-use super::child::{Child, Settings};
+use super::child::{ChildSettings, EngineChild};
 use super::port;
-use super::subject::{Place, Role, Start};
-use crate::error::{BenchError, Result};
-use crate::wire::Address;
-use crate::workload::Hands;
+use super::subject::{EngineRole, EngineStart, RoleLocation};
+use crate::error::{BenchError, BenchResult};
+use crate::wire::ServerAddress;
+use crate::workload::ActionPerformers;
 
 /// Child processes, killed in this order when dropped: the workers before the ingress.
 #[derive(Debug)]
-pub(super) struct Processes {
-    workers: Vec<Child>,
-    front: Child,
-    settings: Settings,
+pub(super) struct EngineProcesses {
+    workers: Vec<EngineChild>,
+    front: EngineChild,
+    settings: ChildSettings,
 }
 
 /// Common settings of the processes of a fleet.
-pub(super) fn settings(start: &Start, database_url: &str, redis_url: &str, redis_prefix: &str) -> Settings {
+pub(super) fn fleet_settings(
+    start: &EngineStart,
+    database_url: &str,
+    redis_url: &str,
+    redis_prefix: &str,
+) -> ChildSettings {
     let mut settings = start.settings.clone();
     settings.extend([
-        setting("DATABASE_URL", database_url),
-        setting("REDIS_URL", redis_url),
-        setting("REDIS__PREFIX", redis_prefix),
-        setting("HTTP_ALLOW", "127.0.0.0/8"),
-        setting("EXECUTOR_ALLOW", "127.0.0.0/8"),
+        setting_variable("DATABASE_URL", database_url),
+        setting_variable("REDIS_URL", redis_url),
+        setting_variable("REDIS__PREFIX", redis_prefix),
+        setting_variable("HTTP_ALLOW", "127.0.0.0/8"),
+        setting_variable("EXECUTOR_ALLOW", "127.0.0.0/8"),
     ]);
     settings
 }
 
 /// Migrates the tables, then starts the ingress.
-pub(super) async fn start_ingress(start: &Start, settings: Settings) -> Result<(Processes, Address)> {
-    let mut migrate = Child::start(&start.guard, &start.binary, "migrate", &["migrate"], &settings)?;
-    migrate.finished().await?;
-    let port = port::free()?;
+pub(super) async fn start_ingress(
+    start: &EngineStart,
+    settings: ChildSettings,
+) -> BenchResult<(EngineProcesses, ServerAddress)> {
+    let mut migrate = EngineChild::start(&start.guard, &start.binary, "migrate", &["migrate"], &settings)?;
+    migrate.wait_for_end().await?;
+    let port = port::free_port()?;
     let listen = format!("127.0.0.1:{port}");
     let arguments = ["ingress", "--listen", &listen];
-    let mut front = Child::start(&start.guard, &start.binary, "ingress", &arguments, &settings)?;
-    let address = Address::local(port);
-    front.ready(&address).await?;
-    Ok((Processes { workers: Vec::new(), front, settings }, address))
+    let mut front = EngineChild::start(&start.guard, &start.binary, "ingress", &arguments, &settings)?;
+    let address = ServerAddress::on_loopback(port);
+    front.wait_until_ready(&address).await?;
+    Ok((EngineProcesses { workers: Vec::new(), front, settings }, address))
 }
 
 /// Starts `millstream dev` in a directory of its own; returns its database file too.
-pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Processes, Address, PathBuf)> {
-    let (port, settings) = (port::free()?, start.settings.clone());
+pub(super) async fn start_embedded(
+    start: &EngineStart,
+    loops: usize,
+) -> BenchResult<(EngineProcesses, ServerAddress, PathBuf)> {
+    let (port, settings) = (port::free_port()?, start.settings.clone());
     let (listen, loops, dir) =
         (format!("127.0.0.1:{port}"), loops.to_string(), start.directory().display().to_string());
     let database = start.database_file();
     let url = format!("sqlite://{}", database.display());
     let role = match start.hands {
-        Hands::Engine => "dev",
-        Hands::Function | Hands::Outside => "bench-dev",
+        ActionPerformers::Engine => "dev",
+        ActionPerformers::Function | ActionPerformers::Outside => "bench-dev",
     };
     let arguments = [role, "--dir", &dir, "--listen", &listen, "--workers", &loops, "--database-url", &url];
-    let mut front = Child::start(&start.guard, &start.binary, "embedded", &arguments, &settings)?;
-    let address = Address::local(port);
-    front.ready(&address).await?;
-    Ok((Processes { workers: Vec::new(), front, settings }, address, database))
+    let mut front = EngineChild::start(&start.guard, &start.binary, "embedded", &arguments, &settings)?;
+    let address = ServerAddress::on_loopback(port);
+    front.wait_until_ready(&address).await?;
+    Ok((EngineProcesses { workers: Vec::new(), front, settings }, address, database))
 }
 
-impl Processes {
+impl EngineProcesses {
     /// Starts `count` more workers and returns the addresses of their metrics.
-    pub(super) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<Vec<Address>> {
+    pub(super) async fn start_workers(
+        &mut self,
+        start: &EngineStart,
+        count: usize,
+    ) -> BenchResult<Vec<ServerAddress>> {
         let role = match start.hands {
-            Hands::Engine => "worker",
-            Hands::Function | Hands::Outside => "bench-worker",
+            ActionPerformers::Engine => "worker",
+            ActionPerformers::Function | ActionPerformers::Outside => "bench-worker",
         };
         let mut probes = Vec::new();
         for _ in 0..count {
-            let port = port::free()?;
+            let port = port::free_port()?;
             let name = format!("worker {}", self.workers.len() + 1);
             let mut settings = self.settings.clone();
-            settings.push(setting("WORKER__LISTEN", &format!("127.0.0.1:{port}")));
-            self.workers.push(Child::start(&start.guard, &start.binary, &name, &[role], &settings)?);
-            probes.push(Address::local(port));
+            settings.push(setting_variable("WORKER__LISTEN", &format!("127.0.0.1:{port}")));
+            self.workers.push(EngineChild::start(&start.guard, &start.binary, &name, &[role], &settings)?);
+            probes.push(ServerAddress::on_loopback(port));
         }
         for (worker, probe) in self.workers.iter_mut().rev().zip(probes.iter().rev()) {
-            worker.ready(probe).await?;
+            worker.wait_until_ready(probe).await?;
         }
         Ok(probes)
     }
 
     /// Creates a key of the tenant, directly in the store.
-    pub(super) async fn create_key(&self, start: &Start, tenant: &str) -> Result<String> {
+    pub(super) async fn create_key(&self, start: &EngineStart, tenant: &str) -> BenchResult<String> {
         let arguments = ["keys", "create", "bench", "--tenant", tenant, "--role", "admin"];
-        let mut child = Child::start(&start.guard, &start.binary, "keys", &arguments, &self.settings)?;
-        child.finished().await?;
+        let mut child = EngineChild::start(&start.guard, &start.binary, "keys", &arguments, &self.settings)?;
+        child.wait_for_end().await?;
         let said = child.log_tail();
         let key: Option<String> = said
             .find("ms_")
@@ -96,10 +111,11 @@ impl Processes {
     }
 
     /// Signals each worker by its own process id.
-    pub(super) fn signal_workers(&self, signal: &str) -> Result<()> {
+    pub(super) fn signal_workers(&self, signal: &str) -> BenchResult<()> {
         for worker in &self.workers {
             let sent = std::process::Command::new("kill").args([signal, &worker.pid().to_string()]).status();
-            let sent = sent.map_err(BenchError::machine(format!("send {signal} to {}", worker.name())))?;
+            let sent =
+                sent.map_err(BenchError::machine_error(format!("send {signal} to {}", worker.name())))?;
             if !sent.success() {
                 return Err(BenchError::Wrong(format!("{} could not be sent {signal}", worker.name())));
             }
@@ -107,10 +123,13 @@ impl Processes {
         Ok(())
     }
 
-    pub(super) fn roles(&self) -> Vec<Role> {
+    pub(super) fn roles(&self) -> Vec<EngineRole> {
         std::iter::once(&self.front)
             .chain(&self.workers)
-            .map(|child| Role { name: child.name().to_owned(), place: Place::Process(child.pid()) })
+            .map(|child| EngineRole {
+                name: child.name().to_owned(),
+                place: RoleLocation::Process(child.pid()),
+            })
             .collect()
     }
 
@@ -118,11 +137,11 @@ impl Processes {
         self.front.pid()
     }
 
-    pub(super) fn alive(&mut self) -> Result<()> {
-        std::iter::once(&mut self.front).chain(&mut self.workers).try_for_each(Child::alive)
+    pub(super) fn check_alive(&mut self) -> BenchResult<()> {
+        std::iter::once(&mut self.front).chain(&mut self.workers).try_for_each(EngineChild::check_alive)
     }
 
-    pub(super) fn logs(&self) -> String {
+    pub(super) fn log_tails(&self) -> String {
         std::iter::once(&self.front)
             .chain(&self.workers)
             .map(|child| format!("--- {}\n{}", child.name(), child.log_tail()))
@@ -131,6 +150,6 @@ impl Processes {
     }
 }
 
-fn setting(key: &str, value: &str) -> (String, String) {
+fn setting_variable(key: &str, value: &str) -> (String, String) {
     (format!("MILLSTREAM_{key}"), value.to_owned())
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 const SCRIPT: &str = r#"
 live=""; directory=""
@@ -28,20 +28,20 @@ for pid in $live; do kill -KILL "$pid" 2>/dev/null; done
 
 /// The run's directory and its watchdog shell.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct CleanupGuard {
     shell: Mutex<ChildStdin>,
     directory: PathBuf,
 }
 
-impl Guard {
+impl CleanupGuard {
     /// Creates a private directory and starts the shell.
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start() -> BenchResult<Self> {
         let name = format!("millstream-bench-{}", uuid::Uuid::new_v4().simple());
         let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir(&directory).map_err(BenchError::machine("make a directory for the run"))?;
+        std::fs::create_dir(&directory).map_err(BenchError::machine_error("make a directory for the run"))?;
         let pipe = start_shell()?;
         let guard = Self { shell: Mutex::new(pipe), directory };
-        guard.tell("directory", &guard.directory.display().to_string())?;
+        guard.write_entry("directory", &guard.directory.display().to_string())?;
         Ok(guard)
     }
 
@@ -49,22 +49,23 @@ impl Guard {
         &self.directory
     }
 
-    pub(super) fn watch(&self, pid: u32) -> Result<()> {
-        self.tell("watch", &pid.to_string())
+    pub(super) fn watch_process(&self, pid: u32) -> BenchResult<()> {
+        self.write_entry("watch", &pid.to_string())
     }
 
-    pub(super) fn forget(&self, pid: u32) {
+    pub(super) fn forget_process(&self, pid: u32) {
         // A shell that has ended has no list.
-        let _ = self.tell("forget", &pid.to_string());
+        let _ = self.write_entry("forget", &pid.to_string());
     }
 
-    fn tell(&self, verb: &str, entry: &str) -> Result<()> {
+    fn write_entry(&self, verb: &str, entry: &str) -> BenchResult<()> {
         let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(shell, "{verb} {entry}").map_err(BenchError::machine("write to the shell that cleans up"))
+        writeln!(shell, "{verb} {entry}")
+            .map_err(BenchError::machine_error("write to the shell that cleans up"))
     }
 }
 
-fn start_shell() -> Result<ChildStdin> {
+fn start_shell() -> BenchResult<ChildStdin> {
     let mut shell = Command::new("sh")
         .args(["-c", SCRIPT])
         .stdin(Stdio::piped())
@@ -73,6 +74,6 @@ fn start_shell() -> Result<ChildStdin> {
         // A process group of its own: Ctrl-C must not end the watchdog.
         .process_group(0)
         .spawn()
-        .map_err(BenchError::machine("start the shell that cleans up"))?;
+        .map_err(BenchError::machine_error("start the shell that cleans up"))?;
     shell.stdin.take().ok_or_else(|| BenchError::Wrong("the shell has no input".to_owned()))
 }

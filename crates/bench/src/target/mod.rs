@@ -6,5 +6,7 @@ mod guard;
 mod port;
 mod subject;
 
-pub(crate) use guard::Guard;
-pub(crate) use subject::{Data, Place, Role, Start, Subject, Workers};
+pub(crate) use guard::CleanupGuard;
+pub(crate) use subject::{
+    EngineRole, EngineStart, EngineStorage, EngineUnderTest, RoleLocation, WorkerStart,
+};

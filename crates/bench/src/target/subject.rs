@@ -3,27 +3,27 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::child::Settings;
-use super::fleet::{self, Processes};
-use super::guard::Guard;
-use crate::crew::{Crew, Shape};
-use crate::error::{BenchError, Result};
-use crate::exposition::Exposition;
-use crate::graph::{EXECUTOR, Executor};
-use crate::plan::Target;
+use super::child::ChildSettings;
+use super::fleet::{self, EngineProcesses};
+use super::guard::CleanupGuard;
+use crate::error::{BenchError, BenchResult};
+use crate::exposition::MetricsExposition;
+use crate::external_workers::{ExternalWorkerOptions, ExternalWorkers};
+use crate::graph::{BenchExecutor, EXECUTOR};
+use crate::plan::BenchTarget;
 use crate::postgres::PrivateDatabase;
-use crate::wire::{Address, Connection};
-use crate::workload::Hands;
+use crate::wire::{BenchConnection, ServerAddress};
+use crate::workload::ActionPerformers;
 
 /// Location of a role, for its CPU time and memory.
 #[derive(Debug, Clone)]
-pub(crate) struct Role {
+pub(crate) struct EngineRole {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: RoleLocation,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum RoleLocation {
     Process(u32),
     /// A thread of this process, by the path of its CPU clock.
     Thread(PathBuf),
@@ -31,16 +31,16 @@ pub(crate) enum Place {
 
 /// Parameters for starting an engine.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
-    pub(crate) guard: Arc<Guard>,
+pub(crate) struct EngineStart {
+    pub(crate) guard: Arc<CleanupGuard>,
     pub(crate) binary: PathBuf,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ChildSettings,
     /// Unique id of this run.
     pub(crate) run: String,
-    pub(crate) hands: Hands,
+    pub(crate) hands: ActionPerformers,
 }
 
-impl Start {
+impl EngineStart {
     /// Data directory of an embedded engine of this run.
     pub(crate) fn directory(&self) -> PathBuf {
         self.guard.directory().join(&self.run)
@@ -58,23 +58,23 @@ impl Start {
 
 /// A running engine.
 #[derive(Debug)]
-pub(crate) struct Subject {
-    pub(crate) address: Address,
-    pub(crate) database: Data,
+pub(crate) struct EngineUnderTest {
+    pub(crate) address: ServerAddress,
+    pub(crate) database: EngineStorage,
     /// Connections for the workers' counters.
-    probes: Vec<Connection>,
-    front: Connection,
-    before: Exposition,
+    probes: Vec<BenchConnection>,
+    front: BenchConnection,
+    before: MetricsExposition,
     /// Declared before the processes: dropped first.
-    crew: Option<Crew>,
+    crew: Option<ExternalWorkers>,
     /// Likewise, for the executor of graph nodes.
-    executor: Option<Executor>,
-    processes: Option<Processes>,
+    executor: Option<BenchExecutor>,
+    processes: Option<EngineProcesses>,
 }
 
 /// The engine's storage, as far as it is accessible.
 #[derive(Debug, Clone)]
-pub(crate) enum Data {
+pub(crate) enum EngineStorage {
     Postgres {
         url: String,
     },
@@ -87,51 +87,51 @@ pub(crate) enum Data {
 
 /// Whether the workers run from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Workers {
+pub(crate) enum WorkerStart {
     AtOnce,
     Later,
 }
 
-impl Subject {
+impl EngineUnderTest {
     /// Starts the engine, or connects to a running one and records its existing backlog.
     pub(crate) async fn start(
-        target: &Target,
+        target: &BenchTarget,
         database: Option<&PrivateDatabase>,
-        start: &Start,
-        workers: Workers,
-    ) -> Result<Self> {
+        start: &EngineStart,
+        workers: WorkerStart,
+    ) -> BenchResult<Self> {
         let mut subject = Self::start_one(target, database, start, workers).await?;
-        if let Target::Url { .. } = target {
+        if let BenchTarget::Url { .. } = target {
             subject.before = subject.front_metrics().await?;
         }
         Ok(subject)
     }
 
     async fn start_one(
-        target: &Target,
+        target: &BenchTarget,
         database: Option<&PrivateDatabase>,
-        start: &Start,
-        workers: Workers,
-    ) -> Result<Self> {
+        start: &EngineStart,
+        workers: WorkerStart,
+    ) -> BenchResult<Self> {
         match target {
-            Target::Url { url, key } => Ok(Self::at(Address::of(url, key)?)),
-            Target::Embedded { workers: loops } => {
+            BenchTarget::Url { url, key } => Ok(Self::at_address(ServerAddress::parse_url(url, key)?)),
+            BenchTarget::Embedded { workers: loops } => {
                 let (processes, address, file) = fleet::start_embedded(start, *loops).await?;
-                let mut subject = Self::at(address.clone());
-                subject.database = Data::Sqlite { file };
-                subject.probes = vec![Connection::to(&address)];
+                let mut subject = Self::at_address(address.clone());
+                subject.database = EngineStorage::Sqlite { file };
+                subject.probes = vec![BenchConnection::to_server(&address)];
                 subject.processes = Some(processes);
                 Ok(subject)
             }
-            Target::Fleet { workers: count, redis_url, .. } => {
+            BenchTarget::Fleet { workers: count, redis_url, .. } => {
                 let database =
                     database.ok_or_else(|| BenchError::Wrong("a fleet without a database".to_owned()))?;
-                let settings = fleet::settings(start, &database.url, redis_url, &start.redis_prefix());
+                let settings = fleet::fleet_settings(start, &database.url, redis_url, &start.redis_prefix());
                 let (processes, address) = fleet::start_ingress(start, settings).await?;
-                let mut subject = Self::at(address);
-                subject.database = Data::Postgres { url: database.url.clone() };
+                let mut subject = Self::at_address(address);
+                subject.database = EngineStorage::Postgres { url: database.url.clone() };
                 subject.processes = Some(processes);
-                if workers == Workers::AtOnce {
+                if workers == WorkerStart::AtOnce {
                     subject.start_workers(start, *count).await?;
                 }
                 Ok(subject)
@@ -139,14 +139,14 @@ impl Subject {
         }
     }
 
-    fn at(address: Address) -> Self {
-        let front = Connection::to(&address);
+    fn at_address(address: ServerAddress) -> Self {
+        let front = BenchConnection::to_server(&address);
         Self {
             address,
-            database: Data::Unknown,
+            database: EngineStorage::Unknown,
             probes: Vec::new(),
             front,
-            before: Exposition::default(),
+            before: MetricsExposition::default(),
             processes: None,
             crew: None,
             executor: None,
@@ -154,117 +154,126 @@ impl Subject {
     }
 
     /// Adds workers to a fleet and waits until they run.
-    pub(crate) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<()> {
+    pub(crate) async fn start_workers(&mut self, start: &EngineStart, count: usize) -> BenchResult<()> {
         let Some(processes) = self.processes.as_mut() else { return Ok(()) };
         let probes = processes.start_workers(start, count).await?;
-        self.probes.extend(probes.iter().map(Connection::to));
+        self.probes.extend(probes.iter().map(BenchConnection::to_server));
         Ok(())
     }
 
     /// Connects to the same ingress for a tenant, with a key created for it.
-    pub(crate) async fn as_tenant(&mut self, start: &Start, tenant: &str) -> Result<Address> {
+    pub(crate) async fn as_tenant(
+        &mut self,
+        start: &EngineStart,
+        tenant: &str,
+    ) -> BenchResult<ServerAddress> {
         let Some(processes) = self.processes.as_ref() else {
             return Err(BenchError::Wrong("only an engine of its own has keys for tenants".to_owned()));
         };
         let key = processes.create_key(start, tenant).await?;
-        Address::of(&self.address.url(), &key)
+        ServerAddress::parse_url(&self.address.url(), &key)
     }
 
     /// Suspends the workers until they are continued.
-    pub(crate) fn stop_workers(&self) -> Result<()> {
+    pub(crate) fn stop_workers(&self) -> BenchResult<()> {
         self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-STOP"))
     }
 
-    pub(crate) fn continue_workers(&self) -> Result<()> {
+    pub(crate) fn continue_workers(&self) -> BenchResult<()> {
         self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-CONT"))
     }
 
     /// A connection to the ingress, for set-up and queries.
-    pub(crate) fn front(&mut self) -> &mut Connection {
+    pub(crate) fn front_connection(&mut self) -> &mut BenchConnection {
         &mut self.front
     }
 
     /// The workers' counters; `None` when they cannot be asked.
-    pub(crate) async fn counters(&mut self) -> Result<Option<Vec<Exposition>>> {
+    pub(crate) async fn worker_counters(&mut self) -> BenchResult<Option<Vec<MetricsExposition>>> {
         if self.probes.is_empty() {
             return Ok(None);
         }
         let mut seen = Vec::with_capacity(self.probes.len());
         for probe in &mut self.probes {
-            seen.push(Exposition::of(probe.get("/metrics").await?));
+            seen.push(MetricsExposition::from_body(probe.get("/metrics").await?));
         }
         Ok(Some(seen))
     }
 
     /// The ingress's counters, the store's backlog included.
-    pub(crate) async fn front_metrics(&mut self) -> Result<Exposition> {
-        Ok(Exposition::of(self.front.get("/metrics").await?))
+    pub(crate) async fn front_metrics(&mut self) -> BenchResult<MetricsExposition> {
+        Ok(MetricsExposition::from_body(self.front.get("/metrics").await?))
     }
 
     /// Value of a gauge of the ingress before the run: a shared engine may have work of its own.
-    pub(crate) fn before(&self, gauge: &str) -> f64 {
-        self.before.sum(gauge, "")
+    pub(crate) fn initial_gauge(&self, gauge: &str) -> f64 {
+        self.before.sum_series(gauge, "")
     }
 
-    pub(crate) fn roles(&self) -> Vec<Role> {
-        let mut roles = self.processes.as_ref().map(Processes::roles).unwrap_or_default();
-        let clock = self.crew.as_ref().and_then(Crew::clock);
+    pub(crate) fn roles(&self) -> Vec<EngineRole> {
+        let mut roles = self.processes.as_ref().map(EngineProcesses::roles).unwrap_or_default();
+        let clock = self.crew.as_ref().and_then(ExternalWorkers::cpu_clock);
+        roles.extend(clock.map(|stat| EngineRole {
+            name: "task workers".to_owned(),
+            place: RoleLocation::Thread(stat.clone()),
+        }));
+        let clock = self.executor.as_ref().and_then(BenchExecutor::cpu_clock);
         roles.extend(
-            clock.map(|stat| Role { name: "task workers".to_owned(), place: Place::Thread(stat.clone()) }),
+            clock.map(|stat| EngineRole {
+                name: EXECUTOR.to_owned(),
+                place: RoleLocation::Thread(stat.clone()),
+            }),
         );
-        let clock = self.executor.as_ref().and_then(Executor::clock);
-        roles
-            .extend(clock.map(|stat| Role { name: EXECUTOR.to_owned(), place: Place::Thread(stat.clone()) }));
         roles
     }
 
     /// Names of the roles that are engine processes, as far as they were started here.
     pub(crate) fn engine_roles(&self) -> Vec<String> {
-        let roles = self.processes.as_ref().map(Processes::roles).unwrap_or_default();
+        let roles = self.processes.as_ref().map(EngineProcesses::roles).unwrap_or_default();
         roles.into_iter().map(|role| role.name).collect()
     }
 
     /// The process behind the ingress address, if it was started here.
     pub(crate) fn front_process(&self) -> Option<u32> {
-        self.processes.as_ref().map(Processes::front_process)
+        self.processes.as_ref().map(EngineProcesses::front_process)
     }
 
     /// Starts external workers; they work until the engine is stopped.
-    pub(crate) async fn hire(&mut self, shape: Shape) -> Result<()> {
-        self.crew = Some(Crew::start(&self.address, shape).await?);
+    pub(crate) async fn start_external_workers(&mut self, shape: ExternalWorkerOptions) -> BenchResult<()> {
+        self.crew = Some(ExternalWorkers::start(&self.address, shape).await?);
         Ok(())
     }
 
     /// The external workers.
-    pub(crate) fn crew(&self) -> Result<&Crew> {
+    pub(crate) fn external_workers(&self) -> BenchResult<&ExternalWorkers> {
         self.crew.as_ref().ok_or_else(|| BenchError::Wrong("no external workers were started".to_owned()))
     }
 
     /// Starts an executor for the graphs of this run; it performs nodes until the engine is stopped.
-    pub(crate) async fn engage(&mut self, run: &str, capacity: u32) -> Result<()> {
-        self.executor = Some(Executor::start(&self.address, run, capacity).await?);
+    pub(crate) async fn start_executor(&mut self, run: &str, capacity: u32) -> BenchResult<()> {
+        self.executor = Some(BenchExecutor::start(&self.address, run, capacity).await?);
         Ok(())
     }
 
     /// The executor for graphs.
-    pub(crate) fn executor(&self) -> Result<&Executor> {
+    pub(crate) fn graph_executor(&self) -> BenchResult<&BenchExecutor> {
         self.executor.as_ref().ok_or_else(|| BenchError::Wrong("no executor was started".to_owned()))
     }
 
     /// Tasks completed by external workers.
-    pub(crate) fn completed_outside(&self) -> u64 {
-        self.crew.as_ref().map_or(0, Crew::completed)
+    pub(crate) fn tasks_completed_outside(&self) -> u64 {
+        self.crew.as_ref().map_or(0, ExternalWorkers::completed_tasks)
     }
 
     /// Fails when a process has died, or an external worker or executor got an unexpected answer.
-    pub(crate) fn alive(&mut self) -> Result<()> {
-        self.crew.as_ref().map_or(Ok(()), Crew::well)?;
-        self.executor.as_ref().map_or(Ok(()), Executor::well)?;
-        self.processes.as_mut().map_or(Ok(()), Processes::alive)
+    pub(crate) fn check_alive(&mut self) -> BenchResult<()> {
+        self.crew.as_ref().map_or(Ok(()), ExternalWorkers::check_error)?;
+        self.executor.as_ref().map_or(Ok(()), BenchExecutor::check_error)?;
+        self.processes.as_mut().map_or(Ok(()), EngineProcesses::check_alive)
     }
 
     /// The ends of all logs, for an error message.
-    pub(crate) fn logs(&self) -> String {
-        self.processes.as_ref().map(Processes::logs).unwrap_or_default()
+    pub(crate) fn log_tails(&self) -> String {
+        self.processes.as_ref().map(EngineProcesses::log_tails).unwrap_or_default()
     }
 }

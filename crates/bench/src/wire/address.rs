@@ -2,20 +2,20 @@
 
 use url::Url;
 
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, BenchResult};
 
 /// A server, and the headers of every request to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Address {
+pub(crate) struct ServerAddress {
     /// `host:port`, for connecting and for the `Host` header.
     authority: String,
     /// Complete header lines, each with its line end.
     headers: String,
 }
 
-impl Address {
+impl ServerAddress {
     /// Only plain HTTP without a path: TLS and proxies would distort the measurement.
-    pub(crate) fn of(url: &str, key: &str) -> Result<Self> {
+    pub(crate) fn parse_url(url: &str, key: &str) -> BenchResult<Self> {
         let wrong = |why: &str| BenchError::Usage(format!("the url {url:?} {why}"));
         let parsed = Url::parse(url).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
         if parsed.scheme() != "http" {
@@ -34,7 +34,7 @@ impl Address {
     }
 
     /// A port on loopback.
-    pub(crate) fn local(port: u16) -> Self {
+    pub(crate) fn on_loopback(port: u16) -> Self {
         let authority = format!("127.0.0.1:{port}");
         Self { headers: format!("Host: {authority}\r\n"), authority }
     }
@@ -57,14 +57,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_the_address_of_an_ingress_and_nothing_more() {
-        let address = Address::of("http://127.0.0.1:7400", "ms_x").unwrap();
+    fn address_accepts_plain_ingress_url() {
+        let address = ServerAddress::parse_url("http://127.0.0.1:7400", "ms_x").unwrap();
         assert_eq!(address.authority(), "127.0.0.1:7400");
         assert_eq!(address.headers(), "Host: 127.0.0.1:7400\r\nAuthorization: Bearer ms_x\r\n");
-        assert_eq!(Address::of("http://[::1]/", "").unwrap().authority(), "[::1]:80");
+        assert_eq!(ServerAddress::parse_url("http://[::1]/", "").unwrap().authority(), "[::1]:80");
         for url in ["https://a.example", "http://a.example/v1", "a.example:7400", "", "http://"] {
-            assert!(Address::of(url, "").is_err(), "{url}");
+            assert!(ServerAddress::parse_url(url, "").is_err(), "{url}");
         }
-        assert!(Address::of("http://a.example", "x\r\nEvil: yes").is_err());
+        assert!(ServerAddress::parse_url("http://a.example", "x\r\nEvil: yes").is_err());
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::answer::{Body, Fate, Parsed, parse};
-use super::{Address, Answer};
-use crate::error::{BenchError, Result};
+use super::answer::{ConnectionFate, ParsedAnswer, WireBody, parse_answer};
+use super::{ServerAddress, WireAnswer};
+use crate::error::{BenchError, BenchResult};
 
 const BUFFER: usize = 16 * 1024;
 /// A connection idle for longer is reopened: the peer may be about to close it.
@@ -19,8 +19,8 @@ const BACK_OFF: Duration = Duration::from_millis(5);
 
 /// A connection that reopens after the peer has closed it.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    address: Address,
+pub(crate) struct BenchConnection {
+    address: ServerAddress,
     stream: Option<TcpStream>,
     bytes: Vec<u8>,
     filled: usize,
@@ -31,14 +31,14 @@ pub(crate) struct Connection {
 
 /// A status, and a body that is valid until the next request.
 #[derive(Debug)]
-pub(crate) struct Reply<'a> {
+pub(crate) struct BenchReply<'a> {
     pub(crate) status: u16,
     pub(crate) body: std::borrow::Cow<'a, [u8]>,
 }
 
 /// A call with the expected answer.
 #[derive(Debug)]
-pub(crate) struct Called {
+pub(crate) struct TimedCall {
     pub(crate) at: Instant,
     /// Latency from its first send.
     pub(crate) took: Duration,
@@ -46,8 +46,8 @@ pub(crate) struct Called {
     pub(crate) body: Vec<u8>,
 }
 
-impl Connection {
-    pub(crate) fn to(address: &Address) -> Self {
+impl BenchConnection {
+    pub(crate) fn to_server(address: &ServerAddress) -> Self {
         Self {
             address: address.clone(),
             stream: None,
@@ -59,8 +59,8 @@ impl Connection {
     }
 
     /// Connects now rather than with the first request.
-    pub(crate) async fn open(address: &Address) -> io::Result<Self> {
-        let mut connection = Self::to(address);
+    pub(crate) async fn open(address: &ServerAddress) -> io::Result<Self> {
+        let mut connection = Self::to_server(address);
         connection.connect().await?;
         Ok(connection)
     }
@@ -73,23 +73,23 @@ impl Connection {
     }
 
     /// Sends complete request bytes and reads the answer.
-    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
+    pub(crate) async fn exchange_request(&mut self, request: &[u8]) -> io::Result<BenchReply<'_>> {
         if self.stream.is_none() || self.used.elapsed() > FRESH {
             self.connect().await?;
         }
-        let attempt = self.attempt(request).await;
+        let attempt = self.attempt_exchange(request).await;
         self.used = Instant::now();
         match attempt {
             Ok(answer) => {
-                if answer.connection == Fate::Close {
+                if answer.connection == ConnectionFate::Close {
                     self.stream = None;
                 }
                 self.consumed = answer.used;
                 let body = match answer.body {
-                    Body::Within(range) => self.bytes[range].into(),
-                    Body::Joined(joined) => joined.into(),
+                    WireBody::Within(range) => self.bytes[range].into(),
+                    WireBody::Joined(joined) => joined.into(),
                 };
-                Ok(Reply { status: answer.status, body })
+                Ok(BenchReply { status: answer.status, body })
             }
             Err(error) => {
                 self.stream = None;
@@ -98,21 +98,21 @@ impl Connection {
         }
     }
 
-    async fn attempt(&mut self, request: &[u8]) -> io::Result<Answer> {
+    async fn attempt_exchange(&mut self, request: &[u8]) -> io::Result<WireAnswer> {
         let Some(stream) = self.stream.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
         // One request is in flight at a time: bytes after an answer do not belong to a request.
         (self.filled, self.consumed) = (0, 0);
         stream.write_all(request).await?;
         loop {
-            match parse(&self.bytes[..self.filled]).map_err(io::Error::other)? {
-                Parsed::Complete(answer) => return Ok(answer),
-                Parsed::Incomplete { total } if total > self.bytes.len() => {
+            match parse_answer(&self.bytes[..self.filled]).map_err(io::Error::other)? {
+                ParsedAnswer::Complete(answer) => return Ok(answer),
+                ParsedAnswer::Incomplete { total } if total > self.bytes.len() => {
                     self.bytes.resize(total.next_power_of_two(), 0)
                 }
-                Parsed::Incomplete { .. } if self.filled == self.bytes.len() => {
+                ParsedAnswer::Incomplete { .. } if self.filled == self.bytes.len() => {
                     self.bytes.resize(self.bytes.len() * 2, 0);
                 }
-                Parsed::Incomplete { .. } => {}
+                ParsedAnswer::Incomplete { .. } => {}
             }
             let read = stream.read(&mut self.bytes[self.filled..]).await?;
             if read == 0 {
@@ -123,9 +123,9 @@ impl Connection {
     }
 
     /// GETs a path; only 200 is accepted.
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Vec<u8>> {
+    pub(crate) async fn get(&mut self, path: &str) -> BenchResult<Vec<u8>> {
         let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
-        self.insist(&request.into_bytes(), path, &[200]).await
+        self.require_status(&request.into_bytes(), path, &[200]).await
     }
 
     /// POSTs a body; only these statuses are accepted.
@@ -135,70 +135,74 @@ impl Connection {
         media: &str,
         body: &[u8],
         good: &[u16],
-    ) -> Result<Vec<u8>> {
+    ) -> BenchResult<Vec<u8>> {
         let mut request = Vec::new();
         write_request(&mut request, &self.address, ("POST", path), media, body);
-        self.insist(&request, path, good).await
+        self.require_status(&request, path, good).await
     }
 
     /// PUTs a document; only these statuses are accepted.
-    pub(crate) async fn put(&mut self, path: &str, body: &[u8], good: &[u16]) -> Result<Vec<u8>> {
+    pub(crate) async fn put(&mut self, path: &str, body: &[u8], good: &[u16]) -> BenchResult<Vec<u8>> {
         let mut request = Vec::new();
         write_request(&mut request, &self.address, ("PUT", path), "application/json", body);
-        self.insist(&request, path, good).await
+        self.require_status(&request, path, good).await
     }
 
     /// DELETEs a path; only 204 is accepted.
-    pub(crate) async fn delete(&mut self, path: &str) -> Result<()> {
+    pub(crate) async fn delete(&mut self, path: &str) -> BenchResult<()> {
         let request = format!("DELETE {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
-        self.insist(&request.into_bytes(), path, &[204]).await.map(|_| ())
+        self.require_status(&request.into_bytes(), path, &[204]).await.map(|_| ())
     }
 
     /// POSTs a JSON body, retries after 429 and 503 (backpressure), and then accepts only these statuses.
     /// `buffer` is for the request.
-    pub(crate) async fn call(
+    pub(crate) async fn call_with_retry(
         &mut self,
         buffer: &mut Vec<u8>,
         path: &str,
         body: &[u8],
         good: &[u16],
-    ) -> Result<Called> {
+    ) -> BenchResult<TimedCall> {
         buffer.clear();
         write_request(buffer, &self.address, ("POST", path), "application/json", body);
         let (began, mut pushed_back) = (Instant::now(), 0);
         loop {
-            let reply = self.exchange(buffer).await;
+            let reply = self.exchange_request(buffer).await;
             let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
             let at = Instant::now();
             match reply.status {
                 429 | 503 => pushed_back += 1,
                 status if good.contains(&status) => {
                     let body = reply.body.into_owned();
-                    return Ok(Called { at, took: at - began, pushed_back, body });
+                    return Ok(TimedCall { at, took: at - began, pushed_back, body });
                 }
                 status => {
                     let body = String::from_utf8_lossy(&reply.body);
-                    return Err(BenchError::Wrong(format!("{path} answered {status}: {}", excerpt(&body))));
+                    return Err(BenchError::Wrong(format!(
+                        "{path} answered {status}: {}",
+                        short_excerpt(&body)
+                    )));
                 }
             }
             tokio::time::sleep(BACK_OFF).await;
         }
     }
 
-    async fn insist(&mut self, request: &[u8], path: &str, good: &[u16]) -> Result<Vec<u8>> {
+    async fn require_status(&mut self, request: &[u8], path: &str, good: &[u16]) -> BenchResult<Vec<u8>> {
         let what = self.address.url();
-        let reply = self.exchange(request).await.map_err(|error| BenchError::unreachable(&what, error))?;
+        let reply =
+            self.exchange_request(request).await.map_err(|error| BenchError::unreachable(&what, error))?;
         if good.contains(&reply.status) {
             return Ok(reply.body.into_owned());
         }
         let body = String::from_utf8_lossy(&reply.body);
-        Err(BenchError::Wrong(format!("{what}{path} answered {}: {}", reply.status, excerpt(&body))))
+        Err(BenchError::Wrong(format!("{what}{path} answered {}: {}", reply.status, short_excerpt(&body))))
     }
 }
 
 fn write_request(
     into: &mut Vec<u8>,
-    address: &Address,
+    address: &ServerAddress,
     (method, path): (&str, &str),
     media: &str,
     body: &[u8],
@@ -213,7 +217,7 @@ fn write_request(
 }
 
 /// Shortens a text for an error message.
-pub(crate) fn excerpt(text: &str) -> String {
+pub(crate) fn short_excerpt(text: &str) -> String {
     const LONGEST: usize = 400;
     match text.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &text[..at]),

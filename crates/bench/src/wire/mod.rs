@@ -4,6 +4,6 @@ mod address;
 mod answer;
 mod connection;
 
-pub(crate) use address::Address;
-pub(crate) use answer::{Answer, find};
-pub(crate) use connection::{Called, Connection, excerpt};
+pub(crate) use address::ServerAddress;
+pub(crate) use answer::{WireAnswer, find_bytes};
+pub(crate) use connection::{BenchConnection, TimedCall, short_excerpt};

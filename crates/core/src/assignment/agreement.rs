@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::given::Assignment;
-use super::item::Work;
-use super::rules::{self, Judged};
+use super::item::ItemAggregate;
+use super::item_assignment::ItemAssignment;
+use super::rules::{self, AnswerScope};
 use super::status::AssignmentStatus;
-use crate::expr::{Budget, Value};
+use crate::expr::{CelValue, ExprBudget};
 use crate::id::AssignmentId;
 use crate::raw::RawJson;
 
 /// Agreement of the answers of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agreement {
+pub struct AnswerAgreement {
     /// All answers are equal. A single answer agrees with itself.
     pub agreed: bool,
     pub answers: u32,
@@ -25,18 +25,18 @@ pub struct Agreement {
     pub value: Option<RawJson>,
 }
 
-impl Agreement {
+impl AnswerAgreement {
     /// Groups the counting answers by the value of `expression`. An answer on which the expression fails
     /// agrees with no other; rules reject such answers on submission.
-    pub fn of(work: &Work, expression: &str) -> Self {
-        let budget = Budget::default();
-        let mut groups: Vec<(Option<(Value, RawJson)>, u32)> = Vec::new();
-        let answers = answers(work);
+    pub fn from_answers(work: &ItemAggregate, expression: &str) -> Self {
+        let budget = ExprBudget::default();
+        let mut groups: Vec<(Option<(CelValue, RawJson)>, u32)> = Vec::new();
+        let answers = counting_answers(work);
         for (assignment, answer) in &answers {
-            let judged = Judged { answer, payload: &work.payload, person: &assignment.person };
-            let value = rules::evaluate(expression, judged, &budget).ok();
-            let same = |group: &&mut (Option<(Value, RawJson)>, u32)| match (&group.0, &value) {
-                (Some((a, _)), Some((b, _))) => a.equals(b, &budget),
+            let judged = AnswerScope { answer, payload: &work.payload, person: &assignment.person };
+            let value = rules::evaluate_expression(expression, judged, &budget).ok();
+            let same = |group: &&mut (Option<(CelValue, RawJson)>, u32)| match (&group.0, &value) {
+                (Some((a, _)), Some((b, _))) => a.equals_within(b, &budget),
                 (None, _) | (_, None) => false,
             };
             match groups.iter_mut().find(same) {
@@ -56,18 +56,18 @@ impl Agreement {
 }
 
 /// The completed assignments of an item with the answers that count: the last correction's, or their own.
-pub fn answers(work: &Work) -> Vec<(&Assignment, &RawJson)> {
+pub fn counting_answers(work: &ItemAggregate) -> Vec<(&ItemAssignment, &RawJson)> {
     let completed = work.assignments.values().filter(|one| one.status == AssignmentStatus::Completed);
-    let mut corrections: BTreeMap<AssignmentId, &Assignment> = BTreeMap::new();
+    let mut corrections: BTreeMap<AssignmentId, &ItemAssignment> = BTreeMap::new();
     for one in completed.clone() {
         let Some(about) = one.refers_to else { continue };
-        let later = |other: &&Assignment| (other.completed_at, other.id) > (one.completed_at, one.id);
+        let later = |other: &&ItemAssignment| (other.completed_at, other.id) > (one.completed_at, one.id);
         if !corrections.get(&about).is_some_and(later) {
             corrections.insert(about, one);
         }
     }
     let places = completed.filter(|one| one.refers_to.is_none());
-    let mut answers: Vec<(&Assignment, &RawJson)> = places
+    let mut answers: Vec<(&ItemAssignment, &RawJson)> = places
         .filter_map(|place| {
             let mut last = place;
             // Follows chains of corrections; the number of assignments bounds their length.

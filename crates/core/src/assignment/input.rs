@@ -6,7 +6,7 @@ use crate::status::words;
 
 /// One input. The caller draws the ids of assignments that may follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub enum ItemInput {
     /// Assigns an opening of the item to a person.
     Assign {
         person: PersonId,
@@ -70,7 +70,7 @@ pub enum Input {
 
 words! {
     /// The kinds of input, by name.
-    InputKind {
+    ItemInputKind {
         Assign = "assign",
         Start = "start",
         Submit = "submit",
@@ -85,20 +85,20 @@ words! {
     }
 }
 
-impl Input {
-    pub const fn kind(&self) -> InputKind {
+impl ItemInput {
+    pub const fn kind(&self) -> ItemInputKind {
         match self {
-            Self::Assign { .. } => InputKind::Assign,
-            Self::Start { .. } => InputKind::Start,
-            Self::Submit { .. } => InputKind::Submit,
-            Self::Skip { .. } => InputKind::Skip,
-            Self::Heartbeat { .. } => InputKind::Heartbeat,
-            Self::Expire { .. } => InputKind::Expire,
-            Self::Revoke { .. } => InputKind::Revoke,
-            Self::Reassign { .. } => InputKind::Reassign,
-            Self::Correct { .. } => InputKind::Correct,
-            Self::Withdraw { .. } => InputKind::Withdraw,
-            Self::Overdue => InputKind::Overdue,
+            Self::Assign { .. } => ItemInputKind::Assign,
+            Self::Start { .. } => ItemInputKind::Start,
+            Self::Submit { .. } => ItemInputKind::Submit,
+            Self::Skip { .. } => ItemInputKind::Skip,
+            Self::Heartbeat { .. } => ItemInputKind::Heartbeat,
+            Self::Expire { .. } => ItemInputKind::Expire,
+            Self::Revoke { .. } => ItemInputKind::Revoke,
+            Self::Reassign { .. } => ItemInputKind::Reassign,
+            Self::Correct { .. } => ItemInputKind::Correct,
+            Self::Withdraw { .. } => ItemInputKind::Withdraw,
+            Self::Overdue => ItemInputKind::Overdue,
         }
     }
 }

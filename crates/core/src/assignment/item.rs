@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::agreement::Agreement;
-use super::given::Assignment;
+use super::agreement::AnswerAgreement;
+use super::item_assignment::ItemAssignment;
 use super::limits::{MAX_PAYLOAD_BYTES, MAX_SKILLS};
-use super::next::Class;
-use super::queue::{Eligible, QueueConfig};
+use super::queue::{EligiblePersons, QueueConfig};
+use super::select::OpeningClass;
 use super::status::{AssignmentStatus, ItemStatus};
 use crate::id::{ActionKey, AssignmentId, DefinitionRef, Epoch, EventId, ItemId, Name, PersonId};
-use crate::problem::Problem;
+use crate::problem::ValidationProblem;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 pub const FORMAT: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct QueueItem {
     pub format: u8,
     pub id: ItemId,
     pub queue: Name,
@@ -29,31 +29,31 @@ pub struct Item {
     pub reason: Option<String>,
     /// The values set by the item's author; the queue's configuration supplies the rest.
     #[serde(default)]
-    pub own: Own,
+    pub own: ItemOverrides,
     pub priority: i32,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub skills: BTreeSet<Name>,
     pub overlap: u32,
-    pub class: Class,
+    pub class: OpeningClass,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agreement: Option<Agreement>,
+    pub agreement: Option<AnswerAgreement>,
     /// Queues from which it was escalated. An item never returns to one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub escalated_from: Vec<Name>,
     /// Number of entries in its log.
     pub entries: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiter: Option<Waiter>,
+    pub waiter: Option<ItemWaiter>,
 }
 
 /// Values that an item sets itself, overriding those of its queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Own {
+pub struct ItemOverrides {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -64,7 +64,7 @@ pub struct Own {
 
 /// The action of an execution that waits for an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiter {
+pub struct ItemWaiter {
     pub action: ActionKey,
     pub epoch: Epoch,
     pub event_id: EventId,
@@ -77,44 +77,44 @@ pub struct Waiter {
 
 /// An item to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewItem {
+pub struct NewQueueItem {
     pub id: ItemId,
     pub payload: RawJson,
-    pub own: Own,
+    pub own: ItemOverrides,
     /// Overrides the queue's `due`.
     pub due_at: Option<Timestamp>,
-    pub waiter: Option<Waiter>,
+    pub waiter: Option<ItemWaiter>,
 }
 
-impl NewItem {
-    pub fn plain(id: ItemId, payload: RawJson) -> Self {
-        Self { id, payload, own: Own::default(), due_at: None, waiter: None }
+impl NewQueueItem {
+    pub fn with_defaults(id: ItemId, payload: RawJson) -> Self {
+        Self { id, payload, own: ItemOverrides::default(), due_at: None, waiter: None }
     }
 
     /// Every reason why the queue cannot accept it; paths refer to the author's document.
-    pub fn problems(&self, queue: &QueueConfig) -> Vec<Problem> {
+    pub fn find_problems(&self, queue: &QueueConfig) -> Vec<ValidationProblem> {
         let mut problems = Vec::new();
         if self.payload.len() > MAX_PAYLOAD_BYTES {
             let message = format!("is larger than {} KiB", MAX_PAYLOAD_BYTES / 1024);
-            problems.push(Problem::new("payload", message));
+            problems.push(ValidationProblem::new("payload", message));
         }
         if self.own.skills.len() + queue.skills.len() > MAX_SKILLS {
             let message = format!("together with those of the queue there are more than {MAX_SKILLS}");
-            problems.push(Problem::new("skills", message));
+            problems.push(ValidationProblem::new("skills", message));
         }
         let overlap = self.own.overlap.unwrap_or(queue.overlap);
         if overlap == 0 || overlap > queue.max_attempts_total {
             let most = queue.max_attempts_total;
-            problems.push(Problem::new(
+            problems.push(ValidationProblem::new(
                 "overlap",
                 format!("must be from 1 to {most}, the queue's max_attempts_total"),
             ));
         }
-        if let Eligible::Listed(people) = &queue.people
+        if let EligiblePersons::Listed(people) = &queue.people
             && u32::try_from(people.len()).is_ok_and(|count| count < overlap)
         {
             let message = format!("{overlap} different people are needed, the queue has {}", people.len());
-            problems.push(Problem::new("overlap", message));
+            problems.push(ValidationProblem::new("overlap", message));
         }
         problems
     }
@@ -122,15 +122,15 @@ impl NewItem {
 
 /// An item and its assignments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
-    pub item: Item,
+pub struct ItemAggregate {
+    pub item: QueueItem,
     pub payload: RawJson,
-    pub assignments: BTreeMap<AssignmentId, Assignment>,
+    pub assignments: BTreeMap<AssignmentId, ItemAssignment>,
 }
 
-impl Item {
+impl QueueItem {
     /// The state of an item at import.
-    pub fn imported(new: &NewItem, queue: &QueueConfig, now: Timestamp) -> Self {
+    pub fn from_import(new: &NewQueueItem, queue: &QueueConfig, now: Timestamp) -> Self {
         let mut item = Self {
             format: FORMAT,
             id: new.id.clone(),
@@ -141,7 +141,7 @@ impl Item {
             priority: 0,
             skills: BTreeSet::new(),
             overlap: 1,
-            class: Class::Fresh,
+            class: OpeningClass::Fresh,
             due_at: None,
             created_at: now,
             ended_at: None,
@@ -165,37 +165,37 @@ impl Item {
     }
 }
 
-impl Work {
-    pub fn new(item: Item, payload: RawJson) -> Self {
+impl ItemAggregate {
+    pub fn new(item: QueueItem, payload: RawJson) -> Self {
         Self { item, payload, assignments: BTreeMap::new() }
     }
 
-    fn places(&self) -> impl Iterator<Item = &Assignment> {
-        self.assignments.values().filter(|one| one.has_place())
+    fn occupied_slots(&self) -> impl Iterator<Item = &ItemAssignment> {
+        self.assignments.values().filter(|one| one.has_slot())
     }
 
     /// Number of filled slots.
-    pub fn completed(&self) -> usize {
-        self.places().filter(|one| one.status == AssignmentStatus::Completed).count()
+    pub fn completed_count(&self) -> usize {
+        self.occupied_slots().filter(|one| one.status == AssignmentStatus::Completed).count()
     }
 
     /// Number of slots with an open assignment.
-    pub fn open(&self) -> usize {
-        self.places().filter(|one| one.status.is_open()).count()
+    pub fn open_count(&self) -> usize {
+        self.occupied_slots().filter(|one| one.status.is_open()).count()
     }
 
     /// Number of openings: free slots that are still to be filled.
-    pub fn needs(&self) -> usize {
+    pub fn opening_count(&self) -> usize {
         if self.item.status.is_ended() {
             return 0;
         }
         let overlap = usize::try_from(self.item.overlap).unwrap_or(usize::MAX);
-        overlap.saturating_sub(self.places().count())
+        overlap.saturating_sub(self.occupied_slots().count())
     }
 
     /// Number of assignments of this item in its current queue, by all persons.
-    pub fn attempts(&self) -> usize {
-        let here = |one: &&Assignment| one.refers_to.is_none() && one.queue == self.item.queue;
+    pub fn attempt_count(&self) -> usize {
+        let here = |one: &&ItemAssignment| one.refers_to.is_none() && one.queue == self.item.queue;
         self.assignments.values().filter(here).count()
     }
 
@@ -210,24 +210,24 @@ impl Work {
 
     /// Persons who cannot be assigned this item: they hold it, are through with it, or reached their attempts
     /// limit.
-    pub fn barred(&self, queue: &QueueConfig) -> BTreeSet<PersonId> {
+    pub fn barred_persons(&self, queue: &QueueConfig) -> BTreeSet<PersonId> {
         let people: BTreeSet<&PersonId> = self.assignments.values().map(|one| &one.person).collect();
-        people.into_iter().filter(|person| self.bars(person, queue)).cloned().collect()
+        people.into_iter().filter(|person| self.is_barred(person, queue)).cloned().collect()
     }
 
-    pub fn bars(&self, person: &PersonId, queue: &QueueConfig) -> bool {
+    pub fn is_barred(&self, person: &PersonId, queue: &QueueConfig) -> bool {
         self.attempts_of(person) >= queue.max_attempts_per_labeler
-            || self.is_through(person)
-            || self.is_with(person)
+            || self.is_finished_by(person)
+            || self.is_assigned_to(person)
     }
 
     /// Whether the person has an open assignment of it.
-    pub fn is_with(&self, person: &PersonId) -> bool {
+    pub fn is_assigned_to(&self, person: &PersonId) -> bool {
         self.assignments.values().any(|one| one.person == *person && one.status.is_open())
     }
 
     /// Whether the person completed it, skipped it, or had it revoked.
-    pub fn is_through(&self, person: &PersonId) -> bool {
+    pub fn is_finished_by(&self, person: &PersonId) -> bool {
         self.assignments.values().filter(|one| one.person == *person).any(|one| match one.status {
             AssignmentStatus::Completed | AssignmentStatus::Skipped => true,
             AssignmentStatus::Expired => one.revoked_at.is_some(),

@@ -5,48 +5,48 @@
 //! assignment that ends otherwise (expired, skipped) frees its slot for reassignment to the same person or to
 //! others, as the queue's configuration says.
 //!
-//! [`step`](step::step) decides everything that happens to an item, from the item, its assignments and the
+//! [`step_item`](step_item::step_item) decides everything that happens to an item, from the item, its assignments and the
 //! configuration of its queue; [`table`] lists the legal transitions, and the diagrams of the documentation
-//! are drawn from it. [`next`] selects the person for each opening. None of them reads a clock or draws an
+//! are drawn from it. [`select`] selects the person for each opening. None of them reads a clock or draws an
 //! id: both are arguments.
 //!
-//! Reading order: the vocabulary ([`status`], [`queue`], [`item`], [`given`]), the inputs ([`input`],
-//! [`table`], [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), the records ([`logbook`], [`told`],
-//! [`notices`], [`stats`]), and the selection of the next assignment ([`next`]).
+//! Reading order: the vocabulary ([`status`], [`queue`], [`item`], [`item_assignment`]), the inputs ([`input`],
+//! [`table`], [`mod@step_item`], [`reassign`], [`ending`], [`adopt_item`]), the records ([`item_log`], [`item_outcome`],
+//! [`notices`], [`stats`]), and the selection of the next assignment ([`select`]).
 
-pub mod adopting;
+pub mod adopt_item;
 pub mod agreement;
-mod combining;
 pub mod diagram;
 pub mod ending;
-pub mod given;
 pub mod input;
 pub mod item;
+pub mod item_assignment;
+pub mod item_log;
+pub mod item_outcome;
 pub mod limits;
-pub mod logbook;
-pub mod next;
+mod merge_changes;
 pub mod notices;
-pub mod passing_on;
 pub mod queue;
 mod queue_read;
+pub mod queue_totals;
+pub mod reassign;
 pub mod refusal;
 pub mod rules;
-pub mod standings;
+pub mod select;
 pub mod stats;
 pub mod status;
 pub mod step;
 pub mod table;
 #[cfg(test)]
 mod tests;
-pub mod told;
 
-pub use adopting::{Adopted, NotAdopted, adopt};
-pub use given::Assignment;
-pub use input::Input;
-pub use item::{Item, NewItem, Waiter, Work};
-pub use logbook::{LogEntry, What};
+pub use adopt_item::{AdoptionRefusal, ItemAdoption, adopt_item};
+pub use input::ItemInput;
+pub use item::{ItemAggregate, ItemWaiter, NewQueueItem, QueueItem};
+pub use item_assignment::ItemAssignment;
+pub use item_log::{ItemLogEntry, ItemLogKind};
+pub use item_outcome::ItemOutcome;
 pub use queue::QueueConfig;
-pub use refusal::Refusal;
+pub use refusal::ItemRefusal;
 pub use status::{AssignmentStatus, ItemStatus, QueueState};
-pub use step::{Change, Setting, Stepped, step};
-pub use told::Told;
+pub use step_item::{ItemChange, ItemQueueContext, ItemStepOutcome, step_item};

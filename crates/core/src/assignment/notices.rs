@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-use super::logbook::{LogEntry, What};
-use super::step::Change;
+use super::item_log::{ItemLogEntry, ItemLogKind};
+use super::step::ItemChange;
 use crate::id::{ExecutionId, ItemId, Name};
-use crate::notice::{Kind, Notice};
+use crate::notice::{Notice, NoticeKind};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct ItemNoticePayload<'a> {
     #[serde(rename = "type")]
-    what: Kind,
+    what: NoticeKind,
     item_id: &'a ItemId,
     at: Timestamp,
     /// The queue in which it happened.
@@ -31,36 +31,36 @@ struct Data<'a> {
 }
 
 /// In order of occurrence: an item may be escalated and fail at once in the target queue.
-pub fn notices(change: &Change) -> Vec<Notice> {
-    change.log.iter().filter_map(|entry| notice(change, entry)).collect()
+pub fn item_notices(change: &ItemChange) -> Vec<Notice> {
+    change.log.iter().filter_map(|entry| notice_of_entry(change, entry)).collect()
 }
 
-fn notice(change: &Change, entry: &LogEntry) -> Option<Notice> {
+fn notice_of_entry(change: &ItemChange, entry: &ItemLogEntry) -> Option<Notice> {
     let item = &change.work.item;
     // One step moves an item at most once.
     let from = item.escalated_from.last().unwrap_or(&entry.queue);
     let event = change.told.as_ref().and_then(|told| told.event.as_ref());
     let (what, queue, to_queue, event) = match entry.what {
-        What::Failed => (Kind::ItemFailed, &entry.queue, None, None),
-        What::Moved => (Kind::ItemEscalated, from, Some(&entry.queue), None),
-        What::Escalated => (Kind::ItemEscalated, &entry.queue, None, event),
-        What::Imported
-        | What::Assigned
-        | What::Reserved
-        | What::Reassigned
-        | What::Correction
-        | What::Started
-        | What::Extended
-        | What::Submitted
-        | What::Skipped
-        | What::Expired
-        | What::Revoked
-        | What::CutOff
-        | What::Reopened
-        | What::Done
-        | What::Withdrawn => return None,
+        ItemLogKind::Failed => (NoticeKind::ItemFailed, &entry.queue, None, None),
+        ItemLogKind::Moved => (NoticeKind::ItemEscalated, from, Some(&entry.queue), None),
+        ItemLogKind::Escalated => (NoticeKind::ItemEscalated, &entry.queue, None, event),
+        ItemLogKind::Imported
+        | ItemLogKind::Assigned
+        | ItemLogKind::Reserved
+        | ItemLogKind::Reassigned
+        | ItemLogKind::Correction
+        | ItemLogKind::Started
+        | ItemLogKind::Extended
+        | ItemLogKind::Submitted
+        | ItemLogKind::Skipped
+        | ItemLogKind::Expired
+        | ItemLogKind::Revoked
+        | ItemLogKind::CutOff
+        | ItemLogKind::Reopened
+        | ItemLogKind::Done
+        | ItemLogKind::Withdrawn => return None,
     };
-    let data = Data {
+    let data = ItemNoticePayload {
         what,
         item_id: &item.id,
         at: entry.at,
@@ -70,5 +70,10 @@ fn notice(change: &Change, entry: &LogEntry) -> Option<Notice> {
         event,
         execution_id: item.waiter.as_ref().map(|waiter| &waiter.action.execution.execution),
     };
-    Some(Notice { kind: what, subject: item.id.as_str().to_owned(), at: entry.at, data: RawJson::of(&data) })
+    Some(Notice {
+        kind: what,
+        subject: item.id.as_str().to_owned(),
+        at: entry.at,
+        data: RawJson::from_value(&data),
+    })
 }

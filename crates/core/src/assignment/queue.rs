@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::queue_read;
-use crate::definition::Format;
+use crate::definition::SourceFormat;
 use crate::id::{Name, PersonId};
-use crate::problem::Problems;
+use crate::problem::ValidationProblems;
 use crate::raw::RawJson;
 
 /// The validated configuration of a queue. Its JSON is stored with every default spelled out.
@@ -30,33 +30,33 @@ pub struct QueueConfig {
     pub reassign_expired: bool,
     pub reassign_skipped: bool,
     pub skip_requires_reason: bool,
-    pub people: Eligible,
+    pub people: EligiblePersons,
     /// Skills required of every person in this queue, in addition to those of an item.
     pub skills: BTreeSet<Name>,
     /// Number of different persons who work on one item.
     pub overlap: u32,
-    pub per_person: PerPerson,
+    pub per_person: PersonLimits,
     /// Default priority of items; higher is sooner.
     pub priority: i32,
     /// Default deadline of an item, measured from its import.
     #[serde(with = "optional_seconds")]
     pub due: Option<Duration>,
-    pub escalate: Option<Escalate>,
+    pub escalate: Option<EscalationTarget>,
     /// JSON Schema of answers.
     pub schema: Option<RawJson>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<AnswerRule>,
     /// CEL: the part of an answer that is compared between persons.
     pub agreement: String,
 }
 
 /// The persons eligible to work in a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Eligible {
+pub enum EligiblePersons {
     Anyone,
     Listed(BTreeSet<PersonId>),
 }
 
-impl Eligible {
+impl EligiblePersons {
     pub fn includes(&self, person: &PersonId) -> bool {
         match self {
             Self::Anyone => true,
@@ -65,7 +65,7 @@ impl Eligible {
     }
 }
 
-impl Serialize for Eligible {
+impl Serialize for EligiblePersons {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Anyone => serializer.serialize_str("anyone"),
@@ -76,7 +76,7 @@ impl Serialize for Eligible {
 
 /// Limits of one person in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct PerPerson {
+pub struct PersonLimits {
     /// Assignments open at the same time.
     pub open: u32,
     /// Items completed or open, over all time.
@@ -86,7 +86,7 @@ pub struct PerPerson {
 /// Replaces the failure of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Escalate {
+pub enum EscalationTarget {
     /// The item moves to another queue, with its history.
     Queue(Name),
     /// The item ends, and the waiting execution receives this event.
@@ -95,7 +95,7 @@ pub enum Escalate {
 
 /// A validation rule for answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rule {
+pub struct AnswerRule {
     /// CEL over `answer`, `item` and `person`: true is a problem.
     #[serde(rename = "if")]
     pub condition: String,
@@ -114,7 +114,7 @@ impl QueueConfig {
     pub const AGREEMENT: &'static str = "answer";
 
     /// A queue with defaults only.
-    pub fn plain(name: Name) -> Self {
+    pub fn with_defaults(name: Name) -> Self {
         Self {
             format: Self::FORMAT,
             name,
@@ -125,10 +125,10 @@ impl QueueConfig {
             reassign_expired: true,
             reassign_skipped: true,
             skip_requires_reason: false,
-            people: Eligible::Anyone,
+            people: EligiblePersons::Anyone,
             skills: BTreeSet::new(),
             overlap: 1,
-            per_person: PerPerson { open: 1, total: None },
+            per_person: PersonLimits { open: 1, total: None },
             priority: 0,
             due: None,
             escalate: None,
@@ -139,19 +139,19 @@ impl QueueConfig {
     }
 
     /// Reads and checks a configuration; an error holds every problem with its path.
-    pub fn parse(source: &str, format: Format) -> Result<Self, Problems> {
-        queue_read::parse(source, format, None)
+    pub fn parse(source: &str, format: SourceFormat) -> Result<Self, ValidationProblems> {
+        queue_read::parse_queue(source, format, None)
     }
 
     /// Like `parse` for a queue whose name is known: the document may omit the name and must not differ from
     /// it.
-    pub fn parse_named(source: &str, format: Format, name: &Name) -> Result<Self, Problems> {
-        queue_read::parse(source, format, Some(name))
+    pub fn parse_named(source: &str, format: SourceFormat, name: &Name) -> Result<Self, ValidationProblems> {
+        queue_read::parse_queue(source, format, Some(name))
     }
 
     /// The stored form, read back by [`QueueConfig::parse`].
     pub fn to_json(&self) -> RawJson {
-        RawJson::of(self)
+        RawJson::from_value(self)
     }
 }
 

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::given::Assignment;
-use super::item::Work;
+use super::item::ItemAggregate;
+use super::item_assignment::ItemAssignment;
 use super::status::{AssignmentStatus, ItemStatus};
-use super::step::Change;
+use super::step::ItemChange;
 use crate::id::{Name, PersonId};
 use crate::time::Timestamp;
 
 /// The counters, in the order in which stores keep them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Counter {
+pub enum AssignmentCounter {
     Created,
     Started,
     Completed,
@@ -35,8 +35,8 @@ pub enum Counter {
     ItemsEscalated,
 }
 
-impl Counter {
-    pub const ALL: [Counter; 13] = [
+impl AssignmentCounter {
+    pub const ALL: [AssignmentCounter; 13] = [
         Self::Created,
         Self::Started,
         Self::Completed,
@@ -55,21 +55,21 @@ impl Counter {
 
 /// Sums by counter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals(pub [i64; Counter::ALL.len()]);
+pub struct AssignmentTotals(pub [i64; AssignmentCounter::ALL.len()]);
 
-impl Totals {
-    pub fn get(&self, counter: Counter) -> i64 {
+impl AssignmentTotals {
+    pub fn get(&self, counter: AssignmentCounter) -> i64 {
         self.0.get(counter as usize).copied().unwrap_or(0)
     }
 
-    pub fn add(&mut self, counter: Counter, amount: i64) {
+    pub fn add(&mut self, counter: AssignmentCounter, amount: i64) {
         if let Some(sum) = self.0.get_mut(counter as usize) {
             *sum = sum.saturating_add(amount);
         }
     }
 
-    pub fn merge(&mut self, other: &Totals) {
-        for counter in Counter::ALL {
+    pub fn merge(&mut self, other: &AssignmentTotals) {
+        for counter in AssignmentCounter::ALL {
             self.add(counter, other.get(counter));
         }
     }
@@ -80,52 +80,55 @@ impl Totals {
 }
 
 /// Days since the epoch: the key of stored totals.
-pub fn day(at: Timestamp) -> i64 {
+pub fn day_of(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(86_400_000)
 }
 
 /// The key of totals: queue and person; totals of the queue itself have no person.
-pub type Whose = (Name, Option<PersonId>);
+pub type AssignmentTotalsKey = (Name, Option<PersonId>);
 
 /// The increments of a change. The end of an item counts for the person who caused it.
-pub fn added(before: &Work, change: &Change) -> BTreeMap<Whose, Totals> {
-    let mut sums: BTreeMap<Whose, Totals> = BTreeMap::new();
+pub fn totals_added(
+    before: &ItemAggregate,
+    change: &ItemChange,
+) -> BTreeMap<AssignmentTotalsKey, AssignmentTotals> {
+    let mut sums: BTreeMap<AssignmentTotalsKey, AssignmentTotals> = BTreeMap::new();
     let after = &change.work;
     let mut last = None;
     for one in change.changed.iter().filter_map(|id| after.assignments.get(id)) {
         let whose = (one.queue.clone(), Some(one.person.clone()));
-        count(sums.entry(whose).or_default(), before.assignments.get(&one.id), one);
+        count_assignment(sums.entry(whose).or_default(), before.assignments.get(&one.id), one);
         last = Some(one.person.clone()).filter(|_| one.status != AssignmentStatus::Pending).or(last);
     }
     if before.item.status != after.item.status {
         let counter = match after.item.status {
             ItemStatus::Open => return sums,
-            ItemStatus::Done => Counter::ItemsDone,
-            ItemStatus::Failed => Counter::ItemsFailed,
-            ItemStatus::Withdrawn => Counter::ItemsWithdrawn,
-            ItemStatus::Escalated => Counter::ItemsEscalated,
+            ItemStatus::Done => AssignmentCounter::ItemsDone,
+            ItemStatus::Failed => AssignmentCounter::ItemsFailed,
+            ItemStatus::Withdrawn => AssignmentCounter::ItemsWithdrawn,
+            ItemStatus::Escalated => AssignmentCounter::ItemsEscalated,
         };
         sums.entry((after.item.queue.clone(), last)).or_default().add(counter, 1);
     } else if before.item.queue != after.item.queue {
         // The item left one queue and entered another.
-        sums.entry((before.item.queue.clone(), last)).or_default().add(Counter::ItemsEscalated, 1);
-        sums.entry((after.item.queue.clone(), None)).or_default().add(Counter::ItemsImported, 1);
+        sums.entry((before.item.queue.clone(), last)).or_default().add(AssignmentCounter::ItemsEscalated, 1);
+        sums.entry((after.item.queue.clone(), None)).or_default().add(AssignmentCounter::ItemsImported, 1);
     }
     sums.retain(|_, totals| !totals.is_zero());
     sums
 }
 
 /// The increments of imported items.
-pub fn imported(items: i64) -> Totals {
-    let mut totals = Totals::default();
-    totals.add(Counter::ItemsImported, items);
+pub fn totals_of_import(items: i64) -> AssignmentTotals {
+    let mut totals = AssignmentTotals::default();
+    totals.add(AssignmentCounter::ItemsImported, items);
     totals
 }
 
-fn count(sums: &mut Totals, before: Option<&Assignment>, after: &Assignment) {
+fn count_assignment(sums: &mut AssignmentTotals, before: Option<&ItemAssignment>, after: &ItemAssignment) {
     use AssignmentStatus::{Completed, Expired, InProgress, Pending, Skipped};
     if before.is_none() {
-        sums.add(Counter::Created, 1);
+        sums.add(AssignmentCounter::Created, 1);
     }
     let from = before.map_or(Pending, |before| before.status);
     if from == after.status {
@@ -133,15 +136,18 @@ fn count(sums: &mut Totals, before: Option<&Assignment>, after: &Assignment) {
     }
     match after.status {
         Pending => {}
-        InProgress => sums.add(Counter::Started, 1),
-        Skipped => sums.add(Counter::Skipped, 1),
-        Expired if from == Pending => sums.add(Counter::ExpiredPending, 1),
-        Expired => sums.add(Counter::ExpiredStarted, 1),
+        InProgress => sums.add(AssignmentCounter::Started, 1),
+        Skipped => sums.add(AssignmentCounter::Skipped, 1),
+        Expired if from == Pending => sums.add(AssignmentCounter::ExpiredPending, 1),
+        Expired => sums.add(AssignmentCounter::ExpiredStarted, 1),
         Completed => {
-            sums.add(Counter::Completed, 1);
-            sums.add(Counter::CompletedAttempts, i64::from(after.attempts));
+            sums.add(AssignmentCounter::Completed, 1);
+            sums.add(AssignmentCounter::CompletedAttempts, i64::from(after.attempts));
             if let (Some(start), Some(end)) = (after.started_at, after.completed_at) {
-                sums.add(Counter::CompletingMillis, i64::try_from(end.since(start).as_millis()).unwrap_or(0));
+                sums.add(
+                    AssignmentCounter::CompletingMillis,
+                    i64::try_from(end.since(start).as_millis()).unwrap_or(0),
+                );
             }
         }
     }
@@ -149,7 +155,7 @@ fn count(sums: &mut Totals, before: Option<&Assignment>, after: &Assignment) {
 
 /// The figures of a queue or person, computed from totals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct AssignmentStats {
     /// All assignments.
     pub total: i64,
     pub by_status: BTreeMap<&'static str, i64>,
@@ -165,15 +171,18 @@ pub struct Report {
     pub average_attempts: Option<f64>,
 }
 
-impl Report {
-    pub fn of(totals: &Totals) -> Self {
+impl AssignmentStats {
+    pub fn from_totals(totals: &AssignmentTotals) -> Self {
         let get = |counter| totals.get(counter);
-        let (created, completed, skipped) =
-            (get(Counter::Created), get(Counter::Completed), get(Counter::Skipped));
-        let expired = get(Counter::ExpiredPending) + get(Counter::ExpiredStarted);
-        let started = get(Counter::Started);
-        let in_progress = started - completed - skipped - get(Counter::ExpiredStarted);
-        let pending = created - started - get(Counter::ExpiredPending);
+        let (created, completed, skipped) = (
+            get(AssignmentCounter::Created),
+            get(AssignmentCounter::Completed),
+            get(AssignmentCounter::Skipped),
+        );
+        let expired = get(AssignmentCounter::ExpiredPending) + get(AssignmentCounter::ExpiredStarted);
+        let started = get(AssignmentCounter::Started);
+        let in_progress = started - completed - skipped - get(AssignmentCounter::ExpiredStarted);
+        let pending = created - started - get(AssignmentCounter::ExpiredPending);
         let by_status = AssignmentStatus::ALL.iter().map(|status| {
             let count = match status {
                 AssignmentStatus::Pending => pending,
@@ -185,12 +194,12 @@ impl Report {
             (status.as_str(), count)
         });
         let ended = [
-            (ItemStatus::Done, get(Counter::ItemsDone)),
-            (ItemStatus::Failed, get(Counter::ItemsFailed)),
-            (ItemStatus::Withdrawn, get(Counter::ItemsWithdrawn)),
-            (ItemStatus::Escalated, get(Counter::ItemsEscalated)),
+            (ItemStatus::Done, get(AssignmentCounter::ItemsDone)),
+            (ItemStatus::Failed, get(AssignmentCounter::ItemsFailed)),
+            (ItemStatus::Withdrawn, get(AssignmentCounter::ItemsWithdrawn)),
+            (ItemStatus::Escalated, get(AssignmentCounter::ItemsEscalated)),
         ];
-        let open = get(Counter::ItemsImported) - ended.iter().map(|(_, count)| count).sum::<i64>();
+        let open = get(AssignmentCounter::ItemsImported) - ended.iter().map(|(_, count)| count).sum::<i64>();
         let items = ended.into_iter().chain([(ItemStatus::Open, open)]);
         Self {
             total: created,
@@ -199,9 +208,9 @@ impl Report {
             completion_rate: rate(completed, created),
             skip_rate: rate(skipped, created),
             expiry_rate: rate(expired, created),
-            average_seconds_to_complete: rate(get(Counter::CompletingMillis), completed)
+            average_seconds_to_complete: rate(get(AssignmentCounter::CompletingMillis), completed)
                 .map(|millis| millis / 1000.0),
-            average_attempts: rate(get(Counter::CompletedAttempts), completed),
+            average_attempts: rate(get(AssignmentCounter::CompletedAttempts), completed),
         }
     }
 }

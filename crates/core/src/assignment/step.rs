@@ -1,25 +1,25 @@
 //! The pure step: decides the effect of an input on an item and its assignments.
 
 use super::ending;
-use super::given::{Assignment, Place};
-use super::input::{Input, InputKind};
-use super::item::Work;
+use super::input::{ItemInput, ItemInputKind};
+use super::item::ItemAggregate;
+use super::item_assignment::{ItemAssignment, SlotState};
+use super::item_log::{ItemLogEntry, ItemLogKind};
+use super::item_outcome::ItemOutcome;
 use super::limits::{MAX_ANSWER_BYTES, MAX_REASON_BYTES};
-use super::logbook::{LogEntry, What};
-use super::next::{Opening, OpeningChange};
-use super::passing_on::{self, Receiver};
 use super::queue::QueueConfig;
-use super::refusal::Refusal;
+use super::reassign::{self, SlotReceiver};
+use super::refusal::ItemRefusal;
+use super::select::{ItemOpening, OpeningChange};
 use super::status::{AssignmentStatus, QueueState};
-use super::table::{self, Line};
-use super::told::Told;
+use super::table::{self, AssignmentEffect};
 use crate::id::{AssignmentId, PersonId};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// The queue that the item is in.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting<'a> {
+pub struct ItemQueueContext<'a> {
     pub queue: &'a QueueConfig,
     pub state: QueueState,
     /// The escalation queue, if one is configured and exists.
@@ -28,116 +28,129 @@ pub struct Setting<'a> {
 
 /// The result of a legal input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stepped {
-    Changed(Box<Change>),
+pub enum ItemStepOutcome {
+    Changed(Box<ItemChange>),
     /// A repetition: answered like the first time.
     Repeated,
 }
 
 /// Everything that one input changes, to be committed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ItemChange {
     /// The item and all of its assignments after the step.
-    pub work: Work,
+    pub work: ItemAggregate,
     /// Assignments that are new or changed.
     pub changed: Vec<AssignmentId>,
-    pub log: Vec<LogEntry>,
-    pub opening: Opening,
+    pub log: Vec<ItemLogEntry>,
+    pub opening: ItemOpening,
     /// The outcome for the execution that waits for the item.
-    pub told: Option<Told>,
+    pub told: Option<ItemOutcome>,
 }
 
-pub fn step(work: &Work, setting: Setting<'_>, input: &Input, now: Timestamp) -> Result<Stepped, Refusal> {
-    let mut draft = Draft::of(work, setting, input.kind(), now);
+pub fn step_item(
+    work: &ItemAggregate,
+    setting: ItemQueueContext<'_>,
+    input: &ItemInput,
+    now: Timestamp,
+) -> Result<ItemStepOutcome, ItemRefusal> {
+    let mut draft = ItemStepDraft::from_work(work, setting, input.kind(), now);
     match input {
-        Input::Assign { person, next } => assign(&mut draft, person, *next)?,
-        Input::Start { assignment, person } => {
-            if draft.look(*assignment, Some(person))? == Line::Repeats {
-                return Ok(Stepped::Repeated);
+        ItemInput::Assign { person, next } => assign_opening(&mut draft, person, *next)?,
+        ItemInput::Start { assignment, person } => {
+            if draft.check_assignment(*assignment, Some(person))? == AssignmentEffect::Repeats {
+                return Ok(ItemStepOutcome::Repeated);
             }
-            draft.started(*assignment);
+            draft.start_assignment(*assignment);
         }
-        Input::Submit { assignment, person, answer } => {
-            if draft.look(*assignment, Some(person))? == Line::Repeats {
+        ItemInput::Submit { assignment, person, answer } => {
+            if draft.check_assignment(*assignment, Some(person))? == AssignmentEffect::Repeats {
                 return repeated_answer(work, *assignment, answer);
             }
-            submit(&mut draft, *assignment, answer);
+            submit_answer(&mut draft, *assignment, answer);
         }
-        Input::Skip { assignment, person, reason } => {
-            if draft.look(*assignment, Some(person))? == Line::Repeats {
-                return Ok(Stepped::Repeated);
+        ItemInput::Skip { assignment, person, reason } => {
+            if draft.check_assignment(*assignment, Some(person))? == AssignmentEffect::Repeats {
+                return Ok(ItemStepOutcome::Repeated);
             }
-            skip(&mut draft, *assignment, reason.as_deref())?;
+            skip_assignment(&mut draft, *assignment, reason.as_deref())?;
         }
-        Input::Heartbeat { assignment, person } => {
-            draft.look(*assignment, Some(person))?;
-            draft.extended(*assignment);
+        ItemInput::Heartbeat { assignment, person } => {
+            draft.check_assignment(*assignment, Some(person))?;
+            draft.extend_deadline(*assignment);
         }
-        Input::Expire { assignment, next } => {
-            draft.look(*assignment, None)?;
-            expire(&mut draft, *assignment, *next)?;
+        ItemInput::Expire { assignment, next } => {
+            draft.check_assignment(*assignment, None)?;
+            expire_assignment(&mut draft, *assignment, *next)?;
         }
-        Input::Revoke { assignment, to, next, by } => {
-            draft.look(*assignment, None)?;
+        ItemInput::Revoke { assignment, to, next, by } => {
+            draft.check_assignment(*assignment, None)?;
             draft.by.clone_from(by);
             if let Some(person) = to {
                 draft.check_receiver(person)?;
             }
-            revoke(&mut draft, *assignment, to.as_ref(), *next);
+            revoke_assignment(&mut draft, *assignment, to.as_ref(), *next);
         }
-        Input::Reassign { assignment, to, next, by } => {
-            draft.look(*assignment, None)?;
+        ItemInput::Reassign { assignment, to, next, by } => {
+            draft.check_assignment(*assignment, None)?;
             draft.by.clone_from(by);
-            reassign(&mut draft, *assignment, to.as_ref(), *next)?;
+            reassign_freed_slot(&mut draft, *assignment, to.as_ref(), *next)?;
         }
-        Input::Correct { assignment, person, next, by } => {
-            draft.look(*assignment, None)?;
+        ItemInput::Correct { assignment, person, next, by } => {
+            draft.check_assignment(*assignment, None)?;
             draft.by.clone_from(by);
-            correct(&mut draft, *assignment, person.as_ref(), *next)?;
+            assign_correction(&mut draft, *assignment, person.as_ref(), *next)?;
         }
-        Input::Withdraw { reason, by } => {
+        ItemInput::Withdraw { reason, by } => {
             draft.check_item()?;
             if work.item.status.is_ended() {
-                return Ok(Stepped::Repeated);
+                return Ok(ItemStepOutcome::Repeated);
             }
             draft.by.clone_from(by);
             check_reason(reason.as_deref())?;
-            ending::withdraw(&mut draft, reason.as_deref());
+            ending::withdraw_item(&mut draft, reason.as_deref());
         }
-        Input::Overdue => {
+        ItemInput::Overdue => {
             draft.check_item()?;
             draft.check_due(work.item.due_at)?;
-            ending::give_up(&mut draft, ending::Why::Overdue);
+            ending::fail_or_escalate(&mut draft, ending::ItemFailureReason::Overdue);
         }
     }
-    ending::look(&mut draft);
-    Ok(Stepped::Changed(Box::new(draft.change(work))))
+    ending::end_if_decided(&mut draft);
+    Ok(ItemStepOutcome::Changed(Box::new(draft.into_change(work))))
 }
 
-fn assign(draft: &mut Draft<'_>, person: &PersonId, next: AssignmentId) -> Result<(), Refusal> {
+fn assign_opening(
+    draft: &mut ItemStepDraft<'_>,
+    person: &PersonId,
+    next: AssignmentId,
+) -> Result<(), ItemRefusal> {
     draft.check_item()?;
-    if draft.work.needs() == 0 {
-        return Err(Refusal::NoOpening { input: draft.input });
+    if draft.work.opening_count() == 0 {
+        return Err(ItemRefusal::NoOpening { input: draft.input });
     }
     draft.check_receiver(person)?;
     draft.check_total()?;
-    draft.give(next, person, What::Assigned, None);
+    draft.add_assignment(next, person, ItemLogKind::Assigned, None);
     Ok(())
 }
 
 /// A repeated submission succeeds if its answer equals the first one.
-fn repeated_answer(work: &Work, id: AssignmentId, answer: &RawJson) -> Result<Stepped, Refusal> {
+fn repeated_answer(
+    work: &ItemAggregate,
+    id: AssignmentId,
+    answer: &RawJson,
+) -> Result<ItemStepOutcome, ItemRefusal> {
     let first = work.assignments.get(&id).and_then(|one| one.answer.as_ref());
     if first == Some(answer) {
-        return Ok(Stepped::Repeated);
+        return Ok(ItemStepOutcome::Repeated);
     }
-    Err(Refusal::OtherAnswer { status: AssignmentStatus::Completed, input: InputKind::Submit })
+    Err(ItemRefusal::OtherAnswer { status: AssignmentStatus::Completed, input: ItemInputKind::Submit })
 }
 
-fn submit(draft: &mut Draft<'_>, id: AssignmentId, answer: &RawJson) {
+fn submit_answer(draft: &mut ItemStepDraft<'_>, id: AssignmentId, answer: &RawJson) {
     debug_assert!(answer.len() <= MAX_ANSWER_BYTES, "rules::check bounds its size");
     let now = draft.now;
-    let correction = draft.change_one(id, What::Submitted, None, |one| {
+    let correction = draft.change_assignment(id, ItemLogKind::Submitted, None, |one| {
         one.status = AssignmentStatus::Completed;
         one.completed_at = Some(now);
         one.deadline = None;
@@ -145,119 +158,137 @@ fn submit(draft: &mut Draft<'_>, id: AssignmentId, answer: &RawJson) {
         one.refers_to.is_some()
     });
     if correction.unwrap_or(false) {
-        ending::agree_again(draft);
+        ending::recompute_agreement(draft);
     }
 }
 
-fn skip(draft: &mut Draft<'_>, id: AssignmentId, reason: Option<&str>) -> Result<(), Refusal> {
+fn skip_assignment(
+    draft: &mut ItemStepDraft<'_>,
+    id: AssignmentId,
+    reason: Option<&str>,
+) -> Result<(), ItemRefusal> {
     let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
     if draft.queue.skip_requires_reason && reason.is_none() {
-        return Err(Refusal::ReasonNeeded);
+        return Err(ItemRefusal::ReasonNeeded);
     }
     check_reason(reason)?;
     let now = draft.now;
-    draft.change_one(id, What::Skipped, reason, |one| {
+    draft.change_assignment(id, ItemLogKind::Skipped, reason, |one| {
         one.status = AssignmentStatus::Skipped;
         one.skipped_at = Some(now);
         one.deadline = None;
         one.skip_reason = reason.map(str::to_owned);
     });
     if draft.queue.reassign_skipped {
-        passing_on::pass_on(draft, id, Receiver::Anyone);
+        reassign::reassign_slot(draft, id, SlotReceiver::Anyone);
     }
     Ok(())
 }
 
-fn expire(draft: &mut Draft<'_>, id: AssignmentId, next: AssignmentId) -> Result<(), Refusal> {
+fn expire_assignment(
+    draft: &mut ItemStepDraft<'_>,
+    id: AssignmentId,
+    next: AssignmentId,
+) -> Result<(), ItemRefusal> {
     let deadline = draft.work.assignments.get(&id).and_then(|one| one.deadline);
     draft.check_due(deadline)?;
     let now = draft.now;
-    draft.change_one(id, What::Expired, None, |one| {
+    draft.change_assignment(id, ItemLogKind::Expired, None, |one| {
         one.status = AssignmentStatus::Expired;
         one.expired_at = Some(now);
         one.deadline = None;
     });
     if draft.queue.reassign_expired {
-        let receiver = passing_on::after_expiry(draft, id, next);
-        passing_on::pass_on(draft, id, receiver);
+        let receiver = reassign::receiver_after_expiry(draft, id, next);
+        reassign::reassign_slot(draft, id, receiver);
     }
     Ok(())
 }
 
-fn revoke(draft: &mut Draft<'_>, id: AssignmentId, to: Option<&PersonId>, next: AssignmentId) {
+fn revoke_assignment(
+    draft: &mut ItemStepDraft<'_>,
+    id: AssignmentId,
+    to: Option<&PersonId>,
+    next: AssignmentId,
+) {
     let now = draft.now;
-    draft.change_one(id, What::Revoked, None, |one| {
+    draft.change_assignment(id, ItemLogKind::Revoked, None, |one| {
         one.status = AssignmentStatus::Expired;
         one.expired_at = Some(now);
         one.revoked_at = Some(now);
         one.deadline = None;
     });
-    passing_on::pass_on(draft, id, Receiver::named(to, next));
+    reassign::reassign_slot(draft, id, SlotReceiver::from_person(to, next));
 }
 
-fn reassign(
-    draft: &mut Draft<'_>,
+fn reassign_freed_slot(
+    draft: &mut ItemStepDraft<'_>,
     id: AssignmentId,
     to: Option<&PersonId>,
     next: AssignmentId,
-) -> Result<(), Refusal> {
+) -> Result<(), ItemRefusal> {
     let input = draft.input;
-    if !draft.work.assignments.get(&id).is_some_and(Assignment::has_place) {
-        return Err(Refusal::GivenOn { input });
+    if !draft.work.assignments.get(&id).is_some_and(ItemAssignment::has_slot) {
+        return Err(ItemRefusal::GivenOn { input });
     }
     if let Some(person) = to {
         draft.check_receiver(person)?;
     }
-    let attempts = draft.work.attempts();
-    if attempts + draft.work.needs() + 1 > draft.most() {
-        return Err(Refusal::Exhausted { input, attempts });
+    let attempts = draft.work.attempt_count();
+    if attempts + draft.work.opening_count() + 1 > draft.max_attempts() {
+        return Err(ItemRefusal::Exhausted { input, attempts });
     }
-    passing_on::pass_on(draft, id, Receiver::named(to, next));
+    reassign::reassign_slot(draft, id, SlotReceiver::from_person(to, next));
     Ok(())
 }
 
-fn correct(
-    draft: &mut Draft<'_>,
+fn assign_correction(
+    draft: &mut ItemStepDraft<'_>,
     id: AssignmentId,
     person: Option<&PersonId>,
     next: AssignmentId,
-) -> Result<(), Refusal> {
+) -> Result<(), ItemRefusal> {
     let mut corrections = draft.work.assignments.values().filter(|one| one.refers_to == Some(id));
     if let Some(other) = corrections.find(|one| one.status.is_open()) {
-        return Err(Refusal::BeingCorrected(other.id));
+        return Err(ItemRefusal::BeingCorrected(other.id));
     }
-    let Some(completed) = draft.work.assignments.get(&id) else { return Err(Refusal::Unknown(id)) };
+    let Some(completed) = draft.work.assignments.get(&id) else { return Err(ItemRefusal::Unknown(id)) };
     let person = person.unwrap_or(&completed.person).clone();
-    draft.give(next, &person, What::Correction, Some(id));
+    draft.add_assignment(next, &person, ItemLogKind::Correction, Some(id));
     Ok(())
 }
 
-fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
+fn check_reason(reason: Option<&str>) -> Result<(), ItemRefusal> {
     match reason {
-        Some(reason) if reason.len() > MAX_REASON_BYTES => Err(Refusal::ReasonTooLong(MAX_REASON_BYTES)),
+        Some(reason) if reason.len() > MAX_REASON_BYTES => Err(ItemRefusal::ReasonTooLong(MAX_REASON_BYTES)),
         Some(_) | None => Ok(()),
     }
 }
 
 /// A change under construction.
 #[derive(Debug)]
-pub(super) struct Draft<'a> {
-    pub(super) work: Work,
+pub(super) struct ItemStepDraft<'a> {
+    pub(super) work: ItemAggregate,
     pub(super) queue: &'a QueueConfig,
     pub(super) state: QueueState,
     pub(super) escalates_to: Option<&'a QueueConfig>,
-    pub(super) input: InputKind,
+    pub(super) input: ItemInputKind,
     pub(super) by: Option<String>,
     pub(super) now: Timestamp,
     /// The item takes a new queue position.
     pub(super) reopened: bool,
-    pub(super) told: Option<Told>,
+    pub(super) told: Option<ItemOutcome>,
     changed: Vec<AssignmentId>,
-    log: Vec<LogEntry>,
+    log: Vec<ItemLogEntry>,
 }
 
-impl<'a> Draft<'a> {
-    fn of(work: &Work, setting: Setting<'a>, input: InputKind, now: Timestamp) -> Self {
+impl<'a> ItemStepDraft<'a> {
+    fn from_work(
+        work: &ItemAggregate,
+        setting: ItemQueueContext<'a>,
+        input: ItemInputKind,
+        now: Timestamp,
+    ) -> Self {
         Self {
             work: work.clone(),
             queue: setting.queue,
@@ -273,90 +304,94 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn change(mut self, before: &Work) -> Change {
+    fn into_change(mut self, before: &ItemAggregate) -> ItemChange {
         self.changed.sort_unstable();
         self.changed.dedup();
-        let needs = self.work.needs();
-        let change = match (before.needs(), needs) {
+        let needs = self.work.opening_count();
+        let change = match (before.opening_count(), needs) {
             (0, 0) => OpeningChange::None,
             (_, 0) => OpeningChange::Close,
             (0, _) => OpeningChange::Place,
             (_, _) if self.reopened => OpeningChange::Place,
             (_, _) => OpeningChange::Update,
         };
-        let opening = Opening { change, needs, barred: self.work.barred(self.queue) };
-        Change { work: self.work, changed: self.changed, log: self.log, opening, told: self.told }
+        let opening = ItemOpening { change, needs, barred: self.work.barred_persons(self.queue) };
+        ItemChange { work: self.work, changed: self.changed, log: self.log, opening, told: self.told }
     }
 
     /// The table row for an assignment, after checking that it belongs to the person.
-    fn look(&self, id: AssignmentId, person: Option<&PersonId>) -> Result<Line, Refusal> {
-        let one = self.work.assignments.get(&id).ok_or(Refusal::Unknown(id))?;
+    fn check_assignment(
+        &self,
+        id: AssignmentId,
+        person: Option<&PersonId>,
+    ) -> Result<AssignmentEffect, ItemRefusal> {
+        let one = self.work.assignments.get(&id).ok_or(ItemRefusal::Unknown(id))?;
         if let Some(person) = person.filter(|person| one.person != **person) {
-            return Err(Refusal::NotTheirs(person.clone()));
+            return Err(ItemRefusal::NotTheirs(person.clone()));
         }
         let input = self.input;
-        let line = table::line(one.status, input);
-        let line = line.ok_or(Refusal::Assignment { status: one.status, input })?;
+        let line = table::assignment_effect(one.status, input);
+        let line = line.ok_or(ItemRefusal::Assignment { status: one.status, input })?;
         match line {
             // An open assignment implies an open item, or corrects one of a done item.
-            Line::To(_) | Line::Repeats => {}
-            Line::Follows(_) => self.check_item()?,
+            AssignmentEffect::To(_) | AssignmentEffect::Repeats => {}
+            AssignmentEffect::Follows(_) => self.check_item()?,
         }
         Ok(line)
     }
 
-    fn check_item(&self) -> Result<(), Refusal> {
+    fn check_item(&self) -> Result<(), ItemRefusal> {
         let (status, input) = (self.work.item.status, self.input);
-        if table::outcomes(status, input).is_empty() {
-            return Err(Refusal::Item { status, input });
+        if table::item_outcomes(status, input).is_empty() {
+            return Err(ItemRefusal::Item { status, input });
         }
         Ok(())
     }
 
-    fn check_due(&self, at: Option<Timestamp>) -> Result<(), Refusal> {
+    fn check_due(&self, at: Option<Timestamp>) -> Result<(), ItemRefusal> {
         let input = self.input;
         match at {
-            None => Err(Refusal::NoDeadline { input }),
-            Some(at) if at > self.now => Err(Refusal::NotDue { input, at, now: self.now }),
+            None => Err(ItemRefusal::NoDeadline { input }),
+            Some(at) if at > self.now => Err(ItemRefusal::NotDue { input, at, now: self.now }),
             Some(_) => Ok(()),
         }
     }
 
-    fn check_receiver(&self, person: &PersonId) -> Result<(), Refusal> {
+    fn check_receiver(&self, person: &PersonId) -> Result<(), ItemRefusal> {
         let (input, person) = (self.input, person.clone());
         if !self.queue.people.includes(&person) {
-            return Err(Refusal::NotEligible { input, person });
+            return Err(ItemRefusal::NotEligible { input, person });
         }
-        if self.work.bars(&person, self.queue) {
-            return Err(Refusal::Barred { input, person });
-        }
-        Ok(())
-    }
-
-    fn check_total(&self) -> Result<(), Refusal> {
-        let attempts = self.work.attempts();
-        if attempts >= self.most() {
-            return Err(Refusal::Exhausted { input: self.input, attempts });
+        if self.work.is_barred(&person, self.queue) {
+            return Err(ItemRefusal::Barred { input, person });
         }
         Ok(())
     }
 
-    pub(super) fn most(&self) -> usize {
+    fn check_total(&self) -> Result<(), ItemRefusal> {
+        let attempts = self.work.attempt_count();
+        if attempts >= self.max_attempts() {
+            return Err(ItemRefusal::Exhausted { input: self.input, attempts });
+        }
+        Ok(())
+    }
+
+    pub(super) fn max_attempts(&self) -> usize {
         usize::try_from(self.queue.max_attempts_total).unwrap_or(usize::MAX)
     }
 
     /// Creates an assignment. `about`: the one whose slot it takes, or the one it corrects.
-    pub(super) fn give(
+    pub(super) fn add_assignment(
         &mut self,
         id: AssignmentId,
         person: &PersonId,
-        what: What,
+        what: ItemLogKind,
         about: Option<AssignmentId>,
     ) {
-        let refers_to = about.filter(|_| what == What::Correction);
+        let refers_to = about.filter(|_| what == ItemLogKind::Correction);
         let earlier = self.work.assignments.values().filter(|one| one.person == *person);
         let attempts = earlier.map(|one| one.attempts).max().unwrap_or(0);
-        let one = Assignment {
+        let one = ItemAssignment {
             id,
             item: self.work.item.id.clone(),
             person: person.clone(),
@@ -374,22 +409,22 @@ impl<'a> Draft<'a> {
             completed_at: None,
             expired_at: None,
             skipped_at: None,
-            place: Place::Here,
+            place: SlotState::Here,
             revoked_at: None,
         };
         self.work.assignments.insert(id, one);
         self.changed.push(id);
-        self.write(what, Some(id), about, None);
+        self.write_log(what, Some(id), about, None);
     }
 
     /// Marks it as changed, without a log entry of its own.
-    pub(super) fn touch(&mut self, id: AssignmentId) {
+    pub(super) fn mark_changed(&mut self, id: AssignmentId) {
         self.changed.push(id);
     }
 
-    fn started(&mut self, id: AssignmentId) {
+    fn start_assignment(&mut self, id: AssignmentId) {
         let (now, timeout) = (self.now, self.queue.timeout);
-        self.change_one(id, What::Started, None, |one| {
+        self.change_assignment(id, ItemLogKind::Started, None, |one| {
             one.status = AssignmentStatus::InProgress;
             one.started_at = Some(now);
             one.deadline = Some(now.plus(timeout));
@@ -397,38 +432,38 @@ impl<'a> Draft<'a> {
         });
     }
 
-    fn extended(&mut self, id: AssignmentId) {
+    fn extend_deadline(&mut self, id: AssignmentId) {
         let (now, timeout) = (self.now, self.queue.timeout);
-        self.change_one(id, What::Extended, None, |one| {
+        self.change_assignment(id, ItemLogKind::Extended, None, |one| {
             one.heartbeat_at = Some(now);
             one.deadline = one.deadline.max(Some(now.plus(timeout)));
         });
     }
 
-    pub(super) fn change_one<T>(
+    pub(super) fn change_assignment<T>(
         &mut self,
         id: AssignmentId,
-        what: What,
+        what: ItemLogKind,
         reason: Option<&str>,
-        change: impl FnOnce(&mut Assignment) -> T,
+        change: impl FnOnce(&mut ItemAssignment) -> T,
     ) -> Option<T> {
         let changed = change(self.work.assignments.get_mut(&id)?);
         self.changed.push(id);
-        self.write(what, Some(id), None, reason);
+        self.write_log(what, Some(id), None, reason);
         Some(changed)
     }
 
     /// Appends a log entry about the item or one of its assignments in their current state.
-    pub(super) fn write(
+    pub(super) fn write_log(
         &mut self,
-        what: What,
+        what: ItemLogKind,
         assignment: Option<AssignmentId>,
         about: Option<AssignmentId>,
         reason: Option<&str>,
     ) {
         self.work.item.entries += 1;
         let one = assignment.and_then(|id| self.work.assignments.get(&id));
-        self.log.push(LogEntry {
+        self.log.push(ItemLogEntry {
             no: self.work.item.entries,
             at: self.now,
             what,

@@ -4,45 +4,45 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::row::Run;
-use super::seat::{Ended, Token};
-use super::status::Status;
-use super::told::Told;
-use super::word::Word;
+use super::input_kind::RunInputKind;
+use super::run::RunRecord;
+use super::run_outcome::RunOutcome;
+use super::seat::{SeatLossReason, SeatToken};
+use super::status::SeatStatus;
 use crate::id::DeviceId;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Stepped {
-    Changed(Box<Change>),
+pub enum RunStepOutcome {
+    Changed(Box<RunChange>),
     /// A repetition by the same device with the same token: succeeds, writes nothing.
     Already,
 }
 
 /// Committed atomically.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct RunChange {
     /// The run after the step.
-    pub run: Run,
+    pub run: RunRecord,
     /// Log entries, in order. Heartbeats are not logged.
-    pub log: Vec<Entry>,
+    pub log: Vec<RunLogEntry>,
     /// The outcome for the waiting execution, once the run has ended.
-    pub told: Option<Told>,
+    pub told: Option<RunOutcome>,
     /// Precondition (optimistic concurrency): no heartbeat from the holders of these seats since these times.
     pub unheard: Vec<(u16, Timestamp)>,
 }
 
-impl Change {
+impl RunChange {
     /// Devices whose assignments have changed.
-    pub fn devices(&self) -> BTreeSet<&DeviceId> {
+    pub fn affected_devices(&self) -> BTreeSet<&DeviceId> {
         self.log.iter().filter_map(|entry| entry.device.as_ref()).collect()
     }
 
     /// Appends another step, to be committed together with this one.
     #[must_use]
-    pub fn then(mut self, next: Stepped) -> Self {
-        if let Stepped::Changed(next) = next {
+    pub fn merge_next(mut self, next: RunStepOutcome) -> Self {
+        if let RunStepOutcome::Changed(next) = next {
             self.log.extend(next.log);
             self.run = next.run;
             self.told = next.told.or(self.told);
@@ -54,23 +54,23 @@ impl Change {
 
 /// A log entry of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct RunLogEntry {
     pub at: Timestamp,
     /// `None`: the entry concerns the run as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<u16>,
-    pub word: Word,
+    pub word: RunInputKind,
     /// `None` at creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Status>,
-    pub to: Status,
+    pub from: Option<SeatStatus>,
+    pub to: SeatStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<Token>,
+    pub token: Option<SeatToken>,
     /// The reason for which an assignment ended with this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
+    pub ended: Option<SeatLossReason>,
     /// Free text from the device or the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

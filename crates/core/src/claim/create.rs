@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::change::{Change, Entry};
-use super::row::{Assign, FORMAT, Run, WaitingAction};
-use super::seat::{Seat, Token};
-use super::settings::Settings;
-use super::status::Status;
-use super::word::Word;
+use super::change::{RunChange, RunLogEntry};
+use super::input_kind::RunInputKind;
+use super::run::{FORMAT, RunAssignMode, RunRecord, WaitingAction};
+use super::seat::{RunSeat, SeatToken};
+use super::settings::RunSettings;
+use super::status::SeatStatus;
 use crate::id::{DeviceId, Name};
-use crate::problem::Problem;
+use crate::problem::ValidationProblem;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -24,17 +24,17 @@ pub struct RunSpec {
     pub preempt: bool,
     pub prefer_coordinator: bool,
     pub min_battery: Option<u8>,
-    pub assign: Assign,
+    pub assign: RunAssignMode,
     /// Number of devices that work on it in parallel.
     pub devices: u16,
-    pub settings: Settings,
-    pub creator: Option<Creator>,
+    pub settings: RunSettings,
+    pub creator: Option<CreatingDevice>,
     pub waiting: Option<WaitingAction>,
 }
 
 /// The device that created the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Creator {
+pub struct CreatingDevice {
     pub device: DeviceId,
     /// Whether it is willing to take the run itself.
     pub willing: bool,
@@ -46,7 +46,7 @@ impl RunSpec {
     pub const MAX_CAPABILITIES: usize = 100;
 
     /// A run with defaults: one device, any device.
-    pub fn of(kind: Name, input: RawJson) -> Self {
+    pub fn with_defaults(kind: Name, input: RawJson) -> Self {
         Self {
             kind,
             input,
@@ -56,18 +56,18 @@ impl RunSpec {
             preempt: false,
             prefer_coordinator: false,
             min_battery: None,
-            assign: Assign::Auto,
+            assign: RunAssignMode::Auto,
             devices: 1,
-            settings: Settings::default(),
+            settings: RunSettings::default(),
             creator: None,
             waiting: None,
         }
     }
 
     /// Validation problems, each with its path.
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn find_problems(&self) -> Vec<ValidationProblem> {
         let mut problems = Vec::new();
-        let mut wrong = |path: &str, message: String| problems.push(Problem::new(path, message));
+        let mut wrong = |path: &str, message: String| problems.push(ValidationProblem::new(path, message));
         if self.devices == 0 || self.devices > Self::MAX_DEVICES {
             wrong("devices", format!("is {}, must be 1 to {}", self.devices, Self::MAX_DEVICES));
         }
@@ -87,7 +87,7 @@ impl RunSpec {
     }
 }
 
-impl Run {
+impl RunRecord {
     /// Whether the same request created this run, which makes a repetition idempotent. The lease under which
     /// an action waits may differ.
     pub fn asks_for(&self, spec: &RunSpec) -> bool {
@@ -110,12 +110,12 @@ impl Run {
 }
 
 /// The run in its initial state, to be placed before the first write. A number of devices outside the limits
-/// of [`RunSpec::problems`] is clamped.
-pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {
+/// of [`RunSpec::find_problems`] is clamped.
+pub fn create_run(spec: RunSpec, by: Option<&str>, now: Timestamp) -> RunChange {
     let seats = spec.devices.clamp(1, RunSpec::MAX_DEVICES);
     let creator = spec.creator;
     let device = creator.as_ref().map(|creator| creator.device.clone());
-    let run = Run {
+    let run = RunRecord {
         format: FORMAT,
         kind: spec.kind,
         input: spec.input,
@@ -130,17 +130,17 @@ pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {
         created_by: device.clone(),
         creator_willing: creator.is_some_and(|creator| creator.willing),
         created_at: now,
-        token: Token::NONE,
-        seats: (0..seats).map(|_| Seat::new()).collect(),
+        token: SeatToken::NONE,
+        seats: (0..seats).map(|_| RunSeat::new()).collect(),
         paused_at: None,
         waiting: spec.waiting,
     };
-    let entry = |seat| Entry {
+    let entry = |seat| RunLogEntry {
         at: now,
         seat: Some(seat),
-        word: Word::Create,
+        word: RunInputKind::Create,
         from: None,
-        to: Status::Created,
+        to: SeatStatus::Created,
         device: device.clone(),
         token: None,
         ended: None,
@@ -148,5 +148,5 @@ pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {
         by: by.map(str::to_owned),
         detail: None,
     };
-    Change { run, log: (0..seats).map(entry).collect(), told: None, unheard: Vec::new() }
+    RunChange { run, log: (0..seats).map(entry).collect(), told: None, unheard: Vec::new() }
 }

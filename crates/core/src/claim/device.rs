@@ -8,7 +8,7 @@ use crate::id::{DeviceId, Name};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceReport {
     pub id: DeviceId,
     pub capabilities: BTreeSet<Name>,
     /// Overall capability (memory, for example): sorts the [`election`](crate::election).
@@ -32,15 +32,15 @@ pub struct Device {
 
 /// A device with the number of its open seats from the store.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
-    pub device: Device,
+pub struct DeviceCandidate {
+    pub device: DeviceReport,
     /// Seats that are assigned to it or claimed by it, over all runs.
     pub open: u32,
 }
 
-impl Device {
+impl DeviceReport {
     /// A device that reports nothing but its name.
-    pub fn plain(id: DeviceId, seen_at: Timestamp) -> Self {
+    pub fn with_defaults(id: DeviceId, seen_at: Timestamp) -> Self {
         Self {
             id,
             capabilities: BTreeSet::new(),
@@ -63,7 +63,7 @@ impl Device {
             Some(capacity) => f64::from(open) / f64::from(capacity),
             None => 0.0,
         };
-        unit(self.load).max(given).min(1.0)
+        clamp_unit(self.load).max(given).min(1.0)
     }
 
     /// Whether it has capacity for another seat.
@@ -72,8 +72,8 @@ impl Device {
     }
 }
 
-impl Candidate {
-    pub fn load(&self) -> f64 {
+impl DeviceCandidate {
+    pub fn total_load(&self) -> f64 {
         self.device.load_with(self.open)
     }
 
@@ -83,6 +83,6 @@ impl Candidate {
 }
 
 /// Clamps a self-reported value to 0 to 1. NaN counts as 0.
-pub(super) fn unit(said: f64) -> f64 {
+pub(super) fn clamp_unit(said: f64) -> f64 {
     if said.is_nan() { 0.0 } else { said.clamp(0.0, 1.0) }
 }

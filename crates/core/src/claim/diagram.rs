@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::status::Status;
-use super::table::{Kind, MOVES, Move};
-use super::word::Word;
+use super::input_kind::RunInputKind;
+use super::status::SeatStatus;
+use super::table::{MOVES, SeatTransition, SeatTransitionKind};
 
 /// A Mermaid state diagram. Inputs that keep the status (heartbeats, pauses, repetitions) are left out.
-pub fn diagram() -> String {
+pub fn draw_run_diagram() -> String {
     let mut drawn = String::from("stateDiagram-v2\n    [*] --> created: create\n");
-    for from in Status::ALL {
-        for to in Status::ALL {
+    for from in SeatStatus::ALL {
+        for to in SeatStatus::ALL {
             let words: Vec<&str> = MOVES
                 .iter()
                 .filter(|way| way.from == *from && way.to == *to && way.from != way.to)
@@ -21,24 +21,25 @@ pub fn diagram() -> String {
             }
         }
     }
-    for end in Status::ALL.iter().filter(|status| status.is_ended()) {
+    for end in SeatStatus::ALL.iter().filter(|status| status.is_ended()) {
         let _ = writeln!(drawn, "    {end} --> [*]");
     }
     drawn
 }
 
 /// A Markdown table of all legal inputs: one line per status and input, with the statuses that follow.
-pub fn listing() -> String {
+pub fn list_transitions() -> String {
     let mut listed = String::from("| in | on | leads to |\n|---|---|---|\n");
-    for from in Status::ALL {
-        for on in Word::ALL {
-            let ways: Vec<&Move> = MOVES.iter().filter(|way| way.from == *from && way.on == *on).collect();
+    for from in SeatStatus::ALL {
+        for on in RunInputKind::ALL {
+            let ways: Vec<&SeatTransition> =
+                MOVES.iter().filter(|way| way.from == *from && way.on == *on).collect();
             let Some(first) = ways.first() else { continue };
             let to: Vec<String> = ways.iter().map(|way| format!("`{}`", way.to)).collect();
             let note = match first.kind {
-                Kind::Asked => "",
-                Kind::Follows => " (follows, in the same commit)",
-                Kind::Repeat => " (repeated: answered, nothing changes)",
+                SeatTransitionKind::Asked => "",
+                SeatTransitionKind::Follows => " (follows, in the same commit)",
+                SeatTransitionKind::Repeat => " (repeated: answered, nothing changes)",
             };
             let _ = writeln!(listed, "| `{from}` | `{on}` | {}{note} |", to.join(" or "));
         }

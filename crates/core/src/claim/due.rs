@@ -1,13 +1,13 @@
 //! Due times of a run: when the monitor must act on it.
 
-use super::row::{Assign, Run};
+use super::run::{RunAssignMode, RunRecord};
 use super::seat::SeatState;
 use crate::status::words;
 use crate::time::Timestamp;
 
 words! {
     /// The action that is due.
-    Due {
+    SeatDue {
         /// A device is to be selected.
         Place = "place",
         AssignmentTimeout = "assignment_timeout",
@@ -19,37 +19,39 @@ words! {
 
 /// The next due time of a seat, and its action. `None` if the run is paused, assigned manually or has ended;
 /// the heartbeat timeout of a claim is watched in any case.
-pub fn due(run: &Run, seat: u16) -> Option<(Timestamp, Due)> {
-    let all = Due::ALL.iter().filter_map(|what| Some((due_of(run, seat, *what)?, *what)));
+pub fn next_due(run: &RunRecord, seat: u16) -> Option<(Timestamp, SeatDue)> {
+    let all = SeatDue::ALL.iter().filter_map(|what| Some((due_time_of(run, seat, *what)?, *what)));
     all.min()
 }
 
 /// All actions of a run that are due.
-pub fn overdue(run: &Run, now: Timestamp) -> Vec<(u16, Due)> {
-    let seats = run.numbered().map(|(number, _)| number);
-    let next = seats.filter_map(|number| due(run, number).map(|(at, what)| (number, at, what)));
+pub fn overdue_seats(run: &RunRecord, now: Timestamp) -> Vec<(u16, SeatDue)> {
+    let seats = run.numbered_seats().map(|(number, _)| number);
+    let next = seats.filter_map(|number| next_due(run, number).map(|(at, what)| (number, at, what)));
     next.filter(|(_, at, _)| *at <= now).map(|(number, _, what)| (number, what)).collect()
 }
 
 /// The due time of this action for a seat, if there is one.
-pub fn due_of(run: &Run, number: u16, what: Due) -> Option<Timestamp> {
+pub fn due_time_of(run: &RunRecord, number: u16, what: SeatDue) -> Option<Timestamp> {
     let settings = &run.settings;
     let runs = !run.is_paused();
-    let is_placed_here = runs && run.assign == Assign::Auto;
+    let is_placed_here = runs && run.assign == RunAssignMode::Auto;
     match (&run.seat(number)?.state, what) {
-        (SeatState::Created, Due::Place) => is_placed_here.then_some(run.created_at),
-        (SeatState::Assigned { asked_at, .. }, Due::AssignmentTimeout) => {
+        (SeatState::Created, SeatDue::Place) => is_placed_here.then_some(run.created_at),
+        (SeatState::Assigned { asked_at, .. }, SeatDue::AssignmentTimeout) => {
             runs.then(|| asked_at.plus(settings.assignment_timeout))
         }
-        (SeatState::Claimed { counted_from, .. }, Due::ClaimExpiry) => {
+        (SeatState::Claimed { counted_from, .. }, SeatDue::ClaimExpiry) => {
             runs.then(|| counted_from.plus(settings.claim_timeout))
         }
         (
             SeatState::Claimed { heard_at, .. } | SeatState::Processing { heard_at, .. },
-            Due::HeartbeatTimeout,
+            SeatDue::HeartbeatTimeout,
         ) => Some(heard_at.plus(settings.heartbeat_timeout)),
-        (SeatState::Reassigning { since, rest_until: None }, Due::Place) => is_placed_here.then_some(*since),
-        (SeatState::Reassigning { rest_until: Some(until), .. }, Due::BackoffOver) => {
+        (SeatState::Reassigning { since, rest_until: None }, SeatDue::Place) => {
+            is_placed_here.then_some(*since)
+        }
+        (SeatState::Reassigning { rest_until: Some(until), .. }, SeatDue::BackoffOver) => {
             is_placed_here.then_some(*until)
         }
         (
@@ -60,7 +62,11 @@ pub fn due_of(run: &Run, number: u16, what: Due) -> Option<Timestamp> {
             | SeatState::Reassigning { .. }
             | SeatState::Completed { .. }
             | SeatState::Failed { .. },
-            Due::Place | Due::AssignmentTimeout | Due::ClaimExpiry | Due::HeartbeatTimeout | Due::BackoffOver,
+            SeatDue::Place
+            | SeatDue::AssignmentTimeout
+            | SeatDue::ClaimExpiry
+            | SeatDue::HeartbeatTimeout
+            | SeatDue::BackoffOver,
         ) => None,
     }
 }

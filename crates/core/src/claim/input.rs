@@ -1,36 +1,36 @@
 //! The inputs of a run.
 
-use super::choose::{Decision, Outlook};
-use super::fit::Unfit;
-use super::row::WaitingAction;
-use super::seat::{Failure, Progress, Token};
-use super::word::Word;
+use super::choose_device::{DeviceDecision, SeatOutlook};
+use super::eligibility::DeviceIneligibility;
+use super::input_kind::RunInputKind;
+use super::run::WaitingAction;
+use super::seat::{SeatFailure, SeatProgress, SeatToken};
 use crate::id::{DeviceId, RunId};
 use crate::raw::RawJson;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
+pub enum RunInput {
     /// A device was selected. The decision is stored with the assignment.
     Assign {
         seat: u16,
         device: DeviceId,
-        decision: Option<Box<Decision>>,
+        decision: Option<Box<DeviceDecision>>,
     },
     /// A device claims a seat on its own initiative: this one, or the first free one.
     SelfClaim {
         device: DeviceId,
         seat: Option<u16>,
-        fitness: Result<(), Unfit>,
-        decision: Option<Box<Decision>>,
+        fitness: Result<(), DeviceIneligibility>,
+        decision: Option<Box<DeviceDecision>>,
     },
     /// No device is eligible.
     NobodyViable {
         seat: u16,
-        outlook: Outlook,
-        decision: Option<Box<Decision>>,
+        outlook: SeatOutlook,
+        decision: Option<Box<DeviceDecision>>,
     },
     /// A device acts on the seat that it holds.
-    Act(Act, Doing),
+    Act(SeatAct, DeviceAction),
     AssignmentTimeout {
         seat: u16,
     },
@@ -55,7 +55,7 @@ pub enum Input {
         priority: i32,
     },
     /// A disconnected device claimed a seat under its own former assignment.
-    OfflineClaim(Act),
+    OfflineClaim(SeatAct),
     Pause,
     Resume,
     Cancel {
@@ -72,27 +72,27 @@ pub enum Input {
 
 /// The acting device, its seat, and the fencing token of its assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct SeatAct {
     pub device: DeviceId,
     pub seat: u16,
-    pub token: Token,
+    pub token: SeatToken,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doing {
+pub enum DeviceAction {
     Accept,
     Decline {
         reason: Option<String>,
     },
     Start,
     Heartbeat,
-    Progress(Progress),
+    Progress(SeatProgress),
     Complete {
         output: RawJson,
     },
     /// The work has failed: on this device only (`retryable`), or on every device.
     Fail {
-        failure: Failure,
+        failure: SeatFailure,
         retryable: bool,
     },
     Release {
@@ -103,41 +103,41 @@ pub enum Doing {
     },
 }
 
-impl Input {
-    pub fn word(&self) -> Word {
+impl RunInput {
+    pub fn input_kind(&self) -> RunInputKind {
         match self {
-            Self::Assign { .. } => Word::Assign,
-            Self::SelfClaim { .. } => Word::SelfClaim,
-            Self::NobodyViable { .. } => Word::NobodyViable,
-            Self::Act(_, doing) => doing.word(),
-            Self::AssignmentTimeout { .. } => Word::AssignmentTimeout,
-            Self::ClaimExpiry { .. } => Word::ClaimExpiry,
-            Self::HeartbeatTimeout { .. } => Word::HeartbeatTimeout,
-            Self::BackoffOver { .. } => Word::BackoffOver,
-            Self::DeviceGone { .. } => Word::DeviceGone,
-            Self::Preempt { .. } => Word::Preempt,
-            Self::OfflineClaim(_) => Word::OfflineClaim,
-            Self::Pause => Word::Pause,
-            Self::Resume => Word::Resume,
-            Self::Cancel { .. } => Word::Cancel,
-            Self::Retry => Word::Retry,
-            Self::Adopt { .. } => Word::Adopt,
+            Self::Assign { .. } => RunInputKind::Assign,
+            Self::SelfClaim { .. } => RunInputKind::SelfClaim,
+            Self::NobodyViable { .. } => RunInputKind::NobodyViable,
+            Self::Act(_, doing) => doing.input_kind(),
+            Self::AssignmentTimeout { .. } => RunInputKind::AssignmentTimeout,
+            Self::ClaimExpiry { .. } => RunInputKind::ClaimExpiry,
+            Self::HeartbeatTimeout { .. } => RunInputKind::HeartbeatTimeout,
+            Self::BackoffOver { .. } => RunInputKind::BackoffOver,
+            Self::DeviceGone { .. } => RunInputKind::DeviceGone,
+            Self::Preempt { .. } => RunInputKind::Preempt,
+            Self::OfflineClaim(_) => RunInputKind::OfflineClaim,
+            Self::Pause => RunInputKind::Pause,
+            Self::Resume => RunInputKind::Resume,
+            Self::Cancel { .. } => RunInputKind::Cancel,
+            Self::Retry => RunInputKind::Retry,
+            Self::Adopt { .. } => RunInputKind::Adopt,
         }
     }
 }
 
-impl Doing {
-    pub fn word(&self) -> Word {
+impl DeviceAction {
+    pub fn input_kind(&self) -> RunInputKind {
         match self {
-            Self::Accept => Word::Accept,
-            Self::Decline { .. } => Word::Decline,
-            Self::Start => Word::Start,
-            Self::Heartbeat => Word::Heartbeat,
-            Self::Progress(_) => Word::Progress,
-            Self::Complete { .. } => Word::Complete,
-            Self::Fail { .. } => Word::Fail,
-            Self::Release { .. } => Word::Release,
-            Self::Abort { .. } => Word::Abort,
+            Self::Accept => RunInputKind::Accept,
+            Self::Decline { .. } => RunInputKind::Decline,
+            Self::Start => RunInputKind::Start,
+            Self::Heartbeat => RunInputKind::Heartbeat,
+            Self::Progress(_) => RunInputKind::Progress,
+            Self::Complete { .. } => RunInputKind::Complete,
+            Self::Fail { .. } => RunInputKind::Fail,
+            Self::Release { .. } => RunInputKind::Release,
+            Self::Abort { .. } => RunInputKind::Abort,
         }
     }
 }

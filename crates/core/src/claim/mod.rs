@@ -1,74 +1,78 @@
 //! Device runs: work with exclusive ownership, held by one device at a time, from the offer to its end.
 //!
-//! A run has one seat, or several for devices that work in parallel. [`step()`] is pure: a [`Run`], an
-//! [`Input`] and the time give a [`Change`] (the run after it, its log entries, and the outcome for the
-//! waiting execution) or a [`Refusal`] with the status and the holder of the seat. The legal transitions are
+//! A run has one seat, or several for devices that work in parallel. [`step_run()`] is pure: a [`RunRecord`], an
+//! [`RunInput`] and the time give a [`RunChange`] (the run after it, its log entries, and the outcome for the
+//! waiting execution) or a [`RunRefusal`] with the status and the holder of the seat. The legal transitions are
 //! in one [table](table::MOVES), which the tests and the diagram read.
 //!
-//! **The fence.** Every assignment of a seat takes the next [`Token`] of its run. Every act of a device
+//! **The fence.** Every assignment of a seat takes the next [`SeatToken`] of its run. Every act of a device
 //! carries its fencing token; a device that has lost its seat holds a stale token, which is refused. Device
 //! clocks never decide the order.
 //!
 //! **Never stuck silently.** A run that has not ended has a due time at which the monitor acts on it
-//! ([`due()`]), or it is paused, or it waits for an operator because it is assigned manually.
+//! ([`next_due()`]), or it is paused, or it waits for an operator because it is assigned manually.
 //!
-//! Refuses: to load rosters (they are arguments of [`choose()`]), and to guarantee free capacity. Capacity is
+//! Refuses: to load rosters (they are arguments of [`select_device()`]), and to guarantee free capacity. Capacity is
 //! checked at the choice; two runs placed at the same instant may both take the last free seat of a device,
 //! and the device may decline.
 
-mod acts;
-mod assigning;
+mod assign_seat;
 mod change;
-mod choose;
 mod create;
 mod device;
+mod device_acts;
 mod diagram;
 mod due;
-mod fit;
+mod eligibility;
 mod input;
+mod input_kind;
 mod notices;
 mod offline;
-mod operating;
-mod place;
+mod operator;
+mod placement;
 mod policy;
-mod preempt;
+mod preemption;
 mod refusal;
 mod replay;
 mod roster;
-mod row;
+mod run;
+mod run_outcome;
 mod seat;
+mod select_device;
 mod settings;
-mod silence;
 mod status;
 mod step;
 pub mod table;
-mod told;
-mod word;
+mod timeouts;
 
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, Entry, Stepped};
-pub use choose::{Card, Choice, Decision, How, MAX_CARDS, Outlook, Parts, Weights, choose};
-pub use create::{Creator, RunSpec, create};
-pub use device::{Candidate, Device};
-pub use diagram::{diagram, listing};
-pub use due::{Due, due, due_of, overdue};
-pub use fit::{Unfit, fit, fit_to_take};
-pub use input::{Act, Doing, Input};
-pub use notices::notices;
-pub use place::place;
-pub use policy::Policy;
-pub use preempt::{Occupied, victim};
-pub use refusal::{Holder, Refusal, Why};
-pub use replay::{Outline, replay, summary};
-pub use roster::Roster;
-pub use row::{Assign, FORMAT, Run, WaitingAction};
-pub use seat::{
-    Ended, Failure, FailureKind, Holding, MAX_PREVIOUS, Previous, Progress, Seat, SeatState, Token,
+pub use change::{RunChange, RunLogEntry, RunStepOutcome};
+pub use check_eligible::{DeviceIneligibility, check_eligible, check_self_claim};
+pub use choose_device::{
+    DeviceCard, DeviceChoice, DeviceChoiceReason, DeviceDecision, MAX_CARDS, ScoreParts, SeatOutlook,
+    SelectionWeights, choose_device,
 };
-pub use settings::{Backoff, Overrides, Settings};
-pub use status::Status;
-pub use step::step;
-pub use told::Told;
-pub use word::Word;
+pub use create_run::{CreatingDevice, RunSpec, create_run};
+pub use device::{DeviceCandidate, DeviceReport};
+pub use draw_run_diagram::{draw_run_diagram, list_transitions};
+pub use input::{DeviceAction, RunInput, SeatAct};
+pub use input_kind::RunInputKind;
+pub use next_due::{SeatDue, due_time_of, next_due, overdue_seats};
+pub use notices::run_notices;
+pub use placement::place_run;
+pub use policy::DevicePolicy;
+pub use preemption::{OccupiedSeat, preemption_victim};
+pub use refusal::{CurrentSeatHolder, RunRefusal, RunRefusalReason};
+pub use replay_seats::{SeatOutline, outline_seats, replay_seats};
+pub use roster::DeviceRoster;
+pub use run::{FORMAT, RunAssignMode, RunRecord, WaitingAction};
+pub use run_outcome::RunOutcome;
+pub use seat::{
+    FormerHolding, MAX_PREVIOUS, RunSeat, SeatFailure, SeatFailureKind, SeatHolding, SeatLossReason,
+    SeatProgress, SeatState, SeatToken,
+};
+pub use settings::{RunSettings, RunSettingsOverrides, SeatBackoff};
+pub use status::SeatStatus;
+pub use step::step_run;

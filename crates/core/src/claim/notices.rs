@@ -2,20 +2,20 @@
 
 use serde::Serialize;
 
-use super::change::Entry;
-use super::row::Run;
-use super::seat::{Failure, FailureKind, SeatState};
-use super::status::Status;
-use super::word::Word;
+use super::change::RunLogEntry;
+use super::input_kind::RunInputKind;
+use super::run::RunRecord;
+use super::seat::{SeatFailure, SeatFailureKind, SeatState};
+use super::status::SeatStatus;
 use crate::id::{ExecutionId, Name, RunId};
-use crate::notice::{Kind, Notice};
+use crate::notice::{Notice, NoticeKind};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct RunNoticePayload<'a> {
     #[serde(rename = "type")]
-    what: Kind,
+    what: NoticeKind,
     run_id: &'a RunId,
     at: Timestamp,
     kind: &'a Name,
@@ -31,22 +31,24 @@ struct Data<'a> {
 
 /// The notices of a change, from the run after it and its new log entries. A run fails because of one seat:
 /// the other seats cause no notice.
-pub fn notices(id: &RunId, run: &Run, log: &[Entry]) -> Vec<Notice> {
-    let fails = |entry: &&Entry| {
-        entry.to == Status::Failed && entry.from != Some(Status::Failed) && entry.word != Word::RunFailed
+pub fn run_notices(id: &RunId, run: &RunRecord, log: &[RunLogEntry]) -> Vec<Notice> {
+    let fails = |entry: &&RunLogEntry| {
+        entry.to == SeatStatus::Failed
+            && entry.from != Some(SeatStatus::Failed)
+            && entry.word != RunInputKind::RunFailed
     };
-    log.iter().filter(fails).filter_map(|entry| notice(id, run, entry)).collect()
+    log.iter().filter(fails).filter_map(|entry| notice_of_entry(id, run, entry)).collect()
 }
 
-fn notice(id: &RunId, run: &Run, entry: &Entry) -> Option<Notice> {
+fn notice_of_entry(id: &RunId, run: &RunRecord, entry: &RunLogEntry) -> Option<Notice> {
     let seat = entry.seat?;
-    let Failure { kind, message, class } = failure(run, seat)?;
+    let SeatFailure { kind, message, class } = failure_of_seat(run, seat)?;
     let what = match kind {
-        FailureKind::NobodyLeft => Kind::RunNobodyLeft,
-        FailureKind::Error => Kind::RunFailed,
-        FailureKind::Cancelled | FailureKind::OtherSeat => return None,
+        SeatFailureKind::NobodyLeft => NoticeKind::RunNobodyLeft,
+        SeatFailureKind::Error => NoticeKind::RunFailed,
+        SeatFailureKind::Cancelled | SeatFailureKind::OtherSeat => return None,
     };
-    let data = Data {
+    let data = RunNoticePayload {
         what,
         run_id: id,
         at: entry.at,
@@ -56,10 +58,15 @@ fn notice(id: &RunId, run: &Run, entry: &Entry) -> Option<Notice> {
         seat,
         execution_id: run.waiting.as_ref().map(|waiting| &waiting.key.execution.execution),
     };
-    Some(Notice { kind: what, subject: id.as_str().to_owned(), at: entry.at, data: RawJson::of(&data) })
+    Some(Notice {
+        kind: what,
+        subject: id.as_str().to_owned(),
+        at: entry.at,
+        data: RawJson::from_value(&data),
+    })
 }
 
-fn failure(run: &Run, seat: u16) -> Option<&Failure> {
+fn failure_of_seat(run: &RunRecord, seat: u16) -> Option<&SeatFailure> {
     match &run.seat(seat)?.state {
         SeatState::Failed { failure, .. } => Some(failure),
         SeatState::Created

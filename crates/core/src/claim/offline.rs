@@ -4,53 +4,59 @@
 //! then wins; between two offline claims the one with the earlier token wins, in whichever order they are
 //! submitted.
 
-use super::acts::claimed;
-use super::input::Act;
-use super::refusal::Why;
-use super::seat::{Ended, SeatState};
-use super::step::{Done, Line, Step, Stepping};
+use super::device_acts::claimed_state;
+use super::input::SeatAct;
+use super::refusal::RunRefusalReason;
+use super::seat::{SeatLossReason, SeatState};
+use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 
-impl Stepping<'_> {
-    pub(super) fn offline_claim(&mut self, act: &Act) -> Step {
-        let seat = self.check(act.seat)?;
-        if let Some(held) = seat.held()
+impl RunStepper<'_> {
+    pub(super) fn claim_offline(&mut self, act: &SeatAct) -> RunStepResult {
+        let seat = self.check_seat(act.seat)?;
+        if let Some(held) = seat.current_holding()
             && (&held.device, held.token) == (&act.device, act.token)
         {
             // The device still holds the seat.
             return match &seat.state {
                 SeatState::Assigned { .. } => {
-                    self.claim(act.seat, None);
-                    Ok(Done::Changed)
+                    self.claim_seat(act.seat, None);
+                    Ok(RunStepEffect::Changed)
                 }
                 SeatState::Created
                 | SeatState::Claimed { .. }
                 | SeatState::Processing { .. }
                 | SeatState::Reassigning { .. }
                 | SeatState::Completed { .. }
-                | SeatState::Failed { .. } => Ok(Done::Already),
+                | SeatState::Failed { .. } => Ok(RunStepEffect::Already),
             };
         }
         let former = seat.previous.iter().find(|one| one.device == act.device && one.token == act.token);
-        let Some(former) = former else { return Err(self.refuse(Some(act.seat), Why::StaleToken)) };
+        let Some(former) = former else {
+            return Err(self.refuse_input(Some(act.seat), RunRefusalReason::StaleToken));
+        };
         match former.reason {
-            Ended::Timeout | Ended::Heartbeat | Ended::Gone => {}
+            SeatLossReason::Timeout | SeatLossReason::Heartbeat | SeatLossReason::Gone => {}
             // The device gave the seat up itself, or has been notified of the loss.
-            Ended::Declined | Ended::Failed | Ended::Released | Ended::Preempted | Ended::Superseded => {
-                return Err(self.refuse(Some(act.seat), Why::StaleToken));
+            SeatLossReason::Declined
+            | SeatLossReason::Failed
+            | SeatLossReason::Released
+            | SeatLossReason::Preempted
+            | SeatLossReason::Superseded => {
+                return Err(self.refuse_input(Some(act.seat), RunRefusalReason::StaleToken));
             }
         }
         match &seat.state {
             SeatState::Claimed { held, offline: Some(token), .. }
             | SeatState::Processing { held, offline: Some(token), .. } => {
                 if (&held.device, *token) == (&act.device, act.token) {
-                    return Ok(Done::Already);
+                    return Ok(RunStepEffect::Already);
                 }
                 if *token <= act.token {
-                    return Err(self.refuse(Some(act.seat), Why::Release));
+                    return Err(self.refuse_input(Some(act.seat), RunRefusalReason::Release));
                 }
             }
             SeatState::Claimed { offline: None, .. } | SeatState::Processing { offline: None, .. } => {
-                return Err(self.refuse(Some(act.seat), Why::Release));
+                return Err(self.refuse_input(Some(act.seat), RunRefusalReason::Release));
             }
             SeatState::Created
             | SeatState::Assigned { .. }
@@ -59,19 +65,19 @@ impl Stepping<'_> {
             | SeatState::Failed { .. } => {}
         }
         if self.run.is_paused() {
-            return Err(self.refuse(Some(act.seat), Why::Paused));
+            return Err(self.refuse_input(Some(act.seat), RunRefusalReason::Paused));
         }
-        let other = self.run.seat_of(&act.device).is_some_and(|number| number != act.seat);
+        let other = self.run.seat_of_device(&act.device).is_some_and(|number| number != act.seat);
         if other {
-            return Err(self.refuse(Some(act.seat), Why::OnAnotherSeat));
+            return Err(self.refuse_input(Some(act.seat), RunRefusalReason::OnAnotherSeat));
         }
         let why = format!("{} had an earlier assignment and was disconnected", act.device);
-        self.let_go(act.seat, Ended::Superseded, Some(why));
-        let mut held = self.give(&act.device);
+        self.end_assignment(act.seat, SeatLossReason::Superseded, Some(why));
+        let mut held = self.issue_token(&act.device);
         held.by = None;
         self.reset_rests(act.seat);
-        let line = Line::about(&held);
-        self.enter(act.seat, claimed(held, self.now, Some(act.token)), line);
-        Ok(Done::Changed)
+        let line = RunLogDetails::of_holding(&held);
+        self.enter_state(act.seat, claimed_state(held, self.now, Some(act.token)), line);
+        Ok(RunStepEffect::Changed)
     }
 }

@@ -3,45 +3,49 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::choose::Weights;
-use super::settings::Settings;
+use super::select_device::SelectionWeights;
+use super::settings::RunSettings;
 use crate::id::Name;
-use crate::problem::Problem;
+use crate::problem::ValidationProblem;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Policy {
-    pub weights: Weights,
+pub struct DevicePolicy {
+    pub weights: SelectionWeights,
     /// Default settings for kinds without their own.
-    pub settings: Settings,
-    pub kinds: BTreeMap<Name, Settings>,
+    pub settings: RunSettings,
+    pub kinds: BTreeMap<Name, RunSettings>,
 }
 
-impl Policy {
+impl DevicePolicy {
     /// The settings of runs of this kind, before their own overrides.
-    pub fn of(&self, kind: &Name) -> &Settings {
+    pub fn settings_of(&self, kind: &Name) -> &RunSettings {
         self.kinds.get(kind).unwrap_or(&self.settings)
     }
 
     /// Validation problems, each with its path.
-    pub fn problems(&self) -> Vec<Problem> {
-        let Weights { load, quality, rank, relevant } = self.weights;
+    pub fn find_problems(&self) -> Vec<ValidationProblem> {
+        let SelectionWeights { load, quality, rank, relevant } = self.weights;
         let weights = [("load", load), ("quality", quality), ("rank", rank), ("relevant", relevant)];
         let is_wrong = |(_, weight): &(&str, f64)| !weight.is_finite() || *weight < 0.0;
         let wrong = weights.into_iter().filter(is_wrong).map(|(name, weight)| {
-            Problem::new(format!("weights.{name}"), format!("is {weight}, must be a number from 0 on"))
+            ValidationProblem::new(
+                format!("weights.{name}"),
+                format!("is {weight}, must be a number from 0 on"),
+            )
         });
         let kinds = self.kinds.iter().map(|(kind, settings)| (format!("kinds.{kind}."), settings));
         let all = std::iter::once((String::new(), &self.settings)).chain(kinds);
-        wrong.chain(all.flat_map(|(path, settings)| settings.problems(&path))).collect()
+        wrong.chain(all.flat_map(|(path, settings)| settings.find_problems(&path))).collect()
     }
 }
 
-impl Settings {
+impl RunSettings {
     /// Validation problems, each with its path below `path`.
-    pub fn problems(&self, path: &str) -> Vec<Problem> {
+    pub fn find_problems(&self, path: &str) -> Vec<ValidationProblem> {
         let mut problems = Vec::new();
-        let mut wrong =
-            |name: &str, message: &str| problems.push(Problem::new(format!("{path}{name}"), message));
+        let mut wrong = |name: &str, message: &str| {
+            problems.push(ValidationProblem::new(format!("{path}{name}"), message))
+        };
         let times = [
             ("assignment_timeout", self.assignment_timeout),
             ("claim_timeout", self.claim_timeout),
@@ -68,23 +72,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_has_its_own_settings_and_others_have_the_common_ones() {
-        let render = Settings { max_reassignments: 2, ..Settings::default() };
+    fn device_policy_selects_settings_by_kind() {
+        let render = RunSettings { max_reassignments: 2, ..RunSettings::default() };
         let name = |text| Name::parse(text).unwrap();
-        let policy = Policy { kinds: [(name("render"), render.clone())].into(), ..Policy::default() };
-        assert_eq!(policy.of(&name("render")), &render);
-        assert_eq!(policy.of(&name("other")), &Settings::default());
-        assert!(policy.problems().is_empty());
+        let policy =
+            DevicePolicy { kinds: [(name("render"), render.clone())].into(), ..DevicePolicy::default() };
+        assert_eq!(policy.settings_of(&name("render")), &render);
+        assert_eq!(policy.settings_of(&name("other")), &RunSettings::default());
+        assert!(policy.find_problems().is_empty());
     }
 
     #[test]
-    fn everything_that_is_wrong_is_told_with_its_place() {
-        let mut policy = Policy::default();
+    fn device_policy_problems_name_their_path() {
+        let mut policy = DevicePolicy::default();
         policy.weights.rank = f64::NAN;
         policy.settings.claim_timeout = Duration::ZERO;
-        let slow = Settings { heartbeat: Duration::from_secs(90), ..Settings::default() };
+        let slow = RunSettings { heartbeat: Duration::from_secs(90), ..RunSettings::default() };
         policy.kinds.insert(Name::parse("render").unwrap(), slow);
-        let paths: Vec<String> = policy.problems().iter().map(|problem| problem.path.clone()).collect();
+        let paths: Vec<String> = policy.find_problems().iter().map(|problem| problem.path.clone()).collect();
         assert_eq!(paths, ["weights.rank", "claim_timeout", "kinds.render.heartbeat"]);
     }
 }

@@ -2,32 +2,32 @@
 
 use std::fmt;
 
-use super::fit::Unfit;
-use super::status::Status;
-use super::word::Word;
+use super::eligibility::DeviceIneligibility;
+use super::input_kind::RunInputKind;
+use super::status::SeatStatus;
 use crate::id::{DeviceId, ExecutionKey};
 use crate::time::Timestamp;
 
 /// The input was refused; nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RunRefusal {
     /// The status of the seat, or of the run if no seat was named.
-    pub status: Status,
-    pub input: Word,
-    pub why: Why,
+    pub status: SeatStatus,
+    pub input: RunInputKind,
+    pub why: RunRefusalReason,
     /// The current holder of the seat, if any.
-    pub holder: Option<Holder>,
+    pub holder: Option<CurrentSeatHolder>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct CurrentSeatHolder {
     pub device: DeviceId,
     pub since: Timestamp,
-    pub status: Status,
+    pub status: SeatStatus,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum RunRefusalReason {
     /// Illegal in this status.
     NotNow,
     /// The fencing token is stale: the seat was reassigned, or the token was never issued.
@@ -39,7 +39,7 @@ pub enum Why {
     NoSuchSeat,
     /// The device holds or has completed another seat of this run.
     OnAnotherSeat,
-    Unfit(Unfit),
+    Unfit(DeviceIneligibility),
     Paused,
     /// The run is assigned manually.
     Manual,
@@ -51,30 +51,36 @@ pub enum Why {
     BelongsTo(ExecutionKey),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RunRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (input, status) = (self.input, self.status);
         match &self.why {
-            Why::NotNow => write!(f, "cannot {input} while it is {status}")?,
-            Why::StaleToken => write!(f, "the token is stale: it is {status}")?,
-            Why::Taken => write!(f, "it is already {status}")?,
-            Why::Release => write!(f, "it is {status} under another claim, which wins: release yours")?,
-            Why::NoSuchSeat => f.write_str("there is no such seat")?,
-            Why::OnAnotherSeat => f.write_str("the device has another seat of this run")?,
-            Why::Unfit(unfit) => write!(f, "the device cannot take it: {unfit}")?,
-            Why::Paused => write!(f, "the run is paused, and {status}")?,
-            Why::Manual => f.write_str("the run is assigned manually")?,
-            Why::NotDue => write!(f, "it is {status} and {input} is not due yet")?,
-            Why::NotHigher => write!(f, "it is {status} for work of the same or a higher priority")?,
-            Why::BelongsTo(execution) => {
+            RunRefusalReason::NotNow => write!(f, "cannot {input} while it is {status}")?,
+            RunRefusalReason::StaleToken => write!(f, "the token is stale: it is {status}")?,
+            RunRefusalReason::Taken => write!(f, "it is already {status}")?,
+            RunRefusalReason::Release => {
+                write!(f, "it is {status} under another claim, which wins: release yours")?
+            }
+            RunRefusalReason::NoSuchSeat => f.write_str("there is no such seat")?,
+            RunRefusalReason::OnAnotherSeat => f.write_str("the device has another seat of this run")?,
+            RunRefusalReason::Unfit(unfit) => write!(f, "the device cannot take it: {unfit}")?,
+            RunRefusalReason::Paused => write!(f, "the run is paused, and {status}")?,
+            RunRefusalReason::Manual => f.write_str("the run is assigned manually")?,
+            RunRefusalReason::NotDue => write!(f, "it is {status} and {input} is not due yet")?,
+            RunRefusalReason::NotHigher => {
+                write!(f, "it is {status} for work of the same or a higher priority")?
+            }
+            RunRefusalReason::BelongsTo(execution) => {
                 write!(f, "it is {status} and was reported to the execution {execution}: retry it there")?;
             }
         }
         match &self.holder {
-            Some(Holder { device, since, status }) => write!(f, " ({device}: {status} since {since})"),
+            Some(CurrentSeatHolder { device, since, status }) => {
+                write!(f, " ({device}: {status} since {since})")
+            }
             None => Ok(()),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for RunRefusal {}

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::change::Entry;
-use super::row::Run;
-use super::seat::{Ended, Token};
-use super::status::Status;
+use super::change::RunLogEntry;
+use super::run::RunRecord;
+use super::seat::{SeatLossReason, SeatToken};
+use super::status::SeatStatus;
 use crate::id::DeviceId;
 
 /// The history of a seat according to a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
-    pub status: Status,
-    pub holder: Option<(DeviceId, Token)>,
+pub struct SeatOutline {
+    pub status: SeatStatus,
+    pub holder: Option<(DeviceId, SeatToken)>,
     /// Former holders that did not finish the work.
-    pub former: Vec<(DeviceId, Token, Ended)>,
+    pub former: Vec<(DeviceId, SeatToken, SeatLossReason)>,
 }
 
 /// Folds a log, in its order.
-pub fn replay<'a>(log: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<u16, Outline> {
-    let mut seats: BTreeMap<u16, Outline> = BTreeMap::new();
+pub fn replay_seats<'a>(log: impl IntoIterator<Item = &'a RunLogEntry>) -> BTreeMap<u16, SeatOutline> {
+    let mut seats: BTreeMap<u16, SeatOutline> = BTreeMap::new();
     for entry in log {
         let Some(number) = entry.seat else { continue };
-        let seat = seats.entry(number).or_insert_with(|| Outline {
+        let seat = seats.entry(number).or_insert_with(|| SeatOutline {
             status: entry.to,
             holder: None,
             former: Vec::new(),
@@ -41,12 +41,12 @@ pub fn replay<'a>(log: impl IntoIterator<Item = &'a Entry>) -> BTreeMap<u16, Out
 }
 
 /// The same outline, from the stored run.
-pub fn summary(run: &Run) -> BTreeMap<u16, Outline> {
-    run.numbered()
+pub fn outline_seats(run: &RunRecord) -> BTreeMap<u16, SeatOutline> {
+    run.numbered_seats()
         .map(|(number, seat)| {
             let former = seat.previous.iter().map(|one| (one.device.clone(), one.token, one.reason));
-            let holder = seat.held().map(|held| (held.device.clone(), held.token));
-            (number, Outline { status: seat.status(), holder, former: former.collect() })
+            let holder = seat.current_holding().map(|held| (held.device.clone(), held.token));
+            (number, SeatOutline { status: seat.status(), holder, former: former.collect() })
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::status::Status;
+use super::status::SeatStatus;
 use crate::id::{DeviceId, Name};
 use crate::raw::RawJson;
 use crate::status::words;
@@ -14,14 +14,14 @@ use crate::time::Timestamp;
 /// The fencing token: grows with every assignment within a run, over all seats, and never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Token(pub i64);
+pub struct SeatToken(pub i64);
 
-impl Token {
+impl SeatToken {
     /// The token of a run without an assignment.
-    pub const NONE: Token = Token(0);
+    pub const NONE: SeatToken = SeatToken(0);
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for SeatToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -31,14 +31,14 @@ impl fmt::Display for Token {
 pub const MAX_PREVIOUS: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct RunSeat {
     pub state: SeatState,
     /// Former holders, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub previous: Vec<Previous>,
+    pub previous: Vec<FormerHolding>,
     /// The last progress reported, passed on to the next holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<SeatProgress>,
     /// Devices that are not asked before the next rest is over.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub passed_over: BTreeSet<DeviceId>,
@@ -56,27 +56,27 @@ pub struct Seat {
 pub enum SeatState {
     Created,
     Assigned {
-        held: Holding,
+        held: SeatHolding,
         /// Start of the time limit for the answer.
         asked_at: Timestamp,
     },
     Claimed {
-        held: Holding,
+        held: SeatHolding,
         claimed_at: Timestamp,
         /// Start of the time limit for beginning.
         counted_from: Timestamp,
         heard_at: Timestamp,
         /// Claimed while disconnected, with the token of this former assignment.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        offline: Option<Token>,
+        offline: Option<SeatToken>,
     },
     Processing {
-        held: Holding,
+        held: SeatHolding,
         claimed_at: Timestamp,
         started_at: Timestamp,
         heard_at: Timestamp,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        offline: Option<Token>,
+        offline: Option<SeatToken>,
     },
     Reassigning {
         since: Timestamp,
@@ -85,24 +85,24 @@ pub enum SeatState {
         rest_until: Option<Timestamp>,
     },
     Completed {
-        held: Holding,
+        held: SeatHolding,
         at: Timestamp,
         output: RawJson,
     },
     Failed {
         at: Timestamp,
-        failure: Failure,
+        failure: SeatFailure,
         /// The holder when it failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        last: Option<Holding>,
+        last: Option<SeatHolding>,
     },
 }
 
 /// The holder of a seat, or the device that is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
+pub struct SeatHolding {
     pub device: DeviceId,
-    pub token: Token,
+    pub token: SeatToken,
     pub assigned_at: Timestamp,
     /// The operator who assigned it; `None` if the device claimed it itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,22 +111,22 @@ pub struct Holding {
 
 /// A former assignment that did not finish the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Previous {
+pub struct FormerHolding {
     pub device: DeviceId,
-    pub token: Token,
+    pub token: SeatToken,
     pub assigned_at: Timestamp,
     pub ended_at: Timestamp,
-    pub reason: Ended,
+    pub reason: SeatLossReason,
     /// Free text from the device or the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
+    pub progress: Option<SeatProgress>,
 }
 
 words! {
     /// Why an assignment ended without finishing the work.
-    Ended {
+    SeatLossReason {
         /// No answer in time, or not begun in time.
         Timeout = "timeout",
         Declined = "declined",
@@ -147,7 +147,7 @@ words! {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct SeatProgress {
     pub step: u64,
     pub total: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,8 +155,8 @@ pub struct Progress {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    pub kind: FailureKind,
+pub struct SeatFailure {
+    pub kind: SeatFailureKind,
     pub message: String,
     /// The error class reported by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,7 +164,7 @@ pub struct Failure {
 }
 
 words! {
-    FailureKind {
+    SeatFailureKind {
         /// The device reported a final error.
         Error = "error",
         /// No device is left to ask.
@@ -175,7 +175,7 @@ words! {
     }
 }
 
-impl Seat {
+impl RunSeat {
     pub(super) fn new() -> Self {
         Self {
             state: SeatState::Created,
@@ -188,20 +188,20 @@ impl Seat {
         }
     }
 
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> SeatStatus {
         match &self.state {
-            SeatState::Created => Status::Created,
-            SeatState::Assigned { .. } => Status::Assigned,
-            SeatState::Claimed { .. } => Status::Claimed,
-            SeatState::Processing { .. } => Status::Processing,
-            SeatState::Reassigning { .. } => Status::Reassigning,
-            SeatState::Completed { .. } => Status::Completed,
-            SeatState::Failed { .. } => Status::Failed,
+            SeatState::Created => SeatStatus::Created,
+            SeatState::Assigned { .. } => SeatStatus::Assigned,
+            SeatState::Claimed { .. } => SeatStatus::Claimed,
+            SeatState::Processing { .. } => SeatStatus::Processing,
+            SeatState::Reassigning { .. } => SeatStatus::Reassigning,
+            SeatState::Completed { .. } => SeatStatus::Completed,
+            SeatState::Failed { .. } => SeatStatus::Failed,
         }
     }
 
     /// The holder, or the device that is asked. `None` once the seat has ended.
-    pub fn held(&self) -> Option<&Holding> {
+    pub fn current_holding(&self) -> Option<&SeatHolding> {
         match &self.state {
             SeatState::Assigned { held, .. }
             | SeatState::Claimed { held, .. }
@@ -237,7 +237,7 @@ impl Seat {
     }
 
     /// Sets the last heartbeat, which is stored beside the run to keep it cheap. Changes claims only.
-    pub fn hear(&mut self, at: Timestamp) {
+    pub fn record_heartbeat(&mut self, at: Timestamp) {
         if let SeatState::Claimed { heard_at, .. } | SeatState::Processing { heard_at, .. } = &mut self.state
         {
             *heard_at = at.max(*heard_at);

@@ -5,7 +5,7 @@ use crate::status::words;
 words! {
     /// The status of a seat of a run. The two `assigning_*` exist within one commit only: the log shows them,
     /// no stored run has them.
-    Status {
+    SeatStatus {
         /// No device has been asked yet.
         Created = "created",
         /// A device claims it on its own initiative.
@@ -25,7 +25,7 @@ words! {
     }
 }
 
-impl Status {
+impl SeatStatus {
     /// A device holds it, or is asked.
     pub const fn is_held(self) -> bool {
         match self {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::template::{Template, Text};
-use crate::assignment::item::Own;
-use crate::claim::Overrides;
+use super::template::{TextTemplate, ValueTemplate};
+use crate::assignment::item::ItemOverrides;
+use crate::claim::RunSettingsOverrides;
 use crate::id::Name;
 use crate::retry::RetryPolicy;
 
@@ -17,7 +17,7 @@ pub struct ActionSpec {
     /// Actions of the same `do` list that must succeed first.
     pub needs: Vec<Name>,
     pub retry: RetryPolicy,
-    pub timeouts: Timeouts,
+    pub timeouts: ActionTimeouts,
     pub on_success: Option<Name>,
     pub failure: FailureRule,
     /// The action that undoes this one when its transition is compensated.
@@ -28,7 +28,7 @@ pub struct ActionSpec {
 
 impl ActionSpec {
     /// The actions whose results its expressions may reference.
-    pub fn sources(&self) -> Vec<Name> {
+    pub fn result_sources(&self) -> Vec<Name> {
         self.needs.iter().chain(&self.undoes).cloned().collect()
     }
 }
@@ -47,7 +47,7 @@ pub enum FailureRule {
 
 /// The four timeouts of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct ActionTimeouts {
     /// One attempt.
     pub start_to_close: Duration,
     /// From ready until a worker starts the first attempt.
@@ -58,7 +58,7 @@ pub struct Timeouts {
     pub heartbeat: Option<Duration>,
 }
 
-impl Timeouts {
+impl ActionTimeouts {
     /// Default for one attempt by the engine itself.
     pub const ATTEMPT: Duration = Duration::from_secs(30);
     /// Default for one attempt by user code.
@@ -73,13 +73,13 @@ impl Timeouts {
 pub enum ActionKind {
     /// Writes a log line; no external effect.
     Log {
-        text: Text,
+        text: TextTemplate,
     },
     Http(HttpSpec),
     /// A function of a user's worker.
     Call {
         function: Name,
-        input: Template,
+        input: ValueTemplate,
     },
     /// Work for an external worker, leased over HTTP.
     Task(TaskSpec),
@@ -97,13 +97,13 @@ pub enum ActionKind {
     Webhook(WebhookSpec),
     /// No effect, but takes the whole lease–perform–settle path; its value is its result.
     Noop {
-        value: Template,
+        value: ValueTemplate,
     },
 }
 
 impl ActionKind {
     /// The keyword in definitions and in stored inputs.
-    pub const fn word(&self) -> &'static str {
+    pub const fn kind_name(&self) -> &'static str {
         match self {
             Self::Log { .. } => "log",
             Self::Http(_) => "http",
@@ -122,16 +122,16 @@ impl ActionKind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpSpec {
-    pub method: Method,
-    pub url: Text,
+    pub method: HttpMethod,
+    pub url: TextTemplate,
     /// Names in lower case.
-    pub headers: BTreeMap<String, Text>,
+    pub headers: BTreeMap<String, TextTemplate>,
     /// No body is sent if it is absent or renders to null.
-    pub body: Option<Template>,
+    pub body: Option<ValueTemplate>,
     /// Status codes that count as success. Empty: 2xx.
     pub expect: Vec<StatusPattern>,
     /// Maps the response to the result, over `response`.
-    pub result: Option<Template>,
+    pub result: Option<ValueTemplate>,
     /// A longer response is a failure. Never above the worker's own limit.
     pub max_response: Option<usize>,
 }
@@ -146,7 +146,7 @@ pub enum StatusPattern {
 }
 
 impl StatusPattern {
-    pub const fn covers(self, status: u16) -> bool {
+    pub const fn matches_status(self, status: u16) -> bool {
         match self {
             Self::Exactly(exact) => exact == status,
             Self::Class(first) => status / 100 == first,
@@ -188,7 +188,7 @@ pub struct TaskSpec {
     pub kind: Name,
     /// A worker must have all of these.
     pub labels: BTreeSet<Name>,
-    pub input: Template,
+    pub input: ValueTemplate,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -199,7 +199,7 @@ pub struct DeviceSpec {
     pub requires: BTreeSet<Name>,
     /// Capabilities that are preferred.
     pub prefer: BTreeSet<Name>,
-    pub input: Template,
+    pub input: ValueTemplate,
     pub priority: i32,
     /// Whether it may preempt work of lower priority.
     pub preempt: bool,
@@ -209,16 +209,16 @@ pub struct DeviceSpec {
     pub coordinator: bool,
     /// Minimum battery charge in percent.
     pub min_battery: Option<u8>,
-    pub settings: Overrides,
+    pub settings: RunSettingsOverrides,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskForSpec {
     pub queue: Name,
     /// The payload that people see.
-    pub payload: Template,
+    pub payload: ValueTemplate,
     /// Overrides of the queue's defaults.
-    pub own: Own,
+    pub own: ItemOverrides,
     /// Deadline for the whole item, relative to its creation.
     pub due: Option<Duration>,
 }
@@ -227,13 +227,13 @@ pub struct TaskForSpec {
 pub struct EmitSpec {
     pub to: EmitTarget,
     pub event: Name,
-    pub payload: Template,
+    pub payload: ValueTemplate,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum EmitTarget {
-    Execution(Text),
-    Correlation(Text),
+    Execution(TextTemplate),
+    Correlation(TextTemplate),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -242,8 +242,8 @@ pub struct StartSpec {
     /// The latest when absent.
     pub version: Option<i32>,
     /// Derived from the action's key when absent.
-    pub execution_id: Option<Text>,
-    pub input: Template,
+    pub execution_id: Option<TextTemplate>,
+    pub input: ValueTemplate,
     pub parent_close: ParentClose,
 }
 
@@ -281,10 +281,10 @@ pub enum WaitSpec {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct WebhookSpec {
-    pub url: Text,
+    pub url: TextTemplate,
     /// Event type for the receiver, such as `order.paid`.
-    pub event_type: Text,
-    pub data: Template,
+    pub event_type: TextTemplate,
+    pub data: ValueTemplate,
     /// Name of the secret that signs the webhook.
     pub secret: Name,
 }
@@ -292,7 +292,7 @@ pub struct WebhookSpec {
 /// HTTP methods that an action may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Method {
+pub enum HttpMethod {
     Get,
     Head,
     Post,
@@ -301,9 +301,15 @@ pub enum Method {
     Delete,
 }
 
-impl Method {
-    pub const ALL: &'static [Method] =
-        &[Method::Get, Method::Head, Method::Post, Method::Put, Method::Patch, Method::Delete];
+impl HttpMethod {
+    pub const ALL: &'static [HttpMethod] = &[
+        HttpMethod::Get,
+        HttpMethod::Head,
+        HttpMethod::Post,
+        HttpMethod::Put,
+        HttpMethod::Patch,
+        HttpMethod::Delete,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -5,10 +5,10 @@
 
 use sha2::{Digest, Sha256};
 
-use super::canonical_action::action;
-use super::document::Node;
-use super::model::{Alternative, Definition, Ending, StateKind, StateSpec};
-use super::template::Template;
+use super::canonical_action::action_node;
+use super::document::DocumentNode;
+use super::model::{Definition, FinalStateKind, StateKind, StateSpec, TransitionAlternative};
+use super::template::ValueTemplate;
 use crate::duration;
 use crate::id::Name;
 
@@ -16,29 +16,36 @@ impl Definition {
     /// Canonical JSON, which [`super::parse()`] reads back as an equal definition.
     pub fn canonical_json(&self) -> String {
         let mut entries = vec![
-            entry("dialect", Node::Int(Self::DIALECT)),
-            entry("name", name(&self.name)),
-            entry("mode", Node::text(self.mode.as_str())),
-            entry("initial", name(&self.initial)),
-            entry(
+            map_entry("dialect", DocumentNode::Int(Self::DIALECT)),
+            map_entry("name", name_node(&self.name)),
+            map_entry("mode", DocumentNode::text(self.mode.as_str())),
+            map_entry("initial", name_node(&self.initial)),
+            map_entry(
                 "states",
-                Node::Map(self.states.iter().map(|(key, spec)| entry(key.as_str(), state(spec))).collect()),
+                DocumentNode::Map(
+                    self.states.iter().map(|(key, spec)| map_entry(key.as_str(), state_node(spec))).collect(),
+                ),
             ),
-            entry(
+            map_entry(
                 "actions",
-                Node::Map(self.actions.iter().map(|(key, spec)| entry(key.as_str(), action(spec))).collect()),
+                DocumentNode::Map(
+                    self.actions
+                        .iter()
+                        .map(|(key, spec)| map_entry(key.as_str(), action_node(spec)))
+                        .collect(),
+                ),
             ),
         ];
         if let Some(timeout) = self.timeout {
-            entries.push(entry("timeout", Node::text(duration::format(timeout))));
+            entries.push(map_entry("timeout", DocumentNode::text(duration::format_duration(timeout))));
         }
         if let Some(source) = &self.correlate {
-            entries.push(entry("correlate", Node::text(source)));
+            entries.push(map_entry("correlate", DocumentNode::text(source)));
         }
         let context =
-            self.context.iter().filter_map(|(key, raw)| raw.decode().ok().map(|node| entry(key, node)));
-        entries.push(entry("context", Node::Map(context.collect())));
-        Node::Map(entries).to_json()
+            self.context.iter().filter_map(|(key, raw)| raw.decode().ok().map(|node| map_entry(key, node)));
+        entries.push(map_entry("context", DocumentNode::Map(context.collect())));
+        DocumentNode::Map(entries).to_json()
     }
 
     /// SHA-256 of [`Definition::canonical_json`], in hex.
@@ -48,72 +55,76 @@ impl Definition {
     }
 }
 
-pub(super) fn entry(key: &str, node: Node) -> (String, Node) {
+pub(super) fn map_entry(key: &str, node: DocumentNode) -> (String, DocumentNode) {
     (key.to_owned(), node)
 }
 
-pub(super) fn name(name: &Name) -> Node {
-    Node::text(name.as_str())
+pub(super) fn name_node(name: &Name) -> DocumentNode {
+    DocumentNode::text(name.as_str())
 }
 
-pub(super) fn names<'a>(names: impl IntoIterator<Item = &'a Name>) -> Node {
-    Node::List(names.into_iter().map(name).collect())
+pub(super) fn name_list_node<'a>(names: impl IntoIterator<Item = &'a Name>) -> DocumentNode {
+    DocumentNode::List(names.into_iter().map(name_node).collect())
 }
 
-fn state(spec: &StateSpec) -> Node {
+fn state_node(spec: &StateSpec) -> DocumentNode {
     let mut entries = Vec::new();
     match spec.kind {
         StateKind::Working => {}
-        StateKind::Final(Ending::Completed) => entries.push(entry("final", Node::Bool(true))),
-        StateKind::Final(Ending::Failed) => entries.push(entry("final", Node::text("failed"))),
+        StateKind::Final(FinalStateKind::Completed) => {
+            entries.push(map_entry("final", DocumentNode::Bool(true)))
+        }
+        StateKind::Final(FinalStateKind::Failed) => {
+            entries.push(map_entry("final", DocumentNode::text("failed")))
+        }
     }
     if !spec.on.is_empty() {
         let on = spec.on.iter().map(|(event, alternatives)| {
-            entry(event.as_str(), Node::List(alternatives.iter().map(alternative).collect()))
+            map_entry(event.as_str(), DocumentNode::List(alternatives.iter().map(alternative_node).collect()))
         });
-        entries.push(entry("on", Node::Map(on.collect())));
+        entries.push(map_entry("on", DocumentNode::Map(on.collect())));
     }
     if !spec.after.is_empty() {
         let after = spec.after.iter().map(|timer| {
-            let delay = Node::text(duration::format(timer.delay));
-            Node::Map(vec![entry("in", delay), entry("send", name(&timer.send))])
+            let delay = DocumentNode::text(duration::format_duration(timer.delay));
+            DocumentNode::Map(vec![map_entry("in", delay), map_entry("send", name_node(&timer.send))])
         });
-        entries.push(entry("after", Node::List(after.collect())));
+        entries.push(map_entry("after", DocumentNode::List(after.collect())));
     }
     if !spec.defer.is_empty() {
-        entries.push(entry("defer", names(&spec.defer)));
+        entries.push(map_entry("defer", name_list_node(&spec.defer)));
     }
-    Node::Map(entries)
+    DocumentNode::Map(entries)
 }
 
-fn alternative(alternative: &Alternative) -> Node {
+fn alternative_node(alternative: &TransitionAlternative) -> DocumentNode {
     let mut entries = Vec::new();
     if let Some(guard) = &alternative.guard {
-        entries.push(entry("if", Node::text(guard)));
+        entries.push(map_entry("if", DocumentNode::text(guard)));
     }
     if let Some(to) = &alternative.to {
-        entries.push(entry("to", name(to)));
+        entries.push(map_entry("to", name_node(to)));
     }
     if !alternative.set.is_empty() {
-        let set = alternative.set.iter().map(|(key, value)| entry(key, template(value)));
-        entries.push(entry("set", Node::Map(set.collect())));
+        let set = alternative.set.iter().map(|(key, value)| map_entry(key, template_node(value)));
+        entries.push(map_entry("set", DocumentNode::Map(set.collect())));
     }
     if !alternative.actions.is_empty() {
-        entries.push(entry("do", names(&alternative.actions)));
+        entries.push(map_entry("do", name_list_node(&alternative.actions)));
     }
-    Node::Map(entries)
+    DocumentNode::Map(entries)
 }
 
-pub(super) fn template(value: &Template) -> Node {
+pub(super) fn template_node(value: &ValueTemplate) -> DocumentNode {
     match value {
-        Template::Null => Node::Null,
-        Template::Bool(truth) => Node::Bool(*truth),
-        Template::Int(int) => Node::Int(*int),
-        Template::Double(double) => Node::Double(*double),
-        Template::Cel(source) => Node::text(source),
-        Template::List(items) => Node::List(items.iter().map(template).collect()),
-        Template::Map(entries) => {
-            Node::Map(entries.iter().map(|(key, item)| entry(key, template(item))).collect())
+        ValueTemplate::Null => DocumentNode::Null,
+        ValueTemplate::Bool(truth) => DocumentNode::Bool(*truth),
+        ValueTemplate::Int(int) => DocumentNode::Int(*int),
+        ValueTemplate::Double(double) => DocumentNode::Double(*double),
+        ValueTemplate::Cel(source) => DocumentNode::text(source),
+        ValueTemplate::List(items) => DocumentNode::List(items.iter().map(template_node).collect()),
+        ValueTemplate::Map(entries) => {
+            DocumentNode::Map(entries.iter().map(|(key, item)| map_entry(key, template_node(item))).collect())
         }
     }
 }

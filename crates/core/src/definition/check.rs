@@ -8,30 +8,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::actions::{ActionSpec, FailureRule};
 use super::limits::MAX_ALTERNATIVES;
-use super::model::{Alternative, Definition, StateKind, StateSpec};
-use super::suggest::{did_you_mean, nearest};
+use super::model::{Definition, StateKind, StateSpec, TransitionAlternative};
+use super::suggest::{did_you_mean, nearest_candidate};
 use crate::id::Name;
-use crate::problem::Problem;
+use crate::problem::ValidationProblem;
 
-pub(super) fn definition(definition: &Definition, problems: &mut Vec<Problem>) {
-    let mut check = Check {
+pub(super) fn check_definition(definition: &Definition, problems: &mut Vec<ValidationProblem>) {
+    let mut check = DefinitionCheck {
         definition,
         events: definition.states.values().flat_map(|state| state.on.keys()).collect(),
         problems,
     };
-    check.initial();
+    check.check_initial();
     for (name, state) in &definition.states {
-        check.state(&format!("states.{name}"), state);
+        check.check_state(&format!("states.{name}"), state);
     }
     for (name, action) in &definition.actions {
-        check.action(&format!("actions.{name}"), action);
+        check.check_action(&format!("actions.{name}"), action);
     }
-    check.needs_cycles();
-    check.reachability();
+    check.check_needs_cycles();
+    check.check_reachability();
     let alternatives: usize =
         definition.states.values().flat_map(|state| state.on.values()).map(Vec::len).sum();
     if alternatives > MAX_ALTERNATIVES {
-        check.problem(
+        check.add_problem(
             "states".to_owned(),
             format!("have {alternatives} alternatives in all, at most {MAX_ALTERNATIVES} are allowed"),
         );
@@ -47,28 +47,28 @@ pub(super) fn alternative_path(state: &Name, event: &Name, place: usize, count: 
     }
 }
 
-struct Check<'a> {
+struct DefinitionCheck<'a> {
     definition: &'a Definition,
     /// Every event that some state handles.
     events: BTreeSet<&'a Name>,
-    problems: &'a mut Vec<Problem>,
+    problems: &'a mut Vec<ValidationProblem>,
 }
 
-impl Check<'_> {
-    fn problem(&mut self, path: String, message: String) {
-        self.problems.push(Problem { path, message });
+impl DefinitionCheck<'_> {
+    fn add_problem(&mut self, path: String, message: String) {
+        self.problems.push(ValidationProblem { path, message });
     }
 
     /// A field that `read` could not parse holds a reserved name and has already been reported.
-    fn initial(&mut self) {
+    fn check_initial(&mut self) {
         let initial = &self.definition.initial;
         if !initial.is_reserved() && !self.definition.states.contains_key(initial) {
             let hint = did_you_mean(initial.as_str(), self.definition.states.keys().map(Name::as_str));
-            self.problem("initial".to_owned(), format!("no state {:?}{hint}", initial.as_str()));
+            self.add_problem("initial".to_owned(), format!("no state {:?}{hint}", initial.as_str()));
         }
     }
 
-    fn state(&mut self, path: &str, state: &StateSpec) {
+    fn check_state(&mut self, path: &str, state: &StateSpec) {
         match state.kind {
             StateKind::Final(_) => {
                 for (field, given) in [
@@ -77,12 +77,15 @@ impl Check<'_> {
                     ("defer", !state.defer.is_empty()),
                 ] {
                     if given {
-                        self.problem(format!("{path}.{field}"), "is not allowed in a final state".to_owned());
+                        self.add_problem(
+                            format!("{path}.{field}"),
+                            "is not allowed in a final state".to_owned(),
+                        );
                     }
                 }
             }
             StateKind::Working if state.on.is_empty() => {
-                self.problem(
+                self.add_problem(
                     path.to_owned(),
                     "is a dead end: it handles no event and is not final".to_owned(),
                 );
@@ -90,23 +93,23 @@ impl Check<'_> {
             StateKind::Working => {}
         }
         for (event, alternatives) in &state.on {
-            self.alternatives(path, event, alternatives);
+            self.check_alternatives(path, event, alternatives);
         }
         for (n, timer) in state.after.iter().enumerate() {
-            self.event(format!("{path}.after[{n}].send"), &timer.send);
+            self.check_event(format!("{path}.after[{n}].send"), &timer.send);
         }
         for event in &state.defer {
             if state.on.contains_key(event) {
-                self.problem(
+                self.add_problem(
                     format!("{path}.defer"),
                     format!("{:?} is handled by this state and cannot be deferred", event.as_str()),
                 );
             }
-            self.event(format!("{path}.defer"), event);
+            self.check_event(format!("{path}.defer"), event);
         }
     }
 
-    fn alternatives(&mut self, state: &str, event: &Name, alternatives: &[Alternative]) {
+    fn check_alternatives(&mut self, state: &str, event: &Name, alternatives: &[TransitionAlternative]) {
         for (n, alternative) in alternatives.iter().enumerate() {
             let path = if alternatives.len() > 1 {
                 format!("{state}.on.{event}[{n}]")
@@ -117,32 +120,32 @@ impl Check<'_> {
                 && !self.definition.states.contains_key(to)
             {
                 let hint = did_you_mean(to.as_str(), self.definition.states.keys().map(Name::as_str));
-                self.problem(format!("{path}.to"), format!("no state {:?}{hint}", to.as_str()));
+                self.add_problem(format!("{path}.to"), format!("no state {:?}{hint}", to.as_str()));
             }
             if n > 0 && alternatives[n - 1].guard.is_none() {
-                self.problem(
+                self.add_problem(
                     path.clone(),
                     "is never tried: the alternative before it has no `if`".to_owned(),
                 );
             }
-            self.actions(&path, &alternative.actions);
+            self.check_action_list(&path, &alternative.actions);
         }
     }
 
-    fn actions(&mut self, path: &str, actions: &[Name]) {
+    fn check_action_list(&mut self, path: &str, actions: &[Name]) {
         for (n, name) in actions.iter().enumerate() {
             let path = format!("{path}.do[{n}]");
             if actions[..n].contains(name) {
-                self.problem(path.clone(), format!("{:?} is in this list twice", name.as_str()));
+                self.add_problem(path.clone(), format!("{:?} is in this list twice", name.as_str()));
             }
             let Some(action) = self.definition.actions.get(name) else {
                 let hint = did_you_mean(name.as_str(), self.definition.actions.keys().map(Name::as_str));
-                self.problem(path, format!("no action {:?}{hint}", name.as_str()));
+                self.add_problem(path, format!("no action {:?}{hint}", name.as_str()));
                 continue;
             };
             for needed in &action.needs {
                 if self.definition.actions.contains_key(needed) && !actions.contains(needed) {
-                    self.problem(
+                    self.add_problem(
                         path.clone(),
                         format!("{:?} needs {:?}, which is not in this list", name.as_str(), needed.as_str()),
                     );
@@ -152,56 +155,56 @@ impl Check<'_> {
     }
 
     /// `send`, `defer`, `on_success` and `on_failure` name events that some state handles.
-    fn event(&mut self, path: String, event: &Name) {
+    fn check_event(&mut self, path: String, event: &Name) {
         if !self.events.contains(event) {
             let hint = did_you_mean(event.as_str(), self.events.iter().map(|event| event.as_str()));
-            self.problem(path, format!("no state handles {:?}{hint}", event.as_str()));
+            self.add_problem(path, format!("no state handles {:?}{hint}", event.as_str()));
         }
     }
 
-    fn action(&mut self, path: &str, action: &ActionSpec) {
+    fn check_action(&mut self, path: &str, action: &ActionSpec) {
         for (n, needed) in action.needs.iter().enumerate() {
             let path = format!("{path}.needs[{n}]");
             if action.needs[..n].contains(needed) {
-                self.problem(path.clone(), "appears twice".to_owned());
+                self.add_problem(path.clone(), "appears twice".to_owned());
             }
             if !self.definition.actions.contains_key(needed) {
                 let hint = did_you_mean(needed.as_str(), self.definition.actions.keys().map(Name::as_str));
-                self.problem(path, format!("no action {:?}{hint}", needed.as_str()));
+                self.add_problem(path, format!("no action {:?}{hint}", needed.as_str()));
             }
         }
         if let Some(event) = &action.on_success {
-            self.event(format!("{path}.on_success"), event);
+            self.check_event(format!("{path}.on_success"), event);
         }
         match &action.failure {
             FailureRule::Incident => {}
-            FailureRule::Emit(event) => self.event(format!("{path}.on_failure"), event),
-            FailureRule::Compensate(event) => self.event(format!("{path}.compensate"), event),
+            FailureRule::Emit(event) => self.check_event(format!("{path}.on_failure"), event),
+            FailureRule::Compensate(event) => self.check_event(format!("{path}.compensate"), event),
         }
         if let Some(undo) = &action.undo {
             let path = format!("{path}.undo");
             match self.definition.actions.get(undo) {
                 None => {
                     let hint = did_you_mean(undo.as_str(), self.definition.actions.keys().map(Name::as_str));
-                    self.problem(path, format!("no action {:?}{hint}", undo.as_str()));
+                    self.add_problem(path, format!("no action {:?}{hint}", undo.as_str()));
                 }
                 Some(_) if *undo == action.name => {
-                    self.problem(path, "an action cannot undo itself".to_owned());
+                    self.add_problem(path, "an action cannot undo itself".to_owned());
                 }
                 Some(_) => {}
             }
         }
         if let Some(undone) = &action.undoes {
-            self.undo(path, action, undone);
+            self.check_undo(path, action, undone);
         }
     }
 
     /// An undo action runs only in the compensation of its transition.
-    fn undo(&mut self, path: &str, action: &ActionSpec, undone: &Name) {
-        let is_done = |alternative: &Alternative| alternative.actions.contains(&action.name);
+    fn check_undo(&mut self, path: &str, action: &ActionSpec, undone: &Name) {
+        let is_done = |alternative: &TransitionAlternative| alternative.actions.contains(&action.name);
         let mut alternatives = self.definition.states.values().flat_map(|state| state.on.values()).flatten();
         if alternatives.any(is_done) {
-            self.problem(
+            self.add_problem(
                 path.to_owned(),
                 format!("is the undo action of {:?} and cannot be in a `do` list", undone.as_str()),
             );
@@ -215,14 +218,14 @@ impl Check<'_> {
         ] {
             if given {
                 let message = format!("is not allowed in an undo action (it undoes {:?})", undone.as_str());
-                self.problem(format!("{path}.{field}"), message);
+                self.add_problem(format!("{path}.{field}"), message);
             }
         }
     }
 
     /// Topological sort: removes actions whose needs are met until none is left; the remaining ones form a
     /// cycle or depend on one.
-    fn needs_cycles(&mut self) {
+    fn check_needs_cycles(&mut self) {
         let mut open: BTreeMap<&Name, BTreeSet<&Name>> = self
             .definition
             .actions
@@ -259,7 +262,7 @@ impl Check<'_> {
                     let cycle = &walk[at..];
                     if reported.insert(cycle[0]) {
                         let names: Vec<_> = cycle.iter().chain([next]).map(|name| name.as_str()).collect();
-                        self.problems.push(Problem::new(
+                        self.problems.push(ValidationProblem::new(
                             format!("actions.{}.needs", cycle[0]),
                             format!("dependency cycle: {}", names.join(" → ")),
                         ));
@@ -272,13 +275,14 @@ impl Check<'_> {
         }
     }
 
-    fn reachability(&mut self) {
+    fn check_reachability(&mut self) {
         let states = &self.definition.states;
         let meant = |name: &Name| {
             if states.contains_key(name) {
                 return Some(name.clone());
             }
-            nearest(name.as_str(), states.keys().map(Name::as_str)).and_then(|name| Name::parse(name).ok())
+            nearest_candidate(name.as_str(), states.keys().map(Name::as_str))
+                .and_then(|name| Name::parse(name).ok())
         };
         let Some(initial) = meant(&self.definition.initial) else { return };
         let mut reached = BTreeSet::from([initial.clone()]);
@@ -295,7 +299,7 @@ impl Check<'_> {
         }
         for name in states.keys().filter(|name| !reached.contains(*name)) {
             let message = format!("cannot be reached from {:?}", self.definition.initial.as_str());
-            self.problems.push(Problem::new(format!("states.{name}"), message));
+            self.problems.push(ValidationProblem::new(format!("states.{name}"), message));
         }
     }
 }

@@ -8,14 +8,14 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::Format;
+use super::SourceFormat;
 use super::limits::MAX_SOURCE_BYTES;
 use super::yaml;
-use crate::problem::{Problem, Problems};
+use crate::problem::{ValidationProblem, ValidationProblems};
 use crate::raw::RawJson;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
+pub(crate) enum DocumentNode {
     Null,
     Bool(bool),
     Int(i64),
@@ -23,29 +23,29 @@ pub(crate) enum Node {
     /// A whole number beyond `i64`.
     Huge(String),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    List(Vec<DocumentNode>),
+    Map(Vec<(String, DocumentNode)>),
 }
 
 /// Parses a text into a tree. Reports at most one problem: parsing stops at the first syntax error.
-pub(crate) fn parse(source: &str, format: Format) -> Result<Node, Problems> {
+pub(crate) fn parse(source: &str, format: SourceFormat) -> Result<DocumentNode, ValidationProblems> {
     if source.len() > MAX_SOURCE_BYTES {
         let message = format!("is {} bytes long, at most {MAX_SOURCE_BYTES} are allowed", source.len());
-        return Err(Problem::new("", message).into());
+        return Err(ValidationProblem::new("", message).into());
     }
     match format {
-        Format::Json => json(source),
-        Format::Yaml => yaml::parse(source),
+        SourceFormat::Json => parse_json(source),
+        SourceFormat::Yaml => yaml::parse(source),
     }
-    .map_err(|message| Problem::new("", message).into())
+    .map_err(|message| ValidationProblem::new("", message).into())
 }
 
-fn json(source: &str) -> Result<Node, String> {
+fn parse_json(source: &str) -> Result<DocumentNode, String> {
     let raw = RawJson::parse(source).map_err(|error| error.to_string())?;
     raw.decode().map_err(|error| format!("not valid JSON: {error}"))
 }
 
-impl Node {
+impl DocumentNode {
     /// The kind of the node, for error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -106,78 +106,82 @@ impl Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for DocumentNode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
+        deserializer.deserialize_any(DocumentNodeVisitor)
     }
 }
 
-struct NodeVisitor;
+struct DocumentNodeVisitor;
 
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
+impl<'de> Visitor<'de> for DocumentNodeVisitor {
+    type Value = DocumentNode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map, a list, a string, a number, true, false or null")
     }
 
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
+    fn visit_unit<E>(self) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node::Null)
+    fn visit_none<E>(self) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<DocumentNode, D::Error> {
+        DocumentNode::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node::Int(value))
+    fn visit_i64<E>(self, value: i64) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::Int(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    fn visit_u64<E>(self, value: u64) -> Result<DocumentNode, E> {
+        Ok(i64::try_from(value).map_or_else(|_| DocumentNode::Huge(value.to_string()), DocumentNode::Int))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
-        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    fn visit_i128<E>(self, value: i128) -> Result<DocumentNode, E> {
+        Ok(i64::try_from(value).map_or_else(|_| DocumentNode::Huge(value.to_string()), DocumentNode::Int))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
-        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    fn visit_u128<E>(self, value: u128) -> Result<DocumentNode, E> {
+        Ok(i64::try_from(value).map_or_else(|_| DocumentNode::Huge(value.to_string()), DocumentNode::Int))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
-        if value.is_finite() { Ok(Node::Double(value)) } else { Err(E::custom("a number must be finite")) }
+    fn visit_f64<E: Error>(self, value: f64) -> Result<DocumentNode, E> {
+        if value.is_finite() {
+            Ok(DocumentNode::Double(value))
+        } else {
+            Err(E::custom("a number must be finite"))
+        }
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::text(value))
+    fn visit_str<E>(self, value: &str) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::text(value))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<DocumentNode, E> {
+        Ok(DocumentNode::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<DocumentNode, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Node::List(list))
+        Ok(DocumentNode::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<DocumentNode, A::Error> {
         let mut map = Vec::new();
         while let Some(key) = entries.next_key::<String>()? {
             map.push((key, entries.next_value()?));
         }
-        Ok(Node::Map(map))
+        Ok(DocumentNode::Map(map))
     }
 }

@@ -13,6 +13,7 @@ mod canonical;
 mod canonical_action;
 mod check;
 pub(crate) mod document;
+mod expression_check;
 pub mod limits;
 pub mod model;
 mod parse;
@@ -24,7 +25,6 @@ mod read_policy;
 mod read_state;
 mod read_task_for;
 pub(crate) mod reader;
-mod sources;
 mod suggest;
 mod template;
 #[cfg(test)]
@@ -32,12 +32,14 @@ mod tests;
 mod yaml;
 
 pub use actions::{
-    ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose,
-    StartSpec, StatusPattern, TaskForSpec, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
+    ActionKind, ActionSpec, ActionTimeouts, DeviceSpec, EmitSpec, EmitTarget, FailureRule, HttpMethod,
+    HttpSpec, ParentClose, StartSpec, StatusPattern, TaskForSpec, TaskSpec, WaitSpec, WebhookSpec,
 };
 pub use as_json::as_json;
-pub use model::{Alternative, Definition, Ending, Mode, StateKind, StateSpec, TimerSpec};
+pub use model::{
+    Definition, FinalStateKind, ResponseMode, StateKind, StateSpec, TimerSpec, TransitionAlternative,
+};
 
-pub use parse::{Format, parse};
+pub use parse::{SourceFormat, parse};
 pub use suggest::did_you_mean;
-pub use template::{Part, Template, Text};
+pub use template::{TextTemplate, TextTemplatePart, ValueTemplate};

@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::id::Name;
-use crate::log::Context;
+use crate::log::ExecutionContext;
 
 use super::actions::ActionSpec;
-use super::template::Template;
+use super::template::ValueTemplate;
 
 /// A complete definition. Only [`super::parse()`] makes one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     pub(super) name: Name,
-    pub(super) mode: Mode,
+    pub(super) mode: ResponseMode,
     pub(super) initial: Name,
-    pub(super) context: Context,
+    pub(super) context: ExecutionContext,
     pub(super) timeout: Option<Duration>,
     pub(super) correlate: Option<String>,
     pub(super) states: BTreeMap<Name, StateSpec>,
@@ -34,7 +34,7 @@ impl Definition {
         &self.name
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> ResponseMode {
         self.mode
     }
 
@@ -43,7 +43,7 @@ impl Definition {
     }
 
     /// The context that an execution starts with, before its input is merged over it.
-    pub fn context(&self) -> &Context {
+    pub fn context(&self) -> &ExecutionContext {
         &self.context
     }
 
@@ -68,12 +68,12 @@ impl Definition {
 
 /// Whether a caller waits for the outcome of an event by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ResponseMode {
     Async,
     Sync,
 }
 
-impl Mode {
+impl ResponseMode {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Async => "async",
@@ -87,7 +87,7 @@ impl Mode {
 pub struct StateSpec {
     pub kind: StateKind,
     /// Per event the alternatives, in order of evaluation. Never an empty list.
-    pub on: BTreeMap<Name, Vec<Alternative>>,
+    pub on: BTreeMap<Name, Vec<TransitionAlternative>>,
     /// Armed on entry; the position in the list is the timer's ordinal.
     pub after: Vec<TimerSpec>,
     pub defer: BTreeSet<Name>,
@@ -96,24 +96,24 @@ pub struct StateSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateKind {
     Working,
-    Final(Ending),
+    Final(FinalStateKind),
 }
 
 /// The phase that a final state gives the execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum FinalStateKind {
     Completed,
     Failed,
 }
 
 /// One of the ordered alternatives of an event in a state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Alternative {
+pub struct TransitionAlternative {
     /// CEL that must be true; `None` always holds.
     pub guard: Option<String>,
     /// `None`: an internal transition, timers stay armed.
     pub to: Option<Name>,
-    pub set: BTreeMap<String, Template>,
+    pub set: BTreeMap<String, ValueTemplate>,
     pub actions: Vec<Name>,
 }
 

@@ -1,26 +1,26 @@
 //! Entry point: parses a source text into a definition or a list of all its problems.
 
 use super::limits::{MAX_PROBLEMS, MAX_SOURCE_BYTES};
-use super::{Definition, check, document, read, sources};
-use crate::problem::{Problem, Problems};
+use super::{Definition, check, document, expression_check, read};
+use crate::problem::{ValidationProblem, ValidationProblems};
 use crate::raw::RawJson;
 
 /// Source format of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum SourceFormat {
     Json,
     Yaml,
 }
 
 /// Reads and checks a definition. The error holds every problem with its path, in document order where
 /// possible; beyond [`MAX_PROBLEMS`] they are only counted.
-pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
+pub fn parse(source: &str, format: SourceFormat) -> Result<Definition, ValidationProblems> {
     let document = document::parse(source, format)?;
-    let (definition, mut problems) = read::definition(&document);
-    check::definition(&definition, &mut problems);
-    sources::check(&definition, &mut problems);
+    let (definition, mut problems) = read::read_definition(&document);
+    check::check_definition(&definition, &mut problems);
+    expression_check::check_expressions(&definition, &mut problems);
     if problems.is_empty() {
-        return match unreadable(&definition) {
+        return match readback_problem(&definition) {
             None => Ok(definition),
             Some(problem) => Err(problem.into()),
         };
@@ -30,22 +30,22 @@ pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
     if problems.len() > MAX_PROBLEMS {
         let more = problems.len() - MAX_PROBLEMS;
         problems.truncate(MAX_PROBLEMS);
-        problems.push(Problem::new("", format!("and {more} more problems")));
+        problems.push(ValidationProblem::new("", format!("and {more} more problems")));
     }
-    Err(Problems(problems))
+    Err(ValidationProblems(problems))
 }
 
 /// Why the stored form could not be read back. The store keeps the canonical text, in which every default
 /// and every alias is written out: it can be longer and deeper than the source.
-fn unreadable(definition: &Definition) -> Option<Problem> {
+fn readback_problem(definition: &Definition) -> Option<ValidationProblem> {
     let canonical = definition.canonical_json();
     if canonical.len() > MAX_SOURCE_BYTES {
         let length = canonical.len();
         let message = format!(
             "is {length} bytes long in canonical form (defaults written out), at most {MAX_SOURCE_BYTES} allowed"
         );
-        return Some(Problem::new("", message));
+        return Some(ValidationProblem::new("", message));
     }
     let error = RawJson::parse(&canonical).err()?;
-    Some(Problem::new("", format!("the canonical form (defaults written out) is {error}")))
+    Some(ValidationProblem::new("", format!("the canonical form (defaults written out) is {error}")))
 }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::actions::{ActionKind, ActionSpec, FailureRule, Timeouts};
-use super::document::Node;
+use super::actions::{ActionKind, ActionSpec, ActionTimeouts, FailureRule};
+use super::document::DocumentNode;
 use super::limits::MAX_ACTIONS;
-use super::reader::{Fields, Reader, join};
-use super::template::Template;
+use super::reader::{DocumentFields, DocumentReader, join_path};
+use super::template::ValueTemplate;
 use super::{read_kind, read_policy};
 use crate::id::Name;
 use crate::retry::RetryPolicy;
@@ -16,14 +16,18 @@ use crate::retry::RetryPolicy;
 const FIELDS: &[&str] =
     &["needs", "retry", "timeout", "timeouts", "on_success", "on_failure", "compensate", "undo"];
 
-pub(super) fn actions(reader: &mut Reader, path: &str, node: &Node) -> BTreeMap<Name, ActionSpec> {
+pub(super) fn read_actions(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+) -> BTreeMap<Name, ActionSpec> {
     let mut actions = BTreeMap::new();
-    let entries = reader.map(path, node).unwrap_or_default();
-    reader.limit(path, "actions", entries.len(), MAX_ACTIONS);
+    let entries = reader.read_map(path, node).unwrap_or_default();
+    reader.check_limit(path, "actions", entries.len(), MAX_ACTIONS);
     for (key, node) in entries {
-        let path = join(path, key);
-        if let Some(name) = reader.declared(&path, key) {
-            let spec = action(reader, &path, name.clone(), node);
+        let path = join_path(path, key);
+        if let Some(name) = reader.parse_declared_name(&path, key) {
+            let spec = read_action(reader, &path, name.clone(), node);
             actions.insert(name, spec);
         }
     }
@@ -34,7 +38,7 @@ pub(super) fn actions(reader: &mut Reader, path: &str, node: &Node) -> BTreeMap<
     for (undo, undone) in undone {
         if let Some(spec) = actions.get_mut(&undo) {
             match &spec.undoes {
-                Some(other) => reader.problem(
+                Some(other) => reader.add_problem(
                     format!("{path}.{undone}.undo"),
                     format!(
                         "{:?} already undoes {:?}: an undo action cannot be shared",
@@ -49,47 +53,47 @@ pub(super) fn actions(reader: &mut Reader, path: &str, node: &Node) -> BTreeMap<
     actions
 }
 
-fn action(reader: &mut Reader, path: &str, name: Name, node: &Node) -> ActionSpec {
+fn read_action(reader: &mut DocumentReader, path: &str, name: Name, node: &DocumentNode) -> ActionSpec {
     let mut spec = ActionSpec {
         name,
-        kind: ActionKind::Noop { value: Template::Null },
+        kind: ActionKind::Noop { value: ValueTemplate::Null },
         needs: Vec::new(),
         retry: RetryPolicy::default(),
-        timeouts: Timeouts::of_attempt(Timeouts::ATTEMPT),
+        timeouts: ActionTimeouts::of_attempt(ActionTimeouts::ATTEMPT),
         on_success: None,
         failure: FailureRule::Incident,
         undo: None,
         undoes: None,
     };
     let known: Vec<&str> = read_kind::FIELDS.iter().chain(FIELDS).copied().collect();
-    let Some(fields) = reader.fields(path, node, &known) else { return spec };
-    spec.kind = read_kind::kind(reader, path, &fields);
+    let Some(fields) = reader.read_fields(path, node, &known) else { return spec };
+    spec.kind = read_kind::read_kind(reader, path, &fields);
     if let Some((path, node)) = fields.get("needs") {
-        spec.needs = reader.names(&path, node);
+        spec.needs = reader.read_names(&path, node);
     }
     if let Some((path, node)) = fields.get("retry") {
-        spec.retry = read_policy::retry(reader, &path, node);
+        spec.retry = read_policy::read_retry_policy(reader, &path, node);
     }
-    spec.timeouts = read_policy::timeouts(reader, &fields, &spec.kind);
+    spec.timeouts = read_policy::read_timeouts(reader, &fields, &spec.kind);
     if let Some((path, node)) = fields.get("on_success") {
-        spec.on_success = reader.name(&path, node);
+        spec.on_success = reader.read_name(&path, node);
     }
-    spec.failure = failure(reader, path, &fields);
+    spec.failure = read_failure_rule(reader, path, &fields);
     if let Some((path, node)) = fields.get("undo") {
-        spec.undo = reader.name(&path, node);
+        spec.undo = reader.read_name(&path, node);
     }
     spec
 }
 
-fn failure(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> FailureRule {
-    let on_failure = fields.get("on_failure").and_then(|(path, node)| reader.name(&path, node));
-    let compensate = fields.get("compensate").and_then(|(path, node)| reader.name(&path, node));
+fn read_failure_rule(reader: &mut DocumentReader, path: &str, fields: &DocumentFields<'_>) -> FailureRule {
+    let on_failure = fields.get("on_failure").and_then(|(path, node)| reader.read_name(&path, node));
+    let compensate = fields.get("compensate").and_then(|(path, node)| reader.read_name(&path, node));
     match (on_failure, compensate) {
         (None, None) => FailureRule::Incident,
         (Some(event), None) => FailureRule::Emit(event),
         (None, Some(event)) => FailureRule::Compensate(event),
         (Some(_), Some(event)) => {
-            reader.problem(
+            reader.add_problem(
                 path,
                 "has both on_failure and compensate: compensate sends its event once everything is undone",
             );

@@ -1,12 +1,12 @@
-//! Reads `device` actions from the document tree.
+//! Reads `read_device` actions from the document tree.
 
 use std::collections::BTreeSet;
 
 use super::actions::DeviceSpec;
-use super::document::Node;
-use super::read_kind::{required, tree_field};
-use super::reader::{Fields, Reader};
-use crate::claim::{Overrides, RunSpec};
+use super::document::DocumentNode;
+use super::read_kind::{read_template_field, required_field};
+use super::reader::{DocumentFields, DocumentReader};
+use crate::claim::{RunSettingsOverrides, RunSpec};
 use crate::id::Name;
 
 const FIELDS: &[&str] = &[
@@ -24,20 +24,24 @@ const FIELDS: &[&str] = &[
 const SETTINGS: &[&str] =
     &["assignment_timeout", "claim_timeout", "heartbeat", "heartbeat_timeout", "max_reassignments"];
 
-pub(super) fn device(reader: &mut Reader, path: &str, node: &Node) -> Option<DeviceSpec> {
-    let fields = reader.fields(path, node, FIELDS)?;
-    let requires = capabilities(reader, &fields, "requires");
-    let prefer = capabilities(reader, &fields, "prefer");
-    let input = tree_field(reader, &fields, "input");
-    let priority = number(reader, &fields, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX));
-    let devices = number(reader, &fields, "devices", 1..=i64::from(RunSpec::MAX_DEVICES));
-    let min_battery = number(reader, &fields, "min_battery", 0..=100);
-    let preempt = flag(reader, &fields, "preempt");
-    let coordinator = flag(reader, &fields, "coordinator");
-    let settings = fields.get("settings").map(|(path, node)| settings(reader, &path, node));
-    let (path, node) = required(reader, path, &fields, "kind")?;
+pub(super) fn read_device(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+) -> Option<DeviceSpec> {
+    let fields = reader.read_fields(path, node, FIELDS)?;
+    let requires = read_capabilities(reader, &fields, "requires");
+    let prefer = read_capabilities(reader, &fields, "prefer");
+    let input = read_template_field(reader, &fields, "input");
+    let priority = read_number(reader, &fields, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX));
+    let devices = read_number(reader, &fields, "devices", 1..=i64::from(RunSpec::MAX_DEVICES));
+    let min_battery = read_number(reader, &fields, "min_battery", 0..=100);
+    let preempt = read_flag(reader, &fields, "preempt");
+    let coordinator = read_flag(reader, &fields, "coordinator");
+    let settings = fields.get("settings").map(|(path, node)| read_run_settings(reader, &path, node));
+    let (path, node) = required_field(reader, path, &fields, "kind")?;
     Some(DeviceSpec {
-        kind: reader.name(&path, node)?,
+        kind: reader.read_name(&path, node)?,
         requires,
         prefer,
         input,
@@ -50,50 +54,57 @@ pub(super) fn device(reader: &mut Reader, path: &str, node: &Node) -> Option<Dev
     })
 }
 
-fn capabilities(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> BTreeSet<Name> {
+fn read_capabilities(
+    reader: &mut DocumentReader,
+    fields: &DocumentFields<'_>,
+    field: &str,
+) -> BTreeSet<Name> {
     let mut capabilities = BTreeSet::new();
     if let Some((path, node)) = fields.get(field) {
-        for (n, capability) in reader.names(&path, node).into_iter().enumerate() {
+        for (n, capability) in reader.read_names(&path, node).into_iter().enumerate() {
             if !capabilities.insert(capability) {
-                reader.problem(format!("{path}[{n}]"), "appears twice");
+                reader.add_problem(format!("{path}[{n}]"), "appears twice");
             }
         }
-        reader.limit(&path, "capabilities", capabilities.len(), RunSpec::MAX_CAPABILITIES);
+        reader.check_limit(&path, "capabilities", capabilities.len(), RunSpec::MAX_CAPABILITIES);
     }
     capabilities
 }
 
-pub(super) fn number(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
+pub(super) fn read_number(
+    reader: &mut DocumentReader,
+    fields: &DocumentFields<'_>,
     field: &str,
     allowed: std::ops::RangeInclusive<i64>,
 ) -> Option<i64> {
     let (path, node) = fields.get(field)?;
-    let number = reader.int(&path, node)?;
+    let number = reader.read_integer(&path, node)?;
     if !allowed.contains(&number) {
-        reader.problem(path, format!("must be from {} to {}", allowed.start(), allowed.end()));
+        reader.add_problem(path, format!("must be from {} to {}", allowed.start(), allowed.end()));
         return None;
     }
     Some(number)
 }
 
-fn flag(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> bool {
+fn read_flag(reader: &mut DocumentReader, fields: &DocumentFields<'_>, field: &str) -> bool {
     match fields.get(field) {
         None => false,
-        Some((_, Node::Bool(truth))) => *truth,
+        Some((_, DocumentNode::Bool(truth))) => *truth,
         Some((path, node)) => {
-            reader.problem(path, format!("must be true or false, not {}", node.kind()));
+            reader.add_problem(path, format!("must be true or false, not {}", node.kind()));
             false
         }
     }
 }
 
-fn settings(reader: &mut Reader, path: &str, node: &Node) -> Overrides {
-    let Some(fields) = reader.fields(path, node, SETTINGS) else { return Overrides::default() };
-    let most = number(reader, &fields, "max_reassignments", 0..=10_000);
-    let mut length = |field: &str| fields.get(field).and_then(|(path, node)| reader.length(&path, node));
-    let settings = Overrides {
+fn read_run_settings(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> RunSettingsOverrides {
+    let Some(fields) = reader.read_fields(path, node, SETTINGS) else {
+        return RunSettingsOverrides::default();
+    };
+    let most = read_number(reader, &fields, "max_reassignments", 0..=10_000);
+    let mut length =
+        |field: &str| fields.get(field).and_then(|(path, node)| reader.read_duration(&path, node));
+    let settings = RunSettingsOverrides {
         assignment_timeout: length("assignment_timeout"),
         claim_timeout: length("claim_timeout"),
         heartbeat: length("heartbeat"),
@@ -103,14 +114,14 @@ fn settings(reader: &mut Reader, path: &str, node: &Node) -> Overrides {
     if let (Some(heartbeat), Some(timeout)) = (settings.heartbeat, settings.heartbeat_timeout)
         && heartbeat >= timeout
     {
-        reader.problem(format!("{path}.heartbeat"), "must be shorter than heartbeat_timeout");
+        reader.add_problem(format!("{path}.heartbeat"), "must be shorter than heartbeat_timeout");
     }
     settings
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::definition::{ActionKind, Format, parse};
+    use crate::definition::{ActionKind, SourceFormat, parse};
     use crate::machine::ActionInput;
 
     fn source(device: &str) -> String {
@@ -121,30 +132,30 @@ mod tests {
     }
 
     fn problems(device: &str) -> Vec<String> {
-        let problems = parse(&source(device), Format::Yaml).unwrap_err();
+        let problems = parse(&source(device), SourceFormat::Yaml).unwrap_err();
         problems.0.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn everything_that_a_device_is_asked_for_is_read_and_written_back() {
+    fn device_spec_survives_canonical_form() {
         let full =
             "{kind: render, requires: [gpu], prefer: [av1], input: {scene: context.scene}, priority: -5,
             preempt: true, devices: 3, coordinator: true, min_battery: 20,
             settings: {assignment_timeout: 10s, claim_timeout: 1m, heartbeat: 5s, heartbeat_timeout: 15s,
                        max_reassignments: 4}}";
         for device in [full, "{kind: render}"] {
-            let definition = parse(&source(device), Format::Yaml).unwrap();
-            let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+            let definition = parse(&source(device), SourceFormat::Yaml).unwrap();
+            let again = parse(&definition.canonical_json(), SourceFormat::Json).unwrap();
             assert_eq!(again, definition);
         }
-        let definition = parse(&source(full), Format::Yaml).unwrap();
+        let definition = parse(&source(full), SourceFormat::Yaml).unwrap();
         let ActionKind::Device(spec) = &definition.actions()["render"].kind else { panic!() };
         assert_eq!((spec.priority, spec.devices, spec.min_battery), (-5, 3, Some(20)));
         assert_eq!(spec.settings.heartbeat.map(|length| length.as_secs()), Some(5));
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn device_spec_problems_have_paths() {
         let mut found = problems(
             "{requires: [gpu, gpu], devices: 0, min_battery: 101, preempt: 1, priorty: 3,
               settings: {heartbeat: 9s, heartbeat_timeout: 9s, max_reassignments: -1}}",
@@ -172,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_go_to_a_device() {
+    fn device_input_refuses_secrets() {
         let found = problems("{kind: r, input: secret('token')}");
         assert!(found[0].starts_with("actions.render.device.input: "), "{found:?}");
     }
 
     #[test]
-    fn its_input_says_what_run_it_is() {
+    fn device_input_builds_run_spec() {
         let input: ActionInput = crate::raw::RawJson::parse(
             r#"{"device":{"kind":"render","input":{"n":1},"priority":2,"devices":2,"settings":{"heartbeat_timeout":"9s"}}}"#,
         )
@@ -199,7 +210,7 @@ mod tests {
             epoch: crate::id::Epoch::FIRST,
             event_id: crate::id::EventId(uuid::Uuid::nil()),
         };
-        let run = input.run(&crate::claim::Settings::default(), waiting.clone());
+        let run = input.to_run_spec(&crate::claim::RunSettings::default(), waiting.clone());
         assert_eq!((run.priority, run.devices, run.waiting), (2, 2, Some(waiting)));
         assert_eq!((run.settings.heartbeat_timeout.as_secs(), run.settings.heartbeat.as_secs()), (9, 3));
     }

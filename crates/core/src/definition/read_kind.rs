@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::actions::{
-    ActionKind, EmitSpec, EmitTarget, HttpSpec, Method, ParentClose, StartSpec, StatusPattern, TaskSpec,
+    ActionKind, EmitSpec, EmitTarget, HttpMethod, HttpSpec, ParentClose, StartSpec, StatusPattern, TaskSpec,
     WaitSpec, WebhookSpec,
 };
-use super::document::Node;
+use super::document::DocumentNode;
 use super::limits::{MAX_LABELS, MAX_RESPONSE_BYTES};
-use super::read_device::device;
-use super::read_state::template;
-use super::read_task_for::task_for;
-use super::reader::{Fields, Reader, join};
+use super::read_device::read_device;
+use super::read_state::read_template;
+use super::read_task_for::read_task_for;
+use super::reader::{DocumentFields, DocumentReader, join_path};
 use super::suggest::did_you_mean;
-use super::template::{Part, Template, Text};
+use super::template::{TextTemplate, TextTemplatePart, ValueTemplate};
 
-/// Fields that select the kind of an action, and `input`, which belongs to `call`.
+/// Fields that select the kind of an action, and `input`, which belongs to `read_call`.
 pub(super) const FIELDS: &[&str] = &[
     "http", "log", "noop", "call", "input", "task", "device", "task_for", "emit", "start", "wait", "webhook",
 ];
@@ -33,262 +33,302 @@ const OWN_HEADERS: &[&str] = &[
     "upgrade",
 ];
 
-pub(super) fn kind(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> ActionKind {
-    let nothing = ActionKind::Noop { value: Template::Null };
+pub(super) fn read_kind(reader: &mut DocumentReader, path: &str, fields: &DocumentFields<'_>) -> ActionKind {
+    let nothing = ActionKind::Noop { value: ValueTemplate::Null };
     let given: Vec<_> =
         KINDS.iter().filter_map(|kind| fields.get(kind).map(|found| (*kind, found))).collect();
     if let (Some((path, _)), None) = (fields.get("input"), fields.get("call")) {
-        reader.problem(path, "is allowed with call only; other kinds contain their own input field");
+        reader.add_problem(path, "is allowed with call only; other kinds contain their own input field");
     }
     match &given[..] {
         [] => {
-            reader.problem(path, format!("has no action kind: one of {} is required", KINDS.join(", ")));
+            reader.add_problem(path, format!("has no action kind: one of {} is required", KINDS.join(", ")));
             nothing
         }
         [(kind, (path, node))] => match *kind {
-            "http" => http(reader, path, node).map(ActionKind::Http),
-            "log" => reader.text(path, node).map(|text| ActionKind::Log { text: Text(text.to_owned()) }),
-            "call" => call(reader, path, node, fields),
-            "task" => task(reader, path, node).map(ActionKind::Task),
-            "device" => device(reader, path, node).map(ActionKind::Device),
-            "task_for" => task_for(reader, path, node).map(ActionKind::TaskFor),
-            "emit" => emit(reader, path, node).map(ActionKind::Emit),
-            "start" => start(reader, path, node).map(ActionKind::Start),
-            "wait" => wait(reader, path, node).map(ActionKind::Wait),
-            "webhook" => webhook(reader, path, node).map(ActionKind::Webhook),
-            _ => Some(ActionKind::Noop { value: template(reader, path, node) }),
+            "http" => read_http(reader, path, node).map(ActionKind::Http),
+            "log" => reader
+                .read_text(path, node)
+                .map(|text| ActionKind::Log { text: TextTemplate(text.to_owned()) }),
+            "call" => read_call(reader, path, node, fields),
+            "task" => read_task(reader, path, node).map(ActionKind::Task),
+            "device" => read_device(reader, path, node).map(ActionKind::Device),
+            "task_for" => read_task_for(reader, path, node).map(ActionKind::TaskFor),
+            "emit" => read_emit(reader, path, node).map(ActionKind::Emit),
+            "start" => read_start(reader, path, node).map(ActionKind::Start),
+            "wait" => read_wait(reader, path, node).map(ActionKind::Wait),
+            "webhook" => read_webhook(reader, path, node).map(ActionKind::Webhook),
+            _ => Some(ActionKind::Noop { value: read_template(reader, path, node) }),
         }
         .unwrap_or(nothing),
         [(first, _), (second, _), ..] => {
-            reader.problem(path, format!("has both {first} and {second}: an action does one thing"));
+            reader.add_problem(path, format!("has both {first} and {second}: an action does one thing"));
             nothing
         }
     }
 }
 
-pub(super) fn required<'n>(
-    reader: &mut Reader,
+pub(super) fn required_field<'n>(
+    reader: &mut DocumentReader,
     path: &str,
-    fields: &Fields<'n>,
+    fields: &DocumentFields<'n>,
     field: &str,
-) -> Option<(String, &'n Node)> {
+) -> Option<(String, &'n DocumentNode)> {
     let found = fields.get(field);
     if found.is_none() {
-        reader.problem(join(path, field), "is missing");
+        reader.add_problem(join_path(path, field), "is missing");
     }
     found
 }
 
-fn text_field(reader: &mut Reader, path: &str, fields: &Fields<'_>, field: &str) -> Option<Text> {
-    let (path, node) = required(reader, path, fields, field)?;
-    reader.text(&path, node).map(|text| Text(text.to_owned()))
+fn read_text_field(
+    reader: &mut DocumentReader,
+    path: &str,
+    fields: &DocumentFields<'_>,
+    field: &str,
+) -> Option<TextTemplate> {
+    let (path, node) = required_field(reader, path, fields, field)?;
+    reader.read_text(&path, node).map(|text| TextTemplate(text.to_owned()))
 }
 
-pub(super) fn tree_field(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> Template {
-    fields.get(field).map_or(Template::Null, |(path, node)| template(reader, &path, node))
+pub(super) fn read_template_field(
+    reader: &mut DocumentReader,
+    fields: &DocumentFields<'_>,
+    field: &str,
+) -> ValueTemplate {
+    fields.get(field).map_or(ValueTemplate::Null, |(path, node)| read_template(reader, &path, node))
 }
 
-fn call(reader: &mut Reader, path: &str, node: &Node, fields: &Fields<'_>) -> Option<ActionKind> {
-    let input = tree_field(reader, fields, "input");
-    let function = reader.name(path, node)?;
+fn read_call(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+    fields: &DocumentFields<'_>,
+) -> Option<ActionKind> {
+    let input = read_template_field(reader, fields, "input");
+    let function = reader.read_name(path, node)?;
     Some(ActionKind::Call { function, input })
 }
 
-fn task(reader: &mut Reader, path: &str, node: &Node) -> Option<TaskSpec> {
-    let fields = reader.fields(path, node, &["type", "labels", "input"])?;
+fn read_task(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<TaskSpec> {
+    let fields = reader.read_fields(path, node, &["type", "labels", "input"])?;
     let mut labels = BTreeSet::new();
     if let Some((path, node)) = fields.get("labels") {
-        for (n, label) in reader.names(&path, node).into_iter().enumerate() {
+        for (n, label) in reader.read_names(&path, node).into_iter().enumerate() {
             if !labels.insert(label) {
-                reader.problem(format!("{path}[{n}]"), "appears twice");
+                reader.add_problem(format!("{path}[{n}]"), "appears twice");
             }
         }
-        reader.limit(&path, "labels", labels.len(), MAX_LABELS);
+        reader.check_limit(&path, "labels", labels.len(), MAX_LABELS);
     }
-    let input = tree_field(reader, &fields, "input");
-    let (path, node) = required(reader, path, &fields, "type")?;
-    Some(TaskSpec { kind: reader.name(&path, node)?, labels, input })
+    let input = read_template_field(reader, &fields, "input");
+    let (path, node) = required_field(reader, path, &fields, "type")?;
+    Some(TaskSpec { kind: reader.read_name(&path, node)?, labels, input })
 }
 
-fn emit(reader: &mut Reader, path: &str, node: &Node) -> Option<EmitSpec> {
-    let fields = reader.fields(path, node, &["to", "correlation", "event", "payload"])?;
-    let payload = tree_field(reader, &fields, "payload");
+fn read_emit(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<EmitSpec> {
+    let fields = reader.read_fields(path, node, &["to", "correlation", "event", "payload"])?;
+    let payload = read_template_field(reader, &fields, "payload");
     let to = match (fields.get("to"), fields.get("correlation")) {
         (Some((path, node)), None) => {
-            reader.text(&path, node).map(|text| EmitTarget::Execution(Text(text.to_owned())))
+            reader.read_text(&path, node).map(|text| EmitTarget::Execution(TextTemplate(text.to_owned())))
         }
         (None, Some((path, node))) => {
-            reader.text(&path, node).map(|text| EmitTarget::Correlation(Text(text.to_owned())))
+            reader.read_text(&path, node).map(|text| EmitTarget::Correlation(TextTemplate(text.to_owned())))
         }
         (Some(_), Some(_)) => {
-            reader.problem(path, "has both to and correlation: exactly one target is allowed");
+            reader.add_problem(path, "has both to and correlation: exactly one target is allowed");
             None
         }
         (None, None) => {
-            reader.problem(path, "has no target: to (an execution id) or correlation is required");
+            reader.add_problem(path, "has no target: to (an execution id) or correlation is required");
             None
         }
     };
-    let event = required(reader, path, &fields, "event");
-    let event = event.and_then(|(path, node)| reader.name(&path, node));
+    let event = required_field(reader, path, &fields, "event");
+    let event = event.and_then(|(path, node)| reader.read_name(&path, node));
     Some(EmitSpec { to: to?, event: event?, payload })
 }
 
-fn start(reader: &mut Reader, path: &str, node: &Node) -> Option<StartSpec> {
+fn read_start(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<StartSpec> {
     let known = &["definition", "version", "execution_id", "input", "parent_close"];
-    let fields = reader.fields(path, node, known)?;
+    let fields = reader.read_fields(path, node, known)?;
     let version = fields.get("version").and_then(|(path, node)| {
-        let version = reader.int(&path, node)?;
+        let version = reader.read_integer(&path, node)?;
         let version = i32::try_from(version).ok().filter(|version| *version > 0);
         if version.is_none() {
-            reader.problem(path, "must be a version number, 1 or greater");
+            reader.add_problem(path, "must be a version number, 1 or greater");
         }
         version
     });
     let execution_id = fields
         .get("execution_id")
-        .and_then(|(path, node)| reader.text(&path, node).map(|text| Text(text.to_owned())));
-    let input = tree_field(reader, &fields, "input");
+        .and_then(|(path, node)| reader.read_text(&path, node).map(|text| TextTemplate(text.to_owned())));
+    let input = read_template_field(reader, &fields, "input");
     let parent_close = match fields.get("parent_close") {
         None => ParentClose::Cancel,
         Some((path, node)) => {
-            let word = reader.text(&path, node).unwrap_or("cancel");
+            let word = reader.read_text(&path, node).unwrap_or("cancel");
             ParentClose::parse(word).unwrap_or_else(|| {
                 let hint = did_you_mean(word, ["cancel", "abandon"].into_iter());
-                reader.problem(path, format!("must be cancel or abandon, not {word:?}{hint}"));
+                reader.add_problem(path, format!("must be cancel or abandon, not {word:?}{hint}"));
                 ParentClose::Cancel
             })
         }
     };
-    let (path, node) = required(reader, path, &fields, "definition")?;
-    Some(StartSpec { definition: reader.name(&path, node)?, version, execution_id, input, parent_close })
+    let (path, node) = required_field(reader, path, &fields, "definition")?;
+    Some(StartSpec { definition: reader.read_name(&path, node)?, version, execution_id, input, parent_close })
 }
 
-fn wait(reader: &mut Reader, path: &str, node: &Node) -> Option<WaitSpec> {
-    let fields = reader.fields(path, node, &["until", "for"])?;
+fn read_wait(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<WaitSpec> {
+    let fields = reader.read_fields(path, node, &["until", "for"])?;
     match (fields.get("until"), fields.get("for")) {
-        (Some((path, node)), None) => reader.text(&path, node).map(|text| WaitSpec::Until(text.to_owned())),
-        (None, Some((path, node))) => reader.length(&path, node).map(WaitSpec::For),
+        (Some((path, node)), None) => {
+            reader.read_text(&path, node).map(|text| WaitSpec::Until(text.to_owned()))
+        }
+        (None, Some((path, node))) => reader.read_duration(&path, node).map(WaitSpec::For),
         (Some(_), Some(_)) | (None, None) => {
-            reader.problem(path, "requires either until (an expression for a time) or for (a duration)");
+            reader.add_problem(path, "requires either until (an expression for a time) or for (a duration)");
             None
         }
     }
 }
 
-fn webhook(reader: &mut Reader, path: &str, node: &Node) -> Option<WebhookSpec> {
-    let fields = reader.fields(path, node, &["url", "type", "data", "secret"])?;
-    let target = required(reader, path, &fields, "url").and_then(|(path, node)| url(reader, &path, node));
-    let event_type = text_field(reader, path, &fields, "type");
-    let data = tree_field(reader, &fields, "data");
-    let (path, node) = required(reader, path, &fields, "secret")?;
-    let secret = reader.name(&path, node)?;
+fn read_webhook(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<WebhookSpec> {
+    let fields = reader.read_fields(path, node, &["url", "type", "data", "secret"])?;
+    let target =
+        required_field(reader, path, &fields, "url").and_then(|(path, node)| read_url(reader, &path, node));
+    let event_type = read_text_field(reader, path, &fields, "type");
+    let data = read_template_field(reader, &fields, "data");
+    let (path, node) = required_field(reader, path, &fields, "secret")?;
+    let secret = reader.read_name(&path, node)?;
     Some(WebhookSpec { url: target?, event_type: event_type?, data, secret })
 }
 
-fn http(reader: &mut Reader, path: &str, node: &Node) -> Option<HttpSpec> {
+fn read_http(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<HttpSpec> {
     let known = &["method", "url", "headers", "body", "expect", "result", "max_response"];
-    let fields = reader.fields(path, node, known)?;
+    let fields = reader.read_fields(path, node, known)?;
     let method = match fields.get("method") {
-        Some((path, node)) => method(reader, &path, node),
-        None => Method::Post,
+        Some((path, node)) => read_method(reader, &path, node),
+        None => HttpMethod::Post,
     };
-    let target = required(reader, path, &fields, "url").and_then(|(path, node)| url(reader, &path, node));
+    let target =
+        required_field(reader, path, &fields, "url").and_then(|(path, node)| read_url(reader, &path, node));
     let mut headers = BTreeMap::new();
     if let Some((path, node)) = fields.get("headers") {
-        for (key, node) in reader.map(&path, node).unwrap_or_default() {
-            header(reader, &join(&path, key), key, node, &mut headers);
+        for (key, node) in reader.read_map(&path, node).unwrap_or_default() {
+            read_header(reader, &join_path(&path, key), key, node, &mut headers);
         }
     }
-    let body = fields.get("body").map(|(path, node)| template(reader, &path, node));
+    let body = fields.get("body").map(|(path, node)| read_template(reader, &path, node));
     let mut expect = Vec::new();
     if let Some((path, node)) = fields.get("expect") {
-        for (n, item) in reader.list(&path, node).iter().enumerate() {
-            expect.extend(status(reader, &format!("{path}[{n}]"), item));
+        for (n, item) in reader.read_list(&path, node).iter().enumerate() {
+            expect.extend(read_status_pattern(reader, &format!("{path}[{n}]"), item));
         }
     }
-    let result = fields.get("result").map(|(path, node)| template(reader, &path, node));
+    let result = fields.get("result").map(|(path, node)| read_template(reader, &path, node));
     let max_response = fields.get("max_response").and_then(|(path, node)| {
-        let bytes = reader.int(&path, node)?;
+        let bytes = reader.read_integer(&path, node)?;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| (1..=MAX_RESPONSE_BYTES).contains(bytes));
         if bytes.is_none() {
-            reader.problem(path, format!("must be a number of bytes from 1 to {MAX_RESPONSE_BYTES}"));
+            reader.add_problem(path, format!("must be a number of bytes from 1 to {MAX_RESPONSE_BYTES}"));
         }
         bytes
     });
     Some(HttpSpec { method, url: target?, headers, body, expect, result, max_response })
 }
 
-fn status(reader: &mut Reader, path: &str, node: &Node) -> Option<StatusPattern> {
+fn read_status_pattern(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+) -> Option<StatusPattern> {
     let pattern = match node {
-        Node::Int(int) => StatusPattern::parse(&int.to_string()),
-        Node::Text(text) => StatusPattern::parse(text),
-        Node::Null | Node::Bool(_) | Node::Double(_) | Node::Huge(_) | Node::List(_) | Node::Map(_) => None,
+        DocumentNode::Int(int) => StatusPattern::parse(&int.to_string()),
+        DocumentNode::Text(text) => StatusPattern::parse(text),
+        DocumentNode::Null
+        | DocumentNode::Bool(_)
+        | DocumentNode::Double(_)
+        | DocumentNode::Huge(_)
+        | DocumentNode::List(_)
+        | DocumentNode::Map(_) => None,
     };
     if pattern.is_none() {
-        reader.problem(path, "must be a status such as 404, or a class such as 2xx");
+        reader.add_problem(path, "must be a status such as 404, or a class such as 2xx");
     }
     pattern
 }
 
-fn method(reader: &mut Reader, path: &str, node: &Node) -> Method {
-    let Some(text) = reader.text(path, node) else { return Method::Post };
-    Method::parse(text).unwrap_or_else(|| {
-        let known: Vec<_> = Method::ALL.iter().map(|method| method.as_str()).collect();
+fn read_method(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> HttpMethod {
+    let Some(text) = reader.read_text(path, node) else { return HttpMethod::Post };
+    HttpMethod::parse(text).unwrap_or_else(|| {
+        let known: Vec<_> = HttpMethod::ALL.iter().map(|method| method.as_str()).collect();
         let upper = text.to_ascii_uppercase();
         let hint = if known.contains(&upper.as_str()) {
             format!(" (did you mean {upper:?}?)")
         } else {
             did_you_mean(text, known.iter().copied())
         };
-        reader.problem(path, format!("no method {text:?}{hint}: known methods are {}", known.join(", ")));
-        Method::Post
+        reader.add_problem(path, format!("no method {text:?}{hint}: known methods are {}", known.join(", ")));
+        HttpMethod::Post
     })
 }
 
 /// The scheme must be literal: the value of an expression is percent-encoded and cannot contain one.
-fn url(reader: &mut Reader, path: &str, node: &Node) -> Option<Text> {
-    let text = Text(reader.text(path, node)?.to_owned());
-    if let Ok(parts) = text.parts() {
+fn read_url(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Option<TextTemplate> {
+    let text = TextTemplate(reader.read_text(path, node)?.to_owned());
+    if let Ok(parts) = text.split_parts() {
         let plain = match parts.first() {
-            Some(Part::Plain(plain)) => plain.as_str(),
-            Some(Part::Cel(_)) | None => "",
+            Some(TextTemplatePart::Plain(plain)) => plain.as_str(),
+            Some(TextTemplatePart::Cel(_)) | None => "",
         };
         let rest = plain.strip_prefix("http://").or_else(|| plain.strip_prefix("https://"));
         match rest {
-            None => reader.problem(path, "must begin with http:// or https://"),
-            Some("") if parts.len() == 1 => reader.problem(path, "has no host"),
-            Some(rest) if rest.starts_with('/') => reader.problem(path, "has no host"),
+            None => reader.add_problem(path, "must begin with http:// or https://"),
+            Some("") if parts.len() == 1 => reader.add_problem(path, "has no host"),
+            Some(rest) if rest.starts_with('/') => reader.add_problem(path, "has no host"),
             Some(_) => {}
         }
         if plain.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            reader.problem(path, "may not contain spaces");
+            reader.add_problem(path, "may not contain spaces");
         }
     }
     Some(text)
 }
 
-fn header(reader: &mut Reader, path: &str, key: &str, node: &Node, headers: &mut BTreeMap<String, Text>) {
+fn read_header(
+    reader: &mut DocumentReader,
+    path: &str,
+    key: &str,
+    node: &DocumentNode,
+    headers: &mut BTreeMap<String, TextTemplate>,
+) {
     let name = key.to_ascii_lowercase();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        reader.problem(path, "is not a header name");
+        reader.add_problem(path, "is not a header name");
     }
     if OWN_HEADERS.contains(&name.as_str()) {
-        reader.problem(path, "is set by the engine");
+        reader.add_problem(path, "is set by the engine");
     }
     let text = match node {
-        Node::Text(text) => text.clone(),
-        Node::Int(int) => int.to_string(),
-        Node::Null | Node::Bool(_) | Node::Double(_) | Node::Huge(_) | Node::List(_) | Node::Map(_) => {
-            reader.problem(path, format!("must be a string, not {}", node.kind()));
+        DocumentNode::Text(text) => text.clone(),
+        DocumentNode::Int(int) => int.to_string(),
+        DocumentNode::Null
+        | DocumentNode::Bool(_)
+        | DocumentNode::Double(_)
+        | DocumentNode::Huge(_)
+        | DocumentNode::List(_)
+        | DocumentNode::Map(_) => {
+            reader.add_problem(path, format!("must be a string, not {}", node.kind()));
             return;
         }
     };
     if text.chars().any(char::is_control) {
-        reader.problem(path, "may not contain control characters");
+        reader.add_problem(path, "may not contain control characters");
     }
-    if headers.insert(name, Text(text)).is_some() {
-        reader.problem(path, "appears twice");
+    if headers.insert(name, TextTemplate(text)).is_some() {
+        reader.add_problem(path, "appears twice");
     }
 }

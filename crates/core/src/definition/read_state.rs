@@ -2,129 +2,141 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::Node;
+use super::document::DocumentNode;
 use super::limits::{MAX_ACTIONS_PER_LIST, MAX_TIMERS};
-use super::model::{Alternative, Ending, StateKind, StateSpec, TimerSpec};
-use super::reader::{Reader, join};
-use super::template::Template;
+use super::model::{FinalStateKind, StateKind, StateSpec, TimerSpec, TransitionAlternative};
+use super::reader::{DocumentReader, join_path};
+use super::template::ValueTemplate;
 
-pub(super) fn state(reader: &mut Reader, path: &str, node: &Node) -> StateSpec {
+pub(super) fn read_state(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> StateSpec {
     let mut state = StateSpec {
         kind: StateKind::Working,
         on: BTreeMap::new(),
         after: Vec::new(),
         defer: BTreeSet::new(),
     };
-    let Some(fields) = reader.fields(path, node, &["on", "after", "defer", "final"]) else { return state };
+    let Some(fields) = reader.read_fields(path, node, &["on", "after", "defer", "final"]) else {
+        return state;
+    };
     if let Some((path, node)) = fields.get("final") {
-        state.kind = kind(reader, &path, node);
+        state.kind = read_state_kind(reader, &path, node);
     }
     if let Some((path, node)) = fields.get("on") {
-        for (key, node) in reader.map(&path, node).unwrap_or_default() {
-            let path = join(&path, key);
-            let alternatives = alternatives(reader, &path, node);
-            if let Some(event) = reader.declared(&path, key) {
+        for (key, node) in reader.read_map(&path, node).unwrap_or_default() {
+            let path = join_path(&path, key);
+            let alternatives = read_alternatives(reader, &path, node);
+            if let Some(event) = reader.parse_declared_name(&path, key) {
                 state.on.insert(event, alternatives);
             }
         }
     }
     if let Some((path, node)) = fields.get("after") {
-        state.after = timers(reader, &path, node);
+        state.after = read_timers(reader, &path, node);
     }
     if let Some((path, node)) = fields.get("defer") {
-        for (n, event) in reader.names(&path, node).into_iter().enumerate() {
+        for (n, event) in reader.read_names(&path, node).into_iter().enumerate() {
             if !state.defer.insert(event) {
-                reader.problem(format!("{path}[{n}]"), "appears twice");
+                reader.add_problem(format!("{path}[{n}]"), "appears twice");
             }
         }
     }
     state
 }
 
-fn kind(reader: &mut Reader, path: &str, node: &Node) -> StateKind {
+fn read_state_kind(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> StateKind {
     match node {
-        Node::Bool(true) => StateKind::Final(Ending::Completed),
-        Node::Bool(false) => StateKind::Working,
-        Node::Text(text) if text == "failed" => StateKind::Final(Ending::Failed),
-        Node::Null
-        | Node::Int(_)
-        | Node::Double(_)
-        | Node::Huge(_)
-        | Node::Text(_)
-        | Node::List(_)
-        | Node::Map(_) => {
-            reader.problem(path, "must be true (completes the execution) or failed");
-            StateKind::Final(Ending::Completed)
+        DocumentNode::Bool(true) => StateKind::Final(FinalStateKind::Completed),
+        DocumentNode::Bool(false) => StateKind::Working,
+        DocumentNode::Text(text) if text == "failed" => StateKind::Final(FinalStateKind::Failed),
+        DocumentNode::Null
+        | DocumentNode::Int(_)
+        | DocumentNode::Double(_)
+        | DocumentNode::Huge(_)
+        | DocumentNode::Text(_)
+        | DocumentNode::List(_)
+        | DocumentNode::Map(_) => {
+            reader.add_problem(path, "must be true (completes the execution) or failed");
+            StateKind::Final(FinalStateKind::Completed)
         }
     }
 }
 
 /// One map, or a list of maps that are evaluated in order.
-fn alternatives(reader: &mut Reader, path: &str, node: &Node) -> Vec<Alternative> {
+fn read_alternatives(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+) -> Vec<TransitionAlternative> {
     match node {
-        Node::List(items) => {
+        DocumentNode::List(items) => {
             if items.is_empty() {
-                reader.problem(path, "has no alternative");
+                reader.add_problem(path, "has no alternative");
             }
-            let read = |(n, item)| alternative(reader, &format!("{path}[{n}]"), item);
+            let read = |(n, item)| read_alternative(reader, &format!("{path}[{n}]"), item);
             items.iter().enumerate().map(read).collect()
         }
-        Node::Null
-        | Node::Bool(_)
-        | Node::Int(_)
-        | Node::Double(_)
-        | Node::Huge(_)
-        | Node::Text(_)
-        | Node::Map(_) => vec![alternative(reader, path, node)],
+        DocumentNode::Null
+        | DocumentNode::Bool(_)
+        | DocumentNode::Int(_)
+        | DocumentNode::Double(_)
+        | DocumentNode::Huge(_)
+        | DocumentNode::Text(_)
+        | DocumentNode::Map(_) => vec![read_alternative(reader, path, node)],
     }
 }
 
-fn alternative(reader: &mut Reader, path: &str, node: &Node) -> Alternative {
-    let mut alternative = Alternative { guard: None, to: None, set: BTreeMap::new(), actions: Vec::new() };
-    let Some(fields) = reader.fields(path, node, &["if", "to", "set", "do"]) else { return alternative };
+fn read_alternative(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> TransitionAlternative {
+    let mut alternative =
+        TransitionAlternative { guard: None, to: None, set: BTreeMap::new(), actions: Vec::new() };
+    let Some(fields) = reader.read_fields(path, node, &["if", "to", "set", "do"]) else { return alternative };
     if let Some((path, node)) = fields.get("if") {
         alternative.guard = match node {
-            Node::Text(source) => Some(source.clone()),
-            Node::Bool(truth) => Some(truth.to_string()),
-            Node::Null | Node::Int(_) | Node::Double(_) | Node::Huge(_) | Node::List(_) | Node::Map(_) => {
-                reader.problem(path, format!("must be an expression, not {}", node.kind()));
+            DocumentNode::Text(source) => Some(source.clone()),
+            DocumentNode::Bool(truth) => Some(truth.to_string()),
+            DocumentNode::Null
+            | DocumentNode::Int(_)
+            | DocumentNode::Double(_)
+            | DocumentNode::Huge(_)
+            | DocumentNode::List(_)
+            | DocumentNode::Map(_) => {
+                reader.add_problem(path, format!("must be an expression, not {}", node.kind()));
                 Some("true".to_owned())
             }
         };
     }
     if let Some((path, node)) = fields.get("to") {
-        alternative.to = reader.name(&path, node);
+        alternative.to = reader.read_name(&path, node);
     }
     if let Some((path, node)) = fields.get("set") {
-        for (key, node) in reader.map(&path, node).unwrap_or_default() {
-            alternative.set.insert(key.clone(), template(reader, &join(&path, key), node));
+        for (key, node) in reader.read_map(&path, node).unwrap_or_default() {
+            alternative.set.insert(key.clone(), read_template(reader, &join_path(&path, key), node));
         }
     }
     if let Some((path, node)) = fields.get("do") {
-        alternative.actions = reader.names(&path, node);
-        reader.limit(&path, "actions", alternative.actions.len(), MAX_ACTIONS_PER_LIST);
+        alternative.actions = reader.read_names(&path, node);
+        reader.check_limit(&path, "actions", alternative.actions.len(), MAX_ACTIONS_PER_LIST);
     }
     alternative
 }
 
-fn timers(reader: &mut Reader, path: &str, node: &Node) -> Vec<TimerSpec> {
-    let items = reader.list(path, node);
-    reader.limit(path, "timers", items.len(), MAX_TIMERS);
+fn read_timers(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Vec<TimerSpec> {
+    let items = reader.read_list(path, node);
+    reader.check_limit(path, "timers", items.len(), MAX_TIMERS);
     let mut timers = Vec::new();
     for (n, item) in items.iter().enumerate() {
         let path = format!("{path}[{n}]");
-        let Some(fields) = reader.fields(&path, item, &["in", "send"]) else { continue };
+        let Some(fields) = reader.read_fields(&path, item, &["in", "send"]) else { continue };
         let delay = match fields.get("in") {
-            Some((path, node)) => reader.length(&path, node),
+            Some((path, node)) => reader.read_duration(&path, node),
             None => {
-                reader.problem(join(&path, "in"), "is missing");
+                reader.add_problem(join_path(&path, "in"), "is missing");
                 None
             }
         };
         let send = match fields.get("send") {
-            Some((path, node)) => reader.name(&path, node),
+            Some((path, node)) => reader.read_name(&path, node),
             None => {
-                reader.problem(join(&path, "send"), "is missing");
+                reader.add_problem(join_path(&path, "send"), "is missing");
                 None
             }
         };
@@ -137,28 +149,30 @@ fn timers(reader: &mut Reader, path: &str, node: &Node) -> Vec<TimerSpec> {
 }
 
 /// A value whose strings are expressions.
-pub(super) fn template(reader: &mut Reader, path: &str, node: &Node) -> Template {
+pub(super) fn read_template(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> ValueTemplate {
     match node {
-        Node::Null => Template::Null,
-        Node::Bool(truth) => Template::Bool(*truth),
-        Node::Int(int) => Template::Int(*int),
-        Node::Double(double) => Template::Double(*double),
-        Node::Huge(_) => {
-            super::read::refuse_huge(reader, path, node);
-            Template::Null
+        DocumentNode::Null => ValueTemplate::Null,
+        DocumentNode::Bool(truth) => ValueTemplate::Bool(*truth),
+        DocumentNode::Int(int) => ValueTemplate::Int(*int),
+        DocumentNode::Double(double) => ValueTemplate::Double(*double),
+        DocumentNode::Huge(_) => {
+            super::read::check_integers(reader, path, node);
+            ValueTemplate::Null
         }
-        Node::Text(source) => Template::Cel(source.clone()),
-        Node::List(items) => Template::List(
+        DocumentNode::Text(source) => ValueTemplate::Cel(source.clone()),
+        DocumentNode::List(items) => ValueTemplate::List(
             items
                 .iter()
                 .enumerate()
-                .map(|(n, item)| template(reader, &format!("{path}[{n}]"), item))
+                .map(|(n, item)| read_template(reader, &format!("{path}[{n}]"), item))
                 .collect(),
         ),
-        Node::Map(_) => {
-            let entries = reader.map(path, node).unwrap_or_default();
-            let read = |(key, item): &(String, Node)| (key.clone(), template(reader, &join(path, key), item));
-            Template::Map(entries.iter().map(read).collect())
+        DocumentNode::Map(_) => {
+            let entries = reader.read_map(path, node).unwrap_or_default();
+            let read = |(key, item): &(String, DocumentNode)| {
+                (key.clone(), read_template(reader, &join_path(path, key), item))
+            };
+            ValueTemplate::Map(entries.iter().map(read).collect())
         }
     }
 }

@@ -1,30 +1,34 @@
-//! Reads `task_for` actions (work for people) from the document tree.
+//! Reads `read_task_for` actions (work for people) from the document tree.
 
 use std::collections::BTreeSet;
 
 use super::actions::TaskForSpec;
-use super::document::Node;
-use super::read_device::number;
-use super::read_kind::{required, tree_field};
-use super::reader::{Fields, Reader};
-use crate::assignment::item::Own;
+use super::document::DocumentNode;
+use super::read_device::read_number;
+use super::read_kind::{read_template_field, required_field};
+use super::reader::{DocumentFields, DocumentReader};
+use crate::assignment::item::ItemOverrides;
 use crate::assignment::limits::{MAX_OVERLAP, MAX_PRIORITY, MAX_SKILLS};
 use crate::id::Name;
 
 const FIELDS: &[&str] = &["queue", "payload", "priority", "skills", "overlap", "due"];
 
-pub(super) fn task_for(reader: &mut Reader, path: &str, node: &Node) -> Option<TaskForSpec> {
-    let fields = reader.fields(path, node, FIELDS)?;
-    let payload = tree_field(reader, &fields, "payload");
-    let priority = number(reader, &fields, "priority", -MAX_PRIORITY..=MAX_PRIORITY);
-    let skills = skills(reader, &fields);
-    let overlap = number(reader, &fields, "overlap", 1..=MAX_OVERLAP);
-    let due = fields.get("due").and_then(|(path, node)| reader.length(&path, node));
-    let (path, node) = required(reader, path, &fields, "queue")?;
+pub(super) fn read_task_for(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+) -> Option<TaskForSpec> {
+    let fields = reader.read_fields(path, node, FIELDS)?;
+    let payload = read_template_field(reader, &fields, "payload");
+    let priority = read_number(reader, &fields, "priority", -MAX_PRIORITY..=MAX_PRIORITY);
+    let skills = read_skills(reader, &fields);
+    let overlap = read_number(reader, &fields, "overlap", 1..=MAX_OVERLAP);
+    let due = fields.get("due").and_then(|(path, node)| reader.read_duration(&path, node));
+    let (path, node) = required_field(reader, path, &fields, "queue")?;
     Some(TaskForSpec {
-        queue: reader.name(&path, node)?,
+        queue: reader.read_name(&path, node)?,
         payload,
-        own: Own {
+        own: ItemOverrides {
             priority: priority.and_then(|priority| i32::try_from(priority).ok()),
             skills,
             overlap: overlap.and_then(|overlap| u32::try_from(overlap).ok()),
@@ -33,23 +37,23 @@ pub(super) fn task_for(reader: &mut Reader, path: &str, node: &Node) -> Option<T
     })
 }
 
-fn skills(reader: &mut Reader, fields: &Fields<'_>) -> BTreeSet<Name> {
+fn read_skills(reader: &mut DocumentReader, fields: &DocumentFields<'_>) -> BTreeSet<Name> {
     let mut skills = BTreeSet::new();
     if let Some((path, node)) = fields.get("skills") {
-        for (n, skill) in reader.names(&path, node).into_iter().enumerate() {
+        for (n, skill) in reader.read_names(&path, node).into_iter().enumerate() {
             if !skills.insert(skill) {
-                reader.problem(format!("{path}[{n}]"), "appears twice");
+                reader.add_problem(format!("{path}[{n}]"), "appears twice");
             }
         }
-        reader.limit(&path, "skills", skills.len(), MAX_SKILLS);
+        reader.check_limit(&path, "skills", skills.len(), MAX_SKILLS);
     }
     skills
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::assignment::Waiter;
-    use crate::definition::{ActionKind, Format, parse};
+    use crate::assignment::ItemWaiter;
+    use crate::definition::{ActionKind, SourceFormat, parse};
     use crate::id::{ActionKey, DefinitionRef, Epoch, EventId, ExecutionId, ExecutionKey};
     use crate::id::{ItemId, Name, Seq, TenantId};
     use crate::machine::ActionInput;
@@ -64,34 +68,34 @@ mod tests {
     }
 
     fn problems(task: &str) -> Vec<String> {
-        let problems = parse(&source(task), Format::Yaml).unwrap_err();
+        let problems = parse(&source(task), SourceFormat::Yaml).unwrap_err();
         problems.0.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn everything_that_people_are_asked_for_is_read_and_written_back() {
+    fn task_for_spec_survives_canonical_form() {
         let full = "{queue: review, payload: {film: context.film}, priority: -5, skills: [french, film],
                      overlap: 2, due: 2d}";
         for task in [full, "{queue: review}"] {
-            let definition = parse(&source(task), Format::Yaml).unwrap();
-            let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+            let definition = parse(&source(task), SourceFormat::Yaml).unwrap();
+            let again = parse(&definition.canonical_json(), SourceFormat::Json).unwrap();
             assert_eq!(again, definition);
         }
-        let definition = parse(&source(full), Format::Yaml).unwrap();
+        let definition = parse(&source(full), SourceFormat::Yaml).unwrap();
         let ActionKind::TaskFor(spec) = &definition.actions()["look"].kind else { panic!() };
         assert_eq!((spec.own.priority, spec.own.overlap, spec.own.skills.len()), (Some(-5), Some(2), 2));
         assert_eq!(spec.due.map(|due| due.as_secs()), Some(2 * 86_400));
     }
 
     #[test]
-    fn what_is_not_said_is_left_to_the_queue() {
-        let definition = parse(&source("{queue: review}"), Format::Yaml).unwrap();
+    fn absent_task_for_fields_stay_absent() {
+        let definition = parse(&source("{queue: review}"), SourceFormat::Yaml).unwrap();
         let canonical = definition.canonical_json();
         assert!(canonical.contains(r#""task_for":{"queue":"review"}"#), "{canonical}");
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn task_for_spec_problems_have_paths() {
         let mut found =
             problems("{skills: [a, a], overlap: 0, priority: 1000001, due: 5, payload: 1, quue: review}");
         found.sort();
@@ -114,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown_to_people() {
+    fn task_for_payload_refuses_secrets() {
         let found = problems("{queue: q, payload: {key: secret('token')}}");
         assert!(found[0].starts_with("actions.look.task_for.payload.key: "), "{found:?}");
     }
 
     #[test]
-    fn its_input_says_what_item_it_is() {
+    fn task_for_input_builds_item() {
         let stored = r#"{"task_for":{"queue":"review","payload":{"n":1.50},"overlap":2,"due":"1h"}}"#;
         let input: ActionInput = RawJson::parse(stored).unwrap().decode().unwrap();
         let ActionInput::TaskFor(task) = &input else { panic!() };
         let execution =
             ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse("e").unwrap() };
-        let waiter = Waiter {
+        let waiter = ItemWaiter {
             action: ActionKey { execution, seq: Seq(2), action: Name::parse("look").unwrap() },
             epoch: Epoch::FIRST,
             event_id: EventId(uuid::Uuid::nil()),
@@ -136,7 +140,7 @@ mod tests {
             traceparent: None,
         };
         let id = ItemId::parse("action:1").unwrap();
-        let item = task.item(id, waiter.clone(), Timestamp::from_millis(1_000));
+        let item = task.to_new_item(id, waiter.clone(), Timestamp::from_millis(1_000));
         assert_eq!((item.payload.as_str(), item.own.overlap), (r#"{"n":1.50}"#, Some(2)));
         assert_eq!(item.due_at, Some(Timestamp::from_millis(3_601_000)));
         assert_eq!(item.waiter, Some(waiter));

@@ -2,22 +2,26 @@
 
 /// ` (did you mean "…"?)` when a candidate is near enough to be the intended name, else an empty string.
 pub fn did_you_mean<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
-    nearest(word, candidates).map_or_else(String::new, |candidate| format!(" (did you mean {candidate:?}?)"))
+    nearest_candidate(word, candidates)
+        .map_or_else(String::new, |candidate| format!(" (did you mean {candidate:?}?)"))
 }
 
 /// The candidate with the smallest edit distance, at most one edit per three letters; ties take the first.
-pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest_candidate<'a>(
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     let allowed = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= allowed * 4)
-        .map(|candidate| (slips(word, candidate), candidate))
+        .map(|candidate| (edit_distance(word, candidate), candidate))
         .filter(|(slips, _)| *slips > 0 && *slips <= allowed)
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, candidate)| candidate)
 }
 
 /// Damerau–Levenshtein distance: letters to insert, delete, replace or transpose.
-fn slips(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     const LONGEST: usize = 64;
     let (a, b): (Vec<char>, Vec<char>) =
         (a.chars().take(LONGEST).collect(), b.chars().take(LONGEST).collect());
@@ -48,14 +52,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_recognised() {
+    fn typo_gets_a_suggestion() {
         let names = ["shipped", "ready", "paid"];
         assert_eq!(did_you_mean("shiped", names.into_iter()), " (did you mean \"shipped\"?)");
         assert_eq!(did_you_mean("raedy", names.into_iter()), " (did you mean \"ready\"?)");
     }
 
     #[test]
-    fn another_word_is_not_a_slip() {
+    fn distant_name_gets_no_suggestion() {
         assert_eq!(did_you_mean("cancelled", ["paid", "done"].into_iter()), "");
         assert_eq!(did_you_mean("x", [].into_iter()), "");
     }

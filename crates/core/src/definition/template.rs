@@ -1,38 +1,38 @@
 //! Templates: values and texts with expressions, rendered when a transition is decided.
 //!
-//! A [`Template`] is the value of `set`, `body` and `noop`: its strings are CEL, everything else is literal.
-//! A [`Text`] is the value of `url`, `headers` and `log`: text with `${CEL}`. Both are source text here; the
+//! A [`ValueTemplate`] is the value of `set`, `body` and `noop`: its strings are CEL, everything else is literal.
+//! A [`TextTemplate`] is the value of `url`, `headers` and `log`: text with `${CEL}`. Both are source text here; the
 //! machine compiles and evaluates them.
 
 use std::collections::BTreeMap;
 
 /// A tree whose strings are CEL.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Template {
+pub enum ValueTemplate {
     Null,
     Bool(bool),
     Int(i64),
     /// Always finite.
     Double(f64),
     Cel(String),
-    List(Vec<Template>),
-    Map(BTreeMap<String, Template>),
+    List(Vec<ValueTemplate>),
+    Map(BTreeMap<String, ValueTemplate>),
 }
 
 /// Text with `${CEL}` in it; `$${` is an escaped `${`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text(pub String);
+pub struct TextTemplate(pub String);
 
-/// A piece of a [`Text`].
+/// A piece of a [`TextTemplate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum TextTemplatePart<'a> {
     Plain(String),
     Cel(&'a str),
 }
 
-impl Text {
+impl TextTemplate {
     /// Splits the text; fails on an unclosed `${`.
-    pub fn parts(&self) -> Result<Vec<Part<'_>>, String> {
+    pub fn split_parts(&self) -> Result<Vec<TextTemplatePart<'_>>, String> {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = self.0.as_str();
@@ -49,14 +49,14 @@ impl Text {
                 "a \"${\" has no closing \"}\" (write \"$${\" for a plain \"${\")".to_owned()
             })?;
             if !plain.is_empty() {
-                parts.push(Part::Plain(std::mem::take(&mut plain)));
+                parts.push(TextTemplatePart::Plain(std::mem::take(&mut plain)));
             }
-            parts.push(Part::Cel(inside[..end].trim()));
+            parts.push(TextTemplatePart::Cel(inside[..end].trim()));
             rest = &inside[end + 1..];
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            parts.push(Part::Plain(plain));
+            parts.push(TextTemplatePart::Plain(plain));
         }
         Ok(parts)
     }
@@ -86,34 +86,34 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> Vec<String> {
-        let shown = |part: Part<'_>| match part {
-            Part::Plain(text) => text,
-            Part::Cel(source) => format!("<{source}>"),
+        let shown = |part: TextTemplatePart<'_>| match part {
+            TextTemplatePart::Plain(text) => text,
+            TextTemplatePart::Cel(source) => format!("<{source}>"),
         };
-        Text(text.to_owned()).parts().unwrap().into_iter().map(shown).collect()
+        TextTemplate(text.to_owned()).split_parts().unwrap().into_iter().map(shown).collect()
     }
 
     #[test]
-    fn expressions_are_cut_out_of_the_text() {
+    fn text_template_splits_expressions() {
         assert_eq!(parts("order ${ context.id } paid"), ["order ", "<context.id>", " paid"]);
         assert_eq!(parts("${a}${b}"), ["<a>", "<b>"]);
         assert_eq!(parts("costs 5$ or {x}"), ["costs 5$ or {x}"]);
     }
 
     #[test]
-    fn braces_and_quotes_inside_an_expression_do_not_end_it() {
+    fn braces_and_quotes_stay_inside_expression() {
         assert_eq!(parts("${ {'a}': 1}['a}'] }!"), ["<{'a}': 1}['a}']>", "!"]);
         assert_eq!(parts(r#"${"\"}"}"#), [r#"<"\"}">"#]);
     }
 
     #[test]
-    fn a_doubled_dollar_is_a_plain_one() {
+    fn doubled_dollar_escapes_expression() {
         assert_eq!(parts("a $${b} ${c}"), ["a ${b} ", "<c>"]);
     }
 
     #[test]
-    fn an_open_expression_is_an_error() {
-        assert!(Text("${context.a".to_owned()).parts().is_err());
-        assert!(Text("${'}'".to_owned()).parts().is_err());
+    fn unclosed_expression_is_refused() {
+        assert!(TextTemplate("${context.a".to_owned()).split_parts().is_err());
+        assert!(TextTemplate("${'}'".to_owned()).split_parts().is_err());
     }
 }

@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use super::*;
-use crate::problem::Problems;
+use crate::problem::ValidationProblems;
 
-fn yaml(source: &str) -> Result<Definition, Problems> {
-    parse(source, Format::Yaml)
+fn yaml(source: &str) -> Result<Definition, ValidationProblems> {
+    parse(source, SourceFormat::Yaml)
 }
 
 fn problems(source: &str) -> Vec<String> {
     match yaml(source) {
         Ok(_) => panic!("no problem was found in:\n{source}"),
-        Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
+        Err(ValidationProblems(problems)) => problems.iter().map(ToString::to_string).collect(),
     }
 }
 
 /// A valid definition with one part replaced.
-fn sound() -> &'static str {
+fn valid_source() -> &'static str {
     r#"
 name: order
 initial: open
@@ -39,15 +39,15 @@ actions:
 "#
 }
 
-fn with(from: &str, to: &str) -> Vec<String> {
-    assert!(sound().contains(from), "{from}");
-    problems(&sound().replace(from, to))
+fn problems_with(from: &str, to: &str) -> Vec<String> {
+    assert!(valid_source().contains(from), "{from}");
+    problems(&valid_source().replace(from, to))
 }
 
 #[test]
-fn a_sound_definition_is_read_completely() {
-    let definition = yaml(sound()).unwrap();
-    assert_eq!(definition.mode(), Mode::Async);
+fn valid_definition_is_read_completely() {
+    let definition = yaml(valid_source()).unwrap();
+    assert_eq!(definition.mode(), ResponseMode::Async);
     assert_eq!(definition.states().len(), 4);
     let charge = definition.actions().get("charge").unwrap();
     assert_eq!((charge.retry.attempts, charge.timeouts.start_to_close), (5, Duration::from_secs(30)));
@@ -90,18 +90,21 @@ actions:
 }
 
 #[test]
-fn slips_get_a_suggestion() {
+fn misspelled_names_get_suggestions() {
     assert_eq!(
-        with("to: done", "to: dnoe"),
+        problems_with("to: done", "to: dnoe"),
         ["states.paid.on.charged.to: no state \"dnoe\" (did you mean \"done\"?)"]
     );
     assert_eq!(
-        with("on_success: charged", "on_success: chraged"),
+        problems_with("on_success: charged", "on_success: chraged"),
         ["actions.charge.on_success: no state handles \"chraged\" (did you mean \"charged\"?)"]
     );
-    assert_eq!(with("defer:", "deffer:"), ["states.paid.deffer: unknown field (did you mean \"defer\"?)"]);
     assert_eq!(
-        with("url:", "uri:"),
+        problems_with("defer:", "deffer:"),
+        ["states.paid.deffer: unknown field (did you mean \"defer\"?)"]
+    );
+    assert_eq!(
+        problems_with("url:", "uri:"),
         [
             "actions.charge.http.uri: unknown field (did you mean \"url\"?)",
             "actions.charge.http.url: is missing"
@@ -110,41 +113,43 @@ fn slips_get_a_suggestion() {
 }
 
 #[test]
-fn a_state_that_nothing_leads_to_is_reported() {
+fn unreachable_state_is_reported() {
     assert_eq!(
-        with("  gone:", "  lost: { final: true }\n  gone:"),
+        problems_with("  gone:", "  lost: { final: true }\n  gone:"),
         ["states.lost: cannot be reached from \"open\""]
     );
 }
 
 #[test]
-fn a_state_without_a_way_on_must_be_final() {
-    let found = with("gone: { final: failed }", "gone: { final: false }");
+fn dead_end_state_is_reported() {
+    let found = problems_with("gone: { final: failed }", "gone: { final: false }");
     assert_eq!(found, ["states.gone: is a dead end: it handles no event and is not final"]);
 }
 
 #[test]
-fn a_final_state_has_no_future() {
-    let found = with("{ final: true }", "{ final: true, after: [{ in: 1s, send: pay }] }");
+fn final_state_has_no_timers() {
+    let found = problems_with("{ final: true }", "{ final: true, after: [{ in: 1s, send: pay }] }");
     assert_eq!(found, ["states.done.after: is not allowed in a final state"]);
 }
 
 #[test]
-fn an_alternative_after_an_unguarded_one_is_reported() {
-    let found =
-        with("pay: { to: paid, do: [charge, receipt] }", "pay: [{ to: paid }, { if: 'true', to: gone }]");
+fn alternative_after_unguarded_is_reported() {
+    let found = problems_with(
+        "pay: { to: paid, do: [charge, receipt] }",
+        "pay: [{ to: paid }, { if: 'true', to: gone }]",
+    );
     assert_eq!(found, ["states.open.on.pay[1]: is never tried: the alternative before it has no `if`"]);
 }
 
 #[test]
-fn needs_must_be_in_the_list_and_not_in_a_circle() {
+fn action_needs_cycles_are_reported() {
     assert_eq!(
-        with("do: [charge, receipt]", "do: [receipt]"),
+        problems_with("do: [charge, receipt]", "do: [receipt]"),
         ["states.open.on.pay.do[0]: \"receipt\" needs \"charge\", which is not in this list"]
     );
-    let found = with("on_success: charged", "on_success: charged, needs: [receipt]");
+    let found = problems_with("on_success: charged", "on_success: charged, needs: [receipt]");
     assert_eq!(found, ["actions.charge.needs: dependency cycle: charge → receipt → charge"]);
-    let found = with("needs: [charge]", "needs: [receipt, charge]");
+    let found = problems_with("needs: [charge]", "needs: [receipt, charge]");
     assert!(
         found.contains(&"actions.receipt.needs: dependency cycle: receipt → receipt".to_owned()),
         "{found:?}"
@@ -152,38 +157,38 @@ fn needs_must_be_in_the_list_and_not_in_a_circle() {
 }
 
 #[test]
-fn an_event_cannot_be_handled_and_deferred_by_one_state() {
-    let found = with("defer: [pay]", "defer: [charged]");
+fn state_cannot_handle_and_defer_event() {
+    let found = problems_with("defer: [pay]", "defer: [charged]");
     assert_eq!(found, ["states.paid.defer: \"charged\" is handled by this state and cannot be deferred"]);
 }
 
 #[test]
-fn expressions_are_checked_where_they_stand() {
+fn expression_problems_have_paths() {
     assert_eq!(
-        with("results.charge", "results.other"),
+        problems_with("results.charge", "results.other"),
         ["actions.receipt.log: results.other is not among the action's needs"]
     );
     assert_eq!(
-        with("{ to: done }", "{ to: done, if: event.foo == 1 }"),
+        problems_with("{ to: done }", "{ to: done, if: event.foo == 1 }"),
         ["states.paid.on.charged.if: there is no event.foo: an event has name, payload and time"]
     );
     assert_eq!(
-        with("{ to: done }", "{ to: done, set: { a: { b: [1, 'x +'] } } }"),
+        problems_with("{ to: done }", "{ to: done, set: { a: { b: [1, 'x +'] } } }"),
         ["states.paid.on.charged.set.a.b[1]: expected a value, found the end (at column 4)"]
     );
     assert_eq!(
-        with("paid ${results", "paid ${{results"),
+        problems_with("paid ${results", "paid ${{results"),
         ["actions.receipt.log: a \"${\" has no closing \"}\" (write \"$${\" for a plain \"${\")"]
     );
 }
 
 #[test]
-fn context_keys_need_no_declaration() {
-    assert!(yaml(&sound().replace("results.charge.status", "context.from_input")).is_ok());
+fn undeclared_context_keys_are_allowed() {
+    assert!(yaml(&valid_source().replace("results.charge.status", "context.from_input")).is_ok());
 }
 
 #[test]
-fn http_actions_are_checked() {
+fn http_action_problems_are_reported() {
     for (url, message) in [
         ("https://", "has no host"),
         ("https:///x", "has no host"),
@@ -191,11 +196,13 @@ fn http_actions_are_checked() {
         ("example.com", "must begin with http:// or https://"),
         ("https://a b", "may not contain spaces"),
     ] {
-        let found = with("https://example.com/x", url);
+        let found = problems_with("https://example.com/x", url);
         assert_eq!(found, [format!("actions.charge.http.url: {message}")]);
     }
-    let found =
-        with("url: \"https://example.com/x\"", "url: 'http://a', headers: { Host: x, 'a b': x, X: 1, x: 2 }");
+    let found = problems_with(
+        "url: \"https://example.com/x\"",
+        "url: 'http://a', headers: { Host: x, 'a b': x, X: 1, x: 2 }",
+    );
     assert_eq!(
         found,
         [
@@ -207,9 +214,11 @@ fn http_actions_are_checked() {
 }
 
 #[test]
-fn retries_are_checked() {
-    let found =
-        with("on_success: charged", "on_success: charged, retry: { attempts: 0, backoff: 1m, max: 1s }");
+fn retry_policy_problems_are_reported() {
+    let found = problems_with(
+        "on_success: charged",
+        "on_success: charged, retry: { attempts: 0, backoff: 1m, max: 1s }",
+    );
     assert_eq!(
         found,
         [
@@ -217,13 +226,13 @@ fn retries_are_checked() {
             "actions.charge.retry.max: is shorter than the backoff",
         ]
     );
-    let longer = sound().replace("on_success: charged", "on_success: charged, retry: { backoff: 5m }");
+    let longer = valid_source().replace("on_success: charged", "on_success: charged, retry: { backoff: 5m }");
     let definition = yaml(&longer).unwrap();
     assert_eq!(definition.actions().get("charge").unwrap().retry.max, Duration::from_secs(300));
 }
 
 #[test]
-fn keys_that_yaml_once_took_for_booleans_are_words() {
+fn yaml_boolean_words_are_names() {
     let definition =
         yaml("{name: y, initial: on, states: {on: {on: {off: {to: no}, yes: {to: on}}}, no: {final: true}}}")
             .unwrap();
@@ -231,12 +240,12 @@ fn keys_that_yaml_once_took_for_booleans_are_words() {
 }
 
 #[test]
-fn numbers_keep_their_kind_and_huge_ones_are_refused() {
+fn context_numbers_keep_their_kind() {
     let definition =
-        yaml(&sound().replace("{ total: 1 }", "{ a: 1, b: 1.0, c: -3, d: '007', e: [0.1] }")).unwrap();
+        yaml(&valid_source().replace("{ total: 1 }", "{ a: 1, b: 1.0, c: -3, d: '007', e: [0.1] }")).unwrap();
     let shown: Vec<_> = definition.context().iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(shown, ["a=1", "b=1.0", "c=-3", "d=\"007\"", "e=[0.1]"]);
-    let found = with("total: 1", "total: [1, 18446744073709551615]");
+    let found = problems_with("total: 1", "total: [1, 18446744073709551615]");
     assert_eq!(
         found,
         ["context.total[1]: 18446744073709551615 does not fit a 64-bit integer: write it as a string"]
@@ -244,29 +253,30 @@ fn numbers_keep_their_kind_and_huge_ones_are_refused() {
 }
 
 #[test]
-fn json_and_yaml_are_the_same_language() {
-    let definition = yaml(sound()).unwrap();
-    assert_eq!(parse(&definition.canonical_json(), Format::Json).unwrap(), definition);
+fn json_and_yaml_definitions_are_equal() {
+    let definition = yaml(valid_source()).unwrap();
+    assert_eq!(parse(&definition.canonical_json(), SourceFormat::Json).unwrap(), definition);
     assert_eq!(yaml(&definition.canonical_json()).unwrap(), definition);
 }
 
 #[test]
-fn the_checksum_ignores_layout_and_sees_meaning() {
+fn checksum_ignores_source_layout() {
     let checksum = |source: &str| yaml(source).unwrap().checksum();
-    let reordered = sound().replace("name: order\ninitial: open", "initial: open\nname: order   # the same");
-    assert_eq!(checksum(sound()), checksum(&reordered));
-    assert_eq!(checksum(sound()), checksum(&sound().replace("30m", "1800s")));
-    assert_ne!(checksum(sound()), checksum(&sound().replace("30m", "31m")));
+    let reordered =
+        valid_source().replace("name: order\ninitial: open", "initial: open\nname: order   # the same");
+    assert_eq!(checksum(valid_source()), checksum(&reordered));
+    assert_eq!(checksum(valid_source()), checksum(&valid_source().replace("30m", "1800s")));
+    assert_ne!(checksum(valid_source()), checksum(&valid_source().replace("30m", "31m")));
     assert_ne!(
-        checksum(sound()),
-        checksum(&sound().replace("do: [charge, receipt]", "do: [receipt, charge]"))
+        checksum(valid_source()),
+        checksum(&valid_source().replace("do: [charge, receipt]", "do: [receipt, charge]"))
     );
-    assert_eq!(checksum(sound()).len(), 64);
+    assert_eq!(checksum(valid_source()).len(), 64);
 }
 
 #[test]
-fn defaults_are_spelled_out_in_the_canonical_text() {
-    let text = yaml(sound()).unwrap().canonical_json();
+fn canonical_form_contains_defaults() {
+    let text = yaml(valid_source()).unwrap().canonical_json();
     for part in
         [r#""dialect":1"#, r#""mode":"async""#, r#""attempts":5"#, r#""timeout":"30s""#, r#""method":"POST""#]
     {
@@ -275,23 +285,24 @@ fn defaults_are_spelled_out_in_the_canonical_text() {
 }
 
 #[test]
-fn an_unknown_dialect_is_refused() {
+fn unknown_dialect_is_refused() {
     assert_eq!(
-        with("name: order", "dialect: 2\nname: order"),
+        problems_with("name: order", "dialect: 2\nname: order"),
         ["dialect: this version reads dialect 1 only"]
     );
 }
 
 #[test]
-fn duplicate_keys_are_refused_in_both_formats() {
-    assert!(with("  gone:", "  done: { final: true }\n  gone:")[0].contains("duplicate"), "yaml");
-    let json = yaml(sound()).unwrap().canonical_json().replace("\"name\":", "\"name\":\"twice\",\"name\":");
-    let Err(Problems(found)) = parse(&json, Format::Json) else { panic!("accepted") };
+fn duplicate_keys_are_refused() {
+    assert!(problems_with("  gone:", "  done: { final: true }\n  gone:")[0].contains("duplicate"), "yaml");
+    let json =
+        yaml(valid_source()).unwrap().canonical_json().replace("\"name\":", "\"name\":\"twice\",\"name\":");
+    let Err(ValidationProblems(found)) = parse(&json, SourceFormat::Json) else { panic!("accepted") };
     assert_eq!(found[0].to_string(), "name: appears twice");
 }
 
 #[test]
-fn limits_are_enforced() {
+fn definition_size_limits_are_enforced() {
     let states: String =
         (0..1_001).map(|n| format!("  s{n}: {{ on: {{ e: {{ to: s{} }} }} }}\n", (n + 1) % 1_001)).collect();
     let found = problems(&format!("name: x\ninitial: s0\nstates:\n{states}"));
@@ -304,7 +315,7 @@ fn limits_are_enforced() {
 }
 
 #[test]
-fn hostile_yaml_is_a_problem_and_nothing_worse() {
+fn hostile_yaml_is_refused() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {
         bomb.push_str(&format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", ")));
@@ -347,12 +358,12 @@ fn hostile_yaml_is_a_problem_and_nothing_worse() {
     for source in sources {
         let shown: String = source.chars().take(40).collect();
         assert!(yaml(source).is_err(), "{shown:?}");
-        assert!(parse(source, Format::Json).is_err(), "{shown:?}");
+        assert!(parse(source, SourceFormat::Json).is_err(), "{shown:?}");
     }
 }
 
 #[test]
-fn a_modest_use_of_anchors_is_fine() {
+fn yaml_anchors_are_allowed() {
     let source = "
 name: x
 initial: a
@@ -365,17 +376,17 @@ states:
 
 /// The store keeps the canonical text: every accepted definition must be readable from it.
 #[test]
-fn what_could_not_be_read_back_is_refused() {
+fn unreadable_canonical_form_is_refused() {
     let nested = |levels: usize| {
         let value = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         format!(
             r#"{{"name":"n","initial":"a","states":{{"a":{{"on":{{"go":{{"set":{{"k":{value}}}}}}}}}}}}}"#
         )
     };
-    let deepest = parse(&nested(57), Format::Json).unwrap();
-    assert_eq!(parse(&deepest.canonical_json(), Format::Json).unwrap(), deepest);
+    let deepest = parse(&nested(57), SourceFormat::Json).unwrap();
+    assert_eq!(parse(&deepest.canonical_json(), SourceFormat::Json).unwrap(), deepest);
     // In canonical form a handler becomes a list with one element: one level deeper than the source.
-    let deep = parse(&nested(58), Format::Json).unwrap_err().to_string();
+    let deep = parse(&nested(58), SourceFormat::Json).unwrap_err().to_string();
     assert!(deep.contains("canonical form") && deep.contains("64 levels"), "{deep}");
 
     // The canonical form contains the retries and the timeout of every action, even if they are defaults.

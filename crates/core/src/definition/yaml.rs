@@ -4,11 +4,11 @@
 
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, budget, from_str_with_options, options};
 
-use super::document::Node;
+use super::document::DocumentNode;
 use crate::raw::MAX_DEPTH;
 
 /// Parses one document; the error is one line with position and cause.
-pub(super) fn parse(source: &str) -> Result<Node, String> {
+pub(super) fn parse(source: &str) -> Result<DocumentNode, String> {
     let options = options! {
         budget: budget! {
             max_depth: MAX_DEPTH,

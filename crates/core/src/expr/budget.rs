@@ -1,7 +1,7 @@
 //! Expression budget: limits on the work and the memory of all expressions of one step.
 //!
 //! CEL always terminates, but nested comprehensions over a large list take long, and a list of copies of a
-//! long text needs more memory than a process has. All evaluations of one decision share one [`Budget`]: all
+//! long text needs more memory than a process has. All evaluations of one decision share one [`ExprBudget`]: all
 //! conditions, `set`s and inputs of one event, all conditions of one graph decision, all rules of one answer.
 //! Every visited node costs one unit, every text that is read or built costs units by its length, and every
 //! built value holds bytes until its evaluation ends; the kept part (the JSON of a `set` or an input) stays
@@ -83,7 +83,7 @@ impl BudgetEnd {
 
 /// The remaining work and memory of one step.
 #[derive(Debug)]
-pub struct Budget<'a> {
+pub struct ExprBudget<'a> {
     units: u64,
     bytes: u64,
     spent: Cell<u64>,
@@ -96,13 +96,13 @@ pub struct Budget<'a> {
     stop: StopRule<'a>,
 }
 
-impl Default for Budget<'_> {
+impl Default for ExprBudget<'_> {
     fn default() -> Self {
         Self::of_step(StopRule::NEVER)
     }
 }
 
-impl<'a> Budget<'a> {
+impl<'a> ExprBudget<'a> {
     /// The budget of one step.
     pub fn of_step(stop: StopRule<'a>) -> Self {
         Self::with_limits(STEP_UNITS, STEP_BYTES, stop)
@@ -149,11 +149,11 @@ impl<'a> Budget<'a> {
         if spent < self.next_poll.get() {
             return Ok(());
         }
-        self.look(spent)
+        self.poll_stop_rule(spent)
     }
 
-    /// The slow path of [`Budget::spend`]: polls the stop rule and checks the work limit.
-    fn look(&self, spent: u64) -> Result<(), EvalError> {
+    /// The slow path of [`ExprBudget::spend`]: polls the stop rule and checks the work limit.
+    fn poll_stop_rule(&self, spent: u64) -> Result<(), EvalError> {
         if self.end.get().is_none() {
             // The stop rule takes precedence: if it applies, the step is decided again elsewhere.
             if spent >= self.stop.units || (self.stop.is_overdue)() {
@@ -179,7 +179,7 @@ impl<'a> Budget<'a> {
     /// Charges for building a text: it is read once and held.
     pub(crate) fn build_text(&self, len: usize) -> Result<(), EvalError> {
         self.read_text(len)?;
-        self.hold(TEXT_OVERHEAD + len as u64)
+        self.hold_bytes(TEXT_OVERHEAD + len as u64)
     }
 
     /// Charges for parsing JSON text, independent of the kept part.
@@ -189,26 +189,26 @@ impl<'a> Budget<'a> {
 
     pub(super) fn build_list(&self, items: usize) -> Result<(), EvalError> {
         self.spend(items as u64 / 4)?;
-        self.hold(LIST_ITEM * items as u64)
+        self.hold_bytes(LIST_ITEM * items as u64)
     }
 
     /// Charges for a text that becomes one item of a list.
     pub(crate) fn build_item(&self, len: usize) -> Result<(), EvalError> {
-        self.hold(LIST_ITEM)?;
+        self.hold_bytes(LIST_ITEM)?;
         self.build_text(len)
     }
 
     pub(super) fn build_map(&self) -> Result<(), EvalError> {
         self.spend(1)?;
-        self.hold(MAP)
+        self.hold_bytes(MAP)
     }
 
     pub(super) fn build_entry(&self, key_len: usize) -> Result<(), EvalError> {
-        self.hold(MAP_ENTRY)?;
+        self.hold_bytes(MAP_ENTRY)?;
         self.build_text(key_len)
     }
 
-    fn hold(&self, bytes: u64) -> Result<(), EvalError> {
+    fn hold_bytes(&self, bytes: u64) -> Result<(), EvalError> {
         let held = self.held.get().saturating_add(bytes);
         if held > self.bytes && self.end.get().is_none() {
             self.end.set(Some(BudgetEnd::Bytes));
@@ -223,7 +223,7 @@ impl<'a> Budget<'a> {
     }
 
     /// Runs one evaluation and releases the memory of its values afterwards.
-    pub(crate) fn scoped<T>(&self, evaluate: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_scoped<T>(&self, evaluate: impl FnOnce() -> T) -> T {
         let (held, pinned) = (self.held.get(), self.pinned.get());
         let value = evaluate();
         self.held.set(held);
@@ -231,24 +231,24 @@ impl<'a> Budget<'a> {
         value
     }
 
-    /// Held bytes without the pinned ones; for [`Budget::let_go`].
-    pub(super) fn loose(&self) -> u64 {
+    /// Held bytes without the pinned ones; for [`ExprBudget::release_since`].
+    pub(super) fn loose_bytes(&self) -> u64 {
         self.held.get() - self.pinned.get()
     }
 
     /// Releases everything built since `loose` was read, except pinned values.
-    pub(super) fn let_go(&self, loose: u64) {
+    pub(super) fn release_since(&self, loose: u64) {
         self.held.set(loose + self.pinned.get());
     }
 
     /// Pins the values built since `loose` was read: they stay until the evaluation ends.
-    pub(super) fn pin(&self, loose: u64) {
+    pub(super) fn pin_since(&self, loose: u64) {
         self.pinned.set(self.held.get() - loose);
     }
 
     /// Holds the bytes of a value that outlives its evaluation.
-    pub(crate) fn keep(&self, len: usize) -> Result<(), EvalError> {
-        self.hold(TEXT_OVERHEAD + len as u64)
+    pub(crate) fn keep_bytes(&self, len: usize) -> Result<(), EvalError> {
+        self.hold_bytes(TEXT_OVERHEAD + len as u64)
     }
 }
 
@@ -257,37 +257,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_that_is_used_up_stays_used_up() {
-        let budget = Budget::with_limits(10, 1_000, StopRule::NEVER);
+    fn exhausted_budget_stays_exhausted() {
+        let budget = ExprBudget::with_limits(10, 1_000, StopRule::NEVER);
         assert!(budget.spend(10).is_ok());
         assert!(budget.spend(1).is_err());
         assert!(budget.spend(0).is_err());
-        assert!(budget.keep(1).is_err());
+        assert!(budget.keep_bytes(1).is_err());
         assert_eq!(budget.end(), Some(BudgetEnd::Work));
     }
 
     #[test]
-    fn bytes_of_an_ended_evaluation_are_free_again() {
-        let budget = Budget::with_limits(1_000, 300, StopRule::NEVER);
+    fn ended_evaluation_releases_bytes() {
+        let budget = ExprBudget::with_limits(1_000, 300, StopRule::NEVER);
         for _ in 0..10 {
-            budget.scoped(|| budget.build_text(200)).unwrap();
+            budget.run_scoped(|| budget.build_text(200)).unwrap();
         }
-        budget.keep(200).unwrap();
-        assert!(budget.keep(200).is_err());
+        budget.keep_bytes(200).unwrap();
+        assert!(budget.keep_bytes(200).is_err());
         assert_eq!(budget.end(), Some(BudgetEnd::Bytes));
         assert_eq!(budget.peak_bytes(), 232);
     }
 
     #[test]
-    fn a_stop_rule_is_told_apart_from_too_much_work() {
-        let budget = Budget::of_step(StopRule { units: 100, ..StopRule::NEVER });
+    fn stop_rule_differs_from_work_limit() {
+        let budget = ExprBudget::of_step(StopRule { units: 100, ..StopRule::NEVER });
         assert!(budget.spend(99).is_ok());
         assert!(budget.spend(1).is_err());
         assert_eq!(budget.end(), Some(BudgetEnd::Stopped));
 
         let overdue = Cell::new(false);
         let is_overdue = || overdue.get();
-        let budget = Budget::of_step(StopRule { is_overdue: &is_overdue, units: u64::MAX });
+        let budget = ExprBudget::of_step(StopRule { is_overdue: &is_overdue, units: u64::MAX });
         assert!(budget.spend(UNITS_PER_POLL).is_ok());
         overdue.set(true);
         assert!(budget.spend(UNITS_PER_POLL).is_err());

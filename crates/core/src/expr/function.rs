@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
-use super::budget::Budget;
+use super::budget::ExprBudget;
 use super::value::time_text;
-use super::{EvalError, Value, number, span};
+use super::{CelValue, EvalError, cel_duration, number};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum CelFunction {
     Size,
     Contains,
     StartsWith,
@@ -52,55 +52,55 @@ pub(super) enum TimePart {
 
 /// The call syntax of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Call {
-    /// `size(x)`
+pub(super) enum CallSyntax {
+    /// `size_of_value(x)`
     Global,
-    /// `x.size()`
+    /// `x.size_of_value()`
     Member,
 }
 
-const FUNCTIONS: &[(&str, Function, &[Call])] = &[
-    ("size", Function::Size, &[Call::Global, Call::Member]),
-    ("contains", Function::Contains, &[Call::Member]),
-    ("startsWith", Function::StartsWith, &[Call::Member]),
-    ("endsWith", Function::EndsWith, &[Call::Member]),
-    ("matches", Function::Matches, &[Call::Global, Call::Member]),
-    ("lowerAscii", Function::LowerAscii, &[Call::Member]),
-    ("upperAscii", Function::UpperAscii, &[Call::Member]),
-    ("trim", Function::Trim, &[Call::Member]),
-    ("int", Function::Int, &[Call::Global]),
-    ("double", Function::Double, &[Call::Global]),
-    ("string", Function::Text, &[Call::Global]),
-    ("bool", Function::Bool, &[Call::Global]),
-    ("dyn", Function::Dyn, &[Call::Global]),
-    ("timestamp", Function::Timestamp, &[Call::Global]),
-    ("duration", Function::Duration, &[Call::Global]),
-    ("getFullYear", Function::Part(TimePart::FullYear), &[Call::Member]),
-    ("getMonth", Function::Part(TimePart::Month), &[Call::Member]),
-    ("getDate", Function::Part(TimePart::Date), &[Call::Member]),
-    ("getDayOfMonth", Function::Part(TimePart::DayOfMonth), &[Call::Member]),
-    ("getDayOfWeek", Function::Part(TimePart::DayOfWeek), &[Call::Member]),
-    ("getDayOfYear", Function::Part(TimePart::DayOfYear), &[Call::Member]),
-    ("getHours", Function::Part(TimePart::Hours), &[Call::Member]),
-    ("getMinutes", Function::Part(TimePart::Minutes), &[Call::Member]),
-    ("getSeconds", Function::Part(TimePart::Seconds), &[Call::Member]),
-    ("getMilliseconds", Function::Part(TimePart::Milliseconds), &[Call::Member]),
+const FUNCTIONS: &[(&str, CelFunction, &[CallSyntax])] = &[
+    ("size", CelFunction::Size, &[CallSyntax::Global, CallSyntax::Member]),
+    ("contains", CelFunction::Contains, &[CallSyntax::Member]),
+    ("startsWith", CelFunction::StartsWith, &[CallSyntax::Member]),
+    ("endsWith", CelFunction::EndsWith, &[CallSyntax::Member]),
+    ("matches", CelFunction::Matches, &[CallSyntax::Global, CallSyntax::Member]),
+    ("lowerAscii", CelFunction::LowerAscii, &[CallSyntax::Member]),
+    ("upperAscii", CelFunction::UpperAscii, &[CallSyntax::Member]),
+    ("trim", CelFunction::Trim, &[CallSyntax::Member]),
+    ("int", CelFunction::Int, &[CallSyntax::Global]),
+    ("double", CelFunction::Double, &[CallSyntax::Global]),
+    ("string", CelFunction::Text, &[CallSyntax::Global]),
+    ("bool", CelFunction::Bool, &[CallSyntax::Global]),
+    ("dyn", CelFunction::Dyn, &[CallSyntax::Global]),
+    ("timestamp", CelFunction::Timestamp, &[CallSyntax::Global]),
+    ("duration", CelFunction::Duration, &[CallSyntax::Global]),
+    ("getFullYear", CelFunction::Part(TimePart::FullYear), &[CallSyntax::Member]),
+    ("getMonth", CelFunction::Part(TimePart::Month), &[CallSyntax::Member]),
+    ("getDate", CelFunction::Part(TimePart::Date), &[CallSyntax::Member]),
+    ("getDayOfMonth", CelFunction::Part(TimePart::DayOfMonth), &[CallSyntax::Member]),
+    ("getDayOfWeek", CelFunction::Part(TimePart::DayOfWeek), &[CallSyntax::Member]),
+    ("getDayOfYear", CelFunction::Part(TimePart::DayOfYear), &[CallSyntax::Member]),
+    ("getHours", CelFunction::Part(TimePart::Hours), &[CallSyntax::Member]),
+    ("getMinutes", CelFunction::Part(TimePart::Minutes), &[CallSyntax::Member]),
+    ("getSeconds", CelFunction::Part(TimePart::Seconds), &[CallSyntax::Member]),
+    ("getMilliseconds", CelFunction::Part(TimePart::Milliseconds), &[CallSyntax::Member]),
 ];
 
-impl Function {
-    pub(super) fn named(name: &str, call: Call) -> Option<Self> {
+impl CelFunction {
+    pub(super) fn by_name(name: &str, call: CallSyntax) -> Option<Self> {
         FUNCTIONS
             .iter()
             .find(|(known, _, calls)| *known == name && calls.contains(&call))
             .map(|(_, function, _)| *function)
     }
 
-    pub(super) fn names(call: Call) -> impl Iterator<Item = &'static str> {
+    pub(super) fn names_for(call: CallSyntax) -> impl Iterator<Item = &'static str> {
         FUNCTIONS.iter().filter(move |(_, _, calls)| calls.contains(&call)).map(|(name, _, _)| *name)
     }
 
     /// Whether the function takes `arity` arguments. The receiver counts as an argument.
-    pub(super) fn accepts(self, arity: usize) -> bool {
+    pub(super) fn accepts_arity(self, arity: usize) -> bool {
         match self {
             Self::Contains | Self::StartsWith | Self::EndsWith | Self::Matches => arity == 2,
             Self::Size
@@ -119,61 +119,72 @@ impl Function {
     }
 }
 
-pub(super) fn call(function: Function, arguments: &[Value], budget: &Budget<'_>) -> Result<Value, EvalError> {
+pub(super) fn call_function(
+    function: CelFunction,
+    arguments: &[CelValue],
+    budget: &ExprBudget<'_>,
+) -> Result<CelValue, EvalError> {
     match (function, arguments) {
-        (Function::Size, [value]) => size(value, budget),
-        (Function::Contains, [text, part]) => {
+        (CelFunction::Size, [value]) => size_of_value(value, budget),
+        (CelFunction::Contains, [text, part]) => {
             // The search reads most bytes more than once.
-            if let Value::Text(text) = text {
+            if let CelValue::Text(text) = text {
                 budget.read_text(text.len())?;
             }
-            texts(text, part, budget, |text, part| text.contains(part))
+            compare_texts(text, part, budget, |text, part| text.contains(part))
         }
-        (Function::StartsWith, [text, part]) => {
-            texts(text, part, budget, |text, part| text.starts_with(part))
+        (CelFunction::StartsWith, [text, part]) => {
+            compare_texts(text, part, budget, |text, part| text.starts_with(part))
         }
-        (Function::EndsWith, [text, part]) => texts(text, part, budget, |text, part| text.ends_with(part)),
-        (Function::LowerAscii, [value]) => changed(value, budget, |text| text.to_ascii_lowercase()),
-        (Function::UpperAscii, [value]) => changed(value, budget, |text| text.to_ascii_uppercase()),
-        (Function::Trim, [value]) => changed(value, budget, |text| text.trim().to_owned()),
-        (Function::Int, [value]) => int(value, budget),
-        (Function::Double, [value]) => double(value, budget),
-        (Function::Text, [value]) => text(value, budget),
-        (Function::Bool, [value]) => boolean(value, budget),
-        (Function::Dyn, [value]) => Ok(value.clone()),
-        (Function::Timestamp, [value]) => timestamp(value, budget),
-        (Function::Duration, [value]) => duration(value, budget),
-        (Function::Part(part), [Value::Time(time)]) => Ok(Value::Int(of_time(part, time))),
-        (Function::Part(part), [Value::Span(length)]) => of_span(part, *length),
-        (_, _) => Err(unsuited("this function", arguments.first().unwrap_or(&Value::Null))),
+        (CelFunction::EndsWith, [text, part]) => {
+            compare_texts(text, part, budget, |text, part| text.ends_with(part))
+        }
+        (CelFunction::LowerAscii, [value]) => transform_text(value, budget, |text| text.to_ascii_lowercase()),
+        (CelFunction::UpperAscii, [value]) => transform_text(value, budget, |text| text.to_ascii_uppercase()),
+        (CelFunction::Trim, [value]) => transform_text(value, budget, |text| text.trim().to_owned()),
+        (CelFunction::Int, [value]) => to_int(value, budget),
+        (CelFunction::Double, [value]) => to_double(value, budget),
+        (CelFunction::Text, [value]) => to_text(value, budget),
+        (CelFunction::Bool, [value]) => to_bool(value, budget),
+        (CelFunction::Dyn, [value]) => Ok(value.clone()),
+        (CelFunction::Timestamp, [value]) => to_timestamp(value, budget),
+        (CelFunction::Duration, [value]) => to_duration(value, budget),
+        (CelFunction::Part(part), [CelValue::Time(time)]) => Ok(CelValue::Int(time_part(part, time))),
+        (CelFunction::Part(part), [CelValue::Span(length)]) => span_part(part, *length),
+        (_, _) => Err(unsuited_error("this function", arguments.first().unwrap_or(&CelValue::Null))),
     }
 }
 
-fn size(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn size_of_value(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     let size = match value {
-        Value::Text(text) => {
+        CelValue::Text(text) => {
             budget.read_text(text.len())?;
             text.chars().count()
         }
-        Value::List(items) => items.len(),
-        Value::Map(entries) => entries.len(),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Double(_) | Value::Time(_) | Value::Span(_) => {
-            return Err(unsuited("size()", value));
+        CelValue::List(items) => items.len(),
+        CelValue::Map(entries) => entries.len(),
+        CelValue::Null
+        | CelValue::Bool(_)
+        | CelValue::Int(_)
+        | CelValue::Double(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => {
+            return Err(unsuited_error("size()", value));
         }
     };
-    Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+    Ok(CelValue::Int(i64::try_from(size).unwrap_or(i64::MAX)))
 }
 
-fn texts(
-    text: &Value,
-    part: &Value,
-    budget: &Budget<'_>,
+fn compare_texts(
+    text: &CelValue,
+    part: &CelValue,
+    budget: &ExprBudget<'_>,
     test: impl Fn(&str, &str) -> bool,
-) -> Result<Value, EvalError> {
+) -> Result<CelValue, EvalError> {
     match (text, part) {
-        (Value::Text(text), Value::Text(part)) => {
+        (CelValue::Text(text), CelValue::Text(part)) => {
             budget.read_text(text.len() + part.len())?;
-            Ok(Value::Bool(test(text, part)))
+            Ok(CelValue::Bool(test(text, part)))
         }
         (_, _) => Err(EvalError::new(format!(
             "this function needs two strings, not {} and {}",
@@ -183,23 +194,27 @@ fn texts(
     }
 }
 
-fn changed(value: &Value, budget: &Budget<'_>, change: impl Fn(&str) -> String) -> Result<Value, EvalError> {
+fn transform_text(
+    value: &CelValue,
+    budget: &ExprBudget<'_>,
+    change: impl Fn(&str) -> String,
+) -> Result<CelValue, EvalError> {
     match value {
-        Value::Text(text) => {
+        CelValue::Text(text) => {
             budget.build_text(text.len())?;
-            Ok(Value::text(change(text)))
+            Ok(CelValue::text(change(text)))
         }
-        other => Err(unsuited("this function", other)),
+        other => Err(unsuited_error("this function", other)),
     }
 }
 
 /// `string()`. A text is returned unchanged; numbers and times are short.
-fn text(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn to_text(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     match value {
-        Value::Text(text) => Ok(Value::Text(Arc::clone(text))),
+        CelValue::Text(text) => Ok(CelValue::Text(Arc::clone(text))),
         other => {
             budget.build_text(SCALAR_TEXT)?;
-            plain_text(other).map(Value::text)
+            plain_text(other).map(CelValue::text)
         }
     }
 }
@@ -211,101 +226,107 @@ pub(super) const SCALAR_TEXT: usize = 64;
 const LONGEST_SCALAR: usize = 1_024;
 
 /// Checks the length of a text that is parsed as a scalar, and charges for parsing even if it fails.
-fn scalar<'v>(text: &'v str, budget: &Budget<'_>, refusal: &str) -> Result<&'v str, EvalError> {
+fn check_scalar<'v>(text: &'v str, budget: &ExprBudget<'_>, refusal: &str) -> Result<&'v str, EvalError> {
     // Parsing a number costs more per byte than comparing a text.
     budget.spend(1 + text.len().min(LONGEST_SCALAR) as u64 / 4)?;
     if text.len() > LONGEST_SCALAR { Err(EvalError::new(refusal)) } else { Ok(text) }
 }
 
-fn int(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn to_int(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     match value {
-        Value::Int(int) => Ok(Value::Int(*int)),
+        CelValue::Int(int) => Ok(CelValue::Int(*int)),
         // 2^63 itself is representable as a double and is already out of range.
-        Value::Double(double) if *double >= -(2f64.powi(63)) && *double < 2f64.powi(63) => {
+        CelValue::Double(double) if *double >= -(2f64.powi(63)) && *double < 2f64.powi(63) => {
             #[expect(clippy::cast_possible_truncation, reason = "the range was just checked")]
             let int = *double as i64;
-            Ok(Value::Int(int))
+            Ok(CelValue::Int(int))
         }
-        Value::Double(_) => Err(EvalError::new("the number does not fit an int")),
-        Value::Text(text) => {
+        CelValue::Double(_) => Err(EvalError::new("the number does not fit an int")),
+        CelValue::Text(text) => {
             const REFUSAL: &str = "the string is not an int";
-            scalar(text, budget, REFUSAL)?.parse().map(Value::Int).map_err(|_| EvalError::new(REFUSAL))
+            check_scalar(text, budget, REFUSAL)?
+                .parse()
+                .map(CelValue::Int)
+                .map_err(|_| EvalError::new(REFUSAL))
         }
-        Value::Time(time) => Ok(Value::Int(time.timestamp())),
-        Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) | Value::Span(_) => {
-            Err(unsuited("int()", value))
+        CelValue::Time(time) => Ok(CelValue::Int(time.timestamp())),
+        CelValue::Null | CelValue::Bool(_) | CelValue::List(_) | CelValue::Map(_) | CelValue::Span(_) => {
+            Err(unsuited_error("int()", value))
         }
     }
 }
 
-fn double(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn to_double(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     if let Some(double) = number::as_double(value) {
-        return Ok(Value::Double(double));
+        return Ok(CelValue::Double(double));
     }
     match value {
-        Value::Text(text) => {
+        CelValue::Text(text) => {
             const REFUSAL: &str = "the string is not a number";
-            let parsed = scalar(text, budget, REFUSAL)?.parse().map_err(|_| EvalError::new(REFUSAL))?;
-            number::finite(parsed)
+            let parsed = check_scalar(text, budget, REFUSAL)?.parse().map_err(|_| EvalError::new(REFUSAL))?;
+            number::check_finite(parsed)
         }
-        other => Err(unsuited("double()", other)),
+        other => Err(unsuited_error("double()", other)),
     }
 }
 
 /// A scalar as text: the result of `string()` and the form in a text with `${…}`.
-pub(super) fn plain_text(value: &Value) -> Result<String, EvalError> {
+pub(super) fn plain_text(value: &CelValue) -> Result<String, EvalError> {
     match value {
-        Value::Bool(truth) => Ok(truth.to_string()),
-        Value::Int(int) => Ok(int.to_string()),
-        Value::Double(double) => Ok(double.to_string()),
-        Value::Text(text) => Ok(text.as_ref().to_owned()),
-        Value::Time(time) => Ok(time_text(time)),
-        Value::Span(length) => Ok(span::format(*length)),
-        Value::Null | Value::List(_) | Value::Map(_) => Err(unsuited("string()", value)),
+        CelValue::Bool(truth) => Ok(truth.to_string()),
+        CelValue::Int(int) => Ok(int.to_string()),
+        CelValue::Double(double) => Ok(double.to_string()),
+        CelValue::Text(text) => Ok(text.as_ref().to_owned()),
+        CelValue::Time(time) => Ok(time_text(time)),
+        CelValue::Span(length) => Ok(cel_duration::format_span(*length)),
+        CelValue::Null | CelValue::List(_) | CelValue::Map(_) => Err(unsuited_error("string()", value)),
     }
 }
 
-fn boolean(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn to_bool(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     match value {
-        Value::Bool(truth) => Ok(Value::Bool(*truth)),
-        Value::Text(text) => {
+        CelValue::Bool(truth) => Ok(CelValue::Bool(*truth)),
+        CelValue::Text(text) => {
             const REFUSAL: &str = "the string is neither true nor false";
-            scalar(text, budget, REFUSAL)?.parse().map(Value::Bool).map_err(|_| EvalError::new(REFUSAL))
-        }
-        other => Err(unsuited("bool()", other)),
-    }
-}
-
-fn timestamp(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
-    match value {
-        Value::Time(time) => Ok(Value::Time(*time)),
-        Value::Text(text) => {
-            const REFUSAL: &str = "the string is not a time like 2026-01-31T12:00:00Z";
-            DateTime::parse_from_rfc3339(scalar(text, budget, REFUSAL)?)
-                .map(|time| Value::Time(time.with_timezone(&Utc)))
+            check_scalar(text, budget, REFUSAL)?
+                .parse()
+                .map(CelValue::Bool)
                 .map_err(|_| EvalError::new(REFUSAL))
         }
-        Value::Int(seconds) => DateTime::from_timestamp(*seconds, 0)
-            .map(Value::Time)
-            .ok_or_else(|| EvalError::new("the number does not fit a time")),
-        other => Err(unsuited("timestamp()", other)),
+        other => Err(unsuited_error("bool()", other)),
     }
 }
 
-fn duration(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn to_timestamp(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     match value {
-        Value::Span(length) => Ok(Value::Span(*length)),
-        Value::Text(text) => {
+        CelValue::Time(time) => Ok(CelValue::Time(*time)),
+        CelValue::Text(text) => {
+            const REFUSAL: &str = "the string is not a time like 2026-01-31T12:00:00Z";
+            DateTime::parse_from_rfc3339(check_scalar(text, budget, REFUSAL)?)
+                .map(|time| CelValue::Time(time.with_timezone(&Utc)))
+                .map_err(|_| EvalError::new(REFUSAL))
+        }
+        CelValue::Int(seconds) => DateTime::from_timestamp(*seconds, 0)
+            .map(CelValue::Time)
+            .ok_or_else(|| EvalError::new("the number does not fit a time")),
+        other => Err(unsuited_error("timestamp()", other)),
+    }
+}
+
+fn to_duration(value: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
+    match value {
+        CelValue::Span(length) => Ok(CelValue::Span(*length)),
+        CelValue::Text(text) => {
             const REFUSAL: &str = "the string is not a duration like 1h30m";
-            span::parse(scalar(text, budget, REFUSAL)?)
-                .map(Value::Span)
+            cel_duration::parse(check_scalar(text, budget, REFUSAL)?)
+                .map(CelValue::Span)
                 .ok_or_else(|| EvalError::new(REFUSAL))
         }
-        other => Err(unsuited("duration()", other)),
+        other => Err(unsuited_error("duration()", other)),
     }
 }
 
-fn of_time(part: TimePart, time: &DateTime<Utc>) -> i64 {
+fn time_part(part: TimePart, time: &DateTime<Utc>) -> i64 {
     match part {
         TimePart::FullYear => i64::from(time.year()),
         TimePart::Month => i64::from(time.month0()),
@@ -320,7 +341,7 @@ fn of_time(part: TimePart, time: &DateTime<Utc>) -> i64 {
     }
 }
 
-fn of_span(part: TimePart, length: chrono::TimeDelta) -> Result<Value, EvalError> {
+fn span_part(part: TimePart, length: chrono::TimeDelta) -> Result<CelValue, EvalError> {
     let value = match part {
         TimePart::Hours => length.num_hours(),
         TimePart::Minutes => length.num_minutes(),
@@ -333,9 +354,9 @@ fn of_span(part: TimePart, length: chrono::TimeDelta) -> Result<Value, EvalError
         | TimePart::DayOfWeek
         | TimePart::DayOfYear => return Err(EvalError::new("a duration has no date")),
     };
-    Ok(Value::Int(value))
+    Ok(CelValue::Int(value))
 }
 
-fn unsuited(function: &str, value: &Value) -> EvalError {
+fn unsuited_error(function: &str, value: &CelValue) -> EvalError {
     EvalError::new(format!("{function} does not work on {}", value.kind()))
 }

@@ -1,9 +1,9 @@
 //! The lexer: splits the source into tokens as the CEL specification defines them.
 
-use super::quoted;
+use super::string_literal;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(super) enum CelToken {
     Ident(String),
     Int(i64),
     /// 2^63, which is an int only after a minus.
@@ -15,8 +15,8 @@ pub(super) enum Token {
     End,
 }
 
-impl Token {
-    pub(super) fn shown(&self) -> String {
+impl CelToken {
+    pub(super) fn describe_token(&self) -> String {
         match self {
             Self::Ident(name) => format!("{name:?}"),
             Self::Int(_) | Self::IntBeyond | Self::Double(_) => "a number".to_owned(),
@@ -29,8 +29,8 @@ impl Token {
 
 /// A token and its byte offset.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Placed {
-    pub(super) token: Token,
+pub(super) struct PositionedToken {
+    pub(super) token: CelToken,
     pub(super) at: usize,
 }
 
@@ -47,60 +47,60 @@ const SIGNS: &[&str] = &[
     "[", "]", "{", "}",
 ];
 
-pub(super) fn tokens(source: &str) -> Result<Vec<Placed>, SyntaxError> {
+pub(super) fn lex_tokens(source: &str) -> Result<Vec<PositionedToken>, SyntaxError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(rest) = source.get(at..).filter(|rest| !rest.is_empty()) {
-        let skipped = blank(rest);
+        let skipped = blank_length(rest);
         if skipped > 0 {
             at += skipped;
             continue;
         }
-        let (token, length) = token(rest).map_err(|message| SyntaxError { at, message })?;
-        tokens.push(Placed { token, at });
+        let (token, length) = lex_token(rest).map_err(|message| SyntaxError { at, message })?;
+        tokens.push(PositionedToken { token, at });
         at += length;
     }
-    tokens.push(Placed { token: Token::End, at: source.len() });
+    tokens.push(PositionedToken { token: CelToken::End, at: source.len() });
     Ok(tokens)
 }
 
 /// Length of the leading whitespace or comment.
-fn blank(text: &str) -> usize {
+fn blank_length(text: &str) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
     }
     text.len() - text.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']).len()
 }
 
-fn token(text: &str) -> Result<(Token, usize), String> {
-    if let Some(quoted) = quoted::literal(text) {
-        return quoted.map(|(text, length)| (Token::Text(text), length));
+fn lex_token(text: &str) -> Result<(CelToken, usize), String> {
+    if let Some(quoted) = string_literal::string_literal(text) {
+        return quoted.map(|(text, length)| (CelToken::Text(text), length));
     }
     let first = text.chars().next().unwrap_or_default();
     let second = text.chars().nth(1).unwrap_or_default();
     if first.is_ascii_digit() || (first == '.' && second.is_ascii_digit()) {
-        return number(text);
+        return lex_number(text);
     }
     if first.is_ascii_alphabetic() || first == '_' {
         let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
         let word = &text[..end];
-        let token = if word == "in" { Token::Sign("in") } else { Token::Ident(word.to_owned()) };
+        let token = if word == "in" { CelToken::Sign("in") } else { CelToken::Ident(word.to_owned()) };
         return Ok((token, end));
     }
     match SIGNS.iter().find(|sign| text.starts_with(**sign)) {
-        Some(sign) => Ok((Token::Sign(sign), sign.len())),
+        Some(sign) => Ok((CelToken::Sign(sign), sign.len())),
         None => Err(format!("unexpected {first:?}")),
     }
 }
 
-fn number(text: &str) -> Result<(Token, usize), String> {
+fn lex_number(text: &str) -> Result<(CelToken, usize), String> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         let length = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
         refuse_suffix(&hex[length..])?;
         let value =
             i64::from_str_radix(&hex[..length], 16).map_err(|_| "not a number that fits".to_owned())?;
-        return Ok((Token::Int(value), 2 + length));
+        return Ok((CelToken::Int(value), 2 + length));
     }
     let mut length = digits(text);
     let mut whole = true;
@@ -121,8 +121,8 @@ fn number(text: &str) -> Result<(Token, usize), String> {
     let written = &text[..length];
     let token = if whole {
         match written.parse::<u64>() {
-            Ok(value) if value == i64::MIN.unsigned_abs() => Token::IntBeyond,
-            Ok(value) => Token::Int(i64::try_from(value).map_err(|_| too_large())?),
+            Ok(value) if value == i64::MIN.unsigned_abs() => CelToken::IntBeyond,
+            Ok(value) => CelToken::Int(i64::try_from(value).map_err(|_| too_large())?),
             Err(_) => return Err(too_large()),
         }
     } else {
@@ -130,7 +130,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
         if !value.is_finite() {
             return Err(too_large());
         }
-        Token::Double(value)
+        CelToken::Double(value)
     };
     Ok((token, length))
 }

@@ -1,11 +1,13 @@
-//! Lowering of the syntax tree to a [`Program`]: resolves names, expands macros into loops, turns paths into
+//! Lowering of the syntax tree to a [`CelProgram`]: resolves names, expands macros into loops, turns paths into
 //! slots, and reports all problems of the expression at once.
 
-use super::Value;
-use super::function::{Call, Function};
-use super::pattern::Pattern;
-use super::program::{Macro, Node, Program, Root, Secrets, Slot, Step, Vocabulary, Want};
-use super::syntax::Syntax;
+use super::CelValue;
+use super::function::{CallSyntax, CelFunction};
+use super::pattern::CompiledPattern;
+use super::program::{
+    CelMacro, CelProgram, ExprNode, ExprVocabulary, PathRoot, PathSlot, PathStep, SecretPolicy, SlotAccess,
+};
+use super::syntax::SyntaxTree;
 use crate::definition::did_you_mean;
 
 /// Maximum nesting of an expression, operators included; it bounds the recursion of the evaluation.
@@ -13,8 +15,11 @@ const MAX_DEPTH: usize = 128;
 /// Maximum number of different paths in one expression: each may cost one scan of the payload.
 const MAX_SLOTS: usize = 64;
 
-pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Program, Vec<String>> {
-    let mut lowering = Lowering {
+pub(super) fn lower_syntax(
+    parsed: &SyntaxTree,
+    vocabulary: ExprVocabulary<'_>,
+) -> Result<CelProgram, Vec<String>> {
+    let mut lowering = ExprLowering {
         vocabulary,
         slots: Vec::new(),
         locals: Vec::new(),
@@ -24,12 +29,12 @@ pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Progr
         pattern_weight: 0,
         compile_units: 0,
     };
-    let node = lowering.node(parsed);
+    let node = lowering.lower_node(parsed);
     if lowering.slots.len() > MAX_SLOTS {
-        lowering.problem(format!("refers to more than {MAX_SLOTS} different values"));
+        lowering.add_problem(format!("refers to more than {MAX_SLOTS} different values"));
     }
     if lowering.problems.is_empty() {
-        Ok(Program {
+        Ok(CelProgram {
             node,
             slots: lowering.slots,
             locals: lowering.most_locals,
@@ -42,9 +47,9 @@ pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Progr
     }
 }
 
-struct Lowering<'a> {
-    vocabulary: Vocabulary<'a>,
-    slots: Vec<Slot>,
+struct ExprLowering<'a> {
+    vocabulary: ExprVocabulary<'a>,
+    slots: Vec<PathSlot>,
     /// Variables of the enclosing comprehensions.
     locals: Vec<String>,
     most_locals: usize,
@@ -54,307 +59,333 @@ struct Lowering<'a> {
     compile_units: u64,
 }
 
-impl Lowering<'_> {
+impl ExprLowering<'_> {
     /// Reports a problem and returns a placeholder node; the program is discarded then.
-    fn problem(&mut self, message: impl Into<String>) -> Node {
+    fn add_problem(&mut self, message: impl Into<String>) -> ExprNode {
         self.problems.push(message.into());
-        Node::Literal(Value::Null)
+        ExprNode::Literal(CelValue::Null)
     }
 
-    fn node(&mut self, expression: &Syntax) -> Node {
+    fn lower_node(&mut self, expression: &SyntaxTree) -> ExprNode {
         self.depth += 1;
         let node = if self.depth > MAX_DEPTH {
             if self.problems.is_empty() {
-                self.problem(format!("nests deeper than {MAX_DEPTH} levels"));
+                self.add_problem(format!("nests deeper than {MAX_DEPTH} levels"));
             }
-            Node::Literal(Value::Null)
+            ExprNode::Literal(CelValue::Null)
         } else {
-            self.expression(expression)
+            self.lower_expression(expression)
         };
         self.depth -= 1;
         node
     }
 
-    fn boxed(&mut self, expression: &Syntax) -> Box<Node> {
-        Box::new(self.node(expression))
+    fn lower_boxed(&mut self, expression: &SyntaxTree) -> Box<ExprNode> {
+        Box::new(self.lower_node(expression))
     }
 
-    fn expression(&mut self, syntax: &Syntax) -> Node {
-        if let Some((root, path)) = self.path(syntax) {
-            return self.slot(root, path, Want::Value);
+    fn lower_expression(&mut self, syntax: &SyntaxTree) -> ExprNode {
+        if let Some((root, path)) = self.static_path(syntax) {
+            return self.slot_node(root, path, SlotAccess::Value);
         }
         match syntax {
-            Syntax::Literal(value) => Node::Literal(value.clone()),
-            Syntax::Ident(name) => self.identifier(name),
-            Syntax::Select { operand, field } => {
-                Node::Field { operand: self.boxed(operand), field: field.clone() }
+            SyntaxTree::Literal(value) => ExprNode::Literal(value.clone()),
+            SyntaxTree::Ident(name) => self.lower_identifier(name),
+            SyntaxTree::Select { operand, field } => {
+                ExprNode::Field { operand: self.lower_boxed(operand), field: field.clone() }
             }
-            Syntax::Index { operand, index } => {
-                Node::Index { operand: self.boxed(operand), index: self.boxed(index) }
+            SyntaxTree::Index { operand, index } => {
+                ExprNode::Index { operand: self.lower_boxed(operand), index: self.lower_boxed(index) }
             }
-            Syntax::Not(operand) => Node::Not(self.boxed(operand)),
-            Syntax::Negate(operand) => Node::Negate(self.boxed(operand)),
-            Syntax::And(left, right) => Node::And(self.boxed(left), self.boxed(right)),
-            Syntax::Or(left, right) => Node::Or(self.boxed(left), self.boxed(right)),
-            Syntax::If { condition, then, otherwise } => Node::If {
-                condition: self.boxed(condition),
-                then: self.boxed(then),
-                otherwise: self.boxed(otherwise),
+            SyntaxTree::Not(operand) => ExprNode::Not(self.lower_boxed(operand)),
+            SyntaxTree::Negate(operand) => ExprNode::Negate(self.lower_boxed(operand)),
+            SyntaxTree::And(left, right) => ExprNode::And(self.lower_boxed(left), self.lower_boxed(right)),
+            SyntaxTree::Or(left, right) => ExprNode::Or(self.lower_boxed(left), self.lower_boxed(right)),
+            SyntaxTree::If { condition, then, otherwise } => ExprNode::If {
+                condition: self.lower_boxed(condition),
+                then: self.lower_boxed(then),
+                otherwise: self.lower_boxed(otherwise),
             },
-            Syntax::Binary { operator, left, right } => {
-                Node::Binary { operator: *operator, left: self.boxed(left), right: self.boxed(right) }
+            SyntaxTree::Binary { operator, left, right } => ExprNode::Binary {
+                operator: *operator,
+                left: self.lower_boxed(left),
+                right: self.lower_boxed(right),
+            },
+            SyntaxTree::List(items) => {
+                ExprNode::List(items.iter().map(|item| self.lower_node(item)).collect())
             }
-            Syntax::List(items) => Node::List(items.iter().map(|item| self.node(item)).collect()),
-            Syntax::Map(entries) => {
-                Node::Map(entries.iter().map(|(key, value)| (self.node(key), self.node(value))).collect())
+            SyntaxTree::Map(entries) => ExprNode::Map(
+                entries.iter().map(|(key, value)| (self.lower_node(key), self.lower_node(value))).collect(),
+            ),
+            SyntaxTree::Call { function, target, arguments } => {
+                self.lower_call(function, target.as_deref(), arguments)
             }
-            Syntax::Call { function, target, arguments } => self.call(function, target.as_deref(), arguments),
         }
     }
 
-    fn identifier(&mut self, name: &str) -> Node {
-        if let Some(local) = self.local(name) {
-            return Node::Local(local);
+    fn lower_identifier(&mut self, name: &str) -> ExprNode {
+        if let Some(local) = self.find_local(name) {
+            return ExprNode::Local(local);
         }
         let known: &[&str] = match self.vocabulary {
-            Vocabulary::Decision if name == "results" => {
-                return self.problem("results are available in actions only");
+            ExprVocabulary::Decision if name == "results" => {
+                return self.add_problem("results are available in actions only");
             }
-            Vocabulary::Decision => &["context", "event", "now"],
-            Vocabulary::Action { .. } => &["context", "event", "now", "results"],
-            Vocabulary::Context => &["context"],
-            Vocabulary::Response => &["response"],
-            Vocabulary::Graph { .. } => &["input", "results"],
-            Vocabulary::Answer => &["answer", "item", "person"],
+            ExprVocabulary::Decision => &["context", "event", "now"],
+            ExprVocabulary::Action { .. } => &["context", "event", "now", "results"],
+            ExprVocabulary::Context => &["context"],
+            ExprVocabulary::Response => &["response"],
+            ExprVocabulary::Graph { .. } => &["input", "results"],
+            ExprVocabulary::Answer => &["answer", "item", "person"],
         };
         let hint = did_you_mean(name, known.iter().copied());
-        self.problem(format!("unknown name {name:?}{hint}: expressions begin with {}", known.join(", ")))
+        self.add_problem(format!("unknown name {name:?}{hint}: expressions begin with {}", known.join(", ")))
     }
 
-    fn local(&self, name: &str) -> Option<usize> {
+    fn find_local(&self, name: &str) -> Option<usize> {
         self.locals.iter().rposition(|local| local == name)
     }
 
     /// The static path, if the expression is one.
-    fn path(&self, syntax: &Syntax) -> Option<(Root, Vec<Step>)> {
+    fn static_path(&self, syntax: &SyntaxTree) -> Option<(PathRoot, Vec<PathStep>)> {
         match syntax {
-            Syntax::Ident(name) if self.local(name).is_none() => {
-                self.root(name).map(|root| (root, Vec::new()))
+            SyntaxTree::Ident(name) if self.find_local(name).is_none() => {
+                self.find_root(name).map(|root| (root, Vec::new()))
             }
-            Syntax::Select { operand, field } => {
-                let (root, mut path) = self.path(operand)?;
-                path.push(Step::Field(field.clone()));
+            SyntaxTree::Select { operand, field } => {
+                let (root, mut path) = self.static_path(operand)?;
+                path.push(PathStep::Field(field.clone()));
                 Some((root, path))
             }
-            Syntax::Index { operand, index } => {
-                let (root, mut path) = self.path(operand)?;
-                let Syntax::Literal(index) = &**index else { return None };
+            SyntaxTree::Index { operand, index } => {
+                let (root, mut path) = self.static_path(operand)?;
+                let SyntaxTree::Literal(index) = &**index else { return None };
                 path.push(match index {
-                    Value::Text(field) => Step::Field(field.as_ref().to_owned()),
-                    Value::Int(index) => Step::Index(*index),
-                    Value::Null
-                    | Value::Bool(_)
-                    | Value::Double(_)
-                    | Value::List(_)
-                    | Value::Map(_)
-                    | Value::Time(_)
-                    | Value::Span(_) => return None,
+                    CelValue::Text(field) => PathStep::Field(field.as_ref().to_owned()),
+                    CelValue::Int(index) => PathStep::Index(*index),
+                    CelValue::Null
+                    | CelValue::Bool(_)
+                    | CelValue::Double(_)
+                    | CelValue::List(_)
+                    | CelValue::Map(_)
+                    | CelValue::Time(_)
+                    | CelValue::Span(_) => return None,
                 });
                 Some((root, path))
             }
-            Syntax::Ident(_)
-            | Syntax::Literal(_)
-            | Syntax::Call { .. }
-            | Syntax::Not(_)
-            | Syntax::Negate(_)
-            | Syntax::And(..)
-            | Syntax::Or(..)
-            | Syntax::If { .. }
-            | Syntax::Binary { .. }
-            | Syntax::List(_)
-            | Syntax::Map(_) => None,
+            SyntaxTree::Ident(_)
+            | SyntaxTree::Literal(_)
+            | SyntaxTree::Call { .. }
+            | SyntaxTree::Not(_)
+            | SyntaxTree::Negate(_)
+            | SyntaxTree::And(..)
+            | SyntaxTree::Or(..)
+            | SyntaxTree::If { .. }
+            | SyntaxTree::Binary { .. }
+            | SyntaxTree::List(_)
+            | SyntaxTree::Map(_) => None,
         }
     }
 
-    fn root(&self, name: &str) -> Option<Root> {
+    fn find_root(&self, name: &str) -> Option<PathRoot> {
         match (name, self.vocabulary) {
-            ("response", Vocabulary::Response) => Some(Root::Response),
-            (_, Vocabulary::Response) => None,
-            ("input", Vocabulary::Graph { .. }) => Some(Root::Input),
-            ("results", Vocabulary::Graph { .. }) => Some(Root::Results),
-            (_, Vocabulary::Graph { .. }) => None,
-            ("answer", Vocabulary::Answer) => Some(Root::Answer),
-            ("item", Vocabulary::Answer) => Some(Root::Item),
-            ("person", Vocabulary::Answer) => Some(Root::Person),
-            (_, Vocabulary::Answer) => None,
-            ("context", _) => Some(Root::Context),
-            (_, Vocabulary::Context) => None,
-            ("event", _) => Some(Root::Event),
-            ("now", _) => Some(Root::Now),
-            ("results", Vocabulary::Action { .. }) => Some(Root::Results),
+            ("response", ExprVocabulary::Response) => Some(PathRoot::Response),
+            (_, ExprVocabulary::Response) => None,
+            ("input", ExprVocabulary::Graph { .. }) => Some(PathRoot::Input),
+            ("results", ExprVocabulary::Graph { .. }) => Some(PathRoot::Results),
+            (_, ExprVocabulary::Graph { .. }) => None,
+            ("answer", ExprVocabulary::Answer) => Some(PathRoot::Answer),
+            ("item", ExprVocabulary::Answer) => Some(PathRoot::Item),
+            ("person", ExprVocabulary::Answer) => Some(PathRoot::Person),
+            (_, ExprVocabulary::Answer) => None,
+            ("context", _) => Some(PathRoot::Context),
+            (_, ExprVocabulary::Context) => None,
+            ("event", _) => Some(PathRoot::Event),
+            ("now", _) => Some(PathRoot::Now),
+            ("results", ExprVocabulary::Action { .. }) => Some(PathRoot::Results),
             (_, _) => None,
         }
     }
 
-    fn slot(&mut self, root: Root, path: Vec<Step>, want: Want) -> Node {
+    fn slot_node(&mut self, root: PathRoot, path: Vec<PathStep>, want: SlotAccess) -> ExprNode {
         match (root, path.first()) {
-            (Root::Event, Some(Step::Field(field))) => match field.as_str() {
+            (PathRoot::Event, Some(PathStep::Field(field))) => match field.as_str() {
                 "payload" => {}
                 "name" | "time" if path.len() == 1 => {}
-                "name" | "time" => return self.problem(format!("event.{field} has no parts")),
+                "name" | "time" => return self.add_problem(format!("event.{field} has no parts")),
                 other => {
                     let hint = did_you_mean(other, ["name", "payload", "time"].into_iter());
-                    return self.problem(format!(
+                    return self.add_problem(format!(
                         "there is no event.{other}{hint}: an event has name, payload and time"
                     ));
                 }
             },
-            (Root::Results, Some(Step::Field(field))) => match self.vocabulary {
-                Vocabulary::Action { needs, secrets: _ } => {
+            (PathRoot::Results, Some(PathStep::Field(field))) => match self.vocabulary {
+                ExprVocabulary::Action { needs, secrets: _ } => {
                     if !needs.iter().any(|name| name.as_str() == field) {
                         let hint = did_you_mean(field, needs.iter().map(|name| name.as_str()));
                         return self
-                            .problem(format!("results.{field} is not among the action's needs{hint}"));
+                            .add_problem(format!("results.{field} is not among the action's needs{hint}"));
                     }
                 }
-                Vocabulary::Graph { parents } => {
+                ExprVocabulary::Graph { parents } => {
                     if !parents.contains(field.as_str()) {
                         let hint = did_you_mean(field, parents.iter().copied());
-                        return self.problem(format!("{field:?} is not a parent of this node{hint}"));
+                        return self.add_problem(format!("{field:?} is not a parent of this node{hint}"));
                     }
                 }
-                Vocabulary::Decision | Vocabulary::Context | Vocabulary::Response | Vocabulary::Answer => {}
+                ExprVocabulary::Decision
+                | ExprVocabulary::Context
+                | ExprVocabulary::Response
+                | ExprVocabulary::Answer => {}
             },
-            (Root::Results, None) if matches!(self.vocabulary, Vocabulary::Graph { .. }) => {
-                return self.problem("results must be referenced one by one: results.ID or results[\"ID\"]");
+            (PathRoot::Results, None) if matches!(self.vocabulary, ExprVocabulary::Graph { .. }) => {
+                return self
+                    .add_problem("results must be referenced one by one: results.ID or results[\"ID\"]");
             }
-            (Root::Now, Some(_)) => return self.problem("now has no parts"),
-            (Root::Response, Some(Step::Field(field))) => match field.as_str() {
+            (PathRoot::Now, Some(_)) => return self.add_problem("now has no parts"),
+            (PathRoot::Response, Some(PathStep::Field(field))) => match field.as_str() {
                 "status" | "headers" | "body" => {}
                 other => {
                     let hint = did_you_mean(other, ["status", "headers", "body"].into_iter());
-                    return self.problem(format!(
+                    return self.add_problem(format!(
                         "there is no response.{other}{hint}: a response has status, headers and body"
                     ));
                 }
             },
             (
-                Root::Event | Root::Results | Root::Context | Root::Response | Root::Input,
-                Some(Step::Index(_)),
+                PathRoot::Event
+                | PathRoot::Results
+                | PathRoot::Context
+                | PathRoot::Response
+                | PathRoot::Input,
+                Some(PathStep::Index(_)),
             ) => {
-                return self.problem("context, event, results, response and input have names, not numbers");
+                return self
+                    .add_problem("context, event, results, response and input have names, not numbers");
             }
-            (Root::Person, Some(_)) => return self.problem("person is a string and has no parts"),
-            (Root::Answer | Root::Item, Some(_))
-            | (Root::Context | Root::Input, Some(Step::Field(_)))
+            (PathRoot::Person, Some(_)) => return self.add_problem("person is a string and has no parts"),
+            (PathRoot::Answer | PathRoot::Item, Some(_))
+            | (PathRoot::Context | PathRoot::Input, Some(PathStep::Field(_)))
             | (_, None) => {}
         }
-        let slot = Slot { root, path, want };
+        let slot = PathSlot { root, path, want };
         let known = self.slots.iter().position(|other| *other == slot);
-        Node::Slot(known.unwrap_or_else(|| {
+        ExprNode::Slot(known.unwrap_or_else(|| {
             self.slots.push(slot);
             self.slots.len() - 1
         }))
     }
 
-    fn call(&mut self, name: &str, target: Option<&Syntax>, arguments: &[Syntax]) -> Node {
+    fn lower_call(&mut self, name: &str, target: Option<&SyntaxTree>, arguments: &[SyntaxTree]) -> ExprNode {
         match (name, arguments, target) {
-            ("has", [Syntax::Select { operand, field }], None) => self.has(operand, field),
-            ("has", _, None) => self.problem("has() takes a field, as in has(context.total)"),
+            ("has", [SyntaxTree::Select { operand, field }], None) => self.lower_has(operand, field),
+            ("has", _, None) => self.add_problem("has() takes a field, as in has(context.total)"),
             (_, [variable, rest @ ..], Some(range)) if !rest.is_empty() => match macro_named(name) {
-                Some(macro_) => self.each(macro_, range, variable, rest),
-                None => self.function(name, target, arguments),
+                Some(macro_) => self.lower_comprehension(macro_, range, variable, rest),
+                None => self.lower_function(name, target, arguments),
             },
-            (_, _, _) => self.function(name, target, arguments),
+            (_, _, _) => self.lower_function(name, target, arguments),
         }
     }
 
-    fn has(&mut self, operand: &Syntax, field: &str) -> Node {
-        match self.path(operand) {
+    fn lower_has(&mut self, operand: &SyntaxTree, field: &str) -> ExprNode {
+        match self.static_path(operand) {
             Some((root, mut path)) => {
-                path.push(Step::Field(field.to_owned()));
-                self.slot(root, path, Want::Presence)
+                path.push(PathStep::Field(field.to_owned()));
+                self.slot_node(root, path, SlotAccess::Presence)
             }
-            None => Node::Has { operand: self.boxed(operand), field: field.to_owned() },
+            None => ExprNode::Has { operand: self.lower_boxed(operand), field: field.to_owned() },
         }
     }
 
-    fn each(&mut self, macro_: Macro, range: &Syntax, variable: &Syntax, rest: &[Syntax]) -> Node {
-        let range = self.boxed(range);
-        let Syntax::Ident(variable) = variable else {
-            return self.problem("the first argument of a comprehension is a variable name");
+    fn lower_comprehension(
+        &mut self,
+        macro_: CelMacro,
+        range: &SyntaxTree,
+        variable: &SyntaxTree,
+        rest: &[SyntaxTree],
+    ) -> ExprNode {
+        let range = self.lower_boxed(range);
+        let SyntaxTree::Ident(variable) = variable else {
+            return self.add_problem("the first argument of a comprehension is a variable name");
         };
         let is_taken = ["context", "event", "now", "results", "response"].contains(&variable.as_str());
-        if is_taken || (variable == "input" && self.root(variable).is_some()) {
-            return self.problem(format!("a variable may not be called {variable}"));
+        if is_taken || (variable == "input" && self.find_root(variable).is_some()) {
+            return self.add_problem(format!("a variable may not be called {variable}"));
         }
         let local = self.locals.len();
         self.locals.push(variable.clone());
         self.most_locals = self.most_locals.max(self.locals.len());
         let node = match (macro_, rest) {
-            (_, [body]) => Node::Each { macro_, range, local, body: self.boxed(body) },
-            (Macro::Map, [keep, body]) => {
-                Node::MapWhere { range, local, keep: self.boxed(keep), body: self.boxed(body) }
-            }
-            (_, _) => self.problem("a comprehension has too many arguments"),
+            (_, [body]) => ExprNode::Each { macro_, range, local, body: self.lower_boxed(body) },
+            (CelMacro::Map, [keep, body]) => ExprNode::MapWhere {
+                range,
+                local,
+                keep: self.lower_boxed(keep),
+                body: self.lower_boxed(body),
+            },
+            (_, _) => self.add_problem("a comprehension has too many arguments"),
         };
         self.locals.pop();
         node
     }
 
-    fn function(&mut self, name: &str, target: Option<&Syntax>, args: &[Syntax]) -> Node {
-        let call = if target.is_some() { Call::Member } else { Call::Global };
+    fn lower_function(&mut self, name: &str, target: Option<&SyntaxTree>, args: &[SyntaxTree]) -> ExprNode {
+        let call = if target.is_some() { CallSyntax::Member } else { CallSyntax::Global };
         let arity = args.len() + usize::from(target.is_some());
-        if name == "secret" && call == Call::Global {
-            return self.problem(match self.vocabulary {
-                Vocabulary::Action { secrets: Secrets::Allowed, .. } => {
+        if name == "secret" && call == CallSyntax::Global {
+            return self.add_problem(match self.vocabulary {
+                ExprVocabulary::Action { secrets: SecretPolicy::Allowed, .. } => {
                     "secret(\"name\") must be a whole value, or a whole ${…} of a text"
                 }
-                Vocabulary::Action { secrets: Secrets::Refused, .. }
-                | Vocabulary::Decision
-                | Vocabulary::Context
-                | Vocabulary::Response
-                | Vocabulary::Graph { .. }
-                | Vocabulary::Answer => {
+                ExprVocabulary::Action { secrets: SecretPolicy::Refused, .. }
+                | ExprVocabulary::Decision
+                | ExprVocabulary::Context
+                | ExprVocabulary::Response
+                | ExprVocabulary::Graph { .. }
+                | ExprVocabulary::Answer => {
                     "a secret would be stored or shown here: only http, webhook and call take secrets"
                 }
             });
         }
-        let Some(function) = Function::named(name, call) else {
-            let hint = did_you_mean(name, Function::names(call));
-            return self.problem(format!("unknown function {name}(){hint}"));
+        let Some(function) = CelFunction::by_name(name, call) else {
+            let hint = did_you_mean(name, CelFunction::names_for(call));
+            return self.add_problem(format!("unknown function {name}(){hint}"));
         };
-        if !function.accepts(arity) {
-            return self.problem(format!("{name}() does not take {} arguments", args.len()));
+        if !function.accepts_arity(arity) {
+            return self.add_problem(format!("{name}() does not take {} arguments", args.len()));
         }
-        if let (Function::Matches, Some(Syntax::Literal(Value::Text(pattern)))) = (function, args.last()) {
+        if let (CelFunction::Matches, Some(SyntaxTree::Literal(CelValue::Text(pattern)))) =
+            (function, args.last())
+        {
             let Some(operand) = target.or(args.first()) else {
-                return self.problem("matches() takes a string and a pattern");
+                return self.add_problem("matches() takes a string and a pattern");
             };
-            return match Pattern::compile(pattern) {
+            return match CompiledPattern::compile(pattern) {
                 Some(pattern) => {
-                    self.pattern_weight += pattern.weight();
+                    self.pattern_weight += pattern.memory_weight();
                     self.compile_units += pattern.compile_units();
-                    Node::Matches { operand: self.boxed(operand), pattern }
+                    ExprNode::Matches { operand: self.lower_boxed(operand), pattern }
                 }
-                None => self.problem(format!("{pattern:?} is not a usable pattern")),
+                None => self.add_problem(format!("{pattern:?} is not a usable pattern")),
             };
         }
-        if function == Function::Matches {
-            return self.problem("the pattern of matches() must be a string literal");
+        if function == CelFunction::Matches {
+            return self.add_problem("the pattern of matches() must be a string literal");
         }
-        let arguments = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
-        Node::Call { function, arguments }
+        let arguments = target.into_iter().chain(args).map(|arg| self.lower_node(arg)).collect();
+        ExprNode::Call { function, arguments }
     }
 }
 
-fn macro_named(name: &str) -> Option<Macro> {
+fn macro_named(name: &str) -> Option<CelMacro> {
     Some(match name {
-        "all" => Macro::All,
-        "exists" => Macro::Exists,
-        "exists_one" => Macro::ExistsOne,
-        "filter" => Macro::Filter,
-        "map" => Macro::Map,
+        "all" => CelMacro::All,
+        "exists" => CelMacro::Exists,
+        "exists_one" => CelMacro::ExistsOne,
+        "filter" => CelMacro::Filter,
+        "map" => CelMacro::Map,
         _ => return None,
     })
 }

@@ -4,15 +4,16 @@
 //! the available library lacks: a parser that cannot exhaust the stack, numbers that promote
 //! (`context.n + 1` works whether the JSON said 7 or 7.5), a bound on the work of one evaluation, maps
 //! that iterate in a fixed order, and access to a payload without turning all of it into values. An
-//! expression is lowered to a [`Program`] whose references are *slots*: static paths such as
+//! expression is lowered to a [`CelProgram`] whose references are *slots*: static paths such as
 //! `event.payload.amount`, each cut out of the JSON text when it is first needed, at most once per
 //! evaluation. `docs/decisions/expressions.md` has the reasons and the differences.
 //!
-//! Reading order: [`Value`], `number`, `fetch` (JSON text to value), `lexer`, `parser` and `lower`
+//! Reading order: [`CelValue`], `number`, `fetch` (JSON text to value), `lexer`, `parser` and `lower`
 //! (source to program), `eval` and `function` (program to value), [`template`] (values and texts with
 //! expressions in them). This module knows neither states nor transitions and never panics on input.
 
 mod budget;
+mod cel_duration;
 mod error;
 mod eval;
 mod fetch;
@@ -23,20 +24,19 @@ mod number;
 mod parser;
 mod pattern;
 mod program;
-mod quoted;
 mod scope;
-mod span;
+mod string_literal;
 mod syntax;
 pub mod template;
 mod value;
 
-pub use budget::{Budget, BudgetEnd, STEP_BYTES, STEP_UNITS, StopRule};
+pub use budget::{BudgetEnd, ExprBudget, STEP_BYTES, STEP_UNITS, StopRule};
 pub use error::EvalError;
-pub(crate) use eval::excerpt;
+pub(crate) use eval::text_excerpt;
 pub(crate) use pattern::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
-pub use program::{Program, Root, Secrets, Step, Vocabulary};
-pub use scope::{EventScope, Scope};
-pub use value::Value;
+pub use program::{CelProgram, ExprVocabulary, PathRoot, PathStep, SecretPolicy};
+pub use scope::{EventScope, ExprScope};
+pub use value::CelValue;
 
 #[cfg(test)]
 mod tests;

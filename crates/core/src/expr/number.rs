@@ -5,171 +5,193 @@
 
 use std::cmp::Ordering;
 
-use super::budget::Budget;
-use super::program::Binary;
-use super::{EvalError, Value};
+use super::budget::ExprBudget;
+use super::program::BinaryOperator;
+use super::{CelValue, EvalError};
 
-pub(super) fn binary(
-    operator: Binary,
-    left: &Value,
-    right: &Value,
-    budget: &Budget<'_>,
-) -> Result<Value, EvalError> {
+pub(super) fn eval_binary(
+    operator: BinaryOperator,
+    left: &CelValue,
+    right: &CelValue,
+    budget: &ExprBudget<'_>,
+) -> Result<CelValue, EvalError> {
     match operator {
-        Binary::Add => add(left, right, budget),
-        Binary::Subtract => subtract(left, right),
-        Binary::Multiply | Binary::Divide | Binary::Modulo => numeric(operator, left, right),
-        Binary::Equal => Ok(Value::Bool(equal(left, right, budget)?)),
-        Binary::NotEqual => Ok(Value::Bool(!equal(left, right, budget)?)),
-        Binary::Less => Ok(Value::Bool(order(operator, left, right, budget)?.is_lt())),
-        Binary::LessEqual => Ok(Value::Bool(order(operator, left, right, budget)?.is_le())),
-        Binary::Greater => Ok(Value::Bool(order(operator, left, right, budget)?.is_gt())),
-        Binary::GreaterEqual => Ok(Value::Bool(order(operator, left, right, budget)?.is_ge())),
-        Binary::In => contains(left, right, budget),
-    }
-}
-
-pub(super) fn negate(value: &Value) -> Result<Value, EvalError> {
-    match value {
-        Value::Int(int) => int.checked_neg().map(Value::Int).ok_or_else(overflow),
-        Value::Double(double) => Ok(Value::Double(-double)),
-        Value::Span(length) => Ok(Value::Span(-*length)),
-        Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) | Value::Time(_) => {
-            Err(EvalError::new(format!("cannot negate {}", value.kind())))
+        BinaryOperator::Add => add(left, right, budget),
+        BinaryOperator::Subtract => subtract(left, right),
+        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => {
+            eval_numeric(operator, left, right)
         }
+        BinaryOperator::Equal => Ok(CelValue::Bool(values_equal(left, right, budget)?)),
+        BinaryOperator::NotEqual => Ok(CelValue::Bool(!values_equal(left, right, budget)?)),
+        BinaryOperator::Less => Ok(CelValue::Bool(order_values(operator, left, right, budget)?.is_lt())),
+        BinaryOperator::LessEqual => Ok(CelValue::Bool(order_values(operator, left, right, budget)?.is_le())),
+        BinaryOperator::Greater => Ok(CelValue::Bool(order_values(operator, left, right, budget)?.is_gt())),
+        BinaryOperator::GreaterEqual => {
+            Ok(CelValue::Bool(order_values(operator, left, right, budget)?.is_ge()))
+        }
+        BinaryOperator::In => contains_value(left, right, budget),
     }
 }
 
-fn add(left: &Value, right: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+pub(super) fn negate(value: &CelValue) -> Result<CelValue, EvalError> {
+    match value {
+        CelValue::Int(int) => int.checked_neg().map(CelValue::Int).ok_or_else(overflow_error),
+        CelValue::Double(double) => Ok(CelValue::Double(-double)),
+        CelValue::Span(length) => Ok(CelValue::Span(-*length)),
+        CelValue::Null
+        | CelValue::Bool(_)
+        | CelValue::Text(_)
+        | CelValue::List(_)
+        | CelValue::Map(_)
+        | CelValue::Time(_) => Err(EvalError::new(format!("cannot negate {}", value.kind()))),
+    }
+}
+
+fn add(left: &CelValue, right: &CelValue, budget: &ExprBudget<'_>) -> Result<CelValue, EvalError> {
     match (left, right) {
-        (Value::Text(a), Value::Text(b)) => {
+        (CelValue::Text(a), CelValue::Text(b)) => {
             budget.build_text(a.len() + b.len())?;
             let mut both = String::with_capacity(a.len() + b.len());
             both.push_str(a);
             both.push_str(b);
-            Ok(Value::text(both))
+            Ok(CelValue::text(both))
         }
-        (Value::List(a), Value::List(b)) => {
+        (CelValue::List(a), CelValue::List(b)) => {
             budget.spend((a.len() + b.len()) as u64)?;
             budget.build_list(a.len() + b.len())?;
-            Ok(Value::List(a.iter().chain(b.iter()).cloned().collect::<Vec<_>>().into()))
+            Ok(CelValue::List(a.iter().chain(b.iter()).cloned().collect::<Vec<_>>().into()))
         }
-        (Value::Time(time), Value::Span(length)) | (Value::Span(length), Value::Time(time)) => {
-            time.checked_add_signed(*length).map(Value::Time).ok_or_else(overflow)
+        (CelValue::Time(time), CelValue::Span(length)) | (CelValue::Span(length), CelValue::Time(time)) => {
+            time.checked_add_signed(*length).map(CelValue::Time).ok_or_else(overflow_error)
         }
-        (Value::Span(a), Value::Span(b)) => a.checked_add(b).map(Value::Span).ok_or_else(overflow),
-        (_, _) => numeric(Binary::Add, left, right),
+        (CelValue::Span(a), CelValue::Span(b)) => {
+            a.checked_add(b).map(CelValue::Span).ok_or_else(overflow_error)
+        }
+        (_, _) => eval_numeric(BinaryOperator::Add, left, right),
     }
 }
 
-fn subtract(left: &Value, right: &Value) -> Result<Value, EvalError> {
+fn subtract(left: &CelValue, right: &CelValue) -> Result<CelValue, EvalError> {
     match (left, right) {
-        (Value::Time(a), Value::Time(b)) => Ok(Value::Span(a.signed_duration_since(*b))),
-        (Value::Time(time), Value::Span(length)) => {
-            time.checked_sub_signed(*length).map(Value::Time).ok_or_else(overflow)
+        (CelValue::Time(a), CelValue::Time(b)) => Ok(CelValue::Span(a.signed_duration_since(*b))),
+        (CelValue::Time(time), CelValue::Span(length)) => {
+            time.checked_sub_signed(*length).map(CelValue::Time).ok_or_else(overflow_error)
         }
-        (Value::Span(a), Value::Span(b)) => a.checked_sub(b).map(Value::Span).ok_or_else(overflow),
-        (_, _) => numeric(Binary::Subtract, left, right),
+        (CelValue::Span(a), CelValue::Span(b)) => {
+            a.checked_sub(b).map(CelValue::Span).ok_or_else(overflow_error)
+        }
+        (_, _) => eval_numeric(BinaryOperator::Subtract, left, right),
     }
 }
 
-fn numeric(operator: Binary, left: &Value, right: &Value) -> Result<Value, EvalError> {
-    if let (Value::Int(a), Value::Int(b)) = (left, right) {
-        return integer(operator, *a, *b);
+fn eval_numeric(operator: BinaryOperator, left: &CelValue, right: &CelValue) -> Result<CelValue, EvalError> {
+    if let (CelValue::Int(a), CelValue::Int(b)) = (left, right) {
+        return eval_integer(operator, *a, *b);
     }
     let (Some(a), Some(b)) = (as_double(left), as_double(right)) else {
-        return Err(mismatch(operator, left, right));
+        return Err(mismatch_error(operator, left, right));
     };
     let result = match operator {
-        Binary::Add => a + b,
-        Binary::Subtract => a - b,
-        Binary::Multiply => a * b,
-        Binary::Divide if b == 0.0 => return Err(EvalError::new("division by zero")),
-        Binary::Divide => a / b,
-        Binary::Modulo => return Err(EvalError::new("% works on ints only")),
-        Binary::Equal
-        | Binary::NotEqual
-        | Binary::Less
-        | Binary::LessEqual
-        | Binary::Greater
-        | Binary::GreaterEqual
-        | Binary::In => return Err(mismatch(operator, left, right)),
+        BinaryOperator::Add => a + b,
+        BinaryOperator::Subtract => a - b,
+        BinaryOperator::Multiply => a * b,
+        BinaryOperator::Divide if b == 0.0 => return Err(EvalError::new("division by zero")),
+        BinaryOperator::Divide => a / b,
+        BinaryOperator::Modulo => return Err(EvalError::new("% works on ints only")),
+        BinaryOperator::Equal
+        | BinaryOperator::NotEqual
+        | BinaryOperator::Less
+        | BinaryOperator::LessEqual
+        | BinaryOperator::Greater
+        | BinaryOperator::GreaterEqual
+        | BinaryOperator::In => return Err(mismatch_error(operator, left, right)),
     };
-    finite(result)
+    check_finite(result)
 }
 
-fn integer(operator: Binary, a: i64, b: i64) -> Result<Value, EvalError> {
+fn eval_integer(operator: BinaryOperator, a: i64, b: i64) -> Result<CelValue, EvalError> {
     let result = match operator {
-        Binary::Add => a.checked_add(b),
-        Binary::Subtract => a.checked_sub(b),
-        Binary::Multiply => a.checked_mul(b),
-        Binary::Divide | Binary::Modulo if b == 0 => return Err(EvalError::new("division by zero")),
-        Binary::Divide => a.checked_div(b),
-        Binary::Modulo => a.checked_rem(b),
-        Binary::Equal
-        | Binary::NotEqual
-        | Binary::Less
-        | Binary::LessEqual
-        | Binary::Greater
-        | Binary::GreaterEqual
-        | Binary::In => return Err(mismatch(operator, &Value::Int(a), &Value::Int(b))),
+        BinaryOperator::Add => a.checked_add(b),
+        BinaryOperator::Subtract => a.checked_sub(b),
+        BinaryOperator::Multiply => a.checked_mul(b),
+        BinaryOperator::Divide | BinaryOperator::Modulo if b == 0 => {
+            return Err(EvalError::new("division by zero"));
+        }
+        BinaryOperator::Divide => a.checked_div(b),
+        BinaryOperator::Modulo => a.checked_rem(b),
+        BinaryOperator::Equal
+        | BinaryOperator::NotEqual
+        | BinaryOperator::Less
+        | BinaryOperator::LessEqual
+        | BinaryOperator::Greater
+        | BinaryOperator::GreaterEqual
+        | BinaryOperator::In => return Err(mismatch_error(operator, &CelValue::Int(a), &CelValue::Int(b))),
     };
-    result.map(Value::Int).ok_or_else(overflow)
+    result.map(CelValue::Int).ok_or_else(overflow_error)
 }
 
 /// Refuses a double that is not finite.
-pub(super) fn finite(double: f64) -> Result<Value, EvalError> {
+pub(super) fn check_finite(double: f64) -> Result<CelValue, EvalError> {
     if double.is_finite() {
-        Ok(Value::Double(double))
+        Ok(CelValue::Double(double))
     } else {
         Err(EvalError::new("the result is not a finite number"))
     }
 }
 
-fn order(operator: Binary, left: &Value, right: &Value, budget: &Budget<'_>) -> Result<Ordering, EvalError> {
-    if let (Value::Text(a), Value::Text(b)) = (left, right) {
+fn order_values(
+    operator: BinaryOperator,
+    left: &CelValue,
+    right: &CelValue,
+    budget: &ExprBudget<'_>,
+) -> Result<Ordering, EvalError> {
+    if let (CelValue::Text(a), CelValue::Text(b)) = (left, right) {
         budget.read_text(a.len().min(b.len()))?;
     }
     let ordering = match (left, right) {
-        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
-        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
-        (Value::Time(a), Value::Time(b)) => Some(a.cmp(b)),
-        (Value::Span(a), Value::Span(b)) => Some(a.cmp(b)),
+        (CelValue::Int(a), CelValue::Int(b)) => Some(a.cmp(b)),
+        (CelValue::Text(a), CelValue::Text(b)) => Some(a.cmp(b)),
+        (CelValue::Bool(a), CelValue::Bool(b)) => Some(a.cmp(b)),
+        (CelValue::Time(a), CelValue::Time(b)) => Some(a.cmp(b)),
+        (CelValue::Span(a), CelValue::Span(b)) => Some(a.cmp(b)),
         (_, _) => match (as_double(left), as_double(right)) {
             (Some(a), Some(b)) => a.partial_cmp(&b),
             (None, _) | (_, None) => None,
         },
     };
-    ordering.ok_or_else(|| mismatch(operator, left, right))
+    ordering.ok_or_else(|| mismatch_error(operator, left, right))
 }
 
-pub(super) fn equal(left: &Value, right: &Value, budget: &Budget<'_>) -> Result<bool, EvalError> {
+pub(super) fn values_equal(
+    left: &CelValue,
+    right: &CelValue,
+    budget: &ExprBudget<'_>,
+) -> Result<bool, EvalError> {
     budget.spend(1)?;
     match (left, right) {
-        (Value::Int(a), Value::Int(b)) => Ok(a == b),
-        (Value::Text(a), Value::Text(b)) => {
+        (CelValue::Int(a), CelValue::Int(b)) => Ok(a == b),
+        (CelValue::Text(a), CelValue::Text(b)) => {
             budget.read_text(a.len().min(b.len()))?;
             Ok(a == b)
         }
-        (Value::List(a), Value::List(b)) => {
+        (CelValue::List(a), CelValue::List(b)) => {
             if a.len() != b.len() {
                 return Ok(false);
             }
             for (a, b) in a.iter().zip(b.iter()) {
-                if !equal(a, b, budget)? {
+                if !values_equal(a, b, budget)? {
                     return Ok(false);
                 }
             }
             Ok(true)
         }
-        (Value::Map(a), Value::Map(b)) => {
+        (CelValue::Map(a), CelValue::Map(b)) => {
             if a.len() != b.len() {
                 return Ok(false);
             }
             for ((key_a, a), (key_b, b)) in a.iter().zip(b.iter()) {
                 budget.read_text(key_a.len().min(key_b.len()))?;
-                if key_a != key_b || !equal(a, b, budget)? {
+                if key_a != key_b || !values_equal(a, b, budget)? {
                     return Ok(false);
                 }
             }
@@ -182,56 +204,60 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &Budget<'_>) -> Result<
     }
 }
 
-fn contains(needle: &Value, haystack: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+fn contains_value(
+    needle: &CelValue,
+    haystack: &CelValue,
+    budget: &ExprBudget<'_>,
+) -> Result<CelValue, EvalError> {
     match haystack {
-        Value::List(items) => {
+        CelValue::List(items) => {
             for item in items.iter() {
-                if equal(needle, item, budget)? {
-                    return Ok(Value::Bool(true));
+                if values_equal(needle, item, budget)? {
+                    return Ok(CelValue::Bool(true));
                 }
             }
-            Ok(Value::Bool(false))
+            Ok(CelValue::Bool(false))
         }
-        Value::Map(entries) => match needle {
-            Value::Text(key) => {
+        CelValue::Map(entries) => match needle {
+            CelValue::Text(key) => {
                 budget.read_text(key.len())?;
-                Ok(Value::Bool(entries.contains_key(&**key)))
+                Ok(CelValue::Bool(entries.contains_key(&**key)))
             }
             // CEL allows such map keys; our maps come from JSON and have string keys only.
-            Value::Bool(_) | Value::Int(_) | Value::Double(_) => Ok(Value::Bool(false)),
-            Value::Null | Value::List(_) | Value::Map(_) | Value::Time(_) | Value::Span(_) => {
-                Err(mismatch(Binary::In, needle, haystack))
+            CelValue::Bool(_) | CelValue::Int(_) | CelValue::Double(_) => Ok(CelValue::Bool(false)),
+            CelValue::Null | CelValue::List(_) | CelValue::Map(_) | CelValue::Time(_) | CelValue::Span(_) => {
+                Err(mismatch_error(BinaryOperator::In, needle, haystack))
             }
         },
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Double(_)
-        | Value::Text(_)
-        | Value::Time(_)
-        | Value::Span(_) => Err(mismatch(Binary::In, needle, haystack)),
+        CelValue::Null
+        | CelValue::Bool(_)
+        | CelValue::Int(_)
+        | CelValue::Double(_)
+        | CelValue::Text(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => Err(mismatch_error(BinaryOperator::In, needle, haystack)),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "promotion to double is the documented rule")]
-pub(super) fn as_double(value: &Value) -> Option<f64> {
+pub(super) fn as_double(value: &CelValue) -> Option<f64> {
     match value {
-        Value::Int(int) => Some(*int as f64),
-        Value::Double(double) => Some(*double),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Text(_)
-        | Value::List(_)
-        | Value::Map(_)
-        | Value::Time(_)
-        | Value::Span(_) => None,
+        CelValue::Int(int) => Some(*int as f64),
+        CelValue::Double(double) => Some(*double),
+        CelValue::Null
+        | CelValue::Bool(_)
+        | CelValue::Text(_)
+        | CelValue::List(_)
+        | CelValue::Map(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => None,
     }
 }
 
-fn overflow() -> EvalError {
+fn overflow_error() -> EvalError {
     EvalError::new("the result is out of range")
 }
 
-fn mismatch(operator: Binary, left: &Value, right: &Value) -> EvalError {
+fn mismatch_error(operator: BinaryOperator, left: &CelValue, right: &CelValue) -> EvalError {
     EvalError::new(format!("cannot compute {} {} {}", left.kind(), operator.symbol(), right.kind()))
 }

@@ -1,21 +1,21 @@
 //! The parser: CEL's grammar by recursive descent, from tokens to a syntax tree.
 //!
 //! ```text
-//! expression = or ['?' or ':' expression]          unary  = {'!'} member | {'-'} member
-//! or         = and {'||' and}                      member = primary {'.' name ['(' list ')'] | '[' expression ']'}
-//! and        = relation {'&&' relation}            primary = literal | name ['(' list ')'] | '(' expression ')'
-//! relation   = sum {('<' | '==' | 'in' | …) sum}           | '[' list ']' | '{' map '}'
-//! sum        = product {('+' | '-') product}
-//! product    = unary {('*' | '/' | '%') unary}
+//! parse_expression = or ['?' or ':' parse_expression]          parse_unary  = {'!'} parse_member | {'-'} parse_member
+//! or         = parse_and {'||' parse_and}                      parse_member = primary {'.' name ['(' parse_list ')'] | '[' parse_expression ']'}
+//! parse_and        = parse_relation {'&&' parse_relation}            primary = literal | name ['(' parse_list ')'] | '(' parse_expression ')'
+//! parse_relation   = parse_sum {('<' | '==' | 'in' | …) parse_sum}           | '[' parse_list ']' | '{' parse_map '}'
+//! parse_sum        = parse_product {('+' | '-') parse_product}
+//! parse_product    = parse_unary {('*' | '/' | '%') parse_unary}
 //! ```
 //!
 //! [`MAX_NESTING`] bounds the stack depth of the parser and of all later passes, because a stack overflow
 //! ends the process.
 
-use super::Value;
-use super::lexer::{Placed, SyntaxError, Token, tokens};
-use super::program::Binary;
-use super::syntax::Syntax;
+use super::CelValue;
+use super::lexer::{CelToken, PositionedToken, SyntaxError, lex_tokens};
+use super::program::BinaryOperator;
+use super::syntax::SyntaxTree;
 
 /// The longest expression, in bytes.
 const MAX_SOURCE: usize = 4096;
@@ -46,19 +46,19 @@ const RESERVED: &[&str] = &[
 ];
 
 /// The syntax tree of `source`, or a one-line error with its position.
-pub(super) fn parse(source: &str) -> Result<Syntax, String> {
+pub(super) fn parse(source: &str) -> Result<SyntaxTree, String> {
     if source.trim().is_empty() {
         return Err("is an empty expression".to_owned());
     }
     if source.len() > MAX_SOURCE {
         return Err(format!("is {} bytes long, at most {MAX_SOURCE} are allowed", source.len()));
     }
-    let parsed = tokens(source).and_then(|tokens| {
-        let mut parser = Parser { tokens: &tokens, next: 0, nesting: 0 };
-        let syntax = parser.expression()?;
+    let parsed = lex_tokens(source).and_then(|tokens| {
+        let mut parser = ExprParser { tokens: &tokens, next: 0, nesting: 0 };
+        let syntax = parser.parse_expression()?;
         let rest = parser.peek();
-        if *rest != Token::End {
-            return Err(parser.wrong(format!("unexpected {}", rest.shown())));
+        if *rest != CelToken::End {
+            return Err(parser.syntax_error(format!("unexpected {}", rest.describe_token())));
         }
         Ok(syntax)
     });
@@ -69,51 +69,52 @@ pub(super) fn parse(source: &str) -> Result<Syntax, String> {
 }
 
 /// Combines two operands into one expression.
-type Join = fn(Syntax, Syntax) -> Syntax;
+type OperandJoin = fn(SyntaxTree, SyntaxTree) -> SyntaxTree;
 
-struct Parser<'t> {
-    /// Ends with [`Token::End`], which is never consumed.
-    tokens: &'t [Placed],
+struct ExprParser<'t> {
+    /// Ends with [`CelToken::End`], which is never consumed.
+    tokens: &'t [PositionedToken],
     next: usize,
     nesting: usize,
 }
 
-impl<'t> Parser<'t> {
-    fn peek(&self) -> &'t Token {
-        self.tokens.get(self.next).map_or(&Token::End, |placed| &placed.token)
+impl<'t> ExprParser<'t> {
+    fn peek(&self) -> &'t CelToken {
+        self.tokens.get(self.next).map_or(&CelToken::End, |placed| &placed.token)
     }
 
-    fn take(&mut self) -> &'t Token {
+    fn take(&mut self) -> &'t CelToken {
         let token = self.peek();
         self.next += 1;
         token
     }
 
-    fn wrong(&self, message: impl Into<String>) -> SyntaxError {
+    fn syntax_error(&self, message: impl Into<String>) -> SyntaxError {
         let placed = self.tokens.get(self.next).or(self.tokens.last());
         SyntaxError { at: placed.map_or(0, |placed| placed.at), message: message.into() }
     }
 
     fn accept(&mut self, sign: &'static str) -> Option<()> {
-        (*self.peek() == Token::Sign(sign)).then(|| self.next += 1)
+        (*self.peek() == CelToken::Sign(sign)).then(|| self.next += 1)
     }
 
     fn expect(&mut self, sign: &'static str) -> Result<(), SyntaxError> {
         let found = self.peek();
-        self.accept(sign).ok_or_else(|| self.wrong(format!("expected {sign:?}, found {}", found.shown())))
+        self.accept(sign)
+            .ok_or_else(|| self.syntax_error(format!("expected {sign:?}, found {}", found.describe_token())))
     }
 
-    fn expression(&mut self) -> Result<Syntax, SyntaxError> {
+    fn parse_expression(&mut self) -> Result<SyntaxTree, SyntaxError> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
-            return Err(self.wrong(format!("nests deeper than {MAX_NESTING} levels")));
+            return Err(self.syntax_error(format!("nests deeper than {MAX_NESTING} levels")));
         }
-        let mut syntax = self.or()?;
+        let mut syntax = self.parse_or()?;
         if self.accept("?").is_some() {
-            let then = self.or()?;
+            let then = self.parse_or()?;
             self.expect(":")?;
-            let otherwise = self.expression()?;
-            syntax = Syntax::If {
+            let otherwise = self.parse_expression()?;
+            syntax = SyntaxTree::If {
                 condition: Box::new(syntax),
                 then: Box::new(then),
                 otherwise: Box::new(otherwise),
@@ -123,64 +124,64 @@ impl<'t> Parser<'t> {
         Ok(syntax)
     }
 
-    fn or(&mut self) -> Result<Syntax, SyntaxError> {
-        self.chain(Self::and, |sign| match sign {
-            "||" => Some(|left, right| Syntax::Or(Box::new(left), Box::new(right))),
+    fn parse_or(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        self.parse_chain(Self::parse_and, |sign| match sign {
+            "||" => Some(|left, right| SyntaxTree::Or(Box::new(left), Box::new(right))),
             _ => None,
         })
     }
 
-    fn and(&mut self) -> Result<Syntax, SyntaxError> {
-        self.chain(Self::relation, |sign| match sign {
-            "&&" => Some(|left, right| Syntax::And(Box::new(left), Box::new(right))),
+    fn parse_and(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        self.parse_chain(Self::parse_relation, |sign| match sign {
+            "&&" => Some(|left, right| SyntaxTree::And(Box::new(left), Box::new(right))),
             _ => None,
         })
     }
 
-    fn relation(&mut self) -> Result<Syntax, SyntaxError> {
-        self.chain(Self::sum, |sign| match sign {
-            "==" => Some(|left, right| binary(Binary::Equal, left, right)),
-            "!=" => Some(|left, right| binary(Binary::NotEqual, left, right)),
-            "<" => Some(|left, right| binary(Binary::Less, left, right)),
-            "<=" => Some(|left, right| binary(Binary::LessEqual, left, right)),
-            ">" => Some(|left, right| binary(Binary::Greater, left, right)),
-            ">=" => Some(|left, right| binary(Binary::GreaterEqual, left, right)),
-            "in" => Some(|left, right| binary(Binary::In, left, right)),
+    fn parse_relation(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        self.parse_chain(Self::parse_sum, |sign| match sign {
+            "==" => Some(|left, right| binary_syntax(BinaryOperator::Equal, left, right)),
+            "!=" => Some(|left, right| binary_syntax(BinaryOperator::NotEqual, left, right)),
+            "<" => Some(|left, right| binary_syntax(BinaryOperator::Less, left, right)),
+            "<=" => Some(|left, right| binary_syntax(BinaryOperator::LessEqual, left, right)),
+            ">" => Some(|left, right| binary_syntax(BinaryOperator::Greater, left, right)),
+            ">=" => Some(|left, right| binary_syntax(BinaryOperator::GreaterEqual, left, right)),
+            "in" => Some(|left, right| binary_syntax(BinaryOperator::In, left, right)),
             _ => None,
         })
     }
 
-    fn sum(&mut self) -> Result<Syntax, SyntaxError> {
-        self.chain(Self::product, |sign| match sign {
-            "+" => Some(|left, right| binary(Binary::Add, left, right)),
-            "-" => Some(|left, right| binary(Binary::Subtract, left, right)),
+    fn parse_sum(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        self.parse_chain(Self::parse_product, |sign| match sign {
+            "+" => Some(|left, right| binary_syntax(BinaryOperator::Add, left, right)),
+            "-" => Some(|left, right| binary_syntax(BinaryOperator::Subtract, left, right)),
             _ => None,
         })
     }
 
-    fn product(&mut self) -> Result<Syntax, SyntaxError> {
-        self.chain(Self::unary, |sign| match sign {
-            "*" => Some(|left, right| binary(Binary::Multiply, left, right)),
-            "/" => Some(|left, right| binary(Binary::Divide, left, right)),
-            "%" => Some(|left, right| binary(Binary::Modulo, left, right)),
+    fn parse_product(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        self.parse_chain(Self::parse_unary, |sign| match sign {
+            "*" => Some(|left, right| binary_syntax(BinaryOperator::Multiply, left, right)),
+            "/" => Some(|left, right| binary_syntax(BinaryOperator::Divide, left, right)),
+            "%" => Some(|left, right| binary_syntax(BinaryOperator::Modulo, left, right)),
             _ => None,
         })
     }
 
     /// Operands of one precedence, left-associative.
-    fn chain(
+    fn parse_chain(
         &mut self,
-        operand: fn(&mut Self) -> Result<Syntax, SyntaxError>,
-        join: fn(&str) -> Option<Join>,
-    ) -> Result<Syntax, SyntaxError> {
+        operand: fn(&mut Self) -> Result<SyntaxTree, SyntaxError>,
+        join: fn(&str) -> Option<OperandJoin>,
+    ) -> Result<SyntaxTree, SyntaxError> {
         let mut syntax = operand(self)?;
         let mut length = 0;
-        while let Token::Sign(sign) = self.peek()
+        while let CelToken::Sign(sign) = self.peek()
             && let Some(join) = join(sign)
         {
             length += 1;
             if length > MAX_CHAIN {
-                return Err(self.wrong(format!("more than {MAX_CHAIN} operators in a row")));
+                return Err(self.syntax_error(format!("more than {MAX_CHAIN} operators in a row")));
             }
             self.next += 1;
             syntax = join(syntax, operand(self)?);
@@ -189,16 +190,16 @@ impl<'t> Parser<'t> {
     }
 
     /// CEL allows repeated `!` or repeated `-`, but not a mixture.
-    fn unary(&mut self) -> Result<Syntax, SyntaxError> {
+    fn parse_unary(&mut self) -> Result<SyntaxTree, SyntaxError> {
         let mut bangs = 0;
         while self.accept("!").is_some() {
             bangs += 1;
         }
         if bangs > 0 {
-            let mut syntax = self.member()?;
-            self.short(bangs)?;
+            let mut syntax = self.parse_member()?;
+            self.check_chain_length(bangs)?;
             for _ in 0..bangs {
-                syntax = Syntax::Not(Box::new(syntax));
+                syntax = SyntaxTree::Not(Box::new(syntax));
             }
             return Ok(syntax);
         }
@@ -206,60 +207,60 @@ impl<'t> Parser<'t> {
         while self.accept("-").is_some() {
             minuses += 1;
         }
-        self.short(minuses)?;
+        self.check_chain_length(minuses)?;
         let negative = match (minuses, self.peek()) {
-            (0, Token::IntBeyond) => return Err(self.wrong("a number is too large")),
+            (0, CelToken::IntBeyond) => return Err(self.syntax_error("a number is too large")),
             (0, _) => None,
-            (_, Token::Int(int)) => Some(Value::Int(-int)),
-            (_, Token::IntBeyond) => Some(Value::Int(i64::MIN)),
-            (_, Token::Double(double)) => Some(Value::Double(-double)),
-            (_, Token::Ident(_) | Token::Text(_) | Token::Sign(_) | Token::End) => None,
+            (_, CelToken::Int(int)) => Some(CelValue::Int(-int)),
+            (_, CelToken::IntBeyond) => Some(CelValue::Int(i64::MIN)),
+            (_, CelToken::Double(double)) => Some(CelValue::Double(-double)),
+            (_, CelToken::Ident(_) | CelToken::Text(_) | CelToken::Sign(_) | CelToken::End) => None,
         };
         // The last minus before a number is part of the literal, so that -9223372036854775808 is valid.
         let mut syntax = match negative {
             Some(value) => {
                 self.next += 1;
                 minuses -= 1;
-                self.members(Syntax::Literal(value))?
+                self.parse_member_chain(SyntaxTree::Literal(value))?
             }
-            None => self.member()?,
+            None => self.parse_member()?,
         };
         for _ in 0..minuses {
-            syntax = Syntax::Negate(Box::new(syntax));
+            syntax = SyntaxTree::Negate(Box::new(syntax));
         }
         Ok(syntax)
     }
 
-    fn short(&self, run: usize) -> Result<(), SyntaxError> {
+    fn check_chain_length(&self, run: usize) -> Result<(), SyntaxError> {
         if run > MAX_CHAIN {
-            return Err(self.wrong(format!("more than {MAX_CHAIN} operators in a row")));
+            return Err(self.syntax_error(format!("more than {MAX_CHAIN} operators in a row")));
         }
         Ok(())
     }
 
-    fn member(&mut self) -> Result<Syntax, SyntaxError> {
-        let primary = self.primary()?;
-        self.members(primary)
+    fn parse_member(&mut self) -> Result<SyntaxTree, SyntaxError> {
+        let primary = self.parse_primary()?;
+        self.parse_member_chain(primary)
     }
 
-    fn members(&mut self, mut syntax: Syntax) -> Result<Syntax, SyntaxError> {
+    fn parse_member_chain(&mut self, mut syntax: SyntaxTree) -> Result<SyntaxTree, SyntaxError> {
         for length in 0.. {
-            self.short(length)?;
+            self.check_chain_length(length)?;
             if self.accept(".").is_some() {
-                let Token::Ident(name) = self.take() else {
+                let CelToken::Ident(name) = self.take() else {
                     self.next -= 1;
-                    return Err(self.wrong("expected a field after \".\""));
+                    return Err(self.syntax_error("expected a field after \".\""));
                 };
                 syntax = if self.accept("(").is_some() {
-                    let arguments = self.list(")")?;
-                    Syntax::Call { function: name.clone(), target: Some(Box::new(syntax)), arguments }
+                    let arguments = self.parse_list(")")?;
+                    SyntaxTree::Call { function: name.clone(), target: Some(Box::new(syntax)), arguments }
                 } else {
-                    Syntax::Select { operand: Box::new(syntax), field: name.clone() }
+                    SyntaxTree::Select { operand: Box::new(syntax), field: name.clone() }
                 };
             } else if self.accept("[").is_some() {
-                let index = self.expression()?;
+                let index = self.parse_expression()?;
                 self.expect("]")?;
-                syntax = Syntax::Index { operand: Box::new(syntax), index: Box::new(index) };
+                syntax = SyntaxTree::Index { operand: Box::new(syntax), index: Box::new(index) };
             } else {
                 break;
             }
@@ -267,48 +268,48 @@ impl<'t> Parser<'t> {
         Ok(syntax)
     }
 
-    fn primary(&mut self) -> Result<Syntax, SyntaxError> {
+    fn parse_primary(&mut self) -> Result<SyntaxTree, SyntaxError> {
         let literal = match self.take() {
-            Token::Int(int) => Value::Int(*int),
-            Token::Double(double) => Value::Double(*double),
-            Token::Text(text) => Value::text(text),
-            Token::Ident(name) => match name.as_str() {
-                "true" => Value::Bool(true),
-                "false" => Value::Bool(false),
-                "null" => Value::Null,
+            CelToken::Int(int) => CelValue::Int(*int),
+            CelToken::Double(double) => CelValue::Double(*double),
+            CelToken::Text(text) => CelValue::text(text),
+            CelToken::Ident(name) => match name.as_str() {
+                "true" => CelValue::Bool(true),
+                "false" => CelValue::Bool(false),
+                "null" => CelValue::Null,
                 word if RESERVED.contains(&word) => {
                     self.next -= 1;
-                    return Err(self.wrong(format!("{word:?} is a reserved word")));
+                    return Err(self.syntax_error(format!("{word:?} is a reserved word")));
                 }
                 _ if self.accept("(").is_some() => {
-                    let arguments = self.list(")")?;
-                    return Ok(Syntax::Call { function: name.clone(), target: None, arguments });
+                    let arguments = self.parse_list(")")?;
+                    return Ok(SyntaxTree::Call { function: name.clone(), target: None, arguments });
                 }
-                _ if *self.peek() == Token::Sign("{") => {
-                    return Err(self.wrong("messages are not supported"));
+                _ if *self.peek() == CelToken::Sign("{") => {
+                    return Err(self.syntax_error("messages are not supported"));
                 }
-                _ => return Ok(Syntax::Ident(name.clone())),
+                _ => return Ok(SyntaxTree::Ident(name.clone())),
             },
-            Token::Sign("(") => {
-                let inside = self.expression()?;
+            CelToken::Sign("(") => {
+                let inside = self.parse_expression()?;
                 self.expect(")")?;
                 return Ok(inside);
             }
-            Token::Sign("[") => return Ok(Syntax::List(self.list("]")?)),
-            Token::Sign("{") => return self.map(),
-            other @ (Token::Sign(_) | Token::IntBeyond | Token::End) => {
+            CelToken::Sign("[") => return Ok(SyntaxTree::List(self.parse_list("]")?)),
+            CelToken::Sign("{") => return self.parse_map(),
+            other @ (CelToken::Sign(_) | CelToken::IntBeyond | CelToken::End) => {
                 self.next -= 1;
-                return Err(self.wrong(format!("expected a value, found {}", other.shown())));
+                return Err(self.syntax_error(format!("expected a value, found {}", other.describe_token())));
             }
         };
-        Ok(Syntax::Literal(literal))
+        Ok(SyntaxTree::Literal(literal))
     }
 
     /// Expressions up to `close`; a comma may follow the last one.
-    fn list(&mut self, close: &'static str) -> Result<Vec<Syntax>, SyntaxError> {
+    fn parse_list(&mut self, close: &'static str) -> Result<Vec<SyntaxTree>, SyntaxError> {
         let mut items = Vec::new();
         while self.accept(close).is_none() {
-            items.push(self.expression()?);
+            items.push(self.parse_expression()?);
             if self.accept(",").is_none() {
                 self.expect(close)?;
                 break;
@@ -317,21 +318,21 @@ impl<'t> Parser<'t> {
         Ok(items)
     }
 
-    fn map(&mut self) -> Result<Syntax, SyntaxError> {
+    fn parse_map(&mut self) -> Result<SyntaxTree, SyntaxError> {
         let mut entries = Vec::new();
         while self.accept("}").is_none() {
-            let key = self.expression()?;
+            let key = self.parse_expression()?;
             self.expect(":")?;
-            entries.push((key, self.expression()?));
+            entries.push((key, self.parse_expression()?));
             if self.accept(",").is_none() {
                 self.expect("}")?;
                 break;
             }
         }
-        Ok(Syntax::Map(entries))
+        Ok(SyntaxTree::Map(entries))
     }
 }
 
-fn binary(operator: Binary, left: Syntax, right: Syntax) -> Syntax {
-    Syntax::Binary { operator, left: Box::new(left), right: Box::new(right) }
+fn binary_syntax(operator: BinaryOperator, left: SyntaxTree, right: SyntaxTree) -> SyntaxTree {
+    SyntaxTree::Binary { operator, left: Box::new(left), right: Box::new(right) }
 }

@@ -24,16 +24,16 @@ pub(crate) const MAX_PATTERN_WEIGHT: usize = 8 * 1024 * 1024;
 pub(crate) const PATTERNS_TOO_HEAVY: &str = "the patterns of all matches() need more than 8 MiB together";
 
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
+pub(super) struct CompiledPattern {
     regex: Arc<Regex>,
     /// Number of positions: literal bytes and classes, with repetitions expanded.
     places: u64,
 }
 
-impl Pattern {
+impl CompiledPattern {
     /// `None` if the pattern is invalid or too large.
     pub(super) fn compile(source: &str) -> Option<Self> {
-        let places = places(&regex_syntax::parse(source).ok()?);
+        let places = count_places(&regex_syntax::parse(source).ok()?);
         let regex = RegexBuilder::new(source)
             .size_limit(MAX_COMPILED_BYTES)
             .dfa_size_limit(MAX_CACHED_BYTES)
@@ -57,24 +57,24 @@ impl Pattern {
     }
 
     /// Estimated memory size.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn memory_weight(&self) -> usize {
         let places = usize::try_from(self.places).unwrap_or(usize::MAX);
         BASE_WEIGHT.saturating_add(PLACE_WEIGHT.saturating_mul(places).min(4 * MAX_COMPILED_BYTES))
     }
 }
 
-fn places(hir: &Hir) -> u64 {
+fn count_places(hir: &Hir) -> u64 {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,
         HirKind::Literal(literal) => literal.0.len() as u64,
         HirKind::Class(_) => 2,
         HirKind::Repetition(repetition) => {
             let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1));
-            places(&repetition.sub).saturating_mul(u64::from(times).max(1))
+            count_places(&repetition.sub).saturating_mul(u64::from(times).max(1))
         }
-        HirKind::Capture(capture) => places(&capture.sub),
+        HirKind::Capture(capture) => count_places(&capture.sub),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().map(places).fold(1, u64::saturating_add)
+            parts.iter().map(count_places).fold(1, u64::saturating_add)
         }
     }
 }
@@ -84,15 +84,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repetitions_are_priced_as_written_out() {
-        let price = |source: &str| Pattern::compile(source).unwrap().search_units(8_000);
+    fn pattern_cost_expands_repetitions() {
+        let price = |source: &str| CompiledPattern::compile(source).unwrap().search_units(8_000);
         assert!(price("a{200}") > 50 * price("a"));
         assert!(price("(a|b|c){40}") > price("a{40}"));
     }
 
     #[test]
-    fn a_pattern_that_needs_too_much_memory_is_refused() {
-        assert!(Pattern::compile("(a{100}){100}").is_none());
-        assert!(Pattern::compile("(").is_none());
+    fn oversized_pattern_is_refused() {
+        assert!(CompiledPattern::compile("(a{100}){100}").is_none());
+        assert!(CompiledPattern::compile("(").is_none());
     }
 }

@@ -6,17 +6,17 @@ use crate::id::Name;
 use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::{InvalidJson, RawJson};
 
-use super::function::Function;
-use super::pattern::Pattern;
-use super::syntax::Syntax;
-use super::{Budget, EvalError, Scope, Value, eval, lower, parser};
+use super::function::CelFunction;
+use super::pattern::CompiledPattern;
+use super::syntax::SyntaxTree;
+use super::{CelValue, EvalError, ExprBudget, ExprScope, eval, lower, parser};
 
 /// A compiled expression, which can be evaluated any number of times from any thread.
 #[derive(Debug)]
-pub struct Program {
-    pub(super) node: Node,
+pub struct CelProgram {
+    pub(super) node: ExprNode,
     /// The external references; nodes refer to a slot by its index here.
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<PathSlot>,
     /// Maximum number of variables that nested comprehensions bind.
     pub(super) locals: usize,
     /// Estimated memory size of its patterns.
@@ -30,13 +30,13 @@ const COMPILE_UNITS: u64 = 10;
 
 /// The root names that an expression may use.
 #[derive(Debug, Clone, Copy)]
-pub enum Vocabulary<'a> {
+pub enum ExprVocabulary<'a> {
     /// In `if` and `set`: `context`, `event`, `now`.
     Decision,
     /// In `correlate`: `context` alone.
     Context,
     /// In actions: additionally `results.<name>` for the actions that it needs.
-    Action { needs: &'a [Name], secrets: Secrets },
+    Action { needs: &'a [Name], secrets: SecretPolicy },
     /// In the `result` of an HTTP action: `response` alone.
     Response,
     /// In a node of a graph: `input`, and `results.<id>` for its parents.
@@ -45,9 +45,9 @@ pub enum Vocabulary<'a> {
     Answer,
 }
 
-/// Whether `secret("name")` is allowed as a whole value or a whole `${…}`.
+/// Whether `secret_name("name")` is allowed as a whole value or a whole `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Secrets {
+pub enum SecretPolicy {
     Allowed,
     /// The rendered value is stored or shown as it is.
     Refused,
@@ -55,7 +55,7 @@ pub enum Secrets {
 
 /// The root of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Root {
+pub enum PathRoot {
     Context,
     Event,
     Now,
@@ -67,9 +67,9 @@ pub enum Root {
     Person,
 }
 
-impl Root {
+impl PathRoot {
     /// Its name in expressions.
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn root_name(self) -> &'static str {
         match self {
             Self::Context => "context",
             Self::Event => "event",
@@ -86,85 +86,85 @@ impl Root {
 
 /// One step of a static path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub enum PathStep {
     Field(String),
     Index(i64),
 }
 
 /// A static path, and whether its value or its presence is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Slot {
-    pub(super) root: Root,
-    pub(super) path: Vec<Step>,
-    pub(super) want: Want,
+pub(super) struct PathSlot {
+    pub(super) root: PathRoot,
+    pub(super) path: Vec<PathStep>,
+    pub(super) want: SlotAccess,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum SlotAccess {
     Value,
     /// `has(path)`.
     Presence,
 }
 
 #[derive(Debug)]
-pub(super) enum Node {
-    Literal(Value),
+pub(super) enum ExprNode {
+    Literal(CelValue),
     Slot(usize),
     Local(usize),
     Field {
-        operand: Box<Node>,
+        operand: Box<ExprNode>,
         field: String,
     },
     Has {
-        operand: Box<Node>,
+        operand: Box<ExprNode>,
         field: String,
     },
     Index {
-        operand: Box<Node>,
-        index: Box<Node>,
+        operand: Box<ExprNode>,
+        index: Box<ExprNode>,
     },
-    Not(Box<Node>),
-    Negate(Box<Node>),
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
+    Not(Box<ExprNode>),
+    Negate(Box<ExprNode>),
+    And(Box<ExprNode>, Box<ExprNode>),
+    Or(Box<ExprNode>, Box<ExprNode>),
     If {
-        condition: Box<Node>,
-        then: Box<Node>,
-        otherwise: Box<Node>,
+        condition: Box<ExprNode>,
+        then: Box<ExprNode>,
+        otherwise: Box<ExprNode>,
     },
     Binary {
-        operator: Binary,
-        left: Box<Node>,
-        right: Box<Node>,
+        operator: BinaryOperator,
+        left: Box<ExprNode>,
+        right: Box<ExprNode>,
     },
-    List(Vec<Node>),
-    Map(Vec<(Node, Node)>),
+    List(Vec<ExprNode>),
+    Map(Vec<(ExprNode, ExprNode)>),
     Call {
-        function: Function,
-        arguments: Vec<Node>,
+        function: CelFunction,
+        arguments: Vec<ExprNode>,
     },
     /// `matches()` with a literal pattern, compiled once.
     Matches {
-        operand: Box<Node>,
-        pattern: Pattern,
+        operand: Box<ExprNode>,
+        pattern: CompiledPattern,
     },
     Each {
-        macro_: Macro,
-        range: Box<Node>,
+        macro_: CelMacro,
+        range: Box<ExprNode>,
         local: usize,
-        body: Box<Node>,
+        body: Box<ExprNode>,
     },
     /// `range.map(x, keep, body)`.
     MapWhere {
-        range: Box<Node>,
+        range: Box<ExprNode>,
         local: usize,
-        keep: Box<Node>,
-        body: Box<Node>,
+        keep: Box<ExprNode>,
+        body: Box<ExprNode>,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Macro {
+pub(super) enum CelMacro {
     All,
     Exists,
     ExistsOne,
@@ -173,7 +173,7 @@ pub(super) enum Macro {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(super) enum BinaryOperator {
     Add,
     Subtract,
     Multiply,
@@ -188,7 +188,7 @@ pub(super) enum Binary {
     In,
 }
 
-impl Binary {
+impl BinaryOperator {
     pub(super) const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -207,18 +207,18 @@ impl Binary {
     }
 }
 
-impl Program {
+impl CelProgram {
     /// Compiles CEL; the error lists all problems and is never empty.
-    pub fn compile(source: &str, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
+    pub fn compile(source: &str, vocabulary: ExprVocabulary<'_>) -> Result<Self, Vec<String>> {
         let parsed = parser::parse(source).map_err(|message| vec![message])?;
-        lower::lower(&parsed, vocabulary)
+        lower::lower_syntax(&parsed, vocabulary)
     }
 
     /// Compiles CEL that is evaluated once, and charges the budget of the step.
     pub fn compile_within(
         source: &str,
-        vocabulary: Vocabulary<'_>,
-        budget: &Budget<'_>,
+        vocabulary: ExprVocabulary<'_>,
+        budget: &ExprBudget<'_>,
     ) -> Result<Self, Vec<String>> {
         let exhausted = |error: EvalError| vec![error.to_string()];
         budget.spend(COMPILE_UNITS + source.len() as u64 / 2).map_err(exhausted)?;
@@ -227,12 +227,12 @@ impl Program {
         Ok(program)
     }
 
-    /// The name of the secret, if the whole source is `secret("name")`.
-    pub fn secret(source: &str) -> Option<String> {
+    /// The name of the secret, if the whole source is `secret_name("name")`.
+    pub fn secret_name(source: &str) -> Option<String> {
         match parser::parse(source) {
-            Ok(Syntax::Call { function, target: None, arguments }) if function == "secret" => {
+            Ok(SyntaxTree::Call { function, target: None, arguments }) if function == "secret" => {
                 match &arguments[..] {
-                    [Syntax::Literal(Value::Text(name))] => Some(name.as_ref().to_owned()),
+                    [SyntaxTree::Literal(CelValue::Text(name))] => Some(name.as_ref().to_owned()),
                     [..] => None,
                 }
             }
@@ -241,43 +241,45 @@ impl Program {
     }
 
     /// The value; the memory of intermediate values is released.
-    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
-        scope.budget.scoped(|| eval::evaluate(self, scope))
+    pub fn evaluate(&self, scope: &ExprScope<'_>) -> Result<CelValue, EvalError> {
+        scope.budget.run_scoped(|| eval::evaluate(self, scope))
     }
 
     /// The value as JSON, whose bytes stay held in the budget. An expression that is a plain path copies the
     /// JSON text at its end, so that numbers keep their original digits.
-    pub fn evaluate_json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
-        let raw = scope.budget.scoped(|| self.json(scope))?;
-        scope.budget.keep(raw.len())?;
+    pub fn evaluate_json(&self, scope: &ExprScope<'_>) -> Result<RawJson, EvalError> {
+        let raw = scope.budget.run_scoped(|| self.eval_json(scope))?;
+        scope.budget.keep_bytes(raw.len())?;
         Ok(raw)
     }
 
     /// The value and its JSON, evaluated once.
-    pub fn evaluate_both(&self, scope: &Scope<'_>) -> Result<(Value, RawJson), EvalError> {
+    pub fn evaluate_both(&self, scope: &ExprScope<'_>) -> Result<(CelValue, RawJson), EvalError> {
         let value = eval::evaluate(self, scope)?;
-        let raw = match self.path(scope)? {
+        let raw = match self.path_text(scope)? {
             Some(raw) => raw,
             None => as_json(&value, scope.budget)?,
         };
         Ok((value, raw))
     }
 
-    fn json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
-        match self.path(scope)? {
+    fn eval_json(&self, scope: &ExprScope<'_>) -> Result<RawJson, EvalError> {
+        match self.path_text(scope)? {
             Some(raw) => Ok(raw),
             None => as_json(&eval::evaluate(self, scope)?, scope.budget),
         }
     }
 
     /// The text at the end of the path, if the expression is a plain path into JSON.
-    fn path(&self, scope: &Scope<'_>) -> Result<Option<RawJson>, EvalError> {
-        let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..]) else {
+    fn path_text(&self, scope: &ExprScope<'_>) -> Result<Option<RawJson>, EvalError> {
+        let (ExprNode::Slot(0), [PathSlot { root, path, want: SlotAccess::Value }]) =
+            (&self.node, &self.slots[..])
+        else {
             return Ok(None);
         };
-        let Some(raw) = scope.raw(*root, path)? else { return Ok(None) };
+        let Some(raw) = scope.raw_at(*root, path)? else { return Ok(None) };
         scope.budget.parse_json(raw.len())?;
-        raw.within_depth().map_err(too_deep)?;
+        raw.check_nesting().map_err(too_deep)?;
         Ok(Some(raw))
     }
 
@@ -287,12 +289,12 @@ impl Program {
     }
 
     /// The paths that evaluation may follow.
-    pub fn references(&self) -> impl Iterator<Item = (Root, &[Step])> {
+    pub fn references(&self) -> impl Iterator<Item = (PathRoot, &[PathStep])> {
         self.slots.iter().map(|slot| (slot.root, &slot.path[..]))
     }
 }
 
-fn as_json(value: &Value, budget: &Budget<'_>) -> Result<RawJson, EvalError> {
+fn as_json(value: &CelValue, budget: &ExprBudget<'_>) -> Result<RawJson, EvalError> {
     let mut text = String::new();
     value.write_json(&mut text, MAX_CONTEXT_BYTES, budget)?;
     budget.build_text(text.len())?;

@@ -1,42 +1,42 @@
 //! The syntax tree of an expression, before name resolution.
 
-use super::Value;
-use super::program::Binary;
+use super::CelValue;
+use super::program::BinaryOperator;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Syntax {
-    Literal(Value),
+pub(super) enum SyntaxTree {
+    Literal(CelValue),
     Ident(String),
     /// `operand.field`
     Select {
-        operand: Box<Syntax>,
+        operand: Box<SyntaxTree>,
         field: String,
     },
     /// `operand[index]`
     Index {
-        operand: Box<Syntax>,
-        index: Box<Syntax>,
+        operand: Box<SyntaxTree>,
+        index: Box<SyntaxTree>,
     },
     /// `function(…)` or `target.function(…)`
     Call {
         function: String,
-        target: Option<Box<Syntax>>,
-        arguments: Vec<Syntax>,
+        target: Option<Box<SyntaxTree>>,
+        arguments: Vec<SyntaxTree>,
     },
-    Not(Box<Syntax>),
-    Negate(Box<Syntax>),
-    And(Box<Syntax>, Box<Syntax>),
-    Or(Box<Syntax>, Box<Syntax>),
+    Not(Box<SyntaxTree>),
+    Negate(Box<SyntaxTree>),
+    And(Box<SyntaxTree>, Box<SyntaxTree>),
+    Or(Box<SyntaxTree>, Box<SyntaxTree>),
     If {
-        condition: Box<Syntax>,
-        then: Box<Syntax>,
-        otherwise: Box<Syntax>,
+        condition: Box<SyntaxTree>,
+        then: Box<SyntaxTree>,
+        otherwise: Box<SyntaxTree>,
     },
     Binary {
-        operator: Binary,
-        left: Box<Syntax>,
-        right: Box<Syntax>,
+        operator: BinaryOperator,
+        left: Box<SyntaxTree>,
+        right: Box<SyntaxTree>,
     },
-    List(Vec<Syntax>),
-    Map(Vec<(Syntax, Syntax)>),
+    List(Vec<SyntaxTree>),
+    Map(Vec<(SyntaxTree, SyntaxTree)>),
 }

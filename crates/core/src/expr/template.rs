@@ -2,56 +2,59 @@
 
 use std::fmt::Write as _;
 
-use crate::definition::{Part, Template, Text};
+use crate::definition::{TextTemplate, TextTemplatePart, ValueTemplate};
 use crate::id::Name;
 use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::RawJson;
-use crate::sealed::{Holes, Phrase, PhrasePart};
+use crate::secrets::{SealedText, SealedTextPart, SecretHoles};
 
 use super::value::push_json_text;
-use super::{Budget, EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary, function};
+use super::{
+    CelProgram, CelValue, EvalError, ExprBudget, ExprScope, ExprVocabulary, PathRoot, PathStep, SecretPolicy,
+    function,
+};
 
-/// A tree whose expressions are compiled; see [`Template`].
+/// A tree whose expressions are compiled; see [`ValueTemplate`].
 #[derive(Debug)]
-pub enum Compiled {
+pub enum CompiledTemplate {
     /// Constant JSON.
     Fixed(String),
-    Program(Program),
-    /// Renders as null; see [`Compiled::holes`].
+    Program(CelProgram),
+    /// Renders as null; see [`CompiledTemplate::secret_holes`].
     Secret(Name),
-    List(Vec<Compiled>),
-    Map(Vec<(String, Compiled)>),
+    List(Vec<CompiledTemplate>),
+    Map(Vec<(String, CompiledTemplate)>),
 }
 
-impl Compiled {
+impl CompiledTemplate {
     /// Compiles every expression of the tree; problems carry their path, which starts with `path`.
     pub fn compile(
-        template: &Template,
-        vocabulary: Vocabulary<'_>,
+        template: &ValueTemplate,
+        vocabulary: ExprVocabulary<'_>,
         path: &str,
         problems: &mut Vec<(String, String)>,
     ) -> Self {
         match template {
-            Template::Null => Self::Fixed("null".to_owned()),
-            Template::Bool(truth) => Self::Fixed(truth.to_string()),
-            Template::Int(int) => Self::Fixed(int.to_string()),
-            Template::Double(double) => Self::Fixed(serde_json::to_string(double).unwrap_or_default()),
-            Template::Cel(source) => match leaf(source, vocabulary) {
-                Ok(Leaf::Program(program)) => Self::Program(program),
-                Ok(Leaf::Secret(name)) => Self::Secret(name),
+            ValueTemplate::Null => Self::Fixed("null".to_owned()),
+            ValueTemplate::Bool(truth) => Self::Fixed(truth.to_string()),
+            ValueTemplate::Int(int) => Self::Fixed(int.to_string()),
+            ValueTemplate::Double(double) => Self::Fixed(serde_json::to_string(double).unwrap_or_default()),
+            ValueTemplate::Cel(source) => match compile_leaf(source, vocabulary) {
+                Ok(CompiledLeaf::Program(program)) => Self::Program(program),
+                Ok(CompiledLeaf::Secret(name)) => Self::Secret(name),
                 Err(messages) => {
                     problems.extend(messages.into_iter().map(|message| (path.to_owned(), message)));
                     Self::Fixed("null".to_owned())
                 }
             },
-            Template::List(items) => Self::List(
+            ValueTemplate::List(items) => Self::List(
                 items
                     .iter()
                     .enumerate()
                     .map(|(n, item)| Self::compile(item, vocabulary, &format!("{path}[{n}]"), problems))
                     .collect(),
             ),
-            Template::Map(entries) => Self::Map(
+            ValueTemplate::Map(entries) => Self::Map(
                 entries
                     .iter()
                     .map(|(key, item)| {
@@ -64,32 +67,33 @@ impl Compiled {
     }
 
     /// Renders the tree as JSON. Errors start with their position below `name`: `body.user.name: …`.
-    pub fn render(&self, scope: &Scope<'_>, name: &str) -> Result<RawJson, EvalError> {
-        let at = |Misfit { place, error }: Misfit| EvalError::new(format!("{name}{place}: {error}"));
+    pub fn render(&self, scope: &ExprScope<'_>, name: &str) -> Result<RawJson, EvalError> {
+        let at =
+            |TemplateError { place, error }: TemplateError| EvalError::new(format!("{name}{place}: {error}"));
         if let Self::Program(program) = self {
-            return program.evaluate_json(scope).map_err(|error| at(Misfit::here(error)));
+            return program.evaluate_json(scope).map_err(|error| at(TemplateError::at_root(error)));
         }
-        let raw = scope.budget.scoped(|| {
+        let raw = scope.budget.run_scoped(|| {
             let mut out = String::new();
-            self.write(scope, &mut out).map_err(at)?;
+            self.write_json(scope, &mut out).map_err(at)?;
             scope.budget.parse_json(out.len())?;
             scope.budget.build_text(out.len())?;
             RawJson::parse(&out).map_err(|error| EvalError::new(format!("{name}: the value is {error}")))
         })?;
-        scope.budget.keep(raw.len())?;
+        scope.budget.keep_bytes(raw.len())?;
         Ok(raw)
     }
 
-    fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), Misfit> {
-        scope.budget.spend(1).map_err(Misfit::here)?;
+    fn write_json(&self, scope: &ExprScope<'_>, out: &mut String) -> Result<(), TemplateError> {
+        scope.budget.spend(1).map_err(TemplateError::at_root)?;
         match self {
             Self::Fixed(json) => {
-                scope.budget.read_text(json.len()).map_err(Misfit::here)?;
+                scope.budget.read_text(json.len()).map_err(TemplateError::at_root)?;
                 out.push_str(json);
             }
             Self::Secret(_) => out.push_str("null"),
             Self::Program(program) => {
-                out.push_str(program.evaluate_json(scope).map_err(Misfit::here)?.as_str());
+                out.push_str(program.evaluate_json(scope).map_err(TemplateError::at_root)?.as_str());
             }
             Self::List(items) => {
                 out.push('[');
@@ -97,7 +101,7 @@ impl Compiled {
                     if n > 0 {
                         out.push(',');
                     }
-                    item.write(scope, out).map_err(|misfit| misfit.below(&format!("[{n}]")))?;
+                    item.write_json(scope, out).map_err(|misfit| misfit.nested_in(&format!("[{n}]")))?;
                 }
                 out.push(']');
             }
@@ -107,28 +111,29 @@ impl Compiled {
                     if n > 0 {
                         out.push(',');
                     }
-                    push_json_text(out, key, MAX_CONTEXT_BYTES, scope.budget).map_err(Misfit::here)?;
+                    push_json_text(out, key, MAX_CONTEXT_BYTES, scope.budget)
+                        .map_err(TemplateError::at_root)?;
                     out.push(':');
-                    item.write(scope, out).map_err(|misfit| misfit.below(&format!(".{key}")))?;
+                    item.write_json(scope, out).map_err(|misfit| misfit.nested_in(&format!(".{key}")))?;
                 }
                 out.push('}');
             }
         }
         if out.len() > MAX_CONTEXT_BYTES {
             let message = format!("the value is larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
-            return Err(Misfit::here(EvalError::new(message)));
+            return Err(TemplateError::at_root(EvalError::new(message)));
         }
         Ok(())
     }
 
     /// The positions of secrets in the rendered value.
-    pub fn holes(&self) -> Holes {
-        let mut holes = Holes::new();
+    pub fn secret_holes(&self) -> SecretHoles {
+        let mut holes = SecretHoles::new();
         self.collect_holes("", &mut holes);
         holes
     }
 
-    fn collect_holes(&self, pointer: &str, holes: &mut Holes) {
+    fn collect_holes(&self, pointer: &str, holes: &mut SecretHoles) {
         match self {
             Self::Fixed(_) | Self::Program(_) => {}
             Self::Secret(name) => {
@@ -159,62 +164,64 @@ impl Compiled {
     }
 
     /// Calls `visit` with every path that rendering may follow.
-    pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
+    pub fn visit_references<'s>(&'s self, visit: &mut dyn FnMut(PathRoot, &'s [PathStep])) {
         match self {
             Self::Fixed(_) | Self::Secret(_) => {}
             Self::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
-            Self::List(items) => items.iter().for_each(|item| item.references(visit)),
-            Self::Map(entries) => entries.iter().for_each(|(_, item)| item.references(visit)),
+            Self::List(items) => items.iter().for_each(|item| item.visit_references(visit)),
+            Self::Map(entries) => entries.iter().for_each(|(_, item)| item.visit_references(visit)),
         }
     }
 }
 
 /// An error and its position in a tree.
-struct Misfit {
+struct TemplateError {
     place: String,
     error: EvalError,
 }
 
-impl Misfit {
-    fn here(error: EvalError) -> Self {
+impl TemplateError {
+    fn at_root(error: EvalError) -> Self {
         Self { place: String::new(), error }
     }
 
-    fn below(self, step: &str) -> Self {
+    fn nested_in(self, step: &str) -> Self {
         Self { place: format!("{step}{}", self.place), ..self }
     }
 }
 
-/// A text whose expressions are compiled; see [`Text`].
+/// A text whose expressions are compiled; see [`TextTemplate`].
 #[derive(Debug)]
-pub struct CompiledText(Vec<Piece>);
+pub struct CompiledText(Vec<TextPiece>);
 
 #[derive(Debug)]
-enum Piece {
+enum TextPiece {
     Plain(String),
-    Program(Program),
+    Program(CelProgram),
     Secret(Name),
 }
 
 /// One expression of a definition: a program or a secret.
-enum Leaf {
-    Program(Program),
+enum CompiledLeaf {
+    Program(CelProgram),
     Secret(Name),
 }
 
-fn leaf(source: &str, vocabulary: Vocabulary<'_>) -> Result<Leaf, Vec<String>> {
-    if let Vocabulary::Action { needs: _, secrets: Secrets::Allowed } = vocabulary
-        && let Some(name) = Program::secret(source)
+fn compile_leaf(source: &str, vocabulary: ExprVocabulary<'_>) -> Result<CompiledLeaf, Vec<String>> {
+    if let ExprVocabulary::Action { needs: _, secrets: SecretPolicy::Allowed } = vocabulary
+        && let Some(name) = CelProgram::secret_name(source)
     {
         let name = Name::parse(&name);
-        return name.map(Leaf::Secret).map_err(|error| vec![format!("the name of the secret {error}")]);
+        return name
+            .map(CompiledLeaf::Secret)
+            .map_err(|error| vec![format!("the name of the secret {error}")]);
     }
-    Program::compile(source, vocabulary).map(Leaf::Program)
+    CelProgram::compile(source, vocabulary).map(CompiledLeaf::Program)
 }
 
 /// The destination of a text, which determines its escaping and its allowed characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum TextTarget {
     /// A log line: any value is allowed, lists and maps as JSON.
     Line,
     /// A header value: no control characters.
@@ -229,15 +236,15 @@ impl CompiledText {
         Self(Vec::new())
     }
 
-    pub fn compile(text: &Text, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
+    pub fn compile(text: &TextTemplate, vocabulary: ExprVocabulary<'_>) -> Result<Self, Vec<String>> {
         let mut pieces = Vec::new();
         let mut problems = Vec::new();
-        for part in text.parts().map_err(|message| vec![message])? {
+        for part in text.split_parts().map_err(|message| vec![message])? {
             match part {
-                Part::Plain(plain) => pieces.push(Piece::Plain(plain)),
-                Part::Cel(source) => match leaf(source, vocabulary) {
-                    Ok(Leaf::Program(program)) => pieces.push(Piece::Program(program)),
-                    Ok(Leaf::Secret(name)) => pieces.push(Piece::Secret(name)),
+                TextTemplatePart::Plain(plain) => pieces.push(TextPiece::Plain(plain)),
+                TextTemplatePart::Cel(source) => match compile_leaf(source, vocabulary) {
+                    Ok(CompiledLeaf::Program(program)) => pieces.push(TextPiece::Program(program)),
+                    Ok(CompiledLeaf::Secret(name)) => pieces.push(TextPiece::Secret(name)),
                     Err(messages) => problems.extend(messages),
                 },
             }
@@ -247,48 +254,52 @@ impl CompiledText {
 
     /// Estimated memory size of its patterns.
     pub(crate) fn pattern_weight(&self) -> usize {
-        let weight = |piece: &Piece| match piece {
-            Piece::Plain(_) | Piece::Secret(_) => 0,
-            Piece::Program(program) => program.pattern_weight(),
+        let weight = |piece: &TextPiece| match piece {
+            TextPiece::Plain(_) | TextPiece::Secret(_) => 0,
+            TextPiece::Program(program) => program.pattern_weight(),
         };
         self.0.iter().map(weight).sum()
     }
 
     /// Renders a text that cannot contain secrets.
-    pub fn render(&self, scope: &Scope<'_>, target: Target) -> Result<String, EvalError> {
-        match self.phrase(scope, target)? {
-            Phrase::Plain(text) => Ok(text),
-            Phrase::Holed { .. } => Err(EvalError::new("a secret is not allowed here")),
+    pub fn render(&self, scope: &ExprScope<'_>, target: TextTarget) -> Result<String, EvalError> {
+        match self.render_sealed(scope, target)? {
+            SealedText::Plain(text) => Ok(text),
+            SealedText::Holed { .. } => Err(EvalError::new("a secret is not allowed here")),
         }
     }
 
     /// The text with its expressions evaluated. Its bytes stay held in the budget.
-    pub fn phrase(&self, scope: &Scope<'_>, target: Target) -> Result<Phrase, EvalError> {
-        let (phrase, len) = scope.budget.scoped(|| self.assemble(scope, target))?;
-        scope.budget.keep(len)?;
+    pub fn render_sealed(&self, scope: &ExprScope<'_>, target: TextTarget) -> Result<SealedText, EvalError> {
+        let (phrase, len) = scope.budget.run_scoped(|| self.assemble_parts(scope, target))?;
+        scope.budget.keep_bytes(len)?;
         Ok(phrase)
     }
 
-    fn assemble(&self, scope: &Scope<'_>, target: Target) -> Result<(Phrase, usize), EvalError> {
+    fn assemble_parts(
+        &self,
+        scope: &ExprScope<'_>,
+        target: TextTarget,
+    ) -> Result<(SealedText, usize), EvalError> {
         let (mut parts, mut out, mut whole) = (Vec::new(), String::new(), String::new());
         for piece in &self.0 {
             let before = out.len();
             match piece {
-                Piece::Plain(plain) => {
+                TextPiece::Plain(plain) => {
                     scope.budget.build_text(plain.len())?;
                     out.push_str(plain);
                 }
-                Piece::Program(program) => {
+                TextPiece::Program(program) => {
                     let value = program.evaluate(scope)?;
                     match target {
-                        Target::Line => push_shown(&mut out, &value, scope.budget)?,
-                        Target::Header => out.push_str(&plain_text(&value, scope.budget, 1)?),
-                        Target::Url => push_encoded(&mut out, &plain_text(&value, scope.budget, 3)?),
+                        TextTarget::Line => push_shown(&mut out, &value, scope.budget)?,
+                        TextTarget::Header => out.push_str(&plain_text(&value, scope.budget, 1)?),
+                        TextTarget::Url => push_encoded(&mut out, &plain_text(&value, scope.budget, 3)?),
                     }
                 }
-                Piece::Secret(secret) => {
-                    parts.push(PhrasePart::Text(std::mem::take(&mut out)));
-                    parts.push(PhrasePart::Secret { secret: secret.clone() });
+                TextPiece::Secret(secret) => {
+                    parts.push(SealedTextPart::Text(std::mem::take(&mut out)));
+                    parts.push(SealedTextPart::Secret { secret: secret.clone() });
                     whole.push('x');
                     continue;
                 }
@@ -299,44 +310,46 @@ impl CompiledText {
             }
         }
         match target {
-            Target::Line => {}
-            Target::Header => {
+            TextTarget::Line => {}
+            TextTarget::Header => {
                 if whole.chars().any(char::is_control) {
                     return Err(EvalError::new("a header may not contain control characters"));
                 }
             }
-            Target::Url => refuse_dot_segments(&whole)?,
+            TextTarget::Url => refuse_dot_segments(&whole)?,
         }
         if parts.is_empty() {
-            return Ok((Phrase::Plain(out), whole.len()));
+            return Ok((SealedText::Plain(out), whole.len()));
         }
-        parts.push(PhrasePart::Text(out));
-        parts.retain(|part| *part != PhrasePart::Text(String::new()));
-        Ok((Phrase::Holed { parts }, whole.len()))
+        parts.push(SealedTextPart::Text(out));
+        parts.retain(|part| *part != SealedTextPart::Text(String::new()));
+        Ok((SealedText::Holed { parts }, whole.len()))
     }
 
-    pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
+    pub fn visit_references<'s>(&'s self, visit: &mut dyn FnMut(PathRoot, &'s [PathStep])) {
         for piece in &self.0 {
             match piece {
-                Piece::Plain(_) | Piece::Secret(_) => {}
-                Piece::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
+                TextPiece::Plain(_) | TextPiece::Secret(_) => {}
+                TextPiece::Program(program) => {
+                    program.references().for_each(|(root, path)| visit(root, path))
+                }
             }
         }
     }
 }
 
 /// A scalar as text. Charges twice its length (two buffers) times `factor`, the growth by escaping.
-fn plain_text(value: &Value, budget: &Budget<'_>, factor: usize) -> Result<String, EvalError> {
+fn plain_text(value: &CelValue, budget: &ExprBudget<'_>, factor: usize) -> Result<String, EvalError> {
     let len = match value {
-        Value::Text(text) => text.len(),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Double(_)
-        | Value::List(_)
-        | Value::Map(_)
-        | Value::Time(_)
-        | Value::Span(_) => function::SCALAR_TEXT,
+        CelValue::Text(text) => text.len(),
+        CelValue::Null
+        | CelValue::Bool(_)
+        | CelValue::Int(_)
+        | CelValue::Double(_)
+        | CelValue::List(_)
+        | CelValue::Map(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => function::SCALAR_TEXT,
     };
     if len > MAX_CONTEXT_BYTES {
         return Err(EvalError::new("the text is too long"));
@@ -345,19 +358,19 @@ fn plain_text(value: &Value, budget: &Budget<'_>, factor: usize) -> Result<Strin
     function::plain_text(value)
 }
 
-fn push_shown(out: &mut String, value: &Value, budget: &Budget<'_>) -> Result<(), EvalError> {
+fn push_shown(out: &mut String, value: &CelValue, budget: &ExprBudget<'_>) -> Result<(), EvalError> {
     match value {
-        Value::Null | Value::List(_) | Value::Map(_) => {
+        CelValue::Null | CelValue::List(_) | CelValue::Map(_) => {
             let before = out.len();
             value.write_json(out, MAX_CONTEXT_BYTES, budget)?;
             budget.build_text(2 * (out.len() - before))
         }
-        Value::Bool(_)
-        | Value::Int(_)
-        | Value::Double(_)
-        | Value::Text(_)
-        | Value::Time(_)
-        | Value::Span(_) => {
+        CelValue::Bool(_)
+        | CelValue::Int(_)
+        | CelValue::Double(_)
+        | CelValue::Text(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => {
             out.push_str(&plain_text(value, budget, 1)?);
             Ok(())
         }

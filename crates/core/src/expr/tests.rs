@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::function::{self, Function};
-use super::template::{Compiled, CompiledText, Target};
+use super::function::{self, CelFunction};
+use super::template::{CompiledTemplate, CompiledText, TextTarget};
 use super::*;
-use crate::definition::{Template, Text};
+use crate::definition::{TextTemplate, ValueTemplate};
 use crate::id::Name;
-use crate::log::Context;
+use crate::log::ExecutionContext;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -20,26 +20,29 @@ fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
 }
 
-fn with_scope<T>(run: impl FnOnce(&Scope<'_>) -> T) -> T {
-    let context: Context = serde_json::from_str(CONTEXT).unwrap();
+fn with_scope<T>(run: impl FnOnce(&ExprScope<'_>) -> T) -> T {
+    let context: ExecutionContext = serde_json::from_str(CONTEXT).unwrap();
     let payload = json(PAYLOAD);
     let results =
         BTreeMap::from([(Name::parse("charge").unwrap(), json(r#"{"status":200,"body":{"id":9}}"#))]);
     let time = Timestamp::parse("2026-01-02T03:04:05.678Z").unwrap();
     let event = EventScope { name: "pay", payload: &payload, time };
-    run(&Scope {
+    run(&ExprScope {
         context: &context,
         event,
         now: time.plus(std::time::Duration::from_secs(90)),
         results: &results,
         response: None,
-        budget: &Budget::default(),
+        budget: &ExprBudget::default(),
     })
 }
 
-fn compile(source: &str) -> Result<Program, Vec<String>> {
+fn compile(source: &str) -> Result<CelProgram, Vec<String>> {
     let needs = [Name::parse("charge").unwrap()];
-    Program::compile(source, Vocabulary::Action { needs: &needs, secrets: super::Secrets::Refused })
+    CelProgram::compile(
+        source,
+        ExprVocabulary::Action { needs: &needs, secrets: super::SecretPolicy::Refused },
+    )
 }
 
 /// The value as JSON, or `error: …`.
@@ -65,7 +68,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn ints_stay_ints_and_promote_when_a_double_takes_part() {
+fn ints_promote_to_doubles() {
     check(&[
         ("context.n + 1", "8"),
         ("context.n / 2", "3"),
@@ -82,7 +85,7 @@ fn ints_stay_ints_and_promote_when_a_double_takes_part() {
 }
 
 #[test]
-fn numbers_that_leave_their_range_are_errors() {
+fn number_overflow_is_an_error() {
     check(&[
         ("9223372036854775807 + context.n", "error: the result is out of range"),
         ("-9223372036854775808 - context.n", "error: the result is out of range"),
@@ -99,7 +102,7 @@ fn numbers_that_leave_their_range_are_errors() {
 }
 
 #[test]
-fn a_bare_path_copies_the_text_and_keeps_every_digit() {
+fn bare_path_keeps_every_digit() {
     check(&[
         ("context.big", "18446744073709551615"),
         ("context.huge", "1e999"),
@@ -109,7 +112,7 @@ fn a_bare_path_copies_the_text_and_keeps_every_digit() {
 }
 
 #[test]
-fn paths_lead_through_maps_and_lists() {
+fn paths_traverse_maps_and_lists() {
     check(
         &[
             ("event.payload.deep.a.b[2]", "3"),
@@ -132,7 +135,7 @@ fn paths_lead_through_maps_and_lists() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_that_names_it() {
+fn missing_path_error_names_it() {
     check(&[
         ("context.nothing + 1", "error: there is no context.nothing"),
         ("event.payload.deep.x.y + 1", "error: there is no event.payload.deep.x"),
@@ -146,7 +149,7 @@ fn what_is_not_there_is_an_error_that_names_it() {
 }
 
 #[test]
-fn has_asks_for_presence_only() {
+fn has_tests_presence() {
     check(&[
         ("has(context.n)", "true"),
         ("has(context.nothing)", "false"),
@@ -162,7 +165,7 @@ fn has_asks_for_presence_only() {
 }
 
 #[test]
-fn macros_run_over_lists_and_over_the_keys_of_maps_in_order() {
+fn macros_iterate_lists_and_map_keys() {
     check(&[
         ("context.order.lines.all(l, l.qty > 1)", "true"),
         ("context.order.lines.exists(l, l.sku == 'y')", "true"),
@@ -179,7 +182,7 @@ fn macros_run_over_lists_and_over_the_keys_of_maps_in_order() {
 }
 
 #[test]
-fn a_side_that_decides_wins_over_an_error_on_the_other() {
+fn decisive_side_overrides_error() {
     check(&[
         ("context.nothing == 1 || true", "true"),
         ("true || context.nothing == 1", "true"),
@@ -193,7 +196,7 @@ fn a_side_that_decides_wins_over_an_error_on_the_other() {
 }
 
 #[test]
-fn functions_of_text_numbers_and_time() {
+fn standard_functions_work() {
     check(&[
         ("context.text.startsWith('gr') && context.text.endsWith('e') && context.text.contains('ü')", "true"),
         ("context.text.matches('^g.*e$') && matches('abc', 'b')", "true"),
@@ -216,7 +219,7 @@ fn functions_of_text_numbers_and_time() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_when_compiled() {
+fn invalid_expressions_fail_to_compile() {
     for (source, message) in [
         ("", "is an empty expression"),
         (
@@ -246,18 +249,18 @@ fn what_cannot_work_is_refused_when_compiled() {
 }
 
 #[test]
-fn every_problem_of_an_expression_is_reported() {
+fn all_expression_problems_are_reported() {
     assert_eq!(refused("a + b").matches("unknown name").count(), 2);
 }
 
 #[test]
-fn results_belong_to_actions() {
-    let problems = Program::compile("results.charge", Vocabulary::Decision).unwrap_err();
+fn results_are_available_in_actions_only() {
+    let problems = CelProgram::compile("results.charge", ExprVocabulary::Decision).unwrap_err();
     assert_eq!(problems, ["results are available in actions only"]);
 }
 
 #[test]
-fn syntax_errors_say_where() {
+fn syntax_errors_have_a_position() {
     for source in ["1 +", "a b", "'open", "context.", "(1", "1 ? 2", "[1,,2]", "\u{0}", "🦀", "context.größe"]
     {
         let message = refused(source);
@@ -267,7 +270,7 @@ fn syntax_errors_say_where() {
 }
 
 #[test]
-fn work_is_bounded() {
+fn expression_work_is_bounded() {
     let list = format!("[{}]", vec!["1"; 60].join(","));
     let nested = format!("{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, true))))");
     assert_eq!(eval(&nested), "error: the expressions take too much work on this data");
@@ -277,29 +280,30 @@ fn work_is_bounded() {
 }
 
 #[test]
-fn string_copies_no_text_and_pays_for_what_it_writes() {
-    let budget = Budget::default();
-    let string =
-        |value: &Value| function::call(Function::Text, std::slice::from_ref(value), &budget).unwrap();
-    let text = Value::text("x".repeat(1_000));
+fn string_function_shares_text() {
+    let budget = ExprBudget::default();
+    let string = |value: &CelValue| {
+        function::call_function(CelFunction::Text, std::slice::from_ref(value), &budget).unwrap()
+    };
+    let text = CelValue::text("x".repeat(1_000));
     match (&text, &string(&text)) {
-        (Value::Text(text), Value::Text(again)) => assert!(Arc::ptr_eq(text, again)),
+        (CelValue::Text(text), CelValue::Text(again)) => assert!(Arc::ptr_eq(text, again)),
         (text, again) => panic!("{text:?} became {again:?}"),
     }
     assert_eq!(budget.peak_bytes(), 0);
-    string(&Value::Int(7));
+    string(&CelValue::Int(7));
     assert!(budget.peak_bytes() >= 64 && budget.spent() > 0, "{budget:?}");
 }
 
 #[test]
-fn results_are_bounded_in_size() {
+fn expression_result_size_is_bounded() {
     let list = format!("[{}]", vec!["1"; 60].join(","));
     let source = format!("{list}.map(a, {list}.map(b, '{}'))", "x".repeat(100));
     assert_eq!(eval(&source), "error: the value is larger than 256 KiB");
 }
 
 #[test]
-fn hostile_sources_are_refused_without_a_crash() {
+fn hostile_expressions_are_refused() {
     let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
     let chain = |term: &str, operator: &str, n: usize| vec![term; n].join(operator);
     let sources = [
@@ -355,62 +359,65 @@ fn long_but_legal_expressions_fit_the_stack() {
 }
 
 #[test]
-fn templates_are_cel_in_their_strings_and_themselves_elsewhere() {
-    let template = Template::Map(BTreeMap::from([
-        ("b".to_owned(), Template::List(vec![Template::Int(1), Template::Cel("context.n".to_owned())])),
-        ("a".to_owned(), Template::Double(1.5)),
-        ("c".to_owned(), Template::Cel("'text'".to_owned())),
-        ("d\"".to_owned(), Template::Null),
+fn template_evaluates_only_strings() {
+    let template = ValueTemplate::Map(BTreeMap::from([
+        (
+            "b".to_owned(),
+            ValueTemplate::List(vec![ValueTemplate::Int(1), ValueTemplate::Cel("context.n".to_owned())]),
+        ),
+        ("a".to_owned(), ValueTemplate::Double(1.5)),
+        ("c".to_owned(), ValueTemplate::Cel("'text'".to_owned())),
+        ("d\"".to_owned(), ValueTemplate::Null),
     ]));
     let mut problems = Vec::new();
-    let compiled = Compiled::compile(&template, Vocabulary::Decision, "x", &mut problems);
+    let compiled = CompiledTemplate::compile(&template, ExprVocabulary::Decision, "x", &mut problems);
     assert!(problems.is_empty());
     let rendered = with_scope(|scope| compiled.render(scope, "x")).unwrap();
     assert_eq!(rendered.as_str(), r#"{"a":1.5,"b":[1,7],"c":"text","d\"":null}"#);
 }
 
-fn text(source: &str, target: Target) -> Result<String, EvalError> {
-    let compiled = CompiledText::compile(&Text(source.to_owned()), Vocabulary::Decision).unwrap();
+fn text(source: &str, target: TextTarget) -> Result<String, EvalError> {
+    let compiled = CompiledText::compile(&TextTemplate(source.to_owned()), ExprVocabulary::Decision).unwrap();
     with_scope(|scope| compiled.render(scope, target))
 }
 
 #[test]
-fn data_in_a_url_stays_data() {
+fn url_values_are_percent_encoded() {
     assert_eq!(
-        text("http://h/o/${context.order.id}?q=${'a b&c=ü'}", Target::Url).unwrap(),
+        text("http://h/o/${context.order.id}?q=${'a b&c=ü'}", TextTarget::Url).unwrap(),
         "http://h/o/a%2Fb?q=a%20b%26c%3D%C3%BC"
     );
     for climbing in
         ["http://h/a/${'..'}/b", "http://h/a/${'.'}${'.'}", "http://h/a/.${'.'}/x", "http://h/%2e${'.'}/x"]
     {
-        assert!(text(climbing, Target::Url).is_err(), "{climbing}");
+        assert!(text(climbing, TextTarget::Url).is_err(), "{climbing}");
     }
-    assert!(text("http://h/${context.empty}", Target::Url).is_err());
-    assert!(text("http://h/${context.flags}", Target::Url).is_err());
-    assert!(text("http://h/?q=${'..'}", Target::Url).is_ok());
+    assert!(text("http://h/${context.empty}", TextTarget::Url).is_err());
+    assert!(text("http://h/${context.flags}", TextTarget::Url).is_err());
+    assert!(text("http://h/?q=${'..'}", TextTarget::Url).is_ok());
 }
 
 #[test]
-fn a_header_cannot_be_split() {
-    assert_eq!(text("id ${context.n}", Target::Header).unwrap(), "id 7");
-    assert!(text("${'a\\r\\nx: y'}", Target::Header).is_err());
+fn header_value_cannot_contain_newline() {
+    assert_eq!(text("id ${context.n}", TextTarget::Header).unwrap(), "id 7");
+    assert!(text("${'a\\r\\nx: y'}", TextTarget::Header).is_err());
 }
 
 #[test]
-fn a_line_shows_anything() {
+fn log_line_renders_any_value() {
     assert_eq!(
-        text("${context.text} ${context.empty} ${context.flags} ${context.price}", Target::Line).unwrap(),
+        text("${context.text} ${context.empty} ${context.flags} ${context.price}", TextTarget::Line).unwrap(),
         "grüße null [true,false] 2.5"
     );
 }
 
 #[test]
-fn compiling_within_a_step_is_paid_for_by_the_step() {
+fn compiling_is_charged_to_budget() {
     let source = format!("answer == '{}'", "x".repeat(2_000));
-    let budget = Budget::default();
-    Program::compile_within(&source, Vocabulary::Answer, &budget).unwrap();
+    let budget = ExprBudget::default();
+    CelProgram::compile_within(&source, ExprVocabulary::Answer, &budget).unwrap();
     assert!(budget.spent() >= 1_000, "{}", budget.spent());
-    let small = Budget::with_limits(500, 1_000, StopRule::NEVER);
-    let refused = Program::compile_within(&source, Vocabulary::Answer, &small).unwrap_err();
+    let small = ExprBudget::with_limits(500, 1_000, StopRule::NEVER);
+    let refused = CelProgram::compile_within(&source, ExprVocabulary::Answer, &small).unwrap_err();
     assert_eq!(refused, ["the expressions take too much work on this data"]);
 }

@@ -5,33 +5,33 @@ use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use super::budget::Budget;
-use super::{EvalError, number, span};
+use super::budget::ExprBudget;
+use super::{EvalError, cel_duration, number};
 
 /// A CEL value. Cloning is cheap. Maps are ordered by key, so that iterating one is deterministic.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum CelValue {
     Null,
     Bool(bool),
     Int(i64),
     /// Always finite: an operation that would give NaN or infinity is an error.
     Double(f64),
     Text(Arc<str>),
-    List(Arc<Vec<Value>>),
-    Map(Arc<BTreeMap<String, Value>>),
+    List(Arc<Vec<CelValue>>),
+    Map(Arc<BTreeMap<String, CelValue>>),
     Time(DateTime<Utc>),
     Span(TimeDelta),
 }
 
-impl Value {
+impl CelValue {
     pub(super) fn text(text: impl AsRef<str>) -> Self {
         Self::Text(text.as_ref().into())
     }
 
     /// Equality as `==` in expressions: an int equals the double of the same value. Values that are too
     /// expensive to compare within the budget are unequal.
-    pub fn equals(&self, other: &Self, budget: &Budget<'_>) -> bool {
-        number::equal(self, other, budget).unwrap_or(false)
+    pub fn equals_within(&self, other: &Self, budget: &ExprBudget<'_>) -> bool {
+        number::values_equal(self, other, budget).unwrap_or(false)
     }
 
     /// The kind of the value, for error messages.
@@ -54,7 +54,7 @@ impl Value {
         &self,
         out: &mut String,
         cap: usize,
-        budget: &Budget<'_>,
+        budget: &ExprBudget<'_>,
     ) -> Result<(), EvalError> {
         budget.spend(1)?;
         match self {
@@ -65,7 +65,7 @@ impl Value {
             Self::Double(double) => out.push_str(&json_number(*double)?),
             Self::Text(text) => push_json_text(out, text, cap, budget)?,
             Self::Time(time) => push_json_text(out, &time_text(time), cap, budget)?,
-            Self::Span(length) => push_json_text(out, &span::format(*length), cap, budget)?,
+            Self::Span(length) => push_json_text(out, &cel_duration::format_span(*length), cap, budget)?,
             Self::List(items) => {
                 out.push('[');
                 for (n, item) in items.iter().enumerate() {
@@ -116,7 +116,7 @@ pub(super) fn push_json_text(
     out: &mut String,
     text: &str,
     cap: usize,
-    budget: &Budget<'_>,
+    budget: &ExprBudget<'_>,
 ) -> Result<(), EvalError> {
     if out.len() + text.len() > cap {
         return Err(too_large(cap));

@@ -30,7 +30,7 @@ fn served(queue: &mut FairQueue<usize>, count: usize) -> Vec<usize> {
 }
 
 #[test]
-fn one_item_is_served_before_the_backlog_of_another_tenant() {
+fn single_item_precedes_other_tenants_backlog() {
     let mut queue = queue(&[]);
     fill(&mut queue, 0, 100_000);
     served(&mut queue, 500);
@@ -47,7 +47,7 @@ fn two_backlogs_are_served_in_turn() {
 }
 
 #[test]
-fn an_item_that_costs_more_waits_for_more_of_others() {
+fn costly_item_delays_its_tenant() {
     let mut queue = queue(&[]);
     for (who, cost) in [(0, 3), (0, 3), (1, 1), (1, 1), (1, 1), (1, 1), (1, 1)] {
         queue.push(&tenant(who), cost);
@@ -59,7 +59,7 @@ fn an_item_that_costs_more_waits_for_more_of_others() {
 }
 
 #[test]
-fn a_first_item_that_does_not_pass_holds_up_its_own_tenant_alone() {
+fn failing_head_blocks_only_its_tenant() {
     let mut queue = queue(&[]);
     fill(&mut queue, 0, 3);
     queue.push(&tenant(1), 9);
@@ -73,7 +73,7 @@ fn a_first_item_that_does_not_pass_holds_up_its_own_tenant_alone() {
 }
 
 #[test]
-fn a_tenant_of_weight_three_is_served_three_times_as_often() {
+fn weight_three_gets_triple_service() {
     let mut queue = queue(&[1, 3]);
     fill(&mut queue, 0, 1_000);
     fill(&mut queue, 1, 1_000);
@@ -82,7 +82,7 @@ fn a_tenant_of_weight_three_is_served_three_times_as_often() {
 }
 
 #[test]
-fn a_tenant_that_returns_at_once_gets_no_more_than_one_that_stays() {
+fn returning_tenant_gains_no_service() {
     let mut queue = queue(&[4, 1]);
     fill(&mut queue, 0, 10_000);
     fill(&mut queue, 1, 1);
@@ -112,7 +112,7 @@ fn idle_tenants_leave_no_state() {
 }
 
 #[test]
-fn a_tenant_that_may_not_be_served_keeps_its_place() {
+fn skipped_tenant_keeps_its_start_tag() {
     let mut queue = queue(&[]);
     fill(&mut queue, 0, 10);
     fill(&mut queue, 1, 10);
@@ -123,7 +123,7 @@ fn a_tenant_that_may_not_be_served_keeps_its_place() {
 }
 
 #[test]
-fn what_is_dropped_comes_from_the_longest_backlog() {
+fn drop_takes_from_longest_backlog() {
     let mut queue = queue(&[]);
     fill(&mut queue, 0, 2);
     fill(&mut queue, 1, 5);
@@ -131,17 +131,20 @@ fn what_is_dropped_comes_from_the_longest_backlog() {
     queue.retain_of(&tenant(0), |item| *item != 0);
     assert_eq!((queue.len(), queue.len_of(&tenant(0)), queue.len_of(&tenant(1))), (5, 1, 4));
     queue.retain_of(&tenant(0), |_| false);
-    assert_eq!(queue.tenants().collect::<Vec<_>>(), [&tenant(1)]);
+    assert_eq!(queue.waiting_tenants().collect::<Vec<_>>(), [&tenant(1)]);
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum FairQueueStep {
     Push(usize),
     Pop,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(prop_oneof![(0..5usize).prop_map(Step::Push), Just(Step::Pop)], 0..400)
+fn steps() -> impl Strategy<Value = Vec<FairQueueStep>> {
+    prop::collection::vec(
+        prop_oneof![(0..5usize).prop_map(FairQueueStep::Push), Just(FairQueueStep::Pop)],
+        0..400,
+    )
 }
 
 proptest! {
@@ -152,11 +155,11 @@ proptest! {
         let mut model: BTreeMap<TenantId, VecDeque<usize>> = BTreeMap::new();
         for (number, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Push(who) => {
+                FairQueueStep::Push(who) => {
                     queue.push(&tenant(who), number);
                     model.entry(tenant(who)).or_default().push_back(number);
                 }
-                Step::Pop => match queue.pop() {
+                FairQueueStep::Pop => match queue.pop() {
                     Some((who, item)) => prop_assert_eq!(model.get_mut(&who).and_then(VecDeque::pop_front), Some(item)),
                     None => prop_assert!(model.values().all(VecDeque::is_empty)),
                 },
@@ -176,8 +179,8 @@ proptest! {
         let mut queue = queue(&weights);
         for step in before {
             match step {
-                Step::Push(who) => queue.push(&tenant(who), 0),
-                Step::Pop => drop(queue.pop()),
+                FairQueueStep::Push(who) => queue.push(&tenant(who), 0),
+                FairQueueStep::Pop => drop(queue.pop()),
             }
         }
         for who in 0..2 {

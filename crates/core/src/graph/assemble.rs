@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::spec::{GraphOptions, NodeId, NodeSpec};
-use super::state::{Graph, Instances, Node, Tally};
+use super::state::{FanOutInstances, Graph, Node, NodeTally};
 use super::status::NodeStatus;
 use crate::raw::RawJson;
 
 /// A graph without its derived fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct GraphParts {
     pub name: String,
     pub description: String,
     pub creator: Option<String>,
@@ -31,11 +31,11 @@ pub struct NodeParts {
     pub kept: Option<RawJson>,
     pub avoid: Vec<String>,
     pub of: Option<(NodeId, RawJson)>,
-    pub instances: Option<Instances>,
+    pub instances: Option<FanOutInstances>,
 }
 
 impl Graph {
-    pub fn assemble(parts: Parts) -> Self {
+    pub fn from_parts(parts: GraphParts) -> Self {
         let mut graph = Self {
             name: parts.name,
             description: parts.description,
@@ -45,7 +45,7 @@ impl Graph {
             revision: parts.revision,
             nodes: BTreeMap::new(),
             ready: BTreeSet::new(),
-            tally: Tally::default(),
+            tally: NodeTally::default(),
             running_fan_outs: 0,
         };
         let mut ids = Vec::with_capacity(parts.nodes.len());
@@ -59,7 +59,7 @@ impl Graph {
                 avoid: node.avoid,
                 of: node.of,
                 instances: node.instances,
-                ..Node::pending(node.spec)
+                ..Node::new_pending(node.spec)
             });
         }
         for id in &ids {
@@ -68,7 +68,7 @@ impl Graph {
         graph
     }
 
-    pub fn parts(&self) -> Parts {
+    pub fn to_parts(&self) -> GraphParts {
         let nodes = self.nodes.values().map(|node| NodeParts {
             spec: Arc::clone(&node.spec),
             status: node.status,
@@ -79,7 +79,7 @@ impl Graph {
             of: node.of.clone(),
             instances: node.instances,
         });
-        Parts {
+        GraphParts {
             name: self.name.clone(),
             description: self.description.clone(),
             creator: self.creator.clone(),

@@ -1,6 +1,6 @@
 //! The change of a graph that a transition records: the vocabulary of its log.
 //!
-//! Like a [`Decision`](crate::log::Decision), it records what was decided. Folding it evaluates no condition
+//! Like a [`Decision`](crate::log::TransitionDecision), it records what was decided. Folding it evaluates no condition
 //! and decides nothing, so replay reproduces every revision exactly.
 
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::raw::RawJson;
 
 /// Folded in the order of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct GraphChange {
     /// Present at creation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created: Option<Arc<Created>>,
+    pub created: Option<Arc<CreatedGraph>>,
     /// Applied edits: one new revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub patch: Option<Patch>,
+    pub patch: Option<GraphPatch>,
     /// Fan-outs that were expanded: one new revision each. Their instances start as `PENDING`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expanded: Vec<Expansion>,
+    pub expanded: Vec<FanOutExpansion>,
     /// Status changes of nodes, each node at most once, in order of discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Created {
+pub struct CreatedGraph {
     pub graph: GraphSpec,
     /// The name of the caller's API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,13 +38,13 @@ pub struct Created {
 
 /// The effect of edits on a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Patch {
+pub struct GraphPatch {
     /// The revision after the patch.
     pub revision: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inserted: Vec<Arc<NodeSpec>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub updated: Vec<Updated>,
+    pub updated: Vec<NodeSpecUpdate>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Arc<NodeSpec>>,
     /// Results of ended nodes that expressions mention for the first time.
@@ -53,7 +53,7 @@ pub struct Patch {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Updated {
+pub struct NodeSpecUpdate {
     pub was: Arc<NodeSpec>,
     pub is: Arc<NodeSpec>,
 }
@@ -78,7 +78,7 @@ pub struct NodeChange {
 
 /// A fan-out with its items: the instances are `NODE.0`, `NODE.1` and so on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expansion {
+pub struct FanOutExpansion {
     pub id: NodeId,
     pub items: Vec<RawJson>,
     /// The revision after the expansion.

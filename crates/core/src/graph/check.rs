@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::check_node::{check_length, check_name, check_node, check_options, is_object_or_null};
-use super::cycle::cycle;
-use super::fan_out::looks_like_instance_of;
-use super::found::{Found, Invalid};
+use super::cycle::find_cycle;
+use super::fan_out::fan_out_of_instance;
 use super::limits::{MAX_EDGES, MAX_INPUT_BYTES, MAX_NODE_BYTES, MAX_NODES};
+use super::problems::{GraphProblems, InvalidGraph};
 use super::spec::{GraphSpec, NodeSpec};
 use crate::definition::did_you_mean;
-use crate::expr::Budget;
+use crate::expr::ExprBudget;
 
 /// All problems of a graph, at most fifty.
-pub fn validate(graph: &GraphSpec) -> Result<(), Invalid> {
-    let mut found = Found::default();
+pub fn validate_graph(graph: &GraphSpec) -> Result<(), InvalidGraph> {
+    let mut found = GraphProblems::default();
     // Unlimited budget: the size limits of graphs and patterns bound the cost.
-    check_graph(graph, "", 0, &mut found, &Budget::unlimited());
+    check_graph(graph, "", 0, &mut found, &ExprBudget::unlimited());
     found.into_result()
 }
 
@@ -24,8 +24,8 @@ pub(super) fn check_graph(
     graph: &GraphSpec,
     path: &str,
     depth: usize,
-    found: &mut Found,
-    budget: &Budget<'_>,
+    found: &mut GraphProblems,
+    budget: &ExprBudget<'_>,
 ) {
     let at = |rest: &str| if path.is_empty() { rest.to_owned() } else { format!("{path}.{rest}") };
     check_size(graph.nodes.len(), graph.nodes.iter(), &at("nodes"), found);
@@ -34,28 +34,31 @@ pub(super) fn check_graph(
     }
     check_name(&graph.name, &at("name"), found);
     if graph.description.len() > MAX_NODE_BYTES {
-        found.add(at("description"), format!("is longer than {} KiB", MAX_NODE_BYTES / 1024));
+        found.add_problem(at("description"), format!("is longer than {} KiB", MAX_NODE_BYTES / 1024));
     }
     if !is_object_or_null(graph.input.as_str()) {
-        found.add(at("input"), "must be an object");
+        found.add_problem(at("input"), "must be an object");
     }
     if graph.input.len() > MAX_INPUT_BYTES {
-        found.too_large(at("input"), format!("is larger than {} KiB", MAX_INPUT_BYTES / 1024));
+        found.add_too_large(at("input"), format!("is larger than {} KiB", MAX_INPUT_BYTES / 1024));
     }
     if let Some(timeout) = graph.options.timeout {
         check_length(timeout, &at("options.timeout"), found);
     }
     if graph.options.max_parallel == Some(0) {
-        found.add(at("options.max_parallel"), "must be at least 1");
+        found.add_problem(at("options.max_parallel"), "must be at least 1");
     }
     check_options(&graph.options.node, &at("options.node"), found);
     if graph.nodes.is_empty() {
-        found.add(at("nodes"), "a graph has at least one node");
+        found.add_problem(at("nodes"), "a graph has at least one node");
     }
     let mut known: BTreeMap<&str, &NodeSpec> = BTreeMap::new();
     for (place, node) in graph.nodes.iter().enumerate() {
         if known.insert(node.id.as_str(), node).is_some() {
-            found.add(at(&format!("nodes[{place}].id")), format!("{:?} is defined twice", node.id.as_str()));
+            found.add_problem(
+                at(&format!("nodes[{place}].id")),
+                format!("{:?} is defined twice", node.id.as_str()),
+            );
         }
     }
     for (place, node) in graph.nodes.iter().enumerate() {
@@ -63,8 +66,8 @@ pub(super) fn check_graph(
         check_node(node, &path, depth, found, budget);
         check_references(node, &path, &known, found);
     }
-    if let Some(told) = cycle(graph.nodes.iter().filter(|node| !is_own_parent(node))) {
-        found.add(at("nodes"), told);
+    if let Some(told) = find_cycle(graph.nodes.iter().filter(|node| !is_own_parent(node))) {
+        found.add_problem(at("nodes"), told);
     }
 }
 
@@ -73,15 +76,15 @@ pub(super) fn check_size<'a>(
     nodes: usize,
     specs: impl Iterator<Item = &'a NodeSpec>,
     path: &str,
-    found: &mut Found,
+    found: &mut GraphProblems,
 ) {
     if nodes > MAX_NODES {
-        found.too_large(path, format!("there are {nodes} nodes, at most {MAX_NODES} are allowed"));
+        found.add_too_large(path, format!("there are {nodes} nodes, at most {MAX_NODES} are allowed"));
         return;
     }
     let edges: usize = specs.map(|node| node.parents.len()).sum();
     if edges > MAX_EDGES {
-        found.too_large(path, format!("there are {edges} edges, at most {MAX_EDGES} are allowed"));
+        found.add_too_large(path, format!("there are {edges} edges, at most {MAX_EDGES} are allowed"));
     }
 }
 
@@ -90,7 +93,7 @@ pub(super) fn check_references(
     node: &NodeSpec,
     path: &str,
     known: &BTreeMap<&str, &NodeSpec>,
-    found: &mut Found,
+    found: &mut GraphProblems,
 ) {
     for (at, edge) in node.parents.iter().enumerate() {
         if !known.contains_key(edge.from.as_str()) {
@@ -99,13 +102,19 @@ pub(super) fn check_references(
                 0..=1_000 => did_you_mean(edge.from.as_str(), known.keys().copied()),
                 _ => String::new(),
             };
-            found.add(format!("{path}.parents[{at}]"), format!("there is no {:?}{hint}", edge.from.as_str()));
+            found.add_problem(
+                format!("{path}.parents[{at}]"),
+                format!("there is no {:?}{hint}", edge.from.as_str()),
+            );
         }
     }
-    if let Some(fan_out) = looks_like_instance_of(node.id.as_str())
+    if let Some(fan_out) = fan_out_of_instance(node.id.as_str())
         && known.get(fan_out).is_some_and(|node| node.fan_out.is_some())
     {
-        found.add(format!("{path}.id"), format!("is reserved for an instance of the fan-out {fan_out:?}"));
+        found.add_problem(
+            format!("{path}.id"),
+            format!("is reserved for an instance of the fan-out {fan_out:?}"),
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Estimates the cost of validation beforehand: it decides on which thread the validation runs.
 
-use super::check_node::said;
+use super::check_node::node_text_bytes;
 use super::spec::{GraphSpec, NodeEdit, NodeSpec};
 
 /// Cost of compiling a pattern, in bytes of input that take equally long.
@@ -27,22 +27,24 @@ fn node_bytes(node: &NodeSpec) -> usize {
     let expressions = conditions.chain(node.fan_out.as_ref().map(|fan_out| fan_out.over.as_str()));
     let patterns: usize = expressions.map(|source| source.matches("matches").count()).sum();
     let within = node.graph.as_deref().map_or(0, graph_check_bytes);
-    NODE_BYTES + said(node) + NODE_BYTES * node.parents.len() + PATTERN_BYTES * patterns + within
+    NODE_BYTES + node_text_bytes(node) + NODE_BYTES * node.parents.len() + PATTERN_BYTES * patterns + within
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::Format;
-    use crate::graph::read;
+    use crate::definition::SourceFormat;
+    use crate::graph::read_graph;
 
     fn bytes(node: &str) -> usize {
         let source = format!("{{name: g, nodes: [{{id: a}}, {node}]}}");
-        graph_check_bytes(&read(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{problems}")))
+        graph_check_bytes(
+            &read_graph(&source, SourceFormat::Yaml).unwrap_or_else(|problems| panic!("{problems}")),
+        )
     }
 
     #[test]
-    fn a_pattern_counts_for_more_than_its_bytes() {
+    fn pattern_costs_more_than_its_bytes() {
         let with =
             |condition: &str| bytes(&format!("{{id: b, parents: [{{node: a, if: \"{condition}\"}}]}}"));
         let plain = with("results['a'] == 'xxxxxxxxxx'");

@@ -1,54 +1,57 @@
-//! The first transition of a graph: seq 1, `millstream.start`. No node runs before `millstream.begin`.
+//! The first transition of a graph: seq 1, `millstream.start_event`. No node runs before `millstream.begin`.
 
 use std::sync::Arc;
 
-use super::change::{Change, Created};
-use super::check::validate;
-use super::found::Invalid;
+use super::change::{CreatedGraph, GraphChange};
+use super::check::validate_graph;
+use super::problems::InvalidGraph;
 use super::spec::GraphSpec;
 use crate::id::{EventId, Name, Seq};
-use crate::log::{Applied, ArmedTimer, Context, Decision, Entry, FORMAT, Parent, State, Transition};
+use crate::log::{
+    AppliedEvent, ArmedTimer, ExecutionContext, ExecutionParent, ExecutionState, FORMAT, StateEntry,
+    Transition, TransitionDecision,
+};
 use crate::machine::evolve;
-use crate::status::Phase;
+use crate::status::ExecutionPhase;
 use crate::time::Timestamp;
 
 /// Decides the creation of a graph; `parent` is the node that starts it as a child.
-pub fn create(
+pub fn create_graph(
     spec: GraphSpec,
     creator: Option<String>,
     event_id: EventId,
-    parent: Option<Parent>,
+    parent: Option<ExecutionParent>,
     now: Timestamp,
-) -> Result<(Applied, State), Invalid> {
-    validate(&spec)?;
+) -> Result<(AppliedEvent, ExecutionState), InvalidGraph> {
+    validate_graph(&spec)?;
     let timeout = spec.options.timeout.map(|timeout| ArmedTimer {
         armed_seq: ArmedTimer::EXECUTION_TIMEOUT,
         ordinal: 0,
         fire_at: now.plus(timeout),
-        send: Name::timeout(),
+        send: Name::timeout_event(),
     });
-    let created = Some(Arc::new(Created { graph: spec, creator }));
+    let created = Some(Arc::new(CreatedGraph { graph: spec, creator }));
     let transition = Transition {
         seq: Seq::FIRST,
         event_id,
-        name: Name::start(),
+        name: Name::start_event(),
         at: now,
-        decision: Decision {
+        decision: TransitionDecision {
             format: FORMAT,
             branch: 0,
             from: None,
-            to: Name::reserved("running"),
-            entered: Entry::Entered,
-            set: Context::new(),
-            phase: Phase::Active,
+            to: Name::reserved_name("running"),
+            entered: StateEntry::Entered,
+            set: ExecutionContext::new(),
+            phase: ExecutionPhase::Active,
             reason: None,
             timers: timeout.into_iter().collect(),
             actions: Vec::new(),
             parent,
             correlation: None,
-            graph: Some(Box::new(Change { created, ..Change::default() })),
+            graph: Some(Box::new(GraphChange { created, ..GraphChange::default() })),
         },
     };
     let state = evolve(None, &transition);
-    Ok((Applied { transition, actions: Vec::new() }, state))
+    Ok((AppliedEvent { transition, actions: Vec::new() }, state))
 }

@@ -8,7 +8,7 @@ use super::spec::{NodeId, NodeSpec};
 const SHOWN: usize = 20;
 
 /// A description of one cycle, if there is any. Parents that are not among the nodes are ignored.
-pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<String> {
+pub(super) fn find_cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<String> {
     let nodes: Vec<&NodeSpec> = nodes.collect();
     let places: BTreeMap<&NodeId, usize> =
         nodes.iter().enumerate().map(|(at, node)| (&node.id, at)).collect();
@@ -16,7 +16,7 @@ pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<Str
         .iter()
         .map(|node| node.parents.iter().filter_map(|edge| places.get(&edge.from).copied()).collect())
         .collect();
-    let waiting = remaining(&parents);
+    let waiting = unresolved_parents(&parents);
     let start = waiting.iter().position(|count| *count > 0)?;
     // Every remaining node has a remaining parent, so following parents must return to a visited node.
     let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
@@ -35,11 +35,11 @@ pub(super) fn cycle<'a>(nodes: impl Iterator<Item = &'a NodeSpec>) -> Option<Str
         .collect();
     let first = round.iter().enumerate().min_by_key(|(_, id)| **id).map_or(0, |(at, _)| at);
     round.rotate_left(first);
-    Some(told(&round))
+    Some(describe_cycle(&round))
 }
 
 /// For each node, the number of unresolved parents after topological sorting.
-fn remaining(parents: &[Vec<usize>]) -> Vec<usize> {
+fn unresolved_parents(parents: &[Vec<usize>]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); parents.len()];
     for (node, parents) in parents.iter().enumerate() {
         for parent in parents {
@@ -64,7 +64,7 @@ fn remaining(parents: &[Vec<usize>]) -> Vec<usize> {
     waiting
 }
 
-fn told(round: &[&NodeId]) -> String {
+fn describe_cycle(round: &[&NodeId]) -> String {
     let mut text: Vec<&str> = round.iter().take(SHOWN).map(|id| id.as_str()).collect();
     let more = format!("({} more)", round.len().saturating_sub(SHOWN));
     if round.len() > SHOWN {

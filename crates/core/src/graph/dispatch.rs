@@ -9,7 +9,7 @@ use super::limits::{DEFAULT_PARALLEL, DEFAULT_TIMEOUT};
 use super::spec::{GraphOptions, NodeId, NodeRetry, NodeSpec};
 use super::state::Graph;
 use super::status::NodeStatus;
-use crate::definition::{ActionKind, ActionSpec, FailureRule, Template, Timeouts};
+use crate::definition::{ActionKind, ActionSpec, ActionTimeouts, FailureRule, ValueTemplate};
 use crate::duration;
 use crate::id::Name;
 use crate::retry::RetryPolicy;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 pub struct NodeInput {
     pub node: NodeId,
     pub attempt: u32,
-    pub work: Work,
+    pub work: NodePerformer,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -37,7 +37,7 @@ pub struct NodeInput {
 /// The performer of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum NodePerformer {
     /// An executor, over gRPC.
     Execute,
     /// A nested graph.
@@ -48,7 +48,7 @@ pub enum Work {
 
 impl NodeInput {
     /// The input for an attempt, from the options of the node and its graph.
-    pub(super) fn of(
+    pub(super) fn of_attempt(
         graph: &Graph,
         id: &NodeId,
         spec: &NodeSpec,
@@ -56,9 +56,9 @@ impl NodeInput {
         again: Option<(Timestamp, Vec<String>)>,
     ) -> Self {
         let work = match (&spec.graph, &spec.execution) {
-            (Some(_), _) => Work::Graph,
-            (None, Some(_)) => Work::Execution,
-            (None, None) => Work::Execute,
+            (Some(_), _) => NodePerformer::Graph,
+            (None, Some(_)) => NodePerformer::Execution,
+            (None, None) => NodePerformer::Execute,
         };
         let (not_before, avoid) = match again {
             Some((not_before, avoid)) => (Some(not_before), avoid),
@@ -89,14 +89,14 @@ impl GraphOptions {
     }
 
     /// Maximum number of nodes that run concurrently.
-    pub fn parallel(&self) -> u32 {
+    pub fn max_parallel_nodes(&self) -> u32 {
         self.max_parallel.unwrap_or(DEFAULT_PARALLEL)
     }
 }
 
 impl NodeRetry {
     /// Backoff after attempt number `attempt` ended with this status, or `None` if it was the last one.
-    pub fn wait_after(&self, attempt: u32, status: NodeStatus) -> Option<Duration> {
+    pub fn backoff_after(&self, attempt: u32, status: NodeStatus) -> Option<Duration> {
         let doublings = attempt.saturating_sub(1).min(31);
         let wait = self.backoff.saturating_mul(1 << doublings).min(self.max);
         (attempt < self.attempts && self.on.contains(&status)).then_some(wait)
@@ -108,11 +108,11 @@ impl NodeRetry {
 pub fn dispatch_spec(node: &NodeId) -> ActionSpec {
     ActionSpec {
         name: node.clone(),
-        kind: ActionKind::Noop { value: Template::Null },
+        kind: ActionKind::Noop { value: ValueTemplate::Null },
         needs: Vec::new(),
         retry: RetryPolicy { attempts: 1, ..RetryPolicy::default() },
         // The performer enforces the node's own timeout, which is in the input.
-        timeouts: Timeouts::of_attempt(duration::MAX),
+        timeouts: ActionTimeouts::of_attempt(duration::MAX),
         on_success: Some(NodeId::node_outcome()),
         failure: FailureRule::Emit(NodeId::node_outcome()),
         undo: None,

@@ -1,24 +1,24 @@
 //! The end of a graph: by itself when no node is open, or by request or timeout with nodes still open.
 
 use super::change::NodeChange;
-use super::ripple::Ripple;
+use super::propagate::GraphPropagation;
 use super::spec::NodeId;
 use super::state::{Graph, Node};
 use super::status::NodeStatus;
 use super::why;
 use crate::id::Name;
-use crate::log::{Context, State};
+use crate::log::{ExecutionContext, ExecutionState};
 use crate::raw::RawJson;
-use crate::status::Phase;
+use crate::status::ExecutionPhase;
 
 /// How a graph ends.
-pub(super) struct Ending {
-    pub(super) phase: Phase,
+pub(super) struct GraphEnding {
+    pub(super) phase: ExecutionPhase,
     pub(super) reason: Option<String>,
 }
 
 /// The result of a graph after the pending transition; `None` while a node is open.
-pub(super) fn ending(graph: &Graph, ripple: &Ripple<'_>) -> Option<Ending> {
+pub(super) fn ending_of(graph: &Graph, ripple: &GraphPropagation<'_>) -> Option<GraphEnding> {
     if is_open(graph, ripple) {
         return None;
     }
@@ -29,25 +29,25 @@ pub(super) fn ending(graph: &Graph, ripple: &Ripple<'_>) -> Option<Ending> {
     let deciding = graph.nodes.iter().filter(|(_, node)| decides(node));
     let (mut failed, mut passed) = (Vec::new(), false);
     for (id, _) in deciding {
-        let status = ripple.status(graph, id);
+        let status = ripple.status_after(graph, id);
         passed |= status == NodeStatus::Pass;
         if status != NodeStatus::Pass && status != NodeStatus::Filtered {
             failed.push(id);
         }
     }
     if failed.is_empty() && passed {
-        return Some(Ending { phase: Phase::Completed, reason: None });
+        return Some(GraphEnding { phase: ExecutionPhase::Completed, reason: None });
     }
-    Some(Ending { phase: Phase::Failed, reason: Some(reason(graph, ripple, &failed)) })
+    Some(GraphEnding { phase: ExecutionPhase::Failed, reason: Some(failure_reason(graph, ripple, &failed)) })
 }
 
 /// Names the nodes that failed themselves; a deciding node that was skipped is only a consequence.
-fn reason(graph: &Graph, ripple: &Ripple<'_>, deciding: &[&NodeId]) -> String {
-    let broken = graph.nodes.keys().filter(|id| ripple.status(graph, id).is_failure());
-    match why::listed(broken) {
+fn failure_reason(graph: &Graph, ripple: &GraphPropagation<'_>, deciding: &[&NodeId]) -> String {
+    let broken = graph.nodes.keys().filter(|id| ripple.status_after(graph, id).is_failure());
+    match why::list_nodes(broken) {
         (_, 0) if deciding.is_empty() => "no deciding node passed: all are FILTERED".to_owned(),
         (_, 0) => {
-            let (names, _) = why::listed(deciding.iter().copied());
+            let (names, _) = why::list_nodes(deciding.iter().copied());
             format!("not passed: {names}")
         }
         (names, 1) => format!("node {names} failed"),
@@ -55,17 +55,17 @@ fn reason(graph: &Graph, ripple: &Ripple<'_>, deciding: &[&NodeId]) -> String {
     }
 }
 
-fn is_open(graph: &Graph, ripple: &Ripple<'_>) -> bool {
+fn is_open(graph: &Graph, ripple: &GraphPropagation<'_>) -> bool {
     let closed = ripple.changes.iter().filter(|change| {
         let before = graph.nodes.get(&change.id).is_some_and(|node| !node.status.is_ended());
         before && change.status.is_ended()
     });
-    let open = usize::try_from(graph.tally.open()).unwrap_or(usize::MAX);
+    let open = usize::try_from(graph.tally.open_count()).unwrap_or(usize::MAX);
     open > closed.count() || !ripple.fresh.is_empty()
 }
 
 /// Skips every open node; their attempts are not waited for.
-pub(super) fn cut(graph: &Graph, why: &str) -> Vec<NodeChange> {
+pub(super) fn skip_open_nodes(graph: &Graph, why: &str) -> Vec<NodeChange> {
     let open = graph.nodes.iter().filter(|(_, node)| !node.status.is_ended());
     open.map(|(id, node)| NodeChange {
         id: id.clone(),
@@ -78,33 +78,38 @@ pub(super) fn cut(graph: &Graph, why: &str) -> Vec<NodeChange> {
     .collect()
 }
 
-impl Ending {
+impl GraphEnding {
     /// The name of the final state.
-    pub(super) fn state(&self) -> Name {
-        Name::reserved(match self.phase {
-            Phase::Completed => "passed",
-            Phase::Failed => "failed",
-            Phase::Cancelled => "cancelled",
-            Phase::Active => "running",
+    pub(super) fn final_state_name(&self) -> Name {
+        Name::reserved_name(match self.phase {
+            ExecutionPhase::Completed => "passed",
+            ExecutionPhase::Failed => "failed",
+            ExecutionPhase::Cancelled => "cancelled",
+            ExecutionPhase::Active => "running",
         })
     }
 
     /// The final state; its context is the summary for the parent.
-    pub(super) fn told(&self, state: &State, graph: &Graph, changes: &[NodeChange]) -> State {
+    pub(super) fn final_state(
+        &self,
+        state: &ExecutionState,
+        graph: &Graph,
+        changes: &[NodeChange],
+    ) -> ExecutionState {
         let mut tally = graph.tally.clone();
         for change in changes {
             if let Some(node) = graph.nodes.get(&change.id) {
-                tally.take(node.status);
+                tally.remove_status(node.status);
                 tally.add(change.status);
             }
         }
-        let context = Context::from([
-            ("status".to_owned(), RawJson::of(&self.state())),
-            ("nodes".to_owned(), RawJson::of(&tally.0)),
+        let context = ExecutionContext::from([
+            ("status".to_owned(), RawJson::from_value(&self.final_state_name())),
+            ("nodes".to_owned(), RawJson::from_value(&tally.0)),
         ]);
-        State {
+        ExecutionState {
             phase: self.phase,
-            state: self.state(),
+            state: self.final_state_name(),
             reason: self.reason.clone(),
             context,
             ..state.clone()

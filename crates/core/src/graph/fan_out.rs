@@ -6,15 +6,15 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::spec::{FanOut, NodeId, NodeSpec};
-use super::state::Instances;
-use crate::expr::Budget;
+use super::state::FanOutInstances;
+use crate::expr::ExprBudget;
 use crate::raw::RawJson;
 
 /// Maximum length of a fan-out's id, so that the ids of its instances stay valid.
 pub(super) const MAX_ID: usize = NodeId::MAX_LEN - ".99999".len();
 
 /// The node for one item. It has no parents of its own: the fan-out has already waited for them.
-pub(super) fn instance(template: &NodeSpec, index: usize) -> Option<NodeSpec> {
+pub(super) fn instance_spec(template: &NodeSpec, index: usize) -> Option<NodeSpec> {
     Some(NodeSpec {
         id: instance_id(&template.id, index)?,
         parents: Vec::new(),
@@ -35,20 +35,20 @@ pub fn instance_id(fan_out: &NodeId, index: usize) -> Option<NodeId> {
 }
 
 /// The fan-out that would own an instance with this id.
-pub(super) fn looks_like_instance_of(id: &str) -> Option<&str> {
+pub(super) fn fan_out_of_instance(id: &str) -> Option<&str> {
     let (fan_out, index) = id.rsplit_once('.')?;
     let is_number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(fan_out)
 }
 
 /// The result of a fan-out: a summary. The results of the items are those of its instances.
-pub fn fan_out_result(instances: Instances) -> RawJson {
-    RawJson::trusted(format!("{{\"count\":{}}}", instances.all))
+pub fn fan_out_result(instances: FanOutInstances) -> RawJson {
+    RawJson::from_trusted_text(format!("{{\"count\":{}}}", instances.all))
 }
 
 impl FanOut {
     /// The items of the list that `over` evaluates to.
-    pub(super) fn items(list: &RawJson, budget: &Budget<'_>) -> Result<Vec<RawJson>, String> {
+    pub(super) fn read_items(list: &RawJson, budget: &ExprBudget<'_>) -> Result<Vec<RawJson>, String> {
         budget.parse_json(list.len()).map_err(|error| error.to_string())?;
         let mut deserializer = serde_json::Deserializer::from_str(list.as_str());
         ItemsSeed(budget).deserialize(&mut deserializer).map_err(|_| {
@@ -68,7 +68,7 @@ impl FanOut {
 }
 
 /// Deserialises the items of a list and charges each one to the budget.
-struct ItemsSeed<'b>(&'b Budget<'b>);
+struct ItemsSeed<'b>(&'b ExprBudget<'b>);
 
 impl<'de> DeserializeSeed<'de> for ItemsSeed<'_> {
     type Value = Vec<RawJson>;
@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for ItemsSeed<'_> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element::<&RawValue>()? {
             self.0.build_item(item.get().len()).map_err(A::Error::custom)?;
-            items.push(RawJson::trusted(item.get()));
+            items.push(RawJson::from_trusted_text(item.get()));
         }
         Ok(items)
     }

@@ -2,23 +2,23 @@
 //!
 //! Total, without decisions, like [`evolve`](crate::machine::evolve). Derived fields (children, counts, ready
 //! nodes) are maintained incrementally: the end of a node costs as much as it has children, independent of
-//! the size of the graph. [`Graph::assemble`](super::state::Graph) computes the same fields from scratch.
+//! the size of the graph. [`Graph::from_parts`](super::state::Graph) computes the same fields from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::change::{Change, Created, Expansion, NodeChange, Patch};
-use super::fan_out::instance;
-use super::mention::mentioned_by;
+use super::change::{CreatedGraph, FanOutExpansion, GraphChange, GraphPatch, NodeChange};
+use super::fan_out::instance_spec;
+use super::mention::mentioned_by_node;
 use super::spec::{NodeId, NodeSpec};
-use super::state::{Graph, Instances, Node, Tally};
+use super::state::{FanOutInstances, Graph, Node, NodeTally};
 use super::status::NodeStatus;
 use crate::raw::RawJson;
 
 /// The graph after `change`; `None` before creation.
-pub fn fold(graph: &mut Option<Arc<Graph>>, change: &Change) {
+pub fn fold_change(graph: &mut Option<Arc<Graph>>, change: &GraphChange) {
     if let Some(created) = &change.created {
-        *graph = Some(Arc::new(Graph::created(created)));
+        *graph = Some(Arc::new(Graph::from_creation(created)));
     }
     let Some(graph) = graph else { return };
     if change.patch.is_none() && change.expanded.is_empty() && change.nodes.is_empty() {
@@ -26,18 +26,18 @@ pub fn fold(graph: &mut Option<Arc<Graph>>, change: &Change) {
     }
     let graph = Arc::make_mut(graph);
     if let Some(patch) = &change.patch {
-        graph.patched(patch);
+        graph.apply_patch(patch);
     }
     for expansion in &change.expanded {
-        graph.expanded(expansion);
+        graph.apply_expansion(expansion);
     }
     for node in &change.nodes {
-        graph.changed(node);
+        graph.apply_node_change(node);
     }
 }
 
 impl Graph {
-    fn created(created: &Created) -> Self {
+    fn from_creation(created: &CreatedGraph) -> Self {
         let spec = &created.graph;
         let mut graph = Self {
             name: spec.name.clone(),
@@ -48,11 +48,11 @@ impl Graph {
             revision: 1,
             nodes: BTreeMap::new(),
             ready: BTreeSet::new(),
-            tally: Tally::default(),
+            tally: NodeTally::default(),
             running_fan_outs: 0,
         };
         for node in &spec.nodes {
-            graph.insert(Node::pending(Arc::new(node.clone())));
+            graph.insert(Node::new_pending(Arc::new(node.clone())));
         }
         for node in &spec.nodes {
             graph.link(&node.id);
@@ -60,7 +60,7 @@ impl Graph {
         graph
     }
 
-    pub(super) fn patched(&mut self, patch: &Patch) {
+    pub(super) fn apply_patch(&mut self, patch: &GraphPatch) {
         self.revision = patch.revision;
         for updated in &patch.updated {
             self.unlink(&updated.was);
@@ -75,11 +75,11 @@ impl Graph {
             if let Some(node) = self.nodes.get_mut(&updated.is.id) {
                 let children = std::mem::take(&mut node.children);
                 let mentioned = node.mentioned;
-                *node = Node { children, mentioned, ..Node::pending(Arc::clone(&updated.is)) };
+                *node = Node { children, mentioned, ..Node::new_pending(Arc::clone(&updated.is)) };
             }
         }
         for inserted in &patch.inserted {
-            self.insert(Node::pending(Arc::clone(inserted)));
+            self.insert(Node::new_pending(Arc::clone(inserted)));
         }
         let updated = patch.updated.iter().map(|updated| &updated.is);
         for spec in patch.inserted.iter().chain(updated) {
@@ -92,21 +92,21 @@ impl Graph {
         }
     }
 
-    pub(super) fn expanded(&mut self, expansion: &Expansion) {
+    pub(super) fn apply_expansion(&mut self, expansion: &FanOutExpansion) {
         self.revision = expansion.revision;
         let Some(node) = self.nodes.get_mut(&expansion.id) else { return };
         let template = Arc::clone(&node.spec);
         let all = u32::try_from(expansion.items.len()).unwrap_or(u32::MAX);
-        node.instances = Some(Instances { all, open: all, failed: 0 });
+        node.instances = Some(FanOutInstances { all, open: all, failed: 0 });
         for (index, item) in expansion.items.iter().enumerate() {
-            let Some(spec) = instance(&template, index) else { continue };
+            let Some(spec) = instance_spec(&template, index) else { continue };
             let of = Some((expansion.id.clone(), item.clone()));
             self.ready.insert(spec.id.clone());
-            self.insert(Node { of, ..Node::pending(Arc::new(spec)) });
+            self.insert(Node { of, ..Node::new_pending(Arc::new(spec)) });
         }
     }
 
-    pub(super) fn changed(&mut self, change: &NodeChange) {
+    pub(super) fn apply_node_change(&mut self, change: &NodeChange) {
         let Some(node) = self.nodes.get_mut(&change.id) else { return };
         let was = std::mem::replace(&mut node.status, change.status);
         node.attempt = change.attempt;
@@ -121,19 +121,19 @@ impl Graph {
         } else {
             self.ready.remove(&change.id);
         }
-        self.tally.take(was);
+        self.tally.remove_status(was);
         self.tally.add(change.status);
         if is_fan_out {
             let runs = |status| u32::from(status == NodeStatus::Running);
             self.running_fan_outs = (self.running_fan_outs + runs(change.status)).saturating_sub(runs(was));
         }
         if !was.is_ended() && change.status.is_ended() {
-            self.ended(&change.id);
+            self.propagate_end(&change.id);
         }
     }
 
     /// Propagates the end of a node to its children, and to the fan-out of an instance.
-    fn ended(&mut self, id: &NodeId) {
+    fn propagate_end(&mut self, id: &NodeId) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let passed = node.status == NodeStatus::Pass;
         let of = node.of.as_ref().map(|(fan_out, _)| fan_out.clone());
@@ -169,7 +169,7 @@ impl Graph {
 
     fn remove(&mut self, id: &NodeId) {
         if let Some(node) = self.nodes.remove(id) {
-            self.tally.take(node.status);
+            self.tally.remove_status(node.status);
         }
         self.ready.remove(id);
     }
@@ -184,7 +184,7 @@ impl Graph {
                 waits_for += u32::from(!parent.status.is_ended());
             }
         }
-        for name in mentioned_by(&spec) {
+        for name in mentioned_by_node(&spec) {
             if let Some(parent) = self.nodes.get_mut(name) {
                 parent.mentioned += 1;
             }
@@ -205,7 +205,7 @@ impl Graph {
                 parent.children.remove(&spec.id);
             }
         }
-        for name in mentioned_by(spec) {
+        for name in mentioned_by_node(spec) {
             if let Some(parent) = self.nodes.get_mut(name) {
                 parent.mentioned = parent.mentioned.saturating_sub(1);
             }
@@ -214,7 +214,7 @@ impl Graph {
 }
 
 impl Node {
-    pub(super) fn pending(spec: Arc<NodeSpec>) -> Self {
+    pub(super) fn new_pending(spec: Arc<NodeSpec>) -> Self {
         Self {
             spec,
             status: NodeStatus::Pending,
@@ -235,7 +235,7 @@ impl Node {
     }
 
     /// The part of a result that is kept: all of it if an expression mentions it and it is within the limit.
-    pub(super) fn keeps(&self, result: Option<&RawJson>) -> Option<RawJson> {
+    pub(super) fn kept_result(&self, result: Option<&RawJson>) -> Option<RawJson> {
         let result = result.filter(|result| result.len() <= super::limits::MAX_KEPT_BYTES);
         result.filter(|_| self.mentioned > 0).cloned()
     }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::change::{Change, NodeChange, Patch, Updated};
+use super::change::{GraphChange, GraphPatch, NodeChange, NodeSpecUpdate};
 use super::spec::{NodeId, NodeSpec};
 use super::status::NodeStatus;
 use crate::log::Transition;
-use crate::status::Phase;
+use crate::status::ExecutionPhase;
 
 /// One notice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type")]
-pub enum Notice {
+pub enum GraphTransitionNotice {
     #[serde(rename = "workflow.created")]
     Created {
         name: String,
@@ -26,7 +26,7 @@ pub enum Notice {
     },
     /// Edits were applied; the diff.
     #[serde(rename = "workflow.edited")]
-    Edited { revision: u32, inserted: Vec<Arc<NodeSpec>>, updated: Vec<Updated>, deleted: Vec<NodeId> },
+    Edited { revision: u32, inserted: Vec<Arc<NodeSpec>>, updated: Vec<NodeSpecUpdate>, deleted: Vec<NodeId> },
     /// The list of a fan-out was evaluated.
     #[serde(rename = "node.expanded")]
     Expanded { node: NodeId, instances: usize, revision: u32 },
@@ -70,7 +70,7 @@ pub enum Notice {
     },
 }
 
-impl Notice {
+impl GraphTransitionNotice {
     /// The event type of its JSON: `node.completed` and so on.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -103,39 +103,39 @@ impl Notice {
 }
 
 /// The notices of a transition, sorted for readers: changes of the shape, then the nodes, then the end.
-pub fn notices(transition: &Transition) -> Vec<Notice> {
+pub fn transition_notices(transition: &Transition) -> Vec<GraphTransitionNotice> {
     let decision = &transition.decision;
     let Some(change) = decision.graph.as_deref() else { return Vec::new() };
-    let mut notices = shape(change);
+    let mut notices = shape_notices(change);
     let expanded: BTreeSet<&NodeId> = change.expanded.iter().map(|expansion| &expansion.id).collect();
     let nodes = change.nodes.iter().filter(|node| node.status.is_ended() || !expanded.contains(&node.id));
-    notices.extend(nodes.filter_map(of_node));
+    notices.extend(nodes.filter_map(node_notice));
     let reason = decision.reason.clone();
     notices.extend(match decision.phase {
-        Phase::Active => None,
-        Phase::Completed => Some(Notice::Completed),
-        Phase::Failed => Some(Notice::Failed { reason }),
-        Phase::Cancelled => Some(Notice::Cancelled { reason }),
+        ExecutionPhase::Active => None,
+        ExecutionPhase::Completed => Some(GraphTransitionNotice::Completed),
+        ExecutionPhase::Failed => Some(GraphTransitionNotice::Failed { reason }),
+        ExecutionPhase::Cancelled => Some(GraphTransitionNotice::Cancelled { reason }),
     });
     notices
 }
 
-fn shape(change: &Change) -> Vec<Notice> {
-    let created = change.created.as_ref().map(|created| Notice::Created {
+fn shape_notices(change: &GraphChange) -> Vec<GraphTransitionNotice> {
+    let created = change.created.as_ref().map(|created| GraphTransitionNotice::Created {
         name: created.graph.name.clone(),
         creator: created.creator.clone(),
         nodes: created.graph.nodes.len(),
     });
-    let expanded = change.expanded.iter().map(|expansion| Notice::Expanded {
+    let expanded = change.expanded.iter().map(|expansion| GraphTransitionNotice::Expanded {
         node: expansion.id.clone(),
         instances: expansion.items.len(),
         revision: expansion.revision,
     });
-    created.into_iter().chain(change.patch.as_ref().map(edited)).chain(expanded).collect()
+    created.into_iter().chain(change.patch.as_ref().map(edit_notice)).chain(expanded).collect()
 }
 
-fn edited(patch: &Patch) -> Notice {
-    Notice::Edited {
+fn edit_notice(patch: &GraphPatch) -> GraphTransitionNotice {
+    GraphTransitionNotice::Edited {
         revision: patch.revision,
         inserted: patch.inserted.clone(),
         updated: patch.updated.clone(),
@@ -143,12 +143,12 @@ fn edited(patch: &Patch) -> Notice {
     }
 }
 
-fn of_node(change: &NodeChange) -> Option<Notice> {
+fn node_notice(change: &NodeChange) -> Option<GraphTransitionNotice> {
     let (node, attempt, why) = (change.id.clone(), change.attempt, change.why.clone());
     match change.status {
         NodeStatus::Pending => None,
-        NodeStatus::Running if attempt > 1 => Some(Notice::Retried { node, attempt, why }),
-        NodeStatus::Running => Some(Notice::Scheduled { node, attempt, why }),
+        NodeStatus::Running if attempt > 1 => Some(GraphTransitionNotice::Retried { node, attempt, why }),
+        NodeStatus::Running => Some(GraphTransitionNotice::Scheduled { node, attempt, why }),
         status @ (NodeStatus::Pass
         | NodeStatus::Fail
         | NodeStatus::TaskError
@@ -156,6 +156,6 @@ fn of_node(change: &NodeChange) -> Option<Notice> {
         | NodeStatus::Timeout
         | NodeStatus::Crash
         | NodeStatus::Skipped
-        | NodeStatus::Filtered) => Some(Notice::NodeCompleted { node, status, attempt, why }),
+        | NodeStatus::Filtered) => Some(GraphTransitionNotice::NodeCompleted { node, status, attempt, why }),
     }
 }

@@ -2,35 +2,35 @@
 
 use serde::Deserialize;
 
-use super::change::{NodeChange, Patch};
+use super::admit::NodeRetryCause;
+use super::build_patch::{apply_with_known, build_patch};
+use super::change::{GraphPatch, NodeChange};
 use super::limits::MAX_RESULT_BYTES;
-use super::patch::{known, patch};
-use super::payload::{Answer, NodeOutcome};
-use super::ripple::Ripple;
-use super::room::Again;
+use super::payload::{ExecutorAnswer, NodeOutcome};
+use super::propagate::GraphPropagation;
 use super::spec::NodeId;
 use super::state::{Graph, Node};
 use super::status::NodeStatus;
 use super::why;
-use crate::action::{ActionError, ErrorClass};
-use crate::expr::Budget;
+use crate::action::{ActionFailure, ErrorClass};
+use crate::expr::ExprBudget;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// The effect of an outcome: its patch, the graph with that patch, and the transitions that follow.
-pub(super) struct Followed<'b> {
-    pub(super) patched: Option<(Patch, Graph)>,
-    pub(super) ripple: Ripple<'b>,
+pub(super) struct NodeOutcomeEffect<'b> {
+    pub(super) patched: Option<(GraphPatch, Graph)>,
+    pub(super) ripple: GraphPropagation<'b>,
 }
 
 /// Decides an outcome; `Err` is the reason of the rejection.
-pub(super) fn outcome<'b>(
+pub(super) fn decide_outcome<'b>(
     graph: &Graph,
     payload: &RawJson,
     at: Timestamp,
-    budget: &'b Budget<'b>,
-) -> Result<Followed<'b>, String> {
-    let told = read(payload)?;
+    budget: &'b ExprBudget<'b>,
+) -> Result<NodeOutcomeEffect<'b>, String> {
+    let told = read_outcome(payload)?;
     let id = &told.action;
     let node = graph.nodes.get(id).ok_or_else(|| format!("there is no node {:?}", id.as_str()))?;
     if node.status != NodeStatus::Running {
@@ -39,30 +39,33 @@ pub(super) fn outcome<'b>(
     if node.spec.fan_out.is_some() {
         return Err(format!("{id} is a fan-out: its items are performed, not itself"));
     }
-    let mut answer = answer(told.result, told.error, node.attempt);
+    let mut answer = answer_of_outcome(told.result, told.error, node.attempt);
     if answer.attempt != node.attempt {
         let (late, current) = (answer.attempt, node.attempt);
         return Err(format!("stale outcome: attempt {late} at {id} is over, {current} is under way"));
     }
-    let patched = match bring(graph, &answer, budget) {
+    let patched = match patch_of_answer(graph, &answer, budget) {
         Ok(patched) => patched,
         Err(problems) => {
-            answer =
-                failed(node.attempt, NodeStatus::TaskError, format!("its edits are invalid: {problems}"));
+            answer = failed_answer(
+                node.attempt,
+                NodeStatus::TaskError,
+                format!("its edits are invalid: {problems}"),
+            );
             None
         }
     };
     let graph = patched.as_ref().map_or(graph, |(_, graph)| graph);
     // The patch may have added children that mention the node's result.
     let node = graph.nodes.get(id).unwrap_or(node);
-    let mut ripple = Ripple::new(budget);
+    let mut ripple = GraphPropagation::new(budget);
     let retry = graph.options.retry_of(&node.spec);
     let error = answer.error.as_deref().unwrap_or_default();
-    match retry.wait_after(node.attempt, answer.status) {
-        Some(wait) => ripple.again(
+    match retry.backoff_after(node.attempt, answer.status) {
+        Some(wait) => ripple.dispatch_retry(
             graph,
             node,
-            &Again {
+            &NodeRetryCause {
                 status: answer.status,
                 error,
                 executor: answer.executor.as_deref(),
@@ -70,17 +73,17 @@ pub(super) fn outcome<'b>(
                 attempts: retry.attempts,
             },
         ),
-        None => ripple.outcome(ended(node, &answer)),
+        None => ripple.record_outcome(end_attempt(node, &answer)),
     }
     if let Some((patch, graph)) = &patched {
-        ripple.look_at(graph, patch.concerned());
+        ripple.evaluate_ready(graph, patch.affected_nodes());
     }
-    ripple.spread(graph);
-    ripple.fill_room(graph);
-    Ok(Followed { patched, ripple })
+    ripple.propagate_ends(graph);
+    ripple.dispatch_ready(graph);
+    Ok(NodeOutcomeEffect { patched, ripple })
 }
 
-fn ended(node: &Node, answer: &Answer) -> NodeChange {
+fn end_attempt(node: &Node, answer: &ExecutorAnswer) -> NodeChange {
     // A node that passed without a result has the result null, so that expressions can mention it.
     let nothing = (answer.status == NodeStatus::Pass).then(RawJson::null);
     let result = answer.result.as_ref().or(nothing.as_ref());
@@ -88,41 +91,49 @@ fn ended(node: &Node, answer: &Answer) -> NodeChange {
         id: node.spec.id.clone(),
         status: answer.status,
         attempt: node.attempt,
-        why: answer.error.as_deref().filter(|error| !error.is_empty()).map(why::shortened),
-        kept: node.keeps(result),
+        why: answer.error.as_deref().filter(|error| !error.is_empty()).map(why::shorten_text),
+        kept: node.kept_result(result),
         avoid: Vec::new(),
     }
 }
 
 /// The patch of an answer that passed. Other answers change their own node only.
-fn bring(graph: &Graph, answer: &Answer, budget: &Budget<'_>) -> Result<Option<(Patch, Graph)>, String> {
+fn patch_of_answer(
+    graph: &Graph,
+    answer: &ExecutorAnswer,
+    budget: &ExprBudget<'_>,
+) -> Result<Option<(GraphPatch, Graph)>, String> {
     if answer.status != NodeStatus::Pass || answer.edits.is_empty() {
         return Ok(None);
     }
-    let patch = patch(graph, &answer.edits, budget).map_err(|problems| problems.to_string())?;
-    Ok(Some(known(graph, patch, &answer.known)))
+    let patch = build_patch(graph, &answer.edits, budget).map_err(|problems| problems.to_string())?;
+    Ok(Some(apply_with_known(graph, patch, &answer.known)))
 }
 
 /// An unreadable outcome fails its node, which would otherwise never end.
-fn read(payload: &RawJson) -> Result<NodeOutcome, String> {
+fn read_outcome(payload: &RawJson) -> Result<NodeOutcome, String> {
     #[derive(Deserialize)]
-    struct Whose {
+    struct NodeOutcomeTarget {
         action: NodeId,
     }
     payload.decode::<NodeOutcome>().or_else(|error| {
-        let Whose { action } =
+        let NodeOutcomeTarget { action } =
             payload.decode().map_err(|_| format!("the outcome cannot be read: {error}"))?;
         let message = format!("the answer cannot be read: {error}");
-        let error = ActionError { class: ErrorClass::Response, message, status: None };
+        let error = ActionFailure { class: ErrorClass::Response, message, status: None };
         Ok(NodeOutcome { action, result: None, error: Some(error) })
     })
 }
 
-fn answer(result: Option<Answer>, error: Option<ActionError>, attempt: u32) -> Answer {
+fn answer_of_outcome(
+    result: Option<ExecutorAnswer>,
+    error: Option<ActionFailure>,
+    attempt: u32,
+) -> ExecutorAnswer {
     if let Some(error) = error {
-        return failed(attempt, status_of(&error.class), error.message);
+        return failed_answer(attempt, status_of_error(&error.class), error.message);
     }
-    let unusable = |message: String| failed(attempt, NodeStatus::TaskError, message);
+    let unusable = |message: String| failed_answer(attempt, NodeStatus::TaskError, message);
     let Some(answer) = result else { return unusable("there is no answer".to_owned()) };
     if answer.attempt != attempt {
         return answer;
@@ -139,8 +150,8 @@ fn answer(result: Option<Answer>, error: Option<ActionError>, attempt: u32) -> A
     }
 }
 
-fn failed(attempt: u32, status: NodeStatus, error: String) -> Answer {
-    Answer {
+fn failed_answer(attempt: u32, status: NodeStatus, error: String) -> ExecutorAnswer {
+    ExecutorAnswer {
         status,
         attempt,
         result: None,
@@ -152,7 +163,7 @@ fn failed(attempt: u32, status: NodeStatus, error: String) -> Answer {
 }
 
 /// The node status for a failure within the engine.
-fn status_of(class: &ErrorClass) -> NodeStatus {
+fn status_of_error(class: &ErrorClass) -> NodeStatus {
     match class {
         ErrorClass::Timeout | ErrorClass::Heartbeat => NodeStatus::Timeout,
         ErrorClass::Network | ErrorClass::Schedule | ErrorClass::Target | ErrorClass::Internal => {

@@ -7,49 +7,60 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::change::{Patch, Updated};
+use super::change::{GraphPatch, NodeSpecUpdate};
 use super::check::{check_references, check_size, is_own_parent};
 use super::check_node::check_node;
-use super::cycle::cycle;
-use super::fan_out::looks_like_instance_of;
-use super::found::{Found, Invalid};
+use super::cycle::find_cycle;
+use super::fan_out::fan_out_of_instance;
 use super::limits::{MAX_EDITS, MAX_KEPT_BYTES};
+use super::problems::{GraphProblems, InvalidGraph};
 use super::spec::{NodeEdit, NodeId, NodeSpec};
 use super::state::Graph;
 use super::status::NodeStatus;
-use crate::expr::Budget;
-use crate::problem::Problems;
+use crate::expr::ExprBudget;
+use crate::problem::ValidationProblems;
 use crate::raw::RawJson;
 
 /// The patch that results from the edits, or every problem. Their expressions are charged to the step's
 /// budget.
-pub fn patch(graph: &Graph, edits: &[NodeEdit], budget: &Budget<'_>) -> Result<Patch, Problems> {
-    let mut found = Found::default();
+pub fn build_patch(
+    graph: &Graph,
+    edits: &[NodeEdit],
+    budget: &ExprBudget<'_>,
+) -> Result<GraphPatch, ValidationProblems> {
+    let mut found = GraphProblems::default();
     if edits.is_empty() {
-        found.add("edits", "there is nothing to change");
+        found.add_problem("edits", "there is nothing to change");
     }
     if edits.len() > MAX_EDITS {
-        found.too_large("edits", format!("there are {} edits, at most {MAX_EDITS} are allowed", edits.len()));
-        return found.into_result().map_err(Invalid::into_problems).map(|()| Patch::default());
+        found.add_too_large(
+            "edits",
+            format!("there are {} edits, at most {MAX_EDITS} are allowed", edits.len()),
+        );
+        return found.into_result().map_err(InvalidGraph::into_problems).map(|()| GraphPatch::default());
     }
-    let mut patch = Patch { revision: graph.revision + 1, ..Patch::default() };
+    let mut patch = GraphPatch { revision: graph.revision + 1, ..GraphPatch::default() };
     let mut seen = BTreeSet::new();
     for (at, edit) in edits.iter().enumerate() {
-        let path = format!("edits[{at}].{}", edit.word());
-        if !seen.insert(edit.id()) {
-            found.add(path, format!("{:?} is edited twice", edit.id().as_str()));
+        let path = format!("edits[{at}].{}", edit.edit_kind());
+        if !seen.insert(edit.node_id()) {
+            found.add_problem(path, format!("{:?} is edited twice", edit.node_id().as_str()));
             continue;
         }
-        take(graph, edit, &path, &mut patch, &mut found, budget);
+        take_edit(graph, edit, &path, &mut patch, &mut found, budget);
     }
     check_whole(graph, edits, &patch, &mut found);
-    found.into_result().map_err(Invalid::into_problems).map(|()| patch)
+    found.into_result().map_err(InvalidGraph::into_problems).map(|()| patch)
 }
 
 /// Adds the known results that the patch mentions, and applies it.
-pub(super) fn known(graph: &Graph, mut patch: Patch, results: &[(NodeId, RawJson)]) -> (Patch, Graph) {
+pub(super) fn apply_with_known(
+    graph: &Graph,
+    mut patch: GraphPatch,
+    results: &[(NodeId, RawJson)],
+) -> (GraphPatch, Graph) {
     let mut patched = graph.clone();
-    patched.patched(&patch);
+    patched.apply_patch(&patch);
     let news = results.iter().filter(|(id, result)| {
         patched.nodes.get(id).is_some_and(|node| {
             node.mentioned > 0
@@ -68,14 +79,14 @@ pub(super) fn known(graph: &Graph, mut patch: Patch, results: &[(NodeId, RawJson
 }
 
 impl NodeEdit {
-    fn id(&self) -> &NodeId {
+    fn node_id(&self) -> &NodeId {
         match self {
             Self::Insert(spec) | Self::Update(spec) => &spec.id,
             Self::Delete(id) => id,
         }
     }
 
-    const fn word(&self) -> &'static str {
+    const fn edit_kind(&self) -> &'static str {
         match self {
             Self::Insert(_) => "insert",
             Self::Update(_) => "update",
@@ -85,52 +96,52 @@ impl NodeEdit {
 }
 
 /// Validates and records one edit.
-fn take(
+fn take_edit(
     graph: &Graph,
     edit: &NodeEdit,
     path: &str,
-    patch: &mut Patch,
-    found: &mut Found,
-    budget: &Budget<'_>,
+    patch: &mut GraphPatch,
+    found: &mut GraphProblems,
+    budget: &ExprBudget<'_>,
 ) {
     match edit {
         NodeEdit::Insert(spec) => {
             if graph.nodes.contains_key(&spec.id) {
-                found.add(format!("{path}.id"), format!("{:?} already exists", spec.id.as_str()));
+                found.add_problem(format!("{path}.id"), format!("{:?} already exists", spec.id.as_str()));
             }
             check_node(spec, path, 0, found, budget);
             patch.inserted.push(Arc::clone(spec));
         }
         NodeEdit::Update(spec) => {
             check_node(spec, path, 0, found, budget);
-            if let Some(was) = pending(graph, &spec.id, &format!("{path}.id"), found) {
-                patch.updated.push(Updated { was, is: Arc::clone(spec) });
+            if let Some(was) = find_pending(graph, &spec.id, &format!("{path}.id"), found) {
+                patch.updated.push(NodeSpecUpdate { was, is: Arc::clone(spec) });
             }
         }
-        NodeEdit::Delete(id) => patch.deleted.extend(pending(graph, id, path, found)),
+        NodeEdit::Delete(id) => patch.deleted.extend(find_pending(graph, id, path, found)),
     }
 }
 
 /// Looks up a node that may be edited.
-fn pending(graph: &Graph, id: &NodeId, path: &str, found: &mut Found) -> Option<Arc<NodeSpec>> {
+fn find_pending(graph: &Graph, id: &NodeId, path: &str, found: &mut GraphProblems) -> Option<Arc<NodeSpec>> {
     let word = id.as_str();
     let Some(node) = graph.nodes.get(id) else {
-        found.add(path, format!("there is no {word:?}"));
+        found.add_problem(path, format!("there is no {word:?}"));
         return None;
     };
     if let Some((fan_out, _)) = &node.of {
-        found.add(path, format!("{word:?} is an instance of the fan-out {:?}", fan_out.as_str()));
+        found.add_problem(path, format!("{word:?} is an instance of the fan-out {:?}", fan_out.as_str()));
         return None;
     }
     if node.status != NodeStatus::Pending {
-        found.add(path, format!("{word:?} is {}: only PENDING nodes may be edited", node.status));
+        found.add_problem(path, format!("{word:?} is {}: only PENDING nodes may be edited", node.status));
         return None;
     }
     Some(Arc::clone(&node.spec))
 }
 
 /// Validates the graph as it would be after the patch.
-fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Found) {
+fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &GraphPatch, found: &mut GraphProblems) {
     let mut after: BTreeMap<&str, &NodeSpec> =
         graph.nodes.iter().map(|(id, node)| (id.as_str(), node.spec.as_ref())).collect();
     for spec in &patch.deleted {
@@ -141,7 +152,7 @@ fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Fou
     }
     check_size(after.len(), after.values().copied(), "edits", found);
     for (at, edit) in edits.iter().enumerate() {
-        let path = format!("edits[{at}].{}", edit.word());
+        let path = format!("edits[{at}].{}", edit.edit_kind());
         match edit {
             NodeEdit::Insert(spec) | NodeEdit::Update(spec) => {
                 check_references(spec, &path, &after, found);
@@ -157,47 +168,47 @@ fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Fou
                 });
                 if let Some(orphan) = orphan {
                     let message = format!("{:?} is a parent of {:?}", id.as_str(), orphan.as_str());
-                    found.add(path, message);
+                    found.add_problem(path, message);
                 }
             }
         }
     }
     check_new_fan_outs(patch, &after, found);
-    if let Some(told) = cycle(after.values().copied().filter(|node| !is_own_parent(node))) {
-        found.add("edits", told);
+    if let Some(told) = find_cycle(after.values().copied().filter(|node| !is_own_parent(node))) {
+        found.add_problem("edits", told);
     }
     check_final(graph, &after, found);
 }
 
 /// Instances end with their fan-out: dependents must name the fan-out itself.
-fn check_no_instances(graph: &Graph, spec: &NodeSpec, path: &str, found: &mut Found) {
+fn check_no_instances(graph: &Graph, spec: &NodeSpec, path: &str, found: &mut GraphProblems) {
     for (at, edge) in spec.parents.iter().enumerate() {
         let of = graph.nodes.get(&edge.from).and_then(|parent| parent.of.as_ref());
         if let Some((fan_out, _)) = of {
             let message = format!("is an instance: name the fan-out {:?} itself", fan_out.as_str());
-            found.add(format!("{path}.parents[{at}]"), message);
+            found.add_problem(format!("{path}.parents[{at}]"), message);
         }
     }
 }
 
 /// Checks that the instances of a new fan-out collide with no node.
-fn check_new_fan_outs(patch: &Patch, after: &BTreeMap<&str, &NodeSpec>, found: &mut Found) {
+fn check_new_fan_outs(patch: &GraphPatch, after: &BTreeMap<&str, &NodeSpec>, found: &mut GraphProblems) {
     let updated = patch.updated.iter().map(|updated| &updated.is);
     for spec in patch.inserted.iter().chain(updated).filter(|spec| spec.fan_out.is_some()) {
         let prefix = format!("{}.", spec.id);
         let taken = after
             .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded))
             .take_while(|(id, _)| id.starts_with(&prefix))
-            .find(|(id, _)| looks_like_instance_of(id) == Some(spec.id.as_str()));
+            .find(|(id, _)| fan_out_of_instance(id) == Some(spec.id.as_str()));
         if let Some((id, _)) = taken {
             let message = format!("{:?} cannot be a fan-out: there is {id:?}", spec.id.as_str());
-            found.add("edits", message);
+            found.add_problem("edits", message);
         }
     }
 }
 
 /// If nodes have `is_final`, at least one of them must still be able to pass.
-fn check_final(graph: &Graph, after: &BTreeMap<&str, &NodeSpec>, found: &mut Found) {
+fn check_final(graph: &Graph, after: &BTreeMap<&str, &NodeSpec>, found: &mut GraphProblems) {
     if !graph.nodes.values().any(|node| node.spec.is_final) {
         return;
     }
@@ -206,6 +217,6 @@ fn check_final(graph: &Graph, after: &BTreeMap<&str, &NodeSpec>, found: &mut Fou
         matches!(status, NodeStatus::Pending | NodeStatus::Running | NodeStatus::Pass)
     };
     if !after.iter().any(|(id, spec)| spec.is_final && can_pass(id)) {
-        found.add("edits", "no node with is_final would be left that can still pass");
+        found.add_problem("edits", "no node with is_final would be left that can still pass");
     }
 }

@@ -4,29 +4,29 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::{NodeEdit, NodeId};
 use super::status::NodeStatus;
-use crate::action::ActionError;
+use crate::action::ActionFailure;
 use crate::id::Name;
 use crate::raw::RawJson;
 
 impl Name {
     /// The definition of every graph execution. It is not stored: the graph is in its log.
     pub fn graph() -> Self {
-        Self::reserved("millstream.graph")
+        Self::reserved_name("millstream.graph")
     }
 
     /// `millstream.begin`: follows the start of a graph and dispatches its first nodes.
     pub fn begin() -> Self {
-        Self::reserved("millstream.begin")
+        Self::reserved_name("millstream.begin")
     }
 
     /// `millstream.node`: an attempt at a node has ended.
     pub fn node_outcome() -> Self {
-        Self::reserved("millstream.node")
+        Self::reserved_name("millstream.node")
     }
 
     /// `millstream.edit`: a request to change the graph.
     pub fn edit() -> Self {
-        Self::reserved("millstream.edit")
+        Self::reserved_name("millstream.edit")
     }
 }
 
@@ -37,14 +37,14 @@ pub struct NodeOutcome {
     pub action: NodeId,
     /// Exactly one of `result` and `error` is present.
     #[serde(default)]
-    pub result: Option<Answer>,
+    pub result: Option<ExecutorAnswer>,
     #[serde(default)]
-    pub error: Option<ActionError>,
+    pub error: Option<ActionFailure>,
 }
 
 /// The answer of an executor, or of a child execution: the result of the dispatch action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ExecutorAnswer {
     /// Never `PENDING` or `RUNNING`.
     pub status: NodeStatus,
     /// The attempt that was answered.
@@ -66,7 +66,7 @@ pub struct Answer {
 
 /// The payload of `millstream.edit`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edit {
+pub struct GraphEdit {
     pub expected_revision: u32,
     pub edits: Vec<NodeEdit>,
     /// Results of ended nodes that the edits' expressions mention.

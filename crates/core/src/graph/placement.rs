@@ -7,7 +7,7 @@ use crate::id::Name;
 
 /// An executor with a recent heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ExecutorCandidate {
     pub name: Name,
     /// Empty: any role.
     pub roles: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub struct Candidate {
 
 /// The requirements of a dispatch.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct DispatchRequirements<'a> {
     /// Empty: any executor will do.
     pub role: &'a str,
     pub labels: &'a BTreeSet<Name>,
@@ -30,7 +30,7 @@ pub struct Request<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct ExecutorChoice {
     /// Index into the candidates.
     pub at: usize,
     pub executor: Name,
@@ -39,41 +39,45 @@ pub struct Choice {
 }
 
 /// The least loaded executor with free capacity; `None` if all matching executors are busy, or none matches.
-pub fn choose(candidates: &[Candidate], request: &Request<'_>) -> Option<Choice> {
-    let able: Vec<(usize, &Candidate)> =
-        candidates.iter().enumerate().filter(|(_, candidate)| candidate.can(request)).collect();
-    let is_avoided = |candidate: &Candidate| request.avoid.iter().any(|name| name == candidate.name.as_str());
+pub fn choose_executor(
+    candidates: &[ExecutorCandidate],
+    request: &DispatchRequirements<'_>,
+) -> Option<ExecutorChoice> {
+    let able: Vec<(usize, &ExecutorCandidate)> =
+        candidates.iter().enumerate().filter(|(_, candidate)| candidate.can_perform(request)).collect();
+    let is_avoided =
+        |candidate: &ExecutorCandidate| request.avoid.iter().any(|name| name == candidate.name.as_str());
     let (avoided, preferred): (Vec<_>, Vec<_>) =
         able.iter().copied().partition(|(_, candidate)| is_avoided(candidate));
     // An executor that crashed on this node is used only if it is the sole match; otherwise the node waits
     // for others.
     let (chosen, note) = match preferred.is_empty() {
         false if avoided.is_empty() => (preferred, String::new()),
-        false => (preferred, format!(", avoiding {}", names(&avoided))),
+        false => (preferred, format!(", avoiding {}", join_names(&avoided))),
         true => (avoided, ", although it failed before: no other executor matches".to_owned()),
     };
-    let mut free: Vec<(usize, &Candidate)> =
+    let mut free: Vec<(usize, &ExecutorCandidate)> =
         chosen.into_iter().filter(|(_, candidate)| candidate.in_flight < candidate.capacity).collect();
-    free.sort_by(|(_, a), (_, b)| a.by_load(b).then_with(|| a.name.cmp(&b.name)));
+    free.sort_by(|(_, a), (_, b)| a.compare_load(b).then_with(|| a.name.cmp(&b.name)));
     let least = free.first().map(|(_, candidate)| *candidate)?;
-    let equals = free.iter().take_while(|(_, other)| other.by_load(least) == Ordering::Equal).count();
+    let equals = free.iter().take_while(|(_, other)| other.compare_load(least) == Ordering::Equal).count();
     let (at, candidate) = free.get(request.turn % equals.max(1)).copied()?;
-    let Candidate { name, in_flight, capacity, .. } = candidate;
+    let ExecutorCandidate { name, in_flight, capacity, .. } = candidate;
     let reason = format!("{in_flight} of {capacity} busy, least of {} with room{note}", free.len());
-    Some(Choice { at, executor: name.clone(), reason })
+    Some(ExecutorChoice { at, executor: name.clone(), reason })
 }
 
 /// The explanation for users why no executor was selected.
-pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
+pub fn explain_no_executor(candidates: &[ExecutorCandidate], request: &DispatchRequirements<'_>) -> String {
     if candidates.is_empty() {
         return "no executor is registered".to_owned();
     }
-    let in_role: Vec<&Candidate> =
+    let in_role: Vec<&ExecutorCandidate> =
         candidates.iter().filter(|candidate| candidate.has_role(request.role)).collect();
     if in_role.is_empty() {
         return format!("none of {} executors has the role {:?}", candidates.len(), request.role);
     }
-    let able = in_role.iter().filter(|candidate| candidate.can(request)).count();
+    let able = in_role.iter().filter(|candidate| candidate.can_perform(request)).count();
     if able == 0 {
         let labels: Vec<&str> = request.labels.iter().map(Name::as_str).collect();
         return format!(
@@ -90,7 +94,7 @@ pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
 }
 
 /// Whether an executor with these roles and labels meets the requested role and labels.
-pub fn can_do(
+pub fn meets_requirements(
     (roles, labels): (&BTreeSet<String>, &BTreeSet<Name>),
     (role, wanted): (&str, &BTreeSet<Name>),
 ) -> bool {
@@ -101,9 +105,9 @@ fn has_role(roles: &BTreeSet<String>, role: &str) -> bool {
     role.is_empty() || roles.is_empty() || roles.contains(role)
 }
 
-impl Candidate {
-    pub fn can(&self, request: &Request<'_>) -> bool {
-        can_do((&self.roles, &self.labels), (request.role, request.labels))
+impl ExecutorCandidate {
+    pub fn can_perform(&self, request: &DispatchRequirements<'_>) -> bool {
+        meets_requirements((&self.roles, &self.labels), (request.role, request.labels))
     }
 
     fn has_role(&self, role: &str) -> bool {
@@ -111,13 +115,13 @@ impl Candidate {
     }
 
     /// Compares the used shares of capacity, without division.
-    fn by_load(&self, other: &Self) -> Ordering {
+    fn compare_load(&self, other: &Self) -> Ordering {
         let share = |one: &Self, of: &Self| u64::from(one.in_flight) * u64::from(of.capacity);
         share(self, other).cmp(&share(other, self))
     }
 }
 
-fn names(candidates: &[(usize, &Candidate)]) -> String {
+fn join_names(candidates: &[(usize, &ExecutorCandidate)]) -> String {
     candidates.iter().map(|(_, candidate)| candidate.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -125,8 +129,8 @@ fn names(candidates: &[(usize, &Candidate)]) -> String {
 mod tests {
     use super::*;
 
-    fn executor(name: &str, role: &str, in_flight: u32, capacity: u32) -> Candidate {
-        Candidate {
+    fn executor(name: &str, role: &str, in_flight: u32, capacity: u32) -> ExecutorCandidate {
+        ExecutorCandidate {
             name: Name::parse(name).unwrap(),
             roles: if role.is_empty() { BTreeSet::new() } else { BTreeSet::from([role.to_owned()]) },
             labels: BTreeSet::new(),
@@ -135,38 +139,38 @@ mod tests {
         }
     }
 
-    fn choice(candidates: &[Candidate], role: &str, avoid: &[&str], turn: usize) -> Option<String> {
+    fn choice(candidates: &[ExecutorCandidate], role: &str, avoid: &[&str], turn: usize) -> Option<String> {
         let avoid: Vec<String> = avoid.iter().map(|name| (*name).to_owned()).collect();
-        let request = Request { role, labels: &BTreeSet::new(), avoid: &avoid, turn };
-        choose(candidates, &request).map(|choice| choice.executor.to_string())
+        let request = DispatchRequirements { role, labels: &BTreeSet::new(), avoid: &avoid, turn };
+        choose_executor(candidates, &request).map(|choice| choice.executor.to_string())
     }
 
     #[test]
-    fn the_least_loaded_by_share_of_its_capacity_is_chosen() {
+    fn least_loaded_executor_is_chosen() {
         let candidates = [executor("a", "", 2, 4), executor("b", "", 3, 10), executor("c", "", 1, 2)];
         assert_eq!(choice(&candidates, "", &[], 0).as_deref(), Some("b"));
     }
 
     #[test]
-    fn among_equals_the_choice_goes_round() {
+    fn equal_executors_are_chosen_round_robin() {
         let candidates = [executor("b", "", 1, 2), executor("a", "", 2, 4), executor("c", "", 3, 4)];
         let chosen: Vec<_> = (0..4).filter_map(|turn| choice(&candidates, "", &[], turn)).collect();
         assert_eq!(chosen, ["a", "b", "a", "b"]);
     }
 
     #[test]
-    fn role_and_labels_must_fit() {
+    fn executor_must_match_role_and_labels() {
         let mut gpu = executor("a", "writer", 0, 1);
         gpu.labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
         let candidates = [gpu, executor("b", "reader", 0, 1), executor("c", "", 0, 1)];
         assert_eq!(choice(&candidates, "writer", &[], 1).as_deref(), Some("c"));
         let labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
-        let request = Request { role: "", labels: &labels, avoid: &[], turn: 1 };
-        assert_eq!(choose(&candidates, &request).unwrap().at, 0);
+        let request = DispatchRequirements { role: "", labels: &labels, avoid: &[], turn: 1 };
+        assert_eq!(choose_executor(&candidates, &request).unwrap().at, 0);
     }
 
     #[test]
-    fn who_died_over_the_node_is_avoided_unless_nobody_else_can() {
+    fn crashed_executor_is_avoided_if_possible() {
         let mut candidates = vec![executor("a", "", 0, 9), executor("b", "", 5, 9)];
         assert_eq!(choice(&candidates, "", &["a"], 0).as_deref(), Some("b"));
         candidates.pop();
@@ -174,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_chosen_beyond_capacity_and_people_learn_why() {
+    fn full_executors_are_explained() {
         let busy = [executor("a", "writer", 1, 1)];
         assert_eq!(choice(&busy, "writer", &[], 0), None);
         let labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
-        let why = |candidates: &[Candidate], role, labels| {
-            why_nobody(candidates, &Request { role, labels, avoid: &[], turn: 0 })
+        let why = |candidates: &[ExecutorCandidate], role, labels| {
+            explain_no_executor(candidates, &DispatchRequirements { role, labels, avoid: &[], turn: 0 })
         };
         assert_eq!(why(&[], "", &labels), "no executor is registered");
         assert_eq!(why(&busy, "reader", &labels), "none of 1 executors has the role \"reader\"");
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn no_capacity_at_all_is_no_executor() {
+    fn executor_without_capacity_is_ignored() {
         assert_eq!(choice(&[executor("a", "", 0, 0)], "", &[], 7), None);
     }
 }

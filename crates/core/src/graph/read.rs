@@ -1,14 +1,14 @@
 //! Reads what users write in files: a graph, or a patch of one, in YAML or JSON.
 //!
 //! YAML is converted to JSON first, so both share one set of field names. A document that does not have the
-//! shape of a graph yields one problem with its path; [`validate`](super::validate) checks the rest.
+//! shape of a graph yields one problem with its path; [`validate`](super::validate_graph) checks the rest.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::spec::{GraphSpec, NodeEdit};
-use crate::definition::{Format, as_json};
-use crate::problem::{Problem, Problems};
+use crate::definition::{SourceFormat, as_json};
+use crate::problem::{ValidationProblem, ValidationProblems};
 
 /// A patch as written in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -21,28 +21,28 @@ pub struct WrittenPatch {
 }
 
 /// Reads a graph without validating it.
-pub fn read(source: &str, format: Format) -> Result<GraphSpec, Problems> {
-    decode(source, format)
+pub fn read_graph(source: &str, format: SourceFormat) -> Result<GraphSpec, ValidationProblems> {
+    decode_document(source, format)
 }
 
 /// Reads a patch without validating it.
-pub fn read_patch(source: &str, format: Format) -> Result<WrittenPatch, Problems> {
-    decode(source, format)
+pub fn read_patch(source: &str, format: SourceFormat) -> Result<WrittenPatch, ValidationProblems> {
+    decode_document(source, format)
 }
 
-fn decode<T: DeserializeOwned>(source: &str, format: Format) -> Result<T, Problems> {
+fn decode_document<T: DeserializeOwned>(source: &str, format: SourceFormat) -> Result<T, ValidationProblems> {
     let json = as_json(source, format)?;
     let mut reader = serde_json::Deserializer::from_str(json.as_str());
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        Problem::new(path, in_plain_words(&error.into_inner().to_string())).into()
+        ValidationProblem::new(path, plain_message(&error.into_inner().to_string())).into()
     })
 }
 
 /// Removes line and column, which refer to the converted JSON (the path locates the problem), and the names
 /// of Rust types.
-fn in_plain_words(message: &str) -> String {
+fn plain_message(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     match message.split_once(", expected struct ") {
         Some((what, _)) => format!("{what}, expected an object"),
@@ -55,11 +55,11 @@ mod tests {
     use super::*;
 
     fn told(source: &str) -> String {
-        read(source, Format::Yaml).unwrap_err().to_string()
+        read_graph(source, SourceFormat::Yaml).unwrap_err().to_string()
     }
 
     #[test]
-    fn yaml_and_json_say_the_same() {
+    fn yaml_and_json_graphs_are_equal() {
         let yaml = "
             name: two
             input: { depth: 3, big: 12345678901234567 }
@@ -73,14 +73,14 @@ mod tests {
             "options":{"timeout":"1h","node":{"retry":{"attempts":5}}},"nodes":[{"id":"a"},
             {"id":"b","parents":["a",{"node":"c","if":"results.c.ok"}],"is_final":true},
             {"id":"c","fan_out":{"over":"input.list"}}]}"#;
-        let graph = read(yaml, Format::Yaml).unwrap();
-        assert_eq!(graph, read(json, Format::Json).unwrap());
+        let graph = read_graph(yaml, SourceFormat::Yaml).unwrap();
+        assert_eq!(graph, read_graph(json, SourceFormat::Json).unwrap());
         let again = serde_json::to_string(&graph).unwrap();
-        assert_eq!(read(&again, Format::Json).unwrap(), graph);
+        assert_eq!(read_graph(&again, SourceFormat::Json).unwrap(), graph);
     }
 
     #[test]
-    fn what_does_not_fit_is_named_with_its_place() {
+    fn misshapen_graph_names_its_path() {
         assert_eq!(
             told("{ name: x, nodes: [{ id: a, task: { gaol: x } }] }"),
             "nodes[0].task.gaol: unknown field `gaol`, expected one of `goal`, `dependencies`, `subtasks`"
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_a_list_of_edits_with_or_without_a_revision() {
+    fn patch_revision_is_optional() {
         let patch = "
             expected_revision: 3
             edits:
@@ -108,11 +108,12 @@ mod tests {
               - update: { id: b }
               - delete: d
         ";
-        let patch = read_patch(patch, Format::Yaml).unwrap();
+        let patch = read_patch(patch, SourceFormat::Yaml).unwrap();
         assert_eq!((patch.expected_revision, patch.edits.len()), (Some(3), 3));
-        let patch = read_patch("{ edits: [{ delete: d }] }", Format::Yaml).unwrap();
+        let patch = read_patch("{ edits: [{ delete: d }] }", SourceFormat::Yaml).unwrap();
         assert_eq!(patch.expected_revision, None);
-        let told = read_patch("{ edits: [{ insert: { id: c, parent: a } }] }", Format::Yaml).unwrap_err();
+        let told =
+            read_patch("{ edits: [{ insert: { id: c, parent: a } }] }", SourceFormat::Yaml).unwrap_err();
         assert!(told.to_string().starts_with("edits[0].insert.parent: unknown field"), "{told}");
     }
 }

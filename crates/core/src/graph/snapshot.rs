@@ -1,6 +1,6 @@
 //! Snapshot interval: how often the whole graph is written.
 
-use crate::machine::Snapshot;
+use crate::machine::SnapshotDecision;
 
 /// Minimum number of transitions between two blobs, which bounds the fold when a small graph is loaded.
 const LEAST: usize = 64;
@@ -8,9 +8,13 @@ const LEAST: usize = 64;
 const NODES_PER_TRANSITION: usize = 8;
 
 /// Whether a commit that is `since` transitions after the last blob writes a new one.
-pub fn snapshot_due(nodes: usize, since: u32) -> Snapshot {
+pub fn snapshot_due(nodes: usize, since: u32) -> SnapshotDecision {
     let due = LEAST.max(nodes / NODES_PER_TRANSITION);
-    if usize::try_from(since).unwrap_or(usize::MAX) >= due { Snapshot::Write } else { Snapshot::Skip }
+    if usize::try_from(since).unwrap_or(usize::MAX) >= due {
+        SnapshotDecision::Write
+    } else {
+        SnapshotDecision::Skip
+    }
 }
 
 #[cfg(test)]
@@ -18,14 +22,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_graph_is_written_every_64_transitions() {
-        assert_eq!(snapshot_due(1, 63), Snapshot::Skip);
-        assert_eq!(snapshot_due(512, 64), Snapshot::Write);
+    fn small_graph_snapshots_every_64_transitions() {
+        assert_eq!(snapshot_due(1, 63), SnapshotDecision::Skip);
+        assert_eq!(snapshot_due(512, 64), SnapshotDecision::Write);
     }
 
     #[test]
-    fn a_large_graph_is_written_every_eighth_of_its_nodes() {
-        assert_eq!(snapshot_due(10_000, 1_249), Snapshot::Skip);
-        assert_eq!(snapshot_due(10_000, 1_250), Snapshot::Write);
+    fn large_graph_snapshots_scale_with_nodes() {
+        assert_eq!(snapshot_due(10_000, 1_249), SnapshotDecision::Skip);
+        assert_eq!(snapshot_due(10_000, 1_250), SnapshotDecision::Write);
     }
 }

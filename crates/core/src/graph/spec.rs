@@ -107,16 +107,16 @@ impl Default for NodeRetry {
 pub struct NodeSpec {
     pub id: NodeId,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parents: Vec<Edge>,
-    #[serde(default, skip_serializing_if = "Agent::is_default")]
-    pub agent: Agent,
-    #[serde(default, skip_serializing_if = "Task::is_default")]
-    pub task: Task,
+    pub parents: Vec<GraphEdge>,
+    #[serde(default, skip_serializing_if = "NodeAgent::is_default")]
+    pub agent: NodeAgent,
+    #[serde(default, skip_serializing_if = "NodeTask::is_default")]
+    pub task: NodeTask,
     #[serde(default, skip_serializing_if = "NodeOptions::is_default")]
     pub options: NodeOptions,
     /// The reaction of this node to the failure of a parent.
-    #[serde(default, skip_serializing_if = "OnFailure::is_default")]
-    pub on_failure: OnFailure,
+    #[serde(default, skip_serializing_if = "NodeOnFailure::is_default")]
+    pub on_failure: NodeOnFailure,
     /// Whether this node decides the success of the graph. If no node is marked, the nodes without children
     /// decide.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -135,7 +135,7 @@ pub struct NodeSpec {
 /// An edge from a parent, written as its id or as `{node: ID, if: CONDITION}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "EdgeForm", into = "EdgeForm")]
-pub struct Edge {
+pub struct GraphEdge {
     pub from: NodeId,
     /// An expression over `input` and `results.PARENT` of the node's parents: if it is false the edge is
     /// closed.
@@ -157,7 +157,7 @@ struct FullEdge {
     condition: Option<String>,
 }
 
-impl From<EdgeForm> for Edge {
+impl From<EdgeForm> for GraphEdge {
     fn from(form: EdgeForm) -> Self {
         match form {
             EdgeForm::Plain(from) => Self { from, condition: None },
@@ -166,8 +166,8 @@ impl From<EdgeForm> for Edge {
     }
 }
 
-impl From<Edge> for EdgeForm {
-    fn from(edge: Edge) -> Self {
+impl From<GraphEdge> for EdgeForm {
+    fn from(edge: GraphEdge) -> Self {
         match edge.condition {
             None => Self::Plain(edge.from),
             condition @ Some(_) => Self::Full(FullEdge { node: edge.from, condition }),
@@ -178,7 +178,7 @@ impl From<Edge> for EdgeForm {
 /// The executor to select: by role and labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Agent {
+pub struct NodeAgent {
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -190,7 +190,7 @@ pub struct Agent {
     pub labels: BTreeSet<Name>,
 }
 
-impl Agent {
+impl NodeAgent {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -199,7 +199,7 @@ impl Agent {
 /// The work to perform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Task {
+pub struct NodeTask {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub goal: String,
     /// Results of parents passed to the task, each under its own name.
@@ -210,7 +210,7 @@ pub struct Task {
     pub subtasks: Vec<String>,
 }
 
-impl Task {
+impl NodeTask {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -218,7 +218,7 @@ impl Task {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OnFailure {
+pub enum NodeOnFailure {
     /// The node is skipped, and so are its descendants.
     #[default]
     Skip,
@@ -226,7 +226,7 @@ pub enum OnFailure {
     Continue,
 }
 
-impl OnFailure {
+impl NodeOnFailure {
     fn is_default(&self) -> bool {
         *self == Self::Skip
     }

@@ -22,7 +22,7 @@ pub struct Graph {
     /// nodes that wait for free parallelism.
     pub ready: BTreeSet<NodeId>,
     /// Derived.
-    pub tally: Tally,
+    pub tally: NodeTally,
     /// Derived: fan-outs that are `RUNNING`. Only their instances count towards the parallelism limit.
     pub running_fan_outs: u32,
 }
@@ -40,7 +40,7 @@ pub struct Node {
     /// For an instance of a fan-out: the fan-out and its item.
     pub of: Option<(NodeId, RawJson)>,
     /// For a fan-out whose list was evaluated: counts over its instances.
-    pub instances: Option<Instances>,
+    pub instances: Option<FanOutInstances>,
     /// Derived from `parents`: the nodes that wait for this one.
     pub children: BTreeSet<NodeId>,
     /// Derived: number of parents that have not ended.
@@ -50,7 +50,7 @@ pub struct Node {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instances {
+pub struct FanOutInstances {
     pub all: u32,
     /// Instances that have not ended.
     pub open: u32,
@@ -60,16 +60,16 @@ pub struct Instances {
 
 /// Number of nodes by status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally(pub BTreeMap<NodeStatus, u32>);
+pub struct NodeTally(pub BTreeMap<NodeStatus, u32>);
 
-impl Tally {
-    pub fn of(&self, status: NodeStatus) -> u32 {
+impl NodeTally {
+    pub fn count_of(&self, status: NodeStatus) -> u32 {
         self.0.get(&status).copied().unwrap_or(0)
     }
 
     /// Number of nodes that have not ended.
-    pub fn open(&self) -> u32 {
-        self.of(NodeStatus::Pending) + self.of(NodeStatus::Running)
+    pub fn open_count(&self) -> u32 {
+        self.count_of(NodeStatus::Pending) + self.count_of(NodeStatus::Running)
     }
 
     pub(super) fn add(&mut self, status: NodeStatus) {
@@ -77,7 +77,7 @@ impl Tally {
     }
 
     /// Removes a status with a count of zero, so that equal graphs have equal tallies.
-    pub(super) fn take(&mut self, status: NodeStatus) {
+    pub(super) fn remove_status(&mut self, status: NodeStatus) {
         if let Some(count) = self.0.get_mut(&status) {
             *count = count.saturating_sub(1);
             if *count == 0 {

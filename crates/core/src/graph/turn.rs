@@ -2,33 +2,38 @@
 
 use std::collections::VecDeque;
 
-use super::step::step_within;
-use crate::effort::{VisitEffort, VisitLimits};
-use crate::log::{Outcome, State, Turn, Waiting};
-use crate::machine::fold;
+use super::step::step_graph_within;
+use crate::log::{EventOutcome, ExecutionState, MailboxEvent, VisitDecisions};
+use crate::machine::fold_transition;
 use crate::status::{ExecutionStatus, PauseState};
 use crate::time::Timestamp;
+use crate::visit_limits::{VisitEffort, VisitLimits};
 
 /// Decides a slice of a mailbox, in order. While the graph is paused, only its cancellation is decided, and
 /// after that all the rest.
-pub fn turn(state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
-    turn_within(state, mailbox, pause, now, VisitLimits::NONE)
+pub fn decide_mailbox(
+    state: ExecutionState,
+    mailbox: &[MailboxEvent],
+    pause: PauseState,
+    now: Timestamp,
+) -> VisitDecisions {
+    decide_mailbox_within(state, mailbox, pause, now, VisitLimits::NONE)
 }
 
-/// Like [`turn`], within limits that may end it early.
-pub fn turn_within(
-    mut state: State,
-    mailbox: &[Waiting],
+/// Like [`decide_mailbox`], within limits that may end it early.
+pub fn decide_mailbox_within(
+    mut state: ExecutionState,
+    mailbox: &[MailboxEvent],
     pause: PauseState,
     now: Timestamp,
     limits: VisitLimits<'_>,
-) -> Turn {
-    let mut waiting: VecDeque<&Waiting> = mailbox.iter().collect();
-    match ExecutionStatus::of(state.phase, pause) {
+) -> VisitDecisions {
+    let mut waiting: VecDeque<&MailboxEvent> = mailbox.iter().collect();
+    match ExecutionStatus::of_phase(state.phase, pause) {
         ExecutionStatus::Paused => {
             let end = waiting.iter().position(|event| event.name.is_end());
             let Some(event) = end.and_then(|at| waiting.remove(at)) else {
-                return Turn { outcomes: Vec::new(), state, unfinished: None };
+                return VisitDecisions { outcomes: Vec::new(), state, unfinished: None };
             };
             waiting.push_front(event);
         }
@@ -43,13 +48,14 @@ pub fn turn_within(
         if effort.has_ended() {
             break;
         }
-        let decided = effort.decide(event.event_id, |budget| step_within(&state, event, now, budget));
+        let decided =
+            effort.decide_event(event.event_id, |budget| step_graph_within(&state, event, now, budget));
         let Some(outcome) = decided else { break };
         match &outcome {
-            Outcome::Applied(applied) => fold(&mut state, &applied.transition),
-            Outcome::Rejected { .. } | Outcome::Deferred => {}
+            EventOutcome::Applied(applied) => fold_transition(&mut state, &applied.transition),
+            EventOutcome::Rejected { .. } | EventOutcome::Deferred => {}
         }
         outcomes.push((event.event_id, outcome));
     }
-    Turn { outcomes, state, unfinished: effort.unfinished() }
+    VisitDecisions { outcomes, state, unfinished: effort.unfinished_reason() }
 }

@@ -1,6 +1,6 @@
 //! Explanations of a node's status, for operators.
 
-use super::spec::{Edge, NodeId};
+use super::spec::{GraphEdge, NodeId};
 use super::status::NodeStatus;
 
 /// Number of nodes named before the rest is counted.
@@ -9,7 +9,7 @@ const NAMED: usize = 3;
 const LONGEST: usize = 1_000;
 
 /// `a, b, c and 997 more`.
-pub(super) fn listed<'a>(ids: impl Iterator<Item = &'a NodeId>) -> (String, usize) {
+pub(super) fn list_nodes<'a>(ids: impl Iterator<Item = &'a NodeId>) -> (String, usize) {
     let (mut text, mut count) = (String::new(), 0usize);
     for id in ids {
         if count < NAMED {
@@ -27,10 +27,10 @@ pub(super) fn listed<'a>(ids: impl Iterator<Item = &'a NodeId>) -> (String, usiz
 }
 
 /// Why a node may run; `status` looks up its parents.
-pub(super) fn may_run(parents: &[Edge], status: impl Fn(&NodeId) -> NodeStatus) -> String {
+pub(super) fn explain_run(parents: &[GraphEdge], status: impl Fn(&NodeId) -> NodeStatus) -> String {
     let with = |wanted: fn(NodeStatus) -> bool| {
         let status = &status;
-        listed(parents.iter().map(|edge| &edge.from).filter(move |id| wanted(status(id))))
+        list_nodes(parents.iter().map(|edge| &edge.from).filter(move |id| wanted(status(id))))
     };
     let failed = with(|status| status.is_failure() || status == NodeStatus::Skipped);
     if failed.1 > 0 {
@@ -47,13 +47,13 @@ fn parents_named((names, count): &(String, usize)) -> String {
 }
 
 /// Why a node is skipped: `parent b is FAIL`.
-pub(super) fn skipped(failed: &[(&NodeId, NodeStatus)]) -> String {
+pub(super) fn explain_skip(failed: &[(&NodeId, NodeStatus)]) -> String {
     let named: Vec<String> =
         failed.iter().take(NAMED).map(|(id, status)| format!("parent {id} is {status}")).collect();
     let more = failed.len().saturating_sub(NAMED);
     if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
 }
 
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn shorten_text(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }

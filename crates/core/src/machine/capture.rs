@@ -12,28 +12,28 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::expr::{Budget, EvalError, EventScope, Root, Scope, Step};
+use crate::expr::{EvalError, EventScope, ExprBudget, ExprScope, PathRoot, PathStep};
 use crate::id::Name;
-use crate::log::{Context, context_bytes};
+use crate::log::{ExecutionContext, context_bytes};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// The parts of a scope that the expressions of an action reference.
 #[derive(Debug, Default)]
-pub(super) struct Captures {
-    context: Part,
-    payload: Part,
+pub(super) struct ScopeCapture {
+    context: CapturedPart,
+    payload: CapturedPart,
 }
 
 /// The captured part of one value.
 #[derive(Debug)]
-enum Part {
+enum CapturedPart {
     Whole,
     /// Only these fields; no value at all when empty.
-    Fields(BTreeMap<String, Part>),
+    Fields(BTreeMap<String, CapturedPart>),
 }
 
-impl Default for Part {
+impl Default for CapturedPart {
     fn default() -> Self {
         Self::Fields(BTreeMap::new())
     }
@@ -41,8 +41,8 @@ impl Default for Part {
 
 /// The stored form of a captured scope.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Captured {
-    context: Context,
+pub(super) struct CapturedScope {
+    context: ExecutionContext,
     event: CapturedEvent,
     now: Timestamp,
 }
@@ -54,66 +54,66 @@ struct CapturedEvent {
     time: Timestamp,
 }
 
-impl Captures {
-    pub(super) fn add(&mut self, root: Root, path: &[Step]) {
+impl ScopeCapture {
+    pub(super) fn add_reference(&mut self, root: PathRoot, path: &[PathStep]) {
         match root {
-            Root::Context => self.context.add(path),
-            Root::Event => match path.split_first() {
-                None => self.payload = Part::Whole,
-                Some((Step::Field(field), rest)) if field == "payload" => self.payload.add(rest),
-                Some((Step::Field(_) | Step::Index(_), _)) => {}
+            PathRoot::Context => self.context.add_path(path),
+            PathRoot::Event => match path.split_first() {
+                None => self.payload = CapturedPart::Whole,
+                Some((PathStep::Field(field), rest)) if field == "payload" => self.payload.add_path(rest),
+                Some((PathStep::Field(_) | PathStep::Index(_), _)) => {}
             },
             // `now` is always captured; the others are not available at the transition.
-            Root::Now
-            | Root::Results
-            | Root::Response
-            | Root::Input
-            | Root::Answer
-            | Root::Item
-            | Root::Person => {}
+            PathRoot::Now
+            | PathRoot::Results
+            | PathRoot::Response
+            | PathRoot::Input
+            | PathRoot::Answer
+            | PathRoot::Item
+            | PathRoot::Person => {}
         }
     }
 
     /// Copies the captured parts; reading, building and keeping the copy is charged to the budget of the
     /// step.
-    pub(super) fn take(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
-        let mut context = Context::new();
+    pub(super) fn capture_scope(&self, scope: &ExprScope<'_>) -> Result<RawJson, EvalError> {
+        let mut context = ExecutionContext::new();
         for (key, raw) in scope.context {
             let part = match &self.context {
-                Part::Whole => Some(&Part::Whole),
-                Part::Fields(fields) => fields.get(key),
+                CapturedPart::Whole => Some(&CapturedPart::Whole),
+                CapturedPart::Fields(fields) => fields.get(key),
             };
             if let Some(part) = part {
-                context.insert(key.clone(), part.of(raw, scope.budget)?);
+                context.insert(key.clone(), part.capture_value(raw, scope.budget)?);
             }
         }
         let event = CapturedEvent {
             name: scope.event.name.to_owned(),
-            payload: self.payload.of(scope.event.payload, scope.budget)?,
+            payload: self.payload.capture_value(scope.event.payload, scope.budget)?,
             time: scope.event.time,
         };
-        let captured = Captured { context, event, now: scope.now };
+        let captured = CapturedScope { context, event, now: scope.now };
         let len = context_bytes(&captured.context) + captured.event.payload.len();
         // Serializing raw JSON parses it.
         scope.budget.parse_json(len)?;
-        scope.budget.keep(len)?;
-        Ok(RawJson::of(&captured))
+        scope.budget.keep_bytes(len)?;
+        Ok(RawJson::from_value(&captured))
     }
 }
 
-impl Part {
-    fn add(&mut self, path: &[Step]) {
-        let Some((Step::Field(field), rest)) = path.split_first() else {
+impl CapturedPart {
+    fn add_path(&mut self, path: &[PathStep]) {
+        let Some((PathStep::Field(field), rest)) = path.split_first() else {
             *self = Self::Whole;
             return;
         };
         match self {
             Self::Whole => {}
-            Self::Fields(fields) => fields.entry(field.clone()).or_default().add(rest),
+            Self::Fields(fields) => fields.entry(field.clone()).or_default().add_path(rest),
         }
     }
 
-    fn of(&self, raw: &RawJson, budget: &Budget<'_>) -> Result<RawJson, EvalError> {
+    fn capture_value(&self, raw: &RawJson, budget: &ExprBudget<'_>) -> Result<RawJson, EvalError> {
         match self {
             Self::Whole => Ok(raw.clone()),
             Self::Fields(fields) if fields.is_empty() => Ok(RawJson::null()),
@@ -121,23 +121,25 @@ impl Part {
                 budget.parse_json(raw.len())?;
                 let mut deserializer = serde_json::Deserializer::from_str(raw.as_str());
                 // A value other than an object has no fields to prune; expressions may still inspect it.
-                let Ok(found) = Wanted(fields).deserialize(&mut deserializer) else { return Ok(raw.clone()) };
+                let Ok(found) = CapturedFieldsSeed(fields).deserialize(&mut deserializer) else {
+                    return Ok(raw.clone());
+                };
                 let mut kept: BTreeMap<&str, RawJson> = BTreeMap::new();
                 for (key, value) in found {
                     let Some((key, part)) = fields.get_key_value(&key) else { continue };
                     budget.build_text(value.get().len())?;
-                    kept.insert(key, part.of(&RawJson::trusted(value.get()), budget)?);
+                    kept.insert(key, part.capture_value(&RawJson::from_trusted_text(value.get()), budget)?);
                 }
-                Ok(RawJson::of(&kept))
+                Ok(RawJson::from_value(&kept))
             }
         }
     }
 }
 
 /// Reads these fields of an object; other fields are skipped without allocation.
-struct Wanted<'f>(&'f BTreeMap<String, Part>);
+struct CapturedFieldsSeed<'f>(&'f BTreeMap<String, CapturedPart>);
 
-impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+impl<'de> DeserializeSeed<'de> for CapturedFieldsSeed<'_> {
     type Value = BTreeMap<String, &'de RawValue>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -145,7 +147,7 @@ impl<'de> DeserializeSeed<'de> for Wanted<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Wanted<'_> {
+impl<'de> Visitor<'de> for CapturedFieldsSeed<'_> {
     type Value = BTreeMap<String, &'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -165,13 +167,13 @@ impl<'de> Visitor<'de> for Wanted<'_> {
     }
 }
 
-impl Captured {
-    pub(super) fn scope<'a>(
+impl CapturedScope {
+    pub(super) fn to_scope<'a>(
         &'a self,
         results: &'a BTreeMap<Name, RawJson>,
-        budget: &'a Budget<'a>,
-    ) -> Scope<'a> {
-        Scope {
+        budget: &'a ExprBudget<'a>,
+    ) -> ExprScope<'a> {
+        ExprScope {
             context: &self.context,
             event: EventScope { name: &self.event.name, payload: &self.event.payload, time: self.event.time },
             now: self.now,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compiled_action::CompiledAction;
-use crate::definition::{ActionKind, ActionSpec, Alternative, Definition, StateSpec};
-use crate::expr::template::Compiled;
-use crate::expr::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY, Program, Vocabulary};
+use crate::definition::{ActionKind, ActionSpec, Definition, StateSpec, TransitionAlternative};
+use crate::expr::template::CompiledTemplate;
+use crate::expr::{CelProgram, ExprVocabulary, MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
 use crate::id::Name;
-use crate::problem::{Problem, Problems};
+use crate::problem::{ValidationProblem, ValidationProblems};
 
 /// The compiled state machine of one definition version, shared by all its executions. Callers keep it in an
 /// `Arc`.
@@ -15,36 +15,36 @@ use crate::problem::{Problem, Problems};
 pub struct Machine {
     definition: Definition,
     /// Parallel to [`Definition::states`]: per event the compiled expressions of each alternative.
-    handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>>,
+    handlers: BTreeMap<Name, BTreeMap<Name, Vec<CompiledAlternative>>>,
     actions: BTreeMap<Name, CompiledAction>,
     events: BTreeSet<Name>,
-    correlate: Option<Program>,
+    correlate: Option<CelProgram>,
     pattern_weight: usize,
 }
 
 /// Estimated memory of a parsed and compiled definition per byte of its source.
 const WEIGHT_PER_SOURCE_BYTE: usize = 16;
 
-/// The compiled expressions of an [`Alternative`].
+/// The compiled expressions of an [`TransitionAlternative`].
 #[derive(Debug)]
-pub(super) struct Handler {
-    pub(super) guard: Option<Program>,
-    pub(super) set: Vec<(String, Compiled)>,
+pub(super) struct CompiledAlternative {
+    pub(super) guard: Option<CelProgram>,
+    pub(super) set: Vec<(String, CompiledTemplate)>,
 }
 
-impl Handler {
+impl CompiledAlternative {
     fn pattern_weight(&self) -> usize {
         let set = self.set.iter().map(|(_, value)| value.pattern_weight());
-        self.guard.as_ref().map_or(0, Program::pattern_weight) + set.sum::<usize>()
+        self.guard.as_ref().map_or(0, CelProgram::pattern_weight) + set.sum::<usize>()
     }
 }
 
 impl Machine {
     /// Compiles every expression. A definition that [`crate::definition::parse`] accepted has no
     /// problem here, unless this build understands fewer expressions than the one that accepted it.
-    pub fn compile(definition: Definition) -> Result<Machine, Problems> {
+    pub fn compile(definition: Definition) -> Result<Machine, ValidationProblems> {
         let mut problems = Vec::new();
-        let mut handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>> = BTreeMap::new();
+        let mut handlers: BTreeMap<Name, BTreeMap<Name, Vec<CompiledAlternative>>> = BTreeMap::new();
         for (name, state) in definition.states() {
             handlers.insert(name.clone(), compile_state(name, state, &mut problems));
         }
@@ -54,32 +54,33 @@ impl Machine {
             .map(|(name, spec)| (name.clone(), CompiledAction::compile(spec, &mut problems)))
             .collect();
         let correlate = definition.correlate().and_then(|source| {
-            Program::compile(source, Vocabulary::Context)
+            CelProgram::compile(source, ExprVocabulary::Context)
                 .map_err(|messages| {
-                    problems.extend(messages.into_iter().map(|text| Problem::new("correlate", text)));
+                    problems
+                        .extend(messages.into_iter().map(|text| ValidationProblem::new("correlate", text)));
                 })
                 .ok()
         });
         if !problems.is_empty() {
-            return Err(Problems(problems));
+            return Err(ValidationProblems(problems));
         }
         let weight = handlers
             .values()
             .flat_map(BTreeMap::values)
             .flatten()
-            .map(Handler::pattern_weight)
+            .map(CompiledAlternative::pattern_weight)
             .chain(actions.values().map(CompiledAction::pattern_weight))
-            .chain(correlate.as_ref().map(Program::pattern_weight))
+            .chain(correlate.as_ref().map(CelProgram::pattern_weight))
             .sum();
         if weight > MAX_PATTERN_WEIGHT {
-            return Err(Problems(vec![Problem::new("", PATTERNS_TOO_HEAVY)]));
+            return Err(ValidationProblems(vec![ValidationProblem::new("", PATTERNS_TOO_HEAVY)]));
         }
         let events = definition.states().values().flat_map(|state| state.on.keys().cloned()).collect();
         Ok(Self { definition, handlers, actions, events, correlate, pattern_weight: weight })
     }
 
     /// Estimated memory size; `source` is the length of the source text.
-    pub fn weight(&self, source: usize) -> usize {
+    pub fn estimated_memory(&self, source: usize) -> usize {
         source.saturating_mul(WEIGHT_PER_SOURCE_BYTE).saturating_add(self.pattern_weight)
     }
 
@@ -89,36 +90,40 @@ impl Machine {
 
     /// Whether any state handles the event. Includes every event of timers, deferrals and action outcomes,
     /// because a definition that names any other event is refused.
-    pub fn mentions(&self, event: &Name) -> bool {
+    pub fn knows_event(&self, event: &Name) -> bool {
         self.events.contains(event)
     }
 
     /// Whether the state handles the event (conditions aside) or defers it.
-    pub fn handles(&self, state: &Name, event: &Name) -> bool {
+    pub fn handles_event(&self, state: &Name, event: &Name) -> bool {
         self.definition
             .states()
             .get(state)
             .is_some_and(|state| state.on.contains_key(event) || state.defer.contains(event))
     }
 
-    pub fn action(&self, name: &Name) -> Option<&ActionSpec> {
+    pub fn action_spec(&self, name: &Name) -> Option<&ActionSpec> {
         self.definition.actions().get(name)
     }
 
     /// Whether executions of this definition may have dependents: child executions, device runs or items.
-    pub(super) fn starts_children(&self) -> bool {
+    pub(super) fn has_dependents(&self) -> bool {
         let begins = |kind: &ActionKind| {
             matches!(kind, ActionKind::Start(_) | ActionKind::Device(_) | ActionKind::TaskFor(_))
         };
         self.definition.actions().values().any(|spec| begins(&spec.kind))
     }
 
-    pub(super) fn correlate(&self) -> Option<&Program> {
+    pub(super) fn correlate_program(&self) -> Option<&CelProgram> {
         self.correlate.as_ref()
     }
 
     /// The alternatives of an event in a state, each with its compiled expressions.
-    pub(super) fn alternatives(&self, state: &Name, event: &Name) -> Option<Vec<(&Alternative, &Handler)>> {
+    pub(super) fn alternatives_of(
+        &self,
+        state: &Name,
+        event: &Name,
+    ) -> Option<Vec<(&TransitionAlternative, &CompiledAlternative)>> {
         let declared = self.definition.states().get(state)?.on.get(event)?;
         let compiled = self.handlers.get(state)?.get(event)?;
         Some(declared.iter().zip(compiled).collect())
@@ -132,8 +137,8 @@ impl Machine {
 fn compile_state(
     name: &Name,
     state: &StateSpec,
-    problems: &mut Vec<Problem>,
-) -> BTreeMap<Name, Vec<Handler>> {
+    problems: &mut Vec<ValidationProblem>,
+) -> BTreeMap<Name, Vec<CompiledAlternative>> {
     let mut handlers = BTreeMap::new();
     for (event, alternatives) in &state.on {
         let path = format!("states.{name}.on.{event}");
@@ -144,11 +149,17 @@ fn compile_state(
     handlers
 }
 
-fn compile_alternative(path: &str, alternative: &Alternative, problems: &mut Vec<Problem>) -> Handler {
+fn compile_alternative(
+    path: &str,
+    alternative: &TransitionAlternative,
+    problems: &mut Vec<ValidationProblem>,
+) -> CompiledAlternative {
     let guard = alternative.guard.as_ref().and_then(|source| {
-        Program::compile(source, Vocabulary::Decision)
+        CelProgram::compile(source, ExprVocabulary::Decision)
             .map_err(|messages| {
-                problems.extend(messages.into_iter().map(|text| Problem::new(format!("{path}.if"), text)));
+                problems.extend(
+                    messages.into_iter().map(|text| ValidationProblem::new(format!("{path}.if"), text)),
+                );
             })
             .ok()
     });
@@ -158,9 +169,9 @@ fn compile_alternative(path: &str, alternative: &Alternative, problems: &mut Vec
         .iter()
         .map(|(key, template)| {
             let path = format!("{path}.set.{key}");
-            (key.clone(), Compiled::compile(template, Vocabulary::Decision, &path, &mut found))
+            (key.clone(), CompiledTemplate::compile(template, ExprVocabulary::Decision, &path, &mut found))
         })
         .collect();
-    problems.extend(found.into_iter().map(|(path, message)| Problem::new(path, message)));
-    Handler { guard, set }
+    problems.extend(found.into_iter().map(|(path, message)| ValidationProblem::new(path, message)));
+    CompiledAlternative { guard, set }
 }

@@ -1,24 +1,24 @@
 //! Correlation: the key by which signals address an execution.
 
 use super::compile::Machine;
-use crate::expr::{Budget, EventScope, Scope, Value};
-use crate::log::Context;
+use crate::expr::{CelValue, EventScope, ExprBudget, ExprScope};
+use crate::log::ExecutionContext;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// Longest correlation.
 pub const MAX_CORRELATION_BYTES: usize = 256;
 
-/// Evaluates `correlate` over a context; null means no correlation yet. An error rejects the event or the
+/// Evaluates `correlate_program` over a context; null means no correlation yet. An error rejects the event or the
 /// creation.
-pub(super) fn correlation(
+pub(super) fn evaluate_correlation(
     machine: &Machine,
-    context: &Context,
-    budget: &Budget<'_>,
+    context: &ExecutionContext,
+    budget: &ExprBudget<'_>,
 ) -> Result<Option<String>, String> {
-    let Some(program) = machine.correlate() else { return Ok(None) };
+    let Some(program) = machine.correlate_program() else { return Ok(None) };
     let null = RawJson::null();
-    let scope = Scope {
+    let scope = ExprScope {
         context,
         event: EventScope { name: "", payload: &null, time: Timestamp::EPOCH },
         now: Timestamp::EPOCH,
@@ -28,24 +28,24 @@ pub(super) fn correlation(
     };
     let value = program.evaluate(&scope).map_err(|error| format!("correlate: {error}"))?;
     let text = match &value {
-        Value::Null => return Ok(None),
-        Value::Text(text) => text.as_ref().to_owned(),
-        Value::Int(int) => int.to_string(),
-        Value::Bool(_)
-        | Value::Double(_)
-        | Value::List(_)
-        | Value::Map(_)
-        | Value::Time(_)
-        | Value::Span(_) => {
+        CelValue::Null => return Ok(None),
+        CelValue::Text(text) => text.as_ref().to_owned(),
+        CelValue::Int(int) => int.to_string(),
+        CelValue::Bool(_)
+        | CelValue::Double(_)
+        | CelValue::List(_)
+        | CelValue::Map(_)
+        | CelValue::Time(_)
+        | CelValue::Span(_) => {
             return Err(format!("correlate: a string or an integer is needed, not {}", value.kind()));
         }
     };
-    valid_correlation(&text).map_err(|why| format!("correlate: the value {why}"))?;
+    check_correlation(&text).map_err(|why| format!("correlate: the value {why}"))?;
     Ok(Some(text))
 }
 
 /// Validates a correlation from any source.
-pub fn valid_correlation(text: &str) -> Result<(), String> {
+pub fn check_correlation(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("is empty".to_owned());
     }

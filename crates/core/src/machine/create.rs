@@ -1,20 +1,20 @@
-//! The first transition of an execution: seq 1, `millstream.start`.
+//! The first transition of an execution: seq 1, `millstream.start_event`.
 
 use std::sync::Arc;
 
 use super::compile::Machine;
-use super::correlation::correlation;
+use super::correlation::evaluate_correlation;
 use super::evolve::evolve;
-use super::step::{arm, phase_of};
-use crate::effort::VisitLimits;
-use crate::expr::{Budget, BudgetEnd, StopRule};
+use super::step::{arm_timers, phase_of};
+use crate::expr::{BudgetEnd, ExprBudget, StopRule};
 use crate::id::{EventId, Name, Seq};
 use crate::log::{
-    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Parent, State, Transition,
-    context_bytes,
+    AppliedEvent, ArmedTimer, ExecutionContext, ExecutionParent, ExecutionState, FORMAT, MAX_CONTEXT_BYTES,
+    StateEntry, Transition, TransitionDecision, context_bytes,
 };
 use crate::raw::RawJson;
 use crate::time::Timestamp;
+use crate::visit_limits::VisitLimits;
 
 /// Why the execution was not created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ pub enum CreationError {
 }
 
 /// A first transition, and the state after it.
-pub type FirstTransition = (Applied, State);
+pub type FirstTransition = (AppliedEvent, ExecutionState);
 
 /// A creation to decide.
 #[derive(Debug, Clone)]
@@ -39,19 +39,19 @@ pub struct ExecutionCreation {
     pub now: Timestamp,
 }
 
-/// Decides the creation of a root execution, without a parent; see [`create_within`].
-pub fn create(
+/// Decides the creation of a root execution, without a parent; see [`create_execution_within`].
+pub fn create_execution(
     machine: &Machine,
     event_id: EventId,
     input: &RawJson,
     now: Timestamp,
 ) -> Result<FirstTransition, CreationError> {
-    create_within(machine, event_id, input, None, now, &Budget::default())
+    create_execution_within(machine, event_id, input, None, now, &ExprBudget::default())
 }
 
 /// Decides creations in order, each within the budget of a step, until a limit ends the visit. Returns the
 /// decided prefix; the rest stays undecided. A rejection does not depend on the earlier creations.
-pub fn create_some(
+pub fn create_executions(
     creations: &[ExecutionCreation],
     limits: VisitLimits<'_>,
 ) -> Vec<Result<FirstTransition, String>> {
@@ -62,8 +62,8 @@ pub fn create_some(
             break;
         }
         let stop = StopRule { units: limits.stop.units.saturating_sub(spent), ..limits.stop };
-        let budget = Budget::of_step(stop);
-        match create_within(machine, *event_id, input, None, *now, &budget) {
+        let budget = ExprBudget::of_step(stop);
+        match create_execution_within(machine, *event_id, input, None, *now, &budget) {
             Ok(created) => decided.push(Ok(created)),
             Err(CreationError::Rejected(reason)) => decided.push(Err(reason)),
             Err(CreationError::Stopped) => break,
@@ -75,24 +75,25 @@ pub fn create_some(
 
 /// Decides the creation of an execution. `input` is an object, merged over the definition's context key by
 /// key, or null. A child whose initial state is final is rejected, because it could not notify its parent.
-pub fn create_within(
+pub fn create_execution_within(
     machine: &Machine,
     event_id: EventId,
     input: &RawJson,
-    parent: Option<Parent>,
+    parent: Option<ExecutionParent>,
     now: Timestamp,
-    budget: &Budget<'_>,
+    budget: &ExprBudget<'_>,
 ) -> Result<FirstTransition, CreationError> {
     let rejected = |reason: &str| CreationError::Rejected(reason.to_owned());
     let definition = machine.definition();
     let mut context = definition.context().clone();
-    let input: Option<Context> = input.decode().map_err(|_| rejected("the input must be an object"))?;
+    let input: Option<ExecutionContext> =
+        input.decode().map_err(|_| rejected("the input must be an object"))?;
     context.extend(input.unwrap_or_default());
     if context_bytes(&context) > MAX_CONTEXT_BYTES {
         let reason = format!("the context would be larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
         return Err(CreationError::Rejected(reason));
     }
-    let correlation = correlation(machine, &context, budget);
+    let correlation = evaluate_correlation(machine, &context, budget);
     let correlation = match budget.end() {
         Some(BudgetEnd::Stopped) => return Err(CreationError::Stopped),
         // Rejects even if the expression handled the error.
@@ -113,22 +114,22 @@ pub fn create_within(
                 armed_seq: ArmedTimer::EXECUTION_TIMEOUT,
                 ordinal: 0,
                 fire_at: now.plus(timeout),
-                send: Name::timeout(),
+                send: Name::timeout_event(),
             });
         }
-        timers.extend(arm(machine, initial, Seq::FIRST, now));
+        timers.extend(arm_timers(machine, initial, Seq::FIRST, now));
     }
     let transition = Transition {
         seq: Seq::FIRST,
         event_id,
-        name: Name::start(),
+        name: Name::start_event(),
         at: now,
-        decision: Decision {
+        decision: TransitionDecision {
             format: FORMAT,
             branch: 0,
             from: None,
             to: initial.clone(),
-            entered: Entry::Entered,
+            entered: StateEntry::Entered,
             set: context,
             phase,
             reason: None,
@@ -140,5 +141,5 @@ pub fn create_within(
         },
     };
     let state = evolve(None, &transition);
-    Ok((Applied { transition, actions: Vec::new() }, state))
+    Ok((AppliedEvent { transition, actions: Vec::new() }, state))
 }

@@ -4,37 +4,37 @@
 //! always folds to the same state.
 
 use crate::graph;
-use crate::log::{Context, Entry, FORMAT, State, Transition};
+use crate::log::{ExecutionContext, ExecutionState, FORMAT, StateEntry, Transition};
 
 /// The state after `transition`; `state` is `None` before creation.
-pub fn evolve(state: Option<State>, transition: &Transition) -> State {
-    let mut state = state.unwrap_or_else(|| State {
+pub fn evolve(state: Option<ExecutionState>, transition: &Transition) -> ExecutionState {
+    let mut state = state.unwrap_or_else(|| ExecutionState {
         format: FORMAT,
         seq: transition.seq,
         state: transition.decision.to.clone(),
         entered_seq: transition.seq,
         phase: transition.decision.phase,
         reason: None,
-        context: Context::new(),
+        context: ExecutionContext::new(),
         at: transition.at,
         parent: None,
         correlation: None,
         graph: None,
     });
-    fold(&mut state, transition);
+    fold_transition(&mut state, transition);
     state
 }
 
 /// [`evolve`] in place.
-pub(crate) fn fold(state: &mut State, transition: &Transition) {
+pub(crate) fn fold_transition(state: &mut ExecutionState, transition: &Transition) {
     let decision = &transition.decision;
     state.format = FORMAT;
     state.seq = transition.seq;
     state.at = transition.at;
     state.state.clone_from(&decision.to);
     match decision.entered {
-        Entry::Entered => state.entered_seq = transition.seq,
-        Entry::Stayed => {}
+        StateEntry::Entered => state.entered_seq = transition.seq,
+        StateEntry::Stayed => {}
     }
     state.phase = decision.phase;
     state.reason.clone_from(&decision.reason);
@@ -48,6 +48,6 @@ pub(crate) fn fold(state: &mut State, transition: &Transition) {
         state.correlation.clone_from(&decision.correlation);
     }
     if let Some(change) = &decision.graph {
-        graph::fold(&mut state.graph, change);
+        graph::fold_change(&mut state.graph, change);
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::assignment::item::{NewItem, Own, Waiter};
-use crate::claim::{Overrides, RunSpec, Settings, WaitingAction};
-use crate::definition::{Method, ParentClose, StatusPattern};
+use crate::assignment::item::{ItemOverrides, ItemWaiter, NewQueueItem};
+use crate::claim::{RunSettings, RunSettingsOverrides, RunSpec, WaitingAction};
+use crate::definition::{HttpMethod, ParentClose, StatusPattern};
 use crate::duration;
 use crate::graph::NodeInput;
 use crate::id::{ItemId, Name, Seq};
 use crate::raw::RawJson;
-use crate::sealed::{Holes, Phrase};
-use crate::status::Phase;
+use crate::secrets::{SealedText, SecretHoles};
+use crate::status::ExecutionPhase;
 use crate::time::Timestamp;
 
 /// Externally tagged: `{"http": {…}}`, `{"log": "text"}`, `{"noop": …}`.
@@ -63,16 +63,16 @@ impl ActionInput {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpInput {
-    pub method: Method,
-    pub url: Phrase,
+    pub method: HttpMethod,
+    pub url: SealedText,
     /// Names in lower case, values without control characters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, Phrase>,
+    pub headers: BTreeMap<String, SealedText>,
     /// `None`: no body is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<RawJson>,
-    #[serde(default, skip_serializing_if = "Holes::is_empty")]
-    pub body_secrets: Holes,
+    #[serde(default, skip_serializing_if = "SecretHoles::is_empty")]
+    pub body_secrets: SecretHoles,
     /// Status codes that count as success; empty: 2xx.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<StatusPattern>,
@@ -84,8 +84,8 @@ pub struct HttpInput {
 pub struct CallInput {
     pub function: Name,
     pub input: RawJson,
-    #[serde(default, skip_serializing_if = "Holes::is_empty")]
-    pub secrets: Holes,
+    #[serde(default, skip_serializing_if = "SecretHoles::is_empty")]
+    pub secrets: SecretHoles,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,13 +114,13 @@ pub struct DeviceInput {
     pub coordinator: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_battery: Option<u8>,
-    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
-    pub settings: Overrides,
+    #[serde(default, skip_serializing_if = "RunSettingsOverrides::is_empty")]
+    pub settings: RunSettingsOverrides,
 }
 
 impl DeviceInput {
     /// The run to create. `settings` are those of its kind.
-    pub fn run(&self, settings: &Settings, waiting: WaitingAction) -> RunSpec {
+    pub fn to_run_spec(&self, settings: &RunSettings, waiting: WaitingAction) -> RunSpec {
         RunSpec {
             requires: self.requires.clone(),
             prefer: self.prefer.clone(),
@@ -129,9 +129,9 @@ impl DeviceInput {
             prefer_coordinator: self.coordinator,
             min_battery: self.min_battery,
             devices: self.devices,
-            settings: self.settings.over(settings),
+            settings: self.settings.apply_to(settings),
             waiting: Some(waiting),
-            ..RunSpec::of(self.kind.clone(), self.input.clone())
+            ..RunSpec::with_defaults(self.kind.clone(), self.input.clone())
         }
     }
 }
@@ -142,15 +142,15 @@ pub struct TaskForInput {
     pub queue: Name,
     pub payload: RawJson,
     #[serde(flatten)]
-    pub own: Own,
+    pub own: ItemOverrides,
     #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub due: Option<Duration>,
 }
 
 impl TaskForInput {
     /// The item to import.
-    pub fn item(&self, id: ItemId, waiter: Waiter, now: Timestamp) -> NewItem {
-        NewItem {
+    pub fn to_new_item(&self, id: ItemId, waiter: ItemWaiter, now: Timestamp) -> NewQueueItem {
+        NewQueueItem {
             id,
             payload: self.payload.clone(),
             own: self.own.clone(),
@@ -194,12 +194,12 @@ pub struct WaitInput {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookInput {
-    pub url: Phrase,
+    pub url: SealedText,
     #[serde(rename = "type")]
     pub event_type: String,
     pub data: RawJson,
-    #[serde(default, skip_serializing_if = "Holes::is_empty")]
-    pub data_secrets: Holes,
+    #[serde(default, skip_serializing_if = "SecretHoles::is_empty")]
+    pub data_secrets: SecretHoles,
     /// Name of the secret that signs the webhook.
     pub secret: Name,
     /// Time of the transition, sent as the timestamp of the message.
@@ -212,7 +212,7 @@ pub struct ReturnInput {
     pub parent: crate::id::ExecutionId,
     pub seq: Seq,
     pub action: Name,
-    pub phase: Phase,
+    pub phase: ExecutionPhase,
     pub state: Name,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -224,13 +224,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_read_back_as_it_was_written() {
+    fn action_input_survives_storage() {
         let request = HttpInput {
-            method: Method::Post,
-            url: Phrase::Plain("http://127.0.0.1/x".to_owned()),
-            headers: BTreeMap::from([("x-a".to_owned(), Phrase::Plain("1".to_owned()))]),
+            method: HttpMethod::Post,
+            url: SealedText::Plain("http://127.0.0.1/x".to_owned()),
+            headers: BTreeMap::from([("x-a".to_owned(), SealedText::Plain("1".to_owned()))]),
             body: Some(RawJson::parse(r#"{"b":1.50}"#).unwrap()),
-            body_secrets: Holes::new(),
+            body_secrets: SecretHoles::new(),
             expect: vec![StatusPattern::Class(2), StatusPattern::Exactly(404)],
             max_response: None,
         };
@@ -244,7 +244,7 @@ mod tests {
             ActionInput::Call(CallInput {
                 function: name("f"),
                 input: RawJson::null(),
-                secrets: Holes::from([("/a".to_owned(), name("k"))]),
+                secrets: SecretHoles::from([("/a".to_owned(), name("k"))]),
             }),
             ActionInput::Task(TaskInput {
                 kind: name("t"),
@@ -261,18 +261,25 @@ mod tests {
                 preempt: true,
                 coordinator: false,
                 min_battery: Some(20),
-                settings: Overrides { max_reassignments: Some(3), ..Overrides::default() },
+                settings: RunSettingsOverrides {
+                    max_reassignments: Some(3),
+                    ..RunSettingsOverrides::default()
+                },
             }),
             ActionInput::TaskFor(TaskForInput {
                 queue: name("review"),
                 payload: RawJson::null(),
-                own: Own { priority: Some(-1), skills: BTreeSet::from([name("french")]), overlap: Some(2) },
+                own: ItemOverrides {
+                    priority: Some(-1),
+                    skills: BTreeSet::from([name("french")]),
+                    overlap: Some(2),
+                },
                 due: Some(Duration::from_secs(90)),
             }),
             ActionInput::TaskFor(TaskForInput {
                 queue: name("review"),
                 payload: RawJson::null(),
-                own: Own::default(),
+                own: ItemOverrides::default(),
                 due: None,
             }),
             ActionInput::Emit(EmitInput {
@@ -284,16 +291,16 @@ mod tests {
             ActionInput::CloseChildren,
         ];
         for input in inputs {
-            assert_eq!(RawJson::of(&input).decode::<ActionInput>().unwrap(), input);
+            assert_eq!(RawJson::from_value(&input).decode::<ActionInput>().unwrap(), input);
         }
     }
 
     #[test]
-    fn the_stored_shape_is_fixed() {
-        assert_eq!(RawJson::of(&ActionInput::Log("hi".to_owned())).as_str(), r#"{"log":"hi"}"#);
-        assert_eq!(RawJson::of(&ActionInput::Noop(RawJson::null())).as_str(), r#"{"noop":null}"#);
+    fn action_input_json_is_fixed() {
+        assert_eq!(RawJson::from_value(&ActionInput::Log("hi".to_owned())).as_str(), r#"{"log":"hi"}"#);
+        assert_eq!(RawJson::from_value(&ActionInput::Noop(RawJson::null())).as_str(), r#"{"noop":null}"#);
         let http = r#"{"http":{"method":"GET","url":"http://x/"}}"#;
         let read: ActionInput = RawJson::parse(http).unwrap().decode().unwrap();
-        assert_eq!(RawJson::of(&read).as_str(), http);
+        assert_eq!(RawJson::from_value(&read).as_str(), http);
     }
 }

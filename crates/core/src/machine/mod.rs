@@ -1,8 +1,8 @@
 //! The state machine: a compiled definition, and the pure functions that decide events with it.
 //!
 //! ```text
-//!   create ─→ State ─┐            ┌─→ Applied ─→ evolve ─→ State
-//!                    ├─ step/turn ┼─→ Rejected
+//!   create_execution ─→ State ─┐            ┌─→ Applied ─→ evolve ─→ State
+//!                    ├─ step/decide_mailbox ┼─→ Rejected
 //!   mailbox ─────────┘            └─→ Deferred
 //! ```
 //!
@@ -10,41 +10,44 @@
 //! clock, no randomness, no I/O: every input of a decision is an argument.
 
 mod capture;
-mod closing;
 mod compile;
 mod compiled_action;
 mod correlation;
 mod create;
+mod end_without_definition;
 mod evolve;
 mod input;
-mod internal;
+mod internal_actions;
+mod mailbox_visit;
 mod plan;
 mod redecide;
 mod render;
 mod snapshot;
 mod step;
-mod turn;
 
-pub use closing::closing;
 pub use compile::Machine;
 pub(crate) use compiled_action::action_problems;
-pub use correlation::{MAX_CORRELATION_BYTES, valid_correlation};
-pub use create::{CreationError, ExecutionCreation, FirstTransition, create, create_some, create_within};
+pub use correlation::{MAX_CORRELATION_BYTES, check_correlation};
+pub use create_execution::{
+    CreationError, ExecutionCreation, FirstTransition, create_execution, create_execution_within,
+    create_executions,
+};
+pub use decide_mailbox::{ENDED, MAX_DEFERRED, decide_mailbox, decide_mailbox_within};
+pub use end_without_definition::decide_without_definition;
 pub use evolve::evolve;
-pub(crate) use evolve::fold;
+pub(crate) use evolve::fold_transition;
 pub use input::{
     ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskForInput,
     TaskInput, WaitInput, WebhookInput,
 };
-pub use internal::internal;
-pub(crate) use plan::at_the_end;
-pub(crate) use redecide::compare;
-pub use redecide::{Difference, Recorded, redecide};
-pub use render::{RenderError, render, respond};
-pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
-pub(crate) use step::given_reason;
+pub use internal_actions::internal_action_spec;
+pub(crate) use plan::plan_end_actions;
+pub(crate) use redecide::compare_decisions;
+pub use redecide_history::{DecisionDifference, RecordedTransition, redecide_history};
+pub use render_deferred_input::{RenderError, map_http_response, render_deferred_input};
+pub use snapshot::{SMALL_CONTEXT_BYTES, SnapshotDecision, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
+pub(crate) use step::requested_reason;
 pub use step::{step, step_within};
-pub use turn::{ENDED, MAX_DEFERRED, turn, turn_within};
 
 #[cfg(test)]
 mod tests;

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::capture::Captured;
+use super::capture::CapturedScope;
 use super::compile::Machine;
-use super::compiled_action::mapped;
-use crate::expr::{Budget, BudgetEnd, EvalError, EventScope, Scope, StopRule};
+use super::compiled_action::map_response;
+use crate::expr::{BudgetEnd, EvalError, EventScope, ExprBudget, ExprScope, StopRule};
 use crate::id::Name;
-use crate::log::Context;
+use crate::log::ExecutionContext;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// Renders the input from the captured scope and the results of the needed actions, complete since
 /// `ready_at`. An error means that the action fails permanently without an attempt.
-pub fn render(
+pub fn render_deferred_input(
     machine: &Machine,
     action: &Name,
     scope: &RawJson,
@@ -24,17 +24,19 @@ pub fn render(
     let compiled = machine
         .compiled_action(action)
         .ok_or_else(|| RenderError::Failed(format!("no action {:?} in this definition", action.as_str())))?;
-    let captured: Captured = scope
+    let captured: CapturedScope = scope
         .decode()
         .map_err(|error| RenderError::Failed(format!("the stored scope cannot be read: {error}")))?;
-    let budget = Budget::of_step(stop);
-    let input = compiled.render(&captured.scope(results, &budget), ready_at).map_err(stopped(&budget))?;
-    Ok(RawJson::of(&input))
+    let budget = ExprBudget::of_step(stop);
+    let input = compiled
+        .render_input(&captured.to_scope(results, &budget), ready_at)
+        .map_err(render_error(&budget))?;
+    Ok(RawJson::from_value(&input))
 }
 
 /// The result of an HTTP action: the response (`{status, headers, body}`), mapped by the `result` template
 /// of the definition if there is one.
-pub fn respond(
+pub fn map_http_response(
     machine: &Machine,
     action: &Name,
     response: RawJson,
@@ -43,17 +45,17 @@ pub fn respond(
     let Some(result) = machine.compiled_action(action).and_then(|compiled| compiled.result.as_ref()) else {
         return Ok(response);
     };
-    let budget = Budget::of_step(stop);
+    let budget = ExprBudget::of_step(stop);
     let (null, none) = (RawJson::null(), BTreeMap::new());
-    let scope = Scope {
-        context: &Context::new(),
+    let scope = ExprScope {
+        context: &ExecutionContext::new(),
         event: EventScope { name: "", payload: &null, time: Timestamp::EPOCH },
         now: Timestamp::EPOCH,
         results: &none,
         response: None,
         budget: &budget,
     };
-    mapped(result, &response, &scope).map_err(stopped(&budget))
+    map_response(result, &response, &scope).map_err(render_error(&budget))
 }
 
 /// Why rendering failed.
@@ -67,7 +69,7 @@ pub enum RenderError {
     Stopped,
 }
 
-fn stopped(budget: &Budget<'_>) -> impl Fn(EvalError) -> RenderError {
+fn render_error(budget: &ExprBudget<'_>) -> impl Fn(EvalError) -> RenderError {
     move |error| match budget.end() {
         Some(BudgetEnd::Stopped) => RenderError::Stopped,
         Some(BudgetEnd::Work | BudgetEnd::Bytes) | None => RenderError::Failed(error.to_string()),

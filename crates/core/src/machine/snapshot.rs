@@ -2,7 +2,7 @@
 
 /// Whether a commit writes a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Snapshot {
+pub enum SnapshotDecision {
     Write,
     Skip,
 }
@@ -15,11 +15,11 @@ pub const TRANSITIONS_PER_SNAPSHOT: u32 = 32;
 
 /// Whether a commit writes a snapshot. `since_snapshot` counts the transitions since the last one, including
 /// those of this commit.
-pub fn snapshot_due(context_bytes: usize, since_snapshot: u32) -> Snapshot {
+pub fn snapshot_due(context_bytes: usize, since_snapshot: u32) -> SnapshotDecision {
     if context_bytes <= SMALL_CONTEXT_BYTES || since_snapshot >= TRANSITIONS_PER_SNAPSHOT {
-        Snapshot::Write
+        SnapshotDecision::Write
     } else {
-        Snapshot::Skip
+        SnapshotDecision::Skip
     }
 }
 
@@ -28,13 +28,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_state_is_written_with_every_commit() {
-        assert_eq!(snapshot_due(SMALL_CONTEXT_BYTES, 1), Snapshot::Write);
+    fn small_context_snapshots_every_commit() {
+        assert_eq!(snapshot_due(SMALL_CONTEXT_BYTES, 1), SnapshotDecision::Write);
     }
 
     #[test]
-    fn large_state_is_written_every_so_many_transitions() {
-        assert_eq!(snapshot_due(SMALL_CONTEXT_BYTES + 1, TRANSITIONS_PER_SNAPSHOT - 1), Snapshot::Skip);
-        assert_eq!(snapshot_due(SMALL_CONTEXT_BYTES + 1, TRANSITIONS_PER_SNAPSHOT), Snapshot::Write);
+    fn large_context_snapshots_periodically() {
+        assert_eq!(
+            snapshot_due(SMALL_CONTEXT_BYTES + 1, TRANSITIONS_PER_SNAPSHOT - 1),
+            SnapshotDecision::Skip
+        );
+        assert_eq!(snapshot_due(SMALL_CONTEXT_BYTES + 1, TRANSITIONS_PER_SNAPSHOT), SnapshotDecision::Write);
     }
 }

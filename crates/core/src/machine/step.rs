@@ -9,28 +9,29 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::compile::{Handler, Machine};
-use super::correlation::correlation;
-use super::plan::{at_the_end, plan};
-use super::turn::ENDED;
-use crate::definition::{Alternative, Ending, StateKind};
-use crate::expr::{Budget, EventScope, Scope, Value};
+use super::compile::{CompiledAlternative, Machine};
+use super::correlation::evaluate_correlation;
+use super::mailbox_visit::ENDED;
+use super::plan::{plan_actions, plan_end_actions};
+use crate::definition::{FinalStateKind, StateKind, TransitionAlternative};
+use crate::expr::{CelValue, EventScope, ExprBudget, ExprScope};
 use crate::id::{Name, Seq};
 use crate::log::{
-    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, PlannedAction,
-    State, Transition, Waiting, context_bytes,
+    AppliedEvent, ArmedTimer, EventOrigin, EventOutcome, ExecutionContext, ExecutionState, FORMAT,
+    MAX_CONTEXT_BYTES, MailboxEvent, PlannedAction, StateEntry, Transition, TransitionDecision,
+    context_bytes,
 };
-use crate::planted::{self, Bug};
+use crate::mutation::{self, Mutation};
 use crate::raw::RawJson;
-use crate::status::Phase;
+use crate::status::ExecutionPhase;
 use crate::time::Timestamp;
 
 static NO_RESULTS: BTreeMap<Name, RawJson> = BTreeMap::new();
 
 /// Decides one event. `now` is the store's time; the transition gets this time, or the time of the previous
 /// transition if that is later.
-pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -> Outcome {
-    step_within(machine, state, event, now, &Budget::default())
+pub fn step(machine: &Machine, state: &ExecutionState, event: &MailboxEvent, now: Timestamp) -> EventOutcome {
+    step_within(machine, state, event, now, &ExprBudget::default())
 }
 
 /// Decides one event and charges all its expressions to one budget. An event that exceeds it is rejected,
@@ -38,43 +39,54 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
 /// and must be discarded.
 pub fn step_within(
     machine: &Machine,
-    state: &State,
-    event: &Waiting,
+    state: &ExecutionState,
+    event: &MailboxEvent,
     now: Timestamp,
-    budget: &Budget<'_>,
-) -> Outcome {
-    let outcome = decide(machine, state, event, now, budget);
+    budget: &ExprBudget<'_>,
+) -> EventOutcome {
+    let outcome = decide_event(machine, state, event, now, budget);
     match (budget.end(), &outcome) {
-        (Some(end), Outcome::Applied(_)) => rejected(end.reason()),
-        (Some(_) | None, Outcome::Applied(_) | Outcome::Rejected { .. } | Outcome::Deferred) => outcome,
+        (Some(end), EventOutcome::Applied(_)) => rejected_outcome(end.reason()),
+        (
+            Some(_) | None,
+            EventOutcome::Applied(_) | EventOutcome::Rejected { .. } | EventOutcome::Deferred,
+        ) => outcome,
     }
 }
 
-fn decide(machine: &Machine, state: &State, event: &Waiting, now: Timestamp, budget: &Budget<'_>) -> Outcome {
+fn decide_event(
+    machine: &Machine,
+    state: &ExecutionState,
+    event: &MailboxEvent,
+    now: Timestamp,
+    budget: &ExprBudget<'_>,
+) -> EventOutcome {
     if state.phase.is_ended() {
-        return rejected(ENDED);
+        return rejected_outcome(ENDED);
     }
     let at = now.max(state.at);
     match event.origin {
-        Origin::Timer { armed_seq } if armed_seq == ArmedTimer::EXECUTION_TIMEOUT => {
-            let reason = Some(timed_out(machine));
-            return end(state, event, at, Phase::Failed, reason, machine.starts_children());
+        EventOrigin::Timer { armed_seq } if armed_seq == ArmedTimer::EXECUTION_TIMEOUT => {
+            let reason = Some(timeout_reason(machine));
+            return end_execution(state, event, at, ExecutionPhase::Failed, reason, machine.has_dependents());
         }
-        Origin::Timer { armed_seq } if armed_seq != state.entered_seq && !planted::is(Bug::StaleTimer) => {
-            return rejected(format!(
+        EventOrigin::Timer { armed_seq }
+            if armed_seq != state.entered_seq && !mutation::is_active(Mutation::StaleTimer) =>
+        {
+            return rejected_outcome(format!(
                 "stale timer: the entry at seq {armed_seq} that armed {:?} has been left",
                 event.name.as_str()
             ));
         }
-        Origin::Timer { .. } | Origin::Posted => {}
+        EventOrigin::Timer { .. } | EventOrigin::Posted => {}
     }
     if event.name.is_end() {
-        return end_by_request(state, event, now, machine.starts_children());
+        return end_by_request(state, event, now, machine.has_dependents());
     }
-    let Some(alternatives) = machine.alternatives(&state.state, &event.name) else {
-        return unhandled(machine, state, event);
+    let Some(alternatives) = machine.alternatives_of(&state.state, &event.name) else {
+        return unhandled_outcome(machine, state, event);
     };
-    let scope = Scope {
+    let scope = ExprScope {
         context: &state.context,
         event: EventScope { name: event.name.as_str(), payload: &event.payload, time: event.accepted_at },
         now: at,
@@ -83,14 +95,20 @@ fn decide(machine: &Machine, state: &State, event: &Waiting, now: Timestamp, bud
         budget,
     };
     for (branch, (alternative, handler)) in alternatives.into_iter().enumerate() {
-        match holds(handler, &scope) {
+        match guard_holds(handler, &scope) {
             Ok(false) => {}
             Ok(true) => {
-                return apply(machine, state, event, &scope, Chosen { branch, alternative, handler })
-                    .unwrap_or_else(rejected);
+                return apply_alternative(
+                    machine,
+                    state,
+                    event,
+                    &scope,
+                    ChosenAlternative { branch, alternative, handler },
+                )
+                .unwrap_or_else(rejected_outcome);
             }
             Err(reason) => {
-                return rejected(format!(
+                return rejected_outcome(format!(
                     "the condition of {:?}[{branch}] in state {:?} failed: {reason}",
                     event.name.as_str(),
                     state.state.as_str()
@@ -98,66 +116,72 @@ fn decide(machine: &Machine, state: &State, event: &Waiting, now: Timestamp, bud
             }
         }
     }
-    rejected(format!("no condition of {:?} holds in state {:?}", event.name.as_str(), state.state.as_str()))
+    rejected_outcome(format!(
+        "no condition of {:?} holds in state {:?}",
+        event.name.as_str(),
+        state.state.as_str()
+    ))
 }
 
 /// Ends an active execution by request (cancel or fail): the only decision that needs no definition.
 pub(super) fn end_by_request(
-    state: &State,
-    event: &Waiting,
+    state: &ExecutionState,
+    event: &MailboxEvent,
     now: Timestamp,
     may_have_children: bool,
-) -> Outcome {
-    let phase = if event.name == Name::fail() { Phase::Failed } else { Phase::Cancelled };
-    end(state, event, now.max(state.at), phase, given_reason(&event.payload), may_have_children)
+) -> EventOutcome {
+    let phase =
+        if event.name == Name::fail_event() { ExecutionPhase::Failed } else { ExecutionPhase::Cancelled };
+    end_execution(state, event, now.max(state.at), phase, requested_reason(&event.payload), may_have_children)
 }
 
-fn rejected(reason: impl Into<String>) -> Outcome {
-    Outcome::Rejected { reason: reason.into() }
+fn rejected_outcome(reason: impl Into<String>) -> EventOutcome {
+    EventOutcome::Rejected { reason: reason.into() }
 }
 
-fn unhandled(machine: &Machine, state: &State, event: &Waiting) -> Outcome {
-    if machine.handles(&state.state, &event.name) {
-        return Outcome::Deferred;
+fn unhandled_outcome(machine: &Machine, state: &ExecutionState, event: &MailboxEvent) -> EventOutcome {
+    if machine.handles_event(&state.state, &event.name) {
+        return EventOutcome::Deferred;
     }
-    rejected(format!("state {:?} does not handle {:?}", state.state.as_str(), event.name.as_str()))
+    rejected_outcome(format!("state {:?} does not handle {:?}", state.state.as_str(), event.name.as_str()))
 }
 
-fn holds(handler: &Handler, scope: &Scope<'_>) -> Result<bool, String> {
+fn guard_holds(handler: &CompiledAlternative, scope: &ExprScope<'_>) -> Result<bool, String> {
     let Some(guard) = &handler.guard else { return Ok(true) };
     match guard.evaluate(scope) {
-        Ok(Value::Bool(truth)) => Ok(truth),
+        Ok(CelValue::Bool(truth)) => Ok(truth),
         Ok(other) => Err(format!("true or false is needed, not {}", other.kind())),
         Err(error) => Err(error.to_string()),
     }
 }
 
 /// The selected alternative.
-struct Chosen<'a> {
+struct ChosenAlternative<'a> {
     branch: usize,
-    alternative: &'a Alternative,
-    handler: &'a Handler,
+    alternative: &'a TransitionAlternative,
+    handler: &'a CompiledAlternative,
 }
 
-fn apply(
+fn apply_alternative(
     machine: &Machine,
-    state: &State,
-    event: &Waiting,
-    scope: &Scope<'_>,
-    chosen: Chosen<'_>,
-) -> Result<Outcome, String> {
-    let set = changes(state, scope, chosen.handler)?;
+    state: &ExecutionState,
+    event: &MailboxEvent,
+    scope: &ExprScope<'_>,
+    chosen: ChosenAlternative<'_>,
+) -> Result<EventOutcome, String> {
+    let set = evaluate_set(state, scope, chosen.handler)?;
     let seq = state.seq.next();
     let (to, entered) = match &chosen.alternative.to {
-        Some(to) => (to, Entry::Entered),
-        None => (&state.state, Entry::Stayed),
+        Some(to) => (to, StateEntry::Entered),
+        None => (&state.state, StateEntry::Stayed),
     };
     let phase = match entered {
-        Entry::Entered => phase_of(machine, to),
-        Entry::Stayed => state.phase,
+        StateEntry::Entered => phase_of(machine, to),
+        StateEntry::Stayed => state.phase,
     };
     let tells_parent = phase.is_ended() && state.parent.is_some();
-    let is_read = !chosen.alternative.actions.is_empty() || machine.correlate().is_some() || tells_parent;
+    let is_read =
+        !chosen.alternative.actions.is_empty() || machine.correlate_program().is_some() || tells_parent;
     let after = if !set.is_empty() && is_read {
         let mut context = state.context.clone();
         context.extend(set.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -165,15 +189,22 @@ fn apply(
     } else {
         Cow::Borrowed(&state.context)
     };
-    let correlation = if set.is_empty() { None } else { correlation(machine, &after, scope.budget)? };
-    let mut actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope })
-        .map_err(|error| error.to_string())?;
-    if tells_parent || (phase.is_ended() && machine.starts_children()) {
-        let ended =
-            State { phase, state: to.clone(), context: after.into_owned(), reason: None, ..state.clone() };
-        at_the_end(&ended, &mut actions, machine.starts_children());
+    let correlation =
+        if set.is_empty() { None } else { evaluate_correlation(machine, &after, scope.budget)? };
+    let mut actions =
+        plan_actions(machine, &chosen.alternative.actions, &ExprScope { context: &after, ..*scope })
+            .map_err(|error| error.to_string())?;
+    if tells_parent || (phase.is_ended() && machine.has_dependents()) {
+        let ended = ExecutionState {
+            phase,
+            state: to.clone(),
+            context: after.into_owned(),
+            reason: None,
+            ..state.clone()
+        };
+        plan_end_actions(&ended, &mut actions, machine.has_dependents());
     }
-    let decision = Decision {
+    let decision = TransitionDecision {
         format: FORMAT,
         branch: u32::try_from(chosen.branch).unwrap_or(u32::MAX),
         from: Some(state.state.clone()),
@@ -183,31 +214,35 @@ fn apply(
         phase,
         reason: None,
         timers: match entered {
-            Entry::Entered => arm(machine, to, seq, scope.now),
-            Entry::Stayed => Vec::new(),
+            StateEntry::Entered => arm_timers(machine, to, seq, scope.now),
+            StateEntry::Stayed => Vec::new(),
         },
         actions: chosen.alternative.actions.clone(),
         parent: None,
         correlation: correlation.filter(|found| state.correlation.as_ref() != Some(found)),
         graph: None,
     };
-    Ok(applied(seq, event, scope.now, decision, actions))
+    Ok(applied_outcome(seq, event, scope.now, decision, actions))
 }
 
-fn applied(
+fn applied_outcome(
     seq: Seq,
-    event: &Waiting,
+    event: &MailboxEvent,
     at: Timestamp,
-    decision: Decision,
+    decision: TransitionDecision,
     actions: Vec<PlannedAction>,
-) -> Outcome {
+) -> EventOutcome {
     let transition = Transition { seq, event_id: event.event_id, name: event.name.clone(), at, decision };
-    Outcome::Applied(Box::new(Applied { transition, actions }))
+    EventOutcome::Applied(Box::new(AppliedEvent { transition, actions }))
 }
 
 /// Evaluates `set`. All values read the context before the transition; the new context is limited in size.
-fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Context, String> {
-    let mut set = Context::new();
+fn evaluate_set(
+    state: &ExecutionState,
+    scope: &ExprScope<'_>,
+    handler: &CompiledAlternative,
+) -> Result<ExecutionContext, String> {
+    let mut set = ExecutionContext::new();
     for (key, value) in &handler.set {
         let value = value.render(scope, "").map_err(|error| {
             format!("setting {key:?} failed: {}", error.to_string().trim_start_matches(": "))
@@ -227,21 +262,21 @@ fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Contex
 }
 
 /// Ends the execution in its current state, by an event of the engine.
-fn end(
-    state: &State,
-    event: &Waiting,
+fn end_execution(
+    state: &ExecutionState,
+    event: &MailboxEvent,
     at: Timestamp,
-    phase: Phase,
+    phase: ExecutionPhase,
     reason: Option<String>,
     may_have_children: bool,
-) -> Outcome {
-    let decision = Decision {
+) -> EventOutcome {
+    let decision = TransitionDecision {
         format: FORMAT,
         branch: 0,
         from: Some(state.state.clone()),
         to: state.state.clone(),
-        entered: Entry::Stayed,
-        set: Context::new(),
+        entered: StateEntry::Stayed,
+        set: ExecutionContext::new(),
         phase,
         reason,
         timers: Vec::new(),
@@ -250,40 +285,40 @@ fn end(
         correlation: None,
         graph: None,
     };
-    let after = State { phase, reason: decision.reason.clone(), ..state.clone() };
+    let after = ExecutionState { phase, reason: decision.reason.clone(), ..state.clone() };
     let mut actions = Vec::new();
-    at_the_end(&after, &mut actions, may_have_children);
-    applied(state.seq.next(), event, at, decision, actions)
+    plan_end_actions(&after, &mut actions, may_have_children);
+    applied_outcome(state.seq.next(), event, at, decision, actions)
 }
 
-fn timed_out(machine: &Machine) -> String {
+fn timeout_reason(machine: &Machine) -> String {
     match machine.definition().timeout() {
-        Some(timeout) => format!("timed out after {}", crate::duration::format(timeout)),
+        Some(timeout) => format!("timed out after {}", crate::duration::format_duration(timeout)),
         None => "timed out".to_owned(),
     }
 }
 
-pub(crate) fn given_reason(payload: &RawJson) -> Option<String> {
+pub(crate) fn requested_reason(payload: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
-    struct Given {
+    struct EndRequestPayload {
         reason: Option<String>,
     }
     const LONGEST: usize = 1_000;
-    let given: Given = payload.decode().ok()?;
+    let given: EndRequestPayload = payload.decode().ok()?;
     given.reason.map(|reason| reason.chars().take(LONGEST).collect())
 }
 
 /// The phase after entering a state.
-pub(super) fn phase_of(machine: &Machine, state: &Name) -> Phase {
+pub(super) fn phase_of(machine: &Machine, state: &Name) -> ExecutionPhase {
     match machine.definition().states().get(state).map(|state| state.kind) {
-        Some(StateKind::Final(Ending::Completed)) => Phase::Completed,
-        Some(StateKind::Final(Ending::Failed)) => Phase::Failed,
-        Some(StateKind::Working) | None => Phase::Active,
+        Some(StateKind::Final(FinalStateKind::Completed)) => ExecutionPhase::Completed,
+        Some(StateKind::Final(FinalStateKind::Failed)) => ExecutionPhase::Failed,
+        Some(StateKind::Working) | None => ExecutionPhase::Active,
     }
 }
 
 /// The timers that are armed on entering a state.
-pub(super) fn arm(machine: &Machine, state: &Name, seq: Seq, at: Timestamp) -> Vec<ArmedTimer> {
+pub(super) fn arm_timers(machine: &Machine, state: &Name, seq: Seq, at: Timestamp) -> Vec<ArmedTimer> {
     let Some(spec) = machine.definition().states().get(state) else { return Vec::new() };
     spec.after
         .iter()

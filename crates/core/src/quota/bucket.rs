@@ -23,8 +23,8 @@ const NANO: u128 = 1_000_000_000;
 
 impl TokenBucket {
     /// A full bucket.
-    pub fn full(rate: BucketRate, now: Duration) -> Self {
-        Self { level: capacity(rate), at: now }
+    pub fn new_full(rate: BucketRate, now: Duration) -> Self {
+        Self { level: bucket_capacity(rate), at: now }
     }
 
     /// Takes `tokens`, or returns the time until they are available. A batch larger than the bucket is served
@@ -32,7 +32,7 @@ impl TokenBucket {
     pub fn take(&mut self, rate: BucketRate, tokens: u64, now: Duration) -> Result<(), Duration> {
         let passed = now.saturating_sub(self.at);
         self.at = self.at.max(now);
-        let most = capacity(rate);
+        let most = bucket_capacity(rate);
         self.level = (self.level + passed.as_nanos() * u128::from(rate.per_second)).min(most);
         let wanted = (u128::from(tokens) * NANO).min(most);
         if wanted <= self.level {
@@ -54,7 +54,7 @@ impl TokenBucket {
     }
 }
 
-fn capacity(rate: BucketRate) -> u128 {
+fn bucket_capacity(rate: BucketRate) -> u128 {
     u128::from(rate.burst.max(1)) * NANO
 }
 
@@ -69,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_the_rate_holds() {
-        let mut bucket = TokenBucket::full(RATE, ms(0));
+    fn token_bucket_limits_rate_after_burst() {
+        let mut bucket = TokenBucket::new_full(RATE, ms(0));
         for _ in 0..5 {
             assert_eq!(bucket.take(RATE, 1, ms(0)), Ok(()));
         }
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_time_earns_no_more_than_the_burst() {
-        let mut bucket = TokenBucket::full(RATE, ms(0));
+    fn idle_token_bucket_holds_one_burst() {
+        let mut bucket = TokenBucket::new_full(RATE, ms(0));
         assert_eq!((0..9).filter(|_| bucket.take(RATE, 1, ms(3_600_000)).is_ok()).count(), 5);
     }
 
     #[test]
-    fn a_batch_beyond_the_burst_is_paid_for_afterwards() {
-        let mut bucket = TokenBucket::full(RATE, ms(0));
+    fn oversized_batch_delays_next_take() {
+        let mut bucket = TokenBucket::new_full(RATE, ms(0));
         assert_eq!(bucket.take(RATE, 25, ms(0)), Ok(()));
         assert_eq!(bucket.take(RATE, 1, ms(0)), Err(ms(2_100)));
         assert_eq!(bucket.take(RATE, 1, ms(2_099)), Err(ms(1)));
@@ -97,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn time_that_goes_back_stands_still_and_a_rate_of_nothing_gives_nothing() {
-        let mut bucket = TokenBucket::full(RATE, ms(1_000));
+    fn token_bucket_ignores_time_going_back() {
+        let mut bucket = TokenBucket::new_full(RATE, ms(1_000));
         assert_eq!(bucket.take(RATE, 5, ms(1_000)), Ok(()));
         assert!(bucket.take(RATE, 1, ms(0)).is_err());
         let none = BucketRate { per_second: 0, burst: 0 };
-        let mut bucket = TokenBucket::full(none, ms(0));
+        let mut bucket = TokenBucket::new_full(none, ms(0));
         assert_eq!(bucket.take(none, 1, ms(0)), Ok(()));
         assert!(bucket.take(none, 1, ms(9_000)).is_err());
     }

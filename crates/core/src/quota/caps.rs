@@ -9,28 +9,28 @@ use super::refusal::QuotaRefusal;
 use crate::definition::{ActionKind, Definition};
 use crate::duration;
 use crate::graph::{GraphSpec, NodeEdit, NodeOptions, NodeSpec};
-use crate::problem::Problem;
+use crate::problem::ValidationProblem;
 
 /// Violations of the quota by a definition. Stored versions keep running: see [`attempt_within`].
-pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> Vec<Problem> {
+pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> Vec<ValidationProblem> {
     let mut problems = Vec::new();
     for (name, action) in definition.actions() {
-        let timeout = Some(action.timeouts.start_to_close).filter(|_| holds_a_slot(&action.kind));
-        check(timeout, Some(action.retry.attempts), &format!("actions.{name}"), quota, &mut problems);
+        let timeout = Some(action.timeouts.start_to_close).filter(|_| occupies_slot(&action.kind));
+        check_cap(timeout, Some(action.retry.attempts), &format!("actions.{name}"), quota, &mut problems);
     }
     problems
 }
 
 /// Violations of the quota by a graph, nested graphs included. A node that is a graph or an execution
 /// occupies no slot while it waits.
-pub fn graph_problems(graph: &GraphSpec, quota: &EffectiveQuota) -> Vec<Problem> {
+pub fn graph_problems(graph: &GraphSpec, quota: &EffectiveQuota) -> Vec<ValidationProblem> {
     let mut problems = Vec::new();
     check_graph(graph, "", quota, &mut problems);
     problems
 }
 
 /// Violations of the quota by the nodes of edits.
-pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<Problem> {
+pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<ValidationProblem> {
     let mut problems = Vec::new();
     for (at, edit) in edits.iter().enumerate() {
         match edit {
@@ -46,21 +46,21 @@ pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<Problem>
     problems
 }
 
-fn check_graph(graph: &GraphSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
+fn check_graph(graph: &GraphSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<ValidationProblem>) {
     let NodeOptions { timeout, retry } = &graph.options.node;
     let attempts = retry.as_ref().map(|retry| retry.attempts);
-    check(*timeout, attempts, &format!("{path}options.node"), quota, problems);
+    check_cap(*timeout, attempts, &format!("{path}options.node"), quota, problems);
     for (at, node) in graph.nodes.iter().enumerate() {
         check_node(node, &format!("{path}nodes[{at}]"), quota, problems);
     }
 }
 
-fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
+fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<ValidationProblem>) {
     let NodeOptions { timeout, retry } = &node.options;
     let holds_a_slot = node.graph.is_none() && node.execution.is_none();
     let attempts = retry.as_ref().map(|retry| retry.attempts);
     let path_of_options = format!("{path}.options");
-    check(timeout.filter(|_| holds_a_slot), attempts, &path_of_options, quota, problems);
+    check_cap(timeout.filter(|_| holds_a_slot), attempts, &path_of_options, quota, problems);
     if let Some(graph) = &node.graph {
         check_graph(graph, &format!("{path}.graph."), quota, problems);
     }
@@ -69,39 +69,39 @@ fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mu
 /// Maximum number of problems reported for one graph.
 const MOST_PROBLEMS: usize = 100;
 
-fn check(
+fn check_cap(
     timeout: Option<Duration>,
     attempts: Option<u32>,
     path: &str,
     quota: &EffectiveQuota,
-    problems: &mut Vec<Problem>,
+    problems: &mut Vec<ValidationProblem>,
 ) {
     if problems.len() >= MOST_PROBLEMS {
         return;
     }
     let longest = quota.get(QuotaName::MaxActionTimeout);
     if let Some(asked) = timeout
-        && longest.value.length().is_some_and(|longest| asked > longest)
+        && longest.value.as_duration().is_some_and(|longest| asked > longest)
     {
-        let refusal = QuotaRefusal::lasting(QuotaName::MaxActionTimeout, longest);
-        let message = format!("{} is too long: {refusal}", duration::format(asked));
-        problems.push(Problem::new(format!("{path}.timeout"), message));
+        let refusal = QuotaRefusal::without_retry(QuotaName::MaxActionTimeout, longest);
+        let message = format!("{} is too long: {refusal}", duration::format_duration(asked));
+        problems.push(ValidationProblem::new(format!("{path}.timeout"), message));
     }
     let most = quota.get(QuotaName::MaxAttempts);
     if let Some(asked) = attempts
         && most.value.at_most().is_some_and(|most| u64::from(asked) > most)
     {
-        let refusal = QuotaRefusal::lasting(QuotaName::MaxAttempts, most);
+        let refusal = QuotaRefusal::without_retry(QuotaName::MaxAttempts, most);
         let message = format!("{asked} are too many: {refusal}");
-        problems.push(Problem::new(format!("{path}.retry.attempts"), message));
+        problems.push(ValidationProblem::new(format!("{path}.retry.attempts"), message));
     }
 }
 
 /// The time limit of an attempt of a stored version: that of its definition, capped by the quota.
 pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota) -> Duration {
-    let most = quota.value(QuotaName::MaxActionTimeout).length();
+    let most = quota.value(QuotaName::MaxActionTimeout).as_duration();
     match most {
-        Some(most) if holds_a_slot(kind) => asked.min(most),
+        Some(most) if occupies_slot(kind) => asked.min(most),
         Some(_) | None => asked,
     }
 }
@@ -109,12 +109,12 @@ pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota
 /// The time limit of a call to an executor: that of the node, capped by the quota. A node whose executor
 /// accepted it and answers later occupies no slot and keeps its own time limit.
 pub fn call_within(asked: Duration, quota: &EffectiveQuota) -> Duration {
-    quota.value(QuotaName::MaxActionTimeout).length().map_or(asked, |most| asked.min(most))
+    quota.value(QuotaName::MaxActionTimeout).as_duration().map_or(asked, |most| asked.min(most))
 }
 
 /// Whether an attempt occupies a worker slot until its outcome. The others wait for an external worker, a
 /// device, a person, a child or a time, and occupy none.
-const fn holds_a_slot(kind: &ActionKind) -> bool {
+const fn occupies_slot(kind: &ActionKind) -> bool {
     match kind {
         ActionKind::Log { .. }
         | ActionKind::Http(_)
@@ -133,7 +133,7 @@ const fn holds_a_slot(kind: &ActionKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::{Format, parse};
+    use crate::definition::{SourceFormat, parse};
     use crate::id::TenantId;
     use crate::quota::{QuotaSet, QuotaSettings, QuotaValue};
 
@@ -142,15 +142,15 @@ mod tests {
             "{{name: x, initial: a, states: {{a: {{on: {{go: {{to: b, do: [act]}}}}}}, b: {{final: true}}}}, \
              actions: {{act: {action}}}}}"
         );
-        parse(&text, Format::Yaml).unwrap()
+        parse(&text, SourceFormat::Yaml).unwrap()
     }
 
     fn quota(row: &QuotaSet) -> EffectiveQuota {
-        EffectiveQuota::of(&TenantId::default_tenant(), Some(row), &QuotaSettings::default())
+        EffectiveQuota::from_layers(&TenantId::default_tenant(), Some(row), &QuotaSettings::default())
     }
 
     #[test]
-    fn an_attempt_of_a_hundred_years_is_too_long_and_a_persons_task_may_wait() {
+    fn action_timeout_is_capped_except_waiting() {
         let http = definition("{http: {url: 'http://h.example/'}, timeout: 36500d}");
         let problems = definition_problems(&http, &quota(&QuotaSet::default()));
         let shown: Vec<_> = problems.iter().map(ToString::to_string).collect();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_beyond_the_quota_are_too_many_and_unlimited_is_anything() {
+    fn action_attempts_are_capped() {
         let http = definition("{http: {url: 'http://h.example/'}, timeout: 2d, retry: {attempts: 9}}");
         let row = QuotaSet::default()
             .with(QuotaName::MaxAttempts, QuotaValue::AtMost(8))
@@ -176,11 +176,11 @@ mod tests {
     }
 
     fn graph(text: &str) -> GraphSpec {
-        crate::graph::read(text, Format::Yaml).unwrap()
+        crate::graph::read_graph(text, SourceFormat::Yaml).unwrap()
     }
 
     #[test]
-    fn nodes_of_a_graph_and_of_graphs_within_it_have_the_same_caps() {
+    fn nested_graph_nodes_are_capped() {
         let asked = graph(
             "{name: g, options: {node: {timeout: 2d}}, nodes: [{id: a, options: {timeout: 36500d}}, \
              {id: b, options: {retry: {attempts: 9}}}, \
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_brings_no_node_beyond_the_caps() {
+    fn edited_nodes_are_capped() {
         let node = |text: &str| std::sync::Arc::new(graph(text).nodes.remove(0));
         let patient = node("{name: g, nodes: [{id: a, options: {timeout: 2d}}]}");
         let edits = [NodeEdit::Update(patient.clone()), NodeEdit::Insert(patient)];
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_an_executor_ends_at_the_quota() {
+    fn executor_call_ends_at_quota() {
         let row = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(90_000));
         let within = |asked| call_within(Duration::from_secs(asked), &quota(&row));
         assert_eq!([within(3_153_600_000), within(10)], [90, 10].map(Duration::from_secs));
     }
 
     #[test]
-    fn an_attempt_of_a_stored_version_ends_at_the_quota() {
+    fn stored_version_attempt_ends_at_quota() {
         let http = definition("{http: {url: 'http://h.example/'}, timeout: 36500d}");
         let action = http.actions().values().next().unwrap();
         let row = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(90_000));

@@ -50,7 +50,7 @@ pub struct QuotaSourced {
 pub struct EffectiveQuota(Vec<QuotaSourced>);
 
 impl EffectiveQuota {
-    pub fn of(tenant: &TenantId, row: Option<&QuotaSet>, settings: &QuotaSettings) -> Self {
+    pub fn from_layers(tenant: &TenantId, row: Option<&QuotaSet>, settings: &QuotaSettings) -> Self {
         let own = settings.tenants.get(tenant);
         let layers = [
             (row, QuotaSource::Row),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_wins_over_the_settings_of_the_tenant_and_those_over_the_settings_of_all() {
+    fn quota_row_precedes_tenant_and_global_settings() {
         let at_most = |most| QuotaValue::AtMost(most);
         let every_tenant = QuotaSet::default()
             .with(QuotaName::Devices, at_most(1))
@@ -101,14 +101,14 @@ mod tests {
         let settings = QuotaSettings { every_tenant, tenants: BTreeMap::from([(tenant("acme"), own)]) };
         let row = QuotaSet::default().with(QuotaName::Devices, at_most(3));
 
-        let quota = EffectiveQuota::of(&tenant("acme"), Some(&row), &settings);
+        let quota = EffectiveQuota::from_layers(&tenant("acme"), Some(&row), &settings);
         let shown = |name| (quota.get(name).value, quota.get(name).source.as_str());
         assert_eq!(shown(QuotaName::Devices), (at_most(3), "row"));
         assert_eq!(shown(QuotaName::Executors), (at_most(2), "tenant_settings"));
         assert_eq!(shown(QuotaName::Definitions), (at_most(1), "settings"));
         assert_eq!(shown(QuotaName::Waits), (QuotaName::Waits.built_in(), "built_in"));
 
-        let other = EffectiveQuota::of(&tenant("other"), None, &settings);
+        let other = EffectiveQuota::from_layers(&tenant("other"), None, &settings);
         assert_eq!(other.get(QuotaName::Devices).source, QuotaSource::Settings);
         assert_eq!(other.iter().count(), QuotaName::ALL.len());
     }

@@ -100,7 +100,7 @@ impl QuotaName {
     }
 
     /// The quota with this name, or an error message with a suggestion.
-    pub fn read(word: &str) -> Result<Self, String> {
+    pub fn parse_or_suggest(word: &str) -> Result<Self, String> {
         Self::parse(word).ok_or_else(|| {
             let guess = did_you_mean(word, Self::ALL.iter().map(|name| name.as_str()));
             format!("there is no quota {word:?}{guess}")
@@ -108,7 +108,7 @@ impl QuotaName {
     }
 
     /// The rows of the store that it counts, if it counts rows.
-    pub const fn counted(self) -> Option<CountedQuota> {
+    pub const fn counted_rows(self) -> Option<CountedQuota> {
         match self {
             Self::OpenExecutions => Some(CountedQuota::OpenExecutions),
             Self::Definitions => Some(CountedQuota::Definitions),
@@ -176,7 +176,7 @@ impl CountedQuota {
         Self::TaskLeases,
     ];
 
-    pub const fn name(self) -> QuotaName {
+    pub const fn quota_name(self) -> QuotaName {
         match self {
             Self::OpenExecutions => QuotaName::OpenExecutions,
             Self::Definitions => QuotaName::Definitions,
@@ -200,23 +200,23 @@ mod tests {
     #[test]
     fn every_quota_name_is_read_back() {
         for name in QuotaName::ALL {
-            assert_eq!(QuotaName::read(name.as_str()), Ok(*name));
+            assert_eq!(QuotaName::parse_or_suggest(name.as_str()), Ok(*name));
         }
     }
 
     #[test]
-    fn a_misspelt_quota_name_is_corrected() {
-        let message = QuotaName::read("open_execution").unwrap_err();
+    fn misspelt_quota_name_gets_suggestion() {
+        let message = QuotaName::parse_or_suggest("open_execution").unwrap_err();
         assert_eq!(message, "there is no quota \"open_execution\" (did you mean \"open_executions\"?)");
     }
 
     #[test]
     fn counted_quotas_and_names_agree() {
         for name in QuotaName::ALL {
-            assert!(name.counted().is_none_or(|counted| counted.name() == *name));
+            assert!(name.counted_rows().is_none_or(|counted| counted.quota_name() == *name));
         }
         for counted in CountedQuota::ALL {
-            assert_eq!(counted.name().counted(), Some(*counted));
+            assert_eq!(counted.quota_name().counted_rows(), Some(*counted));
         }
     }
 }

@@ -18,12 +18,12 @@ pub struct QuotaRefusal {
 
 impl QuotaRefusal {
     /// A refusal by a rate limit, or by a limit on work in flight.
-    pub fn passing(name: QuotaName, quota: QuotaSourced, retry_after: Duration) -> Self {
+    pub fn with_retry(name: QuotaName, quota: QuotaSourced, retry_after: Duration) -> Self {
         Self { name, value: quota.value, source: quota.source, retry_after: Some(retry_after) }
     }
 
     /// A refusal by a count.
-    pub fn lasting(name: QuotaName, quota: QuotaSourced) -> Self {
+    pub fn without_retry(name: QuotaName, quota: QuotaSourced) -> Self {
         Self { name, value: quota.value, source: quota.source, retry_after: None }
     }
 }
@@ -37,7 +37,7 @@ impl fmt::Display for QuotaRefusal {
             QuotaSource::Settings => "from the settings",
             QuotaSource::BuiltIn => "built in",
         };
-        write!(f, "the tenant is at its quota {name} = {} ({source})", value.text(*name))
+        write!(f, "the tenant is at its quota {name} = {} ({source})", value.to_text(*name))
     }
 }
 
@@ -48,12 +48,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_the_quota_its_value_and_its_source() {
+    fn quota_refusal_names_value_and_source() {
         let quota = QuotaSourced { value: QuotaValue::AtMost(7), source: QuotaSource::Row };
-        let refusal = QuotaRefusal::lasting(QuotaName::Devices, quota);
+        let refusal = QuotaRefusal::without_retry(QuotaName::Devices, quota);
         assert_eq!(refusal.to_string(), "the tenant is at its quota devices = 7 (set for the tenant)");
         let quota = QuotaSourced { value: QuotaName::Waits.built_in(), source: QuotaSource::BuiltIn };
-        let refusal = QuotaRefusal::passing(QuotaName::Waits, quota, Duration::from_secs(1));
+        let refusal = QuotaRefusal::with_retry(QuotaName::Waits, quota, Duration::from_secs(1));
         assert_eq!(refusal.to_string(), "the tenant is at its quota waits = 3/4 (built in)");
     }
 }

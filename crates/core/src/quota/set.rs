@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::name::QuotaName;
 use super::value::QuotaValue;
-use crate::problem::{Problem, Problems};
+use crate::problem::{ValidationProblem, ValidationProblems};
 
 /// Values by name; an absent name is left to the layer below.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,24 +29,24 @@ impl QuotaSet {
 
     /// Reads an object of names and values. `path` locates it in problems; null leaves the name to the layer
     /// below.
-    pub fn read(object: &Value, path: &str) -> Result<Self, Problems> {
+    pub fn read(object: &Value, path: &str) -> Result<Self, ValidationProblems> {
         let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         let Value::Object(fields) = object else {
-            return Err(Problem::new(path, "must be an object of quotas by name").into());
+            return Err(ValidationProblem::new(path, "must be an object of quotas by name").into());
         };
         let (mut set, mut wrong) = (Self::default(), Vec::new());
         for (word, value) in fields {
-            match QuotaName::read(word).and_then(|name| Ok((name, read_value(name, value)?))) {
+            match QuotaName::parse_or_suggest(word).and_then(|name| Ok((name, read_value(name, value)?))) {
                 Ok((name, Some(value))) => drop(set.0.insert(name, value)),
                 Ok((_, None)) => {}
-                Err(message) => wrong.push(Problem::new(at(word), message)),
+                Err(message) => wrong.push(ValidationProblem::new(at(word), message)),
             }
         }
-        if wrong.is_empty() { Ok(set) } else { Err(Problems(wrong)) }
+        if wrong.is_empty() { Ok(set) } else { Err(ValidationProblems(wrong)) }
     }
 
     /// Reads a stored set. Unknown names and values were written by a newer build and are skipped.
-    pub fn of_stored(text: &str) -> Result<Self, serde_json::Error> {
+    pub fn read_stored(text: &str) -> Result<Self, serde_json::Error> {
         let fields: BTreeMap<String, Value> = serde_json::from_str(text)?;
         let known = fields.into_iter().filter_map(|(word, value)| {
             let name = QuotaName::parse(&word)?;
@@ -55,8 +55,8 @@ impl QuotaSet {
         Ok(Self(known.collect()))
     }
 
-    pub fn json(&self) -> Value {
-        let fields = self.0.iter().map(|(name, value)| (name.as_str().to_owned(), value.json(*name)));
+    pub fn to_json(&self) -> Value {
+        let fields = self.0.iter().map(|(name, value)| (name.as_str().to_owned(), value.to_json(*name)));
         Value::Object(fields.collect())
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_wrong_with_a_quota_set_is_said_at_once() {
+    fn quota_set_reports_every_problem() {
         let wrong =
             QuotaSet::read(&json!({"wait": 1, "devices": -1, "streams": "3/4", "waits": true}), "quota");
         assert_eq!(
@@ -93,10 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_quota_set_of_a_newer_build_is_read_as_far_as_it_is_known() {
-        let set = QuotaSet::of_stored(r#"{"waits": "1/2", "tomorrow": 1, "devices": "some"}"#).unwrap();
+    fn newer_quota_set_skips_unknown_names() {
+        let set = QuotaSet::read_stored(r#"{"waits": "1/2", "tomorrow": 1, "devices": "some"}"#).unwrap();
         assert_eq!(set, QuotaSet::default().with(QuotaName::Waits, QuotaValue::Share { parts: 1, of: 2 }));
-        assert_eq!(QuotaSet::of_stored(&set.json().to_string()).unwrap(), set);
-        assert!(QuotaSet::of_stored("[]").is_err());
+        assert_eq!(QuotaSet::read_stored(&set.to_json().to_string()).unwrap(), set);
+        assert!(QuotaSet::read_stored("[]").is_err());
     }
 }

@@ -46,7 +46,7 @@ impl QuotaValue {
     }
 
     /// The length of a quota that is a duration.
-    pub fn length(self) -> Option<Duration> {
+    pub fn as_duration(self) -> Option<Duration> {
         self.at_most().map(Duration::from_millis)
     }
 
@@ -78,7 +78,7 @@ impl QuotaValue {
             },
             QuotaUnit::Share => match (text.parse(), text.split_once('/')) {
                 (Ok(number), _) => Self::of_number(name, number),
-                (Err(_), Some((parts, of))) => share(parts, of)
+                (Err(_), Some((parts, of))) => parse_share(parts, of)
                     .ok_or_else(|| format!("{text:?} is not a share of a process (such as 1/2 or 3/4)")),
                 (Err(_), None) => {
                     Err(format!("must be a number, a share like 3/4 or \"unlimited\", not {text:?}"))
@@ -88,25 +88,27 @@ impl QuotaValue {
     }
 
     /// The written form, without quotes.
-    pub fn text(self, name: QuotaName) -> String {
+    pub fn to_text(self, name: QuotaName) -> String {
         match (self, name.unit()) {
             (Self::Unlimited, _) => "unlimited".to_owned(),
-            (Self::AtMost(millis), QuotaUnit::Duration) => duration::format(Duration::from_millis(millis)),
+            (Self::AtMost(millis), QuotaUnit::Duration) => {
+                duration::format_duration(Duration::from_millis(millis))
+            }
             (Self::AtMost(number), QuotaUnit::Number | QuotaUnit::Share) => number.to_string(),
             (Self::Share { parts, of }, _) => format!("{parts}/{of}"),
         }
     }
 
     /// The JSON form: numbers are numbers, everything else is a string.
-    pub fn json(self, name: QuotaName) -> serde_json::Value {
+    pub fn to_json(self, name: QuotaName) -> serde_json::Value {
         match (self, name.unit()) {
             (Self::AtMost(number), QuotaUnit::Number | QuotaUnit::Share) => number.into(),
-            (Self::AtMost(_) | Self::Unlimited | Self::Share { .. }, _) => self.text(name).into(),
+            (Self::AtMost(_) | Self::Unlimited | Self::Share { .. }, _) => self.to_text(name).into(),
         }
     }
 }
 
-fn share(parts: &str, of: &str) -> Option<QuotaValue> {
+fn parse_share(parts: &str, of: &str) -> Option<QuotaValue> {
     let (parts, of): (u32, u32) = (parts.parse().ok()?, of.parse().ok()?);
     (0 < parts && parts <= of && of <= 1_000).then_some(QuotaValue::Share { parts, of })
 }
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_leaves_room_for_others() {
+    fn quota_share_leaves_room_for_others() {
         let share = QuotaValue::Share { parts: 3, of: 4 };
         for (capacity, most) in
             [(0, 1), (1, 1), (3, 3), (4, 3), (512, 384), (4_096, 3_072), (u64::MAX, u64::MAX / 4 * 3 + 3)]
@@ -135,12 +137,12 @@ mod tests {
             (QuotaName::Devices, "0"),
             (QuotaName::MaxActionTimeout, "90m"),
         ] {
-            assert_eq!(QuotaValue::of_text(name, text).unwrap().text(name), text);
+            assert_eq!(QuotaValue::of_text(name, text).unwrap().to_text(name), text);
         }
     }
 
     #[test]
-    fn quota_values_that_do_not_suit_are_refused() {
+    fn unsuitable_quota_values_are_refused() {
         for (name, text) in [
             (QuotaName::Waits, "5/4"),
             (QuotaName::Waits, "0/4"),

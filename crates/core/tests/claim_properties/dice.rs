@@ -1,9 +1,9 @@
 //! Random numbers, derived from one seed.
 
 /// SplitMix64: small, and identical on every platform.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct RunDice(pub(crate) u64);
 
-impl Dice {
+impl RunDice {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -6,9 +6,9 @@ use millstream_core::graph::{Graph, GraphSpec, NodeEdit, NodeId, NodeSpec};
 use millstream_core::id::Name;
 
 /// SplitMix64: small, and identical on every platform.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct GraphDice(pub(crate) u64);
 
-impl Dice {
+impl GraphDice {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,7 +27,7 @@ impl Dice {
 }
 
 /// Always valid: parents come before their children.
-pub(crate) fn graph(dice: &mut Dice) -> GraphSpec {
+pub(crate) fn graph(dice: &mut GraphDice) -> GraphSpec {
     let count = 1 + dice.of(10);
     let mut ids: Vec<String> = Vec::new();
     let mut nodes = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn graph(dice: &mut Dice) -> GraphSpec {
 }
 
 /// One node with parents among `known`, as JSON.
-fn node(dice: &mut Dice, id: &str, known: &[String]) -> String {
+fn node(dice: &mut GraphDice, id: &str, known: &[String]) -> String {
     let mut parents: Vec<String> = (0..dice.of(4)).filter_map(|_| dice.one(known)).collect();
     parents.sort();
     parents.dedup();
@@ -74,7 +74,7 @@ fn node(dice: &mut Dice, id: &str, known: &[String]) -> String {
 }
 
 /// Conditions that are true, false, and erroneous.
-fn condition(dice: &mut Dice, parents: &[String]) -> String {
+fn condition(dice: &mut GraphDice, parents: &[String]) -> String {
     let parent = dice.one(parents).unwrap_or_default();
     match dice.of(6) {
         0 => "true".to_owned(),
@@ -87,7 +87,7 @@ fn condition(dice: &mut Dice, parents: &[String]) -> String {
 }
 
 /// Random edits, valid or invalid.
-pub(crate) fn edits(dice: &mut Dice, graph: &Graph) -> Vec<NodeEdit> {
+pub(crate) fn edits(dice: &mut GraphDice, graph: &Graph) -> Vec<NodeEdit> {
     let ids: Vec<NodeId> = graph.nodes.keys().cloned().collect();
     let words: Vec<String> =
         ids.iter().map(|id| id.as_str().to_owned()).filter(|id| !id.contains('.')).collect();
@@ -113,7 +113,7 @@ fn read(json: &str) -> Arc<NodeSpec> {
 }
 
 /// Makes one random part of the spec invalid.
-pub(crate) fn spoil(dice: &mut Dice, spec: &mut GraphSpec) {
+pub(crate) fn spoil(dice: &mut GraphDice, spec: &mut GraphSpec) {
     for _ in 0..1 + dice.of(4) {
         let (at, from) = (dice.of(spec.nodes.len()), dice.of(spec.nodes.len()));
         let other = spec.nodes[from].id.clone();
@@ -121,8 +121,8 @@ pub(crate) fn spoil(dice: &mut Dice, spec: &mut GraphSpec) {
         match dice.of(4) {
             0 => node
                 .parents
-                .push(millstream_core::graph::Edge { from: other, condition: Some("1 +".to_owned()) }),
-            1 => node.parents.push(millstream_core::graph::Edge { from: other, condition: None }),
+                .push(millstream_core::graph::GraphEdge { from: other, condition: Some("1 +".to_owned()) }),
+            1 => node.parents.push(millstream_core::graph::GraphEdge { from: other, condition: None }),
             2 => node.id = other,
             _ => {
                 node.task.dependencies.insert("d".to_owned(), other);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::graph::{Graph, Instances, NodeId, NodeStatus};
+use millstream_core::graph::{FanOutInstances, Graph, NodeId, NodeStatus};
 
 pub(crate) fn check(graph: &Graph) {
     let mut tally: BTreeMap<NodeStatus, u32> = BTreeMap::new();
@@ -33,7 +33,7 @@ pub(crate) fn check(graph: &Graph) {
                 .collect();
             let count =
                 |wanted: fn(&NodeStatus) -> bool| own.iter().filter(|status| wanted(status)).count() as u32;
-            let scratch = Instances {
+            let scratch = FanOutInstances {
                 all: own.len() as u32,
                 open: count(|status| !status.is_ended()),
                 failed: count(|status| status.is_ended() && *status != NodeStatus::Pass),
@@ -46,7 +46,7 @@ pub(crate) fn check(graph: &Graph) {
     let fan_outs =
         graph.nodes.values().filter(|node| node.status == NodeStatus::Running && node.spec.fan_out.is_some());
     assert_eq!(graph.running_fan_outs as usize, fan_outs.count());
-    assert_eq!(*graph, Graph::assemble(graph.parts()));
+    assert_eq!(*graph, Graph::from_parts(graph.to_parts()));
 }
 
 fn mentions(graph: &Graph, child: &NodeId, parent: &NodeId) -> bool {

@@ -3,31 +3,35 @@
 use std::collections::BTreeSet;
 
 use millstream_core::graph::{
-    Answer, Graph, NodeEdit, NodeId, NodeStatus, OnFailure, notices, redecide, step,
+    ExecutorAnswer, Graph, NodeEdit, NodeId, NodeOnFailure, NodeStatus, redecide_graph, step_graph,
+    transition_notices,
 };
 use millstream_core::id::{AcceptNo, EventId, Name};
-use millstream_core::log::{Applied, Decision, Kept, Origin, Outcome, Plan, State, Transition, Waiting};
-use millstream_core::machine::{ActionInput, Recorded, evolve};
+use millstream_core::log::{
+    ActionPlan, AppliedEvent, EventOrigin, EventOutcome, ExecutionState, MailboxEvent, MailboxState,
+    Transition, TransitionDecision,
+};
+use millstream_core::machine::{ActionInput, RecordedTransition, evolve};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use uuid::Uuid;
 
 use super::scratch;
 
-pub(crate) struct World {
-    pub(crate) state: State,
+pub(crate) struct GraphWorld {
+    pub(crate) state: ExecutionState,
     /// Folded from the serialised transitions.
-    replayed: State,
-    history: Vec<Recorded>,
+    replayed: ExecutionState,
+    history: Vec<RecordedTransition>,
     dispatched: BTreeSet<(NodeId, u32)>,
     cut: bool,
 }
 
-impl World {
-    pub(crate) fn created(applied: Applied, state: State) -> Self {
+impl GraphWorld {
+    pub(crate) fn created(applied: AppliedEvent, state: ExecutionState) -> Self {
         let replayed = evolve(None, &written(&applied.transition));
         assert_eq!(state, replayed);
-        let recorded = Recorded {
+        let recorded = RecordedTransition {
             transition: applied.transition,
             payload: RawJson::null(),
             accepted_at: Timestamp::EPOCH,
@@ -55,39 +59,41 @@ impl World {
         status: NodeStatus,
         result: Option<&str>,
         edits: Vec<NodeEdit>,
-    ) -> Outcome {
+    ) -> EventOutcome {
         let result = result.map(|text| RawJson::parse(text).unwrap());
         let executor = Some("x1".to_owned());
-        let answer = Answer { status, attempt, result, error: None, edits, known: Vec::new(), executor };
-        let payload = format!(r#"{{"action":"{node}","attempts":1,"result":{}}}"#, RawJson::of(&answer));
+        let answer =
+            ExecutorAnswer { status, attempt, result, error: None, edits, known: Vec::new(), executor };
+        let payload =
+            format!(r#"{{"action":"{node}","attempts":1,"result":{}}}"#, RawJson::from_value(&answer));
         self.event(Name::node_outcome(), RawJson::parse(&payload).unwrap())
     }
 
-    pub(crate) fn event(&mut self, name: Name, payload: RawJson) -> Outcome {
+    pub(crate) fn event(&mut self, name: Name, payload: RawJson) -> EventOutcome {
         let now = self.state.at.plus(std::time::Duration::from_secs(1));
-        let event = Waiting {
+        let event = MailboxEvent {
             event_id: EventId(Uuid::nil()),
             accept_no: AcceptNo(1),
             name,
             payload,
             accepted_at: now,
-            origin: Origin::Posted,
-            kept: Kept::Undecided,
+            origin: EventOrigin::Posted,
+            kept: MailboxState::Undecided,
             attempts: 0,
             traceparent: None,
         };
-        let outcome = step(&self.state, &event, now);
-        assert_eq!(outcome, step(&self.state, &event, now), "the same event is decided differently");
-        if let Outcome::Applied(applied) = &outcome {
+        let outcome = step_graph(&self.state, &event, now);
+        assert_eq!(outcome, step_graph(&self.state, &event, now), "the same event is decided differently");
+        if let EventOutcome::Applied(applied) = &outcome {
             self.cut |= event.name.is_end();
             self.apply(applied);
             let transition = applied.transition.clone();
-            self.history.push(Recorded { transition, payload: event.payload, accepted_at: now });
+            self.history.push(RecordedTransition { transition, payload: event.payload, accepted_at: now });
         }
         outcome
     }
 
-    fn apply(&mut self, applied: &Applied) {
+    fn apply(&mut self, applied: &AppliedEvent) {
         let before = self.graph().revision;
         self.state = evolve(Some(self.state.clone()), &applied.transition);
         self.replayed = evolve(Some(self.replayed.clone()), &written(&applied.transition));
@@ -98,14 +104,14 @@ impl World {
         assert_eq!(ids.len(), change.nodes.len(), "a node changes twice");
         let revisions = change.expanded.len() as u32 + u32::from(change.patch.is_some());
         assert_eq!(self.graph().revision, before + revisions);
-        notices(&applied.transition);
+        transition_notices(&applied.transition);
         self.check_dispatches(applied);
         self.check_nodes();
     }
 
-    fn check_dispatches(&mut self, applied: &Applied) {
+    fn check_dispatches(&mut self, applied: &AppliedEvent) {
         for action in &applied.actions {
-            let Plan::Ready { input } = &action.plan else { panic!("{action:?}") };
+            let ActionPlan::Ready { input } = &action.plan else { panic!("{action:?}") };
             let ActionInput::Node(input) = input.decode().expect("an input") else { continue };
             let node = self.graph().nodes[&input.node].clone();
             assert_eq!((node.status, node.attempt), (NodeStatus::Running, input.attempt));
@@ -122,7 +128,7 @@ impl World {
 
     fn check_nodes(&self) {
         let graph = self.graph();
-        let (open, busy) = (graph.tally.open(), self.running().len());
+        let (open, busy) = (graph.tally.open_count(), self.running().len());
         assert_eq!(self.state.phase.is_ended(), open == 0, "open nodes in {:?}", self.state.phase);
         assert!(open == 0 || busy > 0, "stuck: open nodes and nothing runs");
         let room = graph.options.max_parallel.unwrap_or(1_000) as usize;
@@ -133,7 +139,7 @@ impl World {
                 let status = graph.nodes[&edge.from].status;
                 status.is_failure() || status == NodeStatus::Skipped
             });
-            let skips = failed && node.spec.on_failure == OnFailure::Skip;
+            let skips = failed && node.spec.on_failure == NodeOnFailure::Skip;
             if !self.cut {
                 assert_eq!(node.status == NodeStatus::Skipped, skips, "{id} is {}", node.status);
             }
@@ -142,13 +148,14 @@ impl World {
 
     /// Re-decides the whole history at the end and compares the decisions.
     pub(crate) fn finish(&self) {
-        assert_eq!(redecide(&self.history), []);
+        assert_eq!(redecide_graph(&self.history), []);
     }
 }
 
 /// The transition after a round trip through its stored form.
 fn written(transition: &Transition) -> Transition {
-    let decision: Decision = RawJson::of(&transition.decision).decode().expect("it can be read back");
+    let decision: TransitionDecision =
+        RawJson::from_value(&transition.decision).decode().expect("it can be read back");
     assert_eq!(decision, transition.decision);
     Transition { decision, ..transition.clone() }
 }

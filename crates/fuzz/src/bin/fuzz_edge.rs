@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream_fuzz::edge::{EdgeInputs, is_server_error, throw};
+use millstream_fuzz::edge::{EdgeInputs, is_server_error, send_input};
 
 const THREADS: u64 = 8;
 /// Maximum growth of the resident memory between a tenth of the run and its end.
@@ -54,7 +54,7 @@ fn throw_until(address: SocketAddr, mut inputs: EdgeInputs, end: Instant) -> (u6
     let (mut thrown, mut failed) = (0, Vec::new());
     while Instant::now() < end && failed.len() < 10 {
         let input = inputs.next_input();
-        match throw(address, &input) {
+        match send_input(address, &input) {
             Ok(answer) if is_server_error(&answer) => {
                 let (input, answer) = (String::from_utf8_lossy(&input), String::from_utf8_lossy(&answer));
                 failed.push(format!("--- {input:?}\nwas answered {answer:?}"));
@@ -68,7 +68,7 @@ fn throw_until(address: SocketAddr, mut inputs: EdgeInputs, end: Instant) -> (u6
 }
 
 fn is_alive(address: SocketAddr) -> bool {
-    let answer = throw(address, b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let answer = send_input(address, b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
 }
 

@@ -16,28 +16,28 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::status::EventStatus;
 use millstream_store::StoreError;
 use millstream_store::clock::Clock;
-use millstream_store::event_log::{Append, Appended, EventLog};
-use millstream_stream::doorbell::Bell;
+use millstream_store::event_log::{AppendRequest, Appended, EventLog};
+use millstream_stream::doorbell::Doorbell;
 use tokio::time::Instant;
 
-use super::{AcceptError, Submission, Verdict};
+use super::{AcceptError, AppendVerdict, QueuedSubmission};
 use crate::crash;
-use crate::ring::Ring;
+use crate::ring::DoorbellRinger;
 use crate::write_evidence::WriteEvidence;
 
 /// Retries of a batch on contention, before its callers get an error.
 const CONTENTION_TRIES: u32 = 20;
 
-pub(super) struct Committer {
+pub(super) struct BatchCommitter {
     pub(super) log: Arc<dyn EventLog>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ring: Ring,
+    pub(super) ring: DoorbellRinger,
     pub(super) writes: WriteEvidence,
     pub(super) crash: Option<CrashPoint>,
 }
 
-impl Committer {
-    pub(super) async fn commit(&self, batch: Vec<Submission>) {
+impl BatchCommitter {
+    pub(super) async fn commit_batch(&self, batch: Vec<QueuedSubmission>) {
         let mut items = Vec::with_capacity(batch.iter().map(|submission| submission.items.len()).sum());
         let mut waiting = Vec::with_capacity(batch.len());
         for submission in batch {
@@ -46,26 +46,27 @@ impl Committer {
         }
 
         let begun = Instant::now();
-        let outcome = self.append(&items).await;
+        let outcome = self.append_bisecting(&items).await;
         metrics::histogram!("millstream_append_seconds").record(begun.elapsed().as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "a histogram takes doubles")]
         metrics::histogram!("millstream_append_batch_size").record(items.len() as f64);
 
         let mut verdicts = outcome.verdicts.into_iter();
-        let bells: Vec<Bell> = items.iter().zip(verdicts.as_slice()).filter_map(bell).collect();
+        let bells: Vec<Doorbell> =
+            items.iter().zip(verdicts.as_slice()).filter_map(bell_of_verdict).collect();
         let rings = !bells.is_empty();
         if rings {
-            crash::point(self.crash, CrashPoint::IngressBeforeRing);
+            crash::crash_at(self.crash, CrashPoint::IngressBeforeRing);
         }
-        self.ring.ring(bells);
+        self.ring.ring_later(bells);
         if rings {
             // Ring before answering: the worker's part of the request takes longer than the client's.
             tokio::task::yield_now().await;
-            crash::point(self.crash, CrashPoint::IngressBeforeAnswer);
+            crash::crash_at(self.crash, CrashPoint::IngressBeforeAnswer);
         }
 
         for (count, answer, room) in waiting {
-            let part: Option<Vec<Verdict>> = verdicts.by_ref().take(count).collect();
+            let part: Option<Vec<AppendVerdict>> = verdicts.by_ref().take(count).collect();
             // Free the queue room before the answer: a client that submits its next request at once finds
             // it free.
             drop(room);
@@ -76,16 +77,16 @@ impl Committer {
     }
 
     /// One verdict per item; `None` for those whose append failed or is in doubt.
-    async fn append(&self, items: &[Append]) -> Outcome {
+    async fn append_bisecting(&self, items: &[AppendRequest]) -> AppendOutcome {
         let mut verdicts = Vec::with_capacity(items.len());
         // Halves still to be appended, the leftmost on top, so that verdicts keep the order of the items.
         let mut parts = vec![items];
         while let Some(part) = parts.pop() {
-            let appended = self.append_with_patience(part).await;
-            self.writes.note(appended.as_deref());
+            let appended = self.append_with_retries(part).await;
+            self.writes.record_append(appended.as_deref());
             match appended {
                 Ok(appended) if appended.len() == part.len() => {
-                    verdicts.extend(appended.into_iter().map(|verdict| Some(Verdict::Stored(verdict))));
+                    verdicts.extend(appended.into_iter().map(|verdict| Some(AppendVerdict::Stored(verdict))));
                 }
                 Ok(appended) => {
                     tracing::error!(
@@ -97,7 +98,7 @@ impl Committer {
                 }
                 Err(StoreError::Corrupt(reason)) if part.len() == 1 => {
                     tracing::error!(%reason, "the store cannot store an item");
-                    verdicts.push(Some(Verdict::Refused));
+                    verdicts.push(Some(AppendVerdict::Refused));
                 }
                 Err(StoreError::Corrupt(_)) => {
                     let (left, right) = part.split_at(part.len() / 2);
@@ -112,11 +113,11 @@ impl Committer {
                 }
             }
         }
-        Outcome { verdicts }
+        AppendOutcome { verdicts }
     }
 
     /// Retries on contention, which wrote nothing: at once, then after growing pauses.
-    async fn append_with_patience(&self, items: &[Append]) -> Result<Vec<Appended>, StoreError> {
+    async fn append_with_retries(&self, items: &[AppendRequest]) -> Result<Vec<Appended>, StoreError> {
         let mut tries = 0;
         loop {
             match self.log.append(items, self.clock.now()).await {
@@ -132,30 +133,32 @@ impl Committer {
     }
 }
 
-struct Outcome {
-    verdicts: Vec<Option<Verdict>>,
+struct AppendOutcome {
+    verdicts: Vec<Option<AppendVerdict>>,
 }
 
 /// The doorbell for an accepted item. A repeat that is still undecided rings again: the first answer may
 /// have been lost together with its doorbell.
-fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
+fn bell_of_verdict((item, verdict): (&AppendRequest, &Option<AppendVerdict>)) -> Option<Doorbell> {
     let stored = match verdict {
-        Some(Verdict::Stored(stored)) => stored,
-        Some(Verdict::Refused) | None => return None,
+        Some(AppendVerdict::Stored(stored)) => stored,
+        Some(AppendVerdict::Refused) | None => return None,
     };
     let execution: &ExecutionKey = match (item, stored) {
-        (Append::Event(event), Appended::Accepted { .. }) => &event.execution,
-        (Append::Event(event), Appended::Repeat { status: EventStatus::Pending, .. }) => &event.execution,
+        (AppendRequest::Event(event), Appended::Accepted { .. }) => &event.execution,
+        (AppendRequest::Event(event), Appended::Repeat { status: EventStatus::Pending, .. }) => {
+            &event.execution
+        }
         // The status of the start event does not cover the events appended with it, nor the signals that
         // were buffered for its correlation and are in its mailbox now.
-        (Append::Start(start), Appended::Accepted { .. } | Appended::Repeat { .. })
+        (AppendRequest::Start(start), Appended::Accepted { .. } | Appended::Repeat { .. })
             if !start.events.is_empty() || start.state.correlation.is_some() =>
         {
             &start.key
         }
         (_, Appended::Delivered { execution, .. }) => execution,
         (
-            Append::Event(_) | Append::Start(_) | Append::Signal(_),
+            AppendRequest::Event(_) | AppendRequest::Start(_) | AppendRequest::Signal(_),
             Appended::Accepted { .. }
             | Appended::Repeat { .. }
             | Appended::Buffered
@@ -164,5 +167,5 @@ fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
             | Appended::NoExecution,
         ) => return None,
     };
-    Some(Bell::Mailbox(execution.clone()))
+    Some(Doorbell::Mailbox(execution.clone()))
 }

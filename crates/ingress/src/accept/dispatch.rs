@@ -2,20 +2,20 @@
 //!
 //! Batching by natural back-to-back commits: submissions that arrived during the last commit form the next
 //! one, and a single event never waits for more. A second commit begins in parallel when it is as large as
-//! the first ([`millstream_core::pace`]). Beside a bulk commit, one express commit may begin for tenants
+//! the first ([`millstream_core::batch_pacing`]). Beside a bulk commit, one express commit may begin for tenants
 //! that have nothing in flight ([`super::queue`]).
 
 use std::sync::Arc;
 
+use millstream_core::batch_pacing::{BatchPacing, InFlightBatch, decide_batch_start};
 use millstream_core::fair::TenantWeights;
 use millstream_core::id::TenantId;
-use millstream_core::pace::{Pace, UnderWay, pace};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::Submission;
-use super::committer::Committer;
+use super::QueuedSubmission;
+use super::committer::BatchCommitter;
 use super::queue::{CommitBatch, CommitQueue, SubmissionSize};
 
 /// How the dispatcher forms commits.
@@ -29,16 +29,16 @@ pub(super) struct CommitRules {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlightLane {
+enum CommitLane {
     Regular,
     Express,
 }
 
 /// A commit in flight.
 #[derive(Debug)]
-struct Flight {
+struct CommitInFlight {
     id: u64,
-    lane: FlightLane,
+    lane: CommitLane,
     items: usize,
     is_bulk: bool,
     tenants: Vec<TenantId>,
@@ -47,81 +47,85 @@ struct Flight {
 
 /// Reports the end of a commit when dropped, whatever its outcome.
 #[derive(Debug)]
-struct Landing {
+struct CommitEndNotice {
     id: u64,
     land: mpsc::Sender<u64>,
 }
 
-impl Drop for Landing {
+impl Drop for CommitEndNotice {
     fn drop(&mut self) {
         let _ = self.land.try_send(self.id);
     }
 }
 
 /// The commits in flight.
-struct Flights {
-    under_way: Vec<Flight>,
+struct CommitsInFlight {
+    under_way: Vec<CommitInFlight>,
     next_id: u64,
-    committer: Arc<Committer>,
+    committer: Arc<BatchCommitter>,
     land: mpsc::Sender<u64>,
     tasks: TaskTracker,
 }
 
-impl Flights {
-    fn regular(&self) -> impl Iterator<Item = &Flight> {
-        self.under_way.iter().filter(|flight| flight.lane == FlightLane::Regular)
+impl CommitsInFlight {
+    fn regular_commits(&self) -> impl Iterator<Item = &CommitInFlight> {
+        self.under_way.iter().filter(|flight| flight.lane == CommitLane::Regular)
     }
 
     /// Whether an express commit may begin.
     fn express_may_begin(&self) -> bool {
-        self.regular().any(|flight| flight.is_bulk) && self.regular().count() == self.under_way.len()
+        self.regular_commits().any(|flight| flight.is_bulk)
+            && self.regular_commits().count() == self.under_way.len()
     }
 
-    fn begin(&mut self, lane: FlightLane, batch: CommitBatch<Submission>) {
+    fn begin_commit(&mut self, lane: CommitLane, batch: CommitBatch<QueuedSubmission>) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
         metrics::gauge!("millstream_append_queue_depth").decrement(batch.submissions.len() as f64);
         let (items, is_bulk) = (batch.size.items, batch.is_bulk());
         let CommitBatch { submissions, tenants, .. } = batch;
         self.next_id += 1;
         let id = self.next_id;
-        self.under_way.push(Flight { id, lane, items, is_bulk, tenants, begun: Instant::now() });
-        let (committer, landing) = (self.committer.clone(), Landing { id, land: self.land.clone() });
+        self.under_way.push(CommitInFlight { id, lane, items, is_bulk, tenants, begun: Instant::now() });
+        let (committer, landing) = (self.committer.clone(), CommitEndNotice { id, land: self.land.clone() });
         self.tasks.spawn(async move {
-            committer.commit(submissions).await;
+            committer.commit_batch(submissions).await;
             drop(landing);
         });
     }
 }
 
-pub(super) async fn dispatch(
-    mut arrivals: mpsc::Receiver<Submission>,
-    committer: Arc<Committer>,
+pub(super) async fn dispatch_commits(
+    mut arrivals: mpsc::Receiver<QueuedSubmission>,
+    committer: Arc<BatchCommitter>,
     rules: CommitRules,
     tasks: TaskTracker,
 ) {
     let CommitRules { cap, appenders, weights } = rules;
     let mut queue = CommitQueue::with_weights(weights);
-    // Capacity for every commit that can be in flight: `Landing` never waits to report.
+    // Capacity for every commit that can be in flight: `CommitEndNotice` never waits to report.
     let (land, mut landed) = mpsc::channel(appenders + 1);
-    let mut flights = Flights { under_way: Vec::new(), next_id: 0, committer, land, tasks };
+    let mut flights = CommitsInFlight { under_way: Vec::new(), next_id: 0, committer, land, tasks };
     let mut closed = false;
     loop {
         let mut hold = None;
-        while !queue.is_empty() && flights.regular().count() < appenders {
-            let under_way = |flight: &Flight| UnderWay { items: flight.items, age: flight.begun.elapsed() };
-            if let Pace::Wait(longest) = pace(queue.items().min(cap.items), flights.regular().map(under_way))
-            {
+        while !queue.is_empty() && flights.regular_commits().count() < appenders {
+            let under_way =
+                |flight: &CommitInFlight| InFlightBatch { items: flight.items, age: flight.begun.elapsed() };
+            if let BatchPacing::Wait(longest) = decide_batch_start(
+                queue.item_count().min(cap.items),
+                flights.regular_commits().map(under_way),
+            ) {
                 hold = Some(longest);
                 break;
             }
-            let Some(batch) = queue.take(cap) else { break };
-            flights.begin(FlightLane::Regular, batch);
+            let Some(batch) = queue.take_batch(cap) else { break };
+            flights.begin_commit(CommitLane::Regular, batch);
         }
         if !queue.is_empty() && flights.express_may_begin() {
             let has_none =
                 |tenant: &TenantId| flights.under_way.iter().all(|flight| !flight.tenants.contains(tenant));
             if let Some(batch) = queue.take_express(has_none) {
-                flights.begin(FlightLane::Express, batch);
+                flights.begin_commit(CommitLane::Express, batch);
             }
         }
         if closed && queue.is_empty() {
@@ -133,9 +137,9 @@ pub(super) async fn dispatch(
             biased;
             arrival = arrivals.recv(), if !closed => match arrival {
                 Some(first) => {
-                    enqueue(&mut queue, first);
+                    enqueue_submission(&mut queue, first);
                     while let Ok(next) = arrivals.try_recv() {
-                        enqueue(&mut queue, next);
+                        enqueue_submission(&mut queue, next);
                     }
                 }
                 None => closed = true,
@@ -148,7 +152,7 @@ pub(super) async fn dispatch(
     }
 }
 
-fn enqueue(queue: &mut CommitQueue<Submission>, submission: Submission) {
+fn enqueue_submission(queue: &mut CommitQueue<QueuedSubmission>, submission: QueuedSubmission) {
     let tenant = submission.room.tenant.clone();
-    queue.push(&tenant, submission.size, submission);
+    queue.push_submission(&tenant, submission.size, submission);
 }

@@ -26,7 +26,7 @@ impl SubmissionSize {
         Self { items: self.items + other.items, bytes: self.bytes.saturating_add(other.bytes) }
     }
 
-    fn fits(self, cap: Self) -> bool {
+    fn fits_within(self, cap: Self) -> bool {
         self.items <= cap.items && self.bytes <= cap.bytes
     }
 
@@ -52,14 +52,18 @@ pub(super) struct CommitBatch<T> {
 impl<T> CommitBatch<T> {
     /// Whether the commit is so large that an express commit may pass it.
     pub(super) fn is_bulk(&self) -> bool {
-        !self.size.fits(SHARED)
+        !self.size.fits_within(SHARED)
     }
 
     fn new() -> Self {
         Self { submissions: Vec::new(), size: SubmissionSize::default(), tenants: Vec::new() }
     }
 
-    fn add(&mut self, tenant: TenantId, Waiting { size, submission }: Waiting<T>) {
+    fn add_submission(
+        &mut self,
+        tenant: TenantId,
+        WaitingSubmission { size, submission }: WaitingSubmission<T>,
+    ) {
         self.size = self.size.plus(size);
         self.submissions.push(submission);
         if self.tenants.last() != Some(&tenant) && !self.tenants.contains(&tenant) {
@@ -69,7 +73,7 @@ impl<T> CommitBatch<T> {
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingSubmission<T> {
     size: SubmissionSize,
     submission: T,
 }
@@ -77,7 +81,7 @@ struct Waiting<T> {
 /// Submissions that are in no commit yet. [`super::shares`] bounds them.
 #[derive(Debug)]
 pub(super) struct CommitQueue<T> {
-    waiting: FairQueue<Waiting<T>>,
+    waiting: FairQueue<WaitingSubmission<T>>,
     items: usize,
 }
 
@@ -86,9 +90,9 @@ impl<T> CommitQueue<T> {
         Self { waiting: FairQueue::with_weights(weights), items: 0 }
     }
 
-    pub(super) fn push(&mut self, tenant: &TenantId, size: SubmissionSize, submission: T) {
+    pub(super) fn push_submission(&mut self, tenant: &TenantId, size: SubmissionSize, submission: T) {
         self.items += size.items;
-        self.waiting.push(tenant, Waiting { size, submission });
+        self.waiting.push(tenant, WaitingSubmission { size, submission });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -96,33 +100,38 @@ impl<T> CommitQueue<T> {
     }
 
     /// Items of all submissions.
-    pub(super) fn items(&self) -> usize {
+    pub(super) fn item_count(&self) -> usize {
         self.items
     }
 
     /// The next commit: at most `cap`, but at least one submission. `None` when nothing waits.
-    pub(super) fn take(&mut self, cap: SubmissionSize) -> Option<CommitBatch<T>> {
+    pub(super) fn take_batch(&mut self, cap: SubmissionSize) -> Option<CommitBatch<T>> {
         let cap = if self.waiting.tenant_count() > 1 { cap.smaller_of(SHARED) } else { cap };
         let mut batch = CommitBatch::new();
         if !self.take_one(&mut batch, |_, _| true) {
             return None;
         }
-        self.fill(&mut batch, cap, |_| true);
+        self.fill_batch(&mut batch, cap, |_| true);
         Some(batch)
     }
 
     /// An express commit: small submissions of tenants for which `passes` holds.
     pub(super) fn take_express(&mut self, passes: impl Fn(&TenantId) -> bool) -> Option<CommitBatch<T>> {
         let mut batch = CommitBatch::new();
-        self.fill(&mut batch, EXPRESS, passes);
+        self.fill_batch(&mut batch, EXPRESS, passes);
         (!batch.submissions.is_empty()).then_some(batch)
     }
 
-    fn fill(&mut self, batch: &mut CommitBatch<T>, cap: SubmissionSize, passes: impl Fn(&TenantId) -> bool) {
+    fn fill_batch(
+        &mut self,
+        batch: &mut CommitBatch<T>,
+        cap: SubmissionSize,
+        passes: impl Fn(&TenantId) -> bool,
+    ) {
         let mut full = false;
         while !full {
             let size = batch.size;
-            full = !self.take_one(batch, |tenant, next| size.plus(next).fits(cap) && passes(tenant));
+            full = !self.take_one(batch, |tenant, next| size.plus(next).fits_within(cap) && passes(tenant));
         }
     }
 
@@ -131,11 +140,11 @@ impl<T> CommitQueue<T> {
         batch: &mut CommitBatch<T>,
         passes: impl Fn(&TenantId, SubmissionSize) -> bool,
     ) -> bool {
-        let passes = |tenant: &TenantId, waiting: &Waiting<T>| passes(tenant, waiting.size);
-        let cost = |waiting: &Waiting<T>| waiting.size.items as u64;
+        let passes = |tenant: &TenantId, waiting: &WaitingSubmission<T>| passes(tenant, waiting.size);
+        let cost = |waiting: &WaitingSubmission<T>| waiting.size.items as u64;
         let Some((tenant, next)) = self.waiting.pop_costing(passes, cost) else { return false };
         self.items -= next.size.items;
-        batch.add(tenant, next);
+        batch.add_submission(tenant, next);
         true
     }
 }

@@ -20,17 +20,17 @@ pub(super) struct QueueUse {
 
 impl QueueUse {
     /// With one more submission, if that is within `most`.
-    fn with(self, bytes: usize, most: Self) -> Option<Self> {
+    fn with_submission(self, bytes: usize, most: Self) -> Option<Self> {
         let sum = Self { submissions: self.submissions + 1, bytes: self.bytes.saturating_add(bytes) };
         (sum.submissions <= most.submissions && sum.bytes <= most.bytes).then_some(sum)
     }
 
-    fn without(self, bytes: usize) -> Self {
+    fn without_submission(self, bytes: usize) -> Self {
         Self { submissions: self.submissions.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
     }
 
     /// Three quarters, rounded up.
-    fn share(self) -> Self {
+    fn tenant_share(self) -> Self {
         let share = |all: usize| all - all / 4;
         Self { submissions: share(self.submissions), bytes: share(self.bytes) }
     }
@@ -45,19 +45,19 @@ pub(super) struct QueueShares {
 }
 
 impl QueueShares {
-    pub(super) fn of(most: QueueUse) -> Self {
+    pub(super) fn with_limit(most: QueueUse) -> Self {
         let most = QueueUse { submissions: most.submissions.max(1), bytes: most.bytes.max(1) };
         Self { most, all: QueueUse::default(), of_tenants: HashMap::new() }
     }
 
     /// Takes room for one submission; returns the bytes to release later. A submission larger than its
     /// tenant's share takes the whole share.
-    fn take(&mut self, tenant: &TenantId, bytes: usize) -> Result<usize, AcceptError> {
-        let share = self.most.share();
+    fn take_room(&mut self, tenant: &TenantId, bytes: usize) -> Result<usize, AcceptError> {
+        let share = self.most.tenant_share();
         let bytes = bytes.min(share.bytes);
         let held = self.of_tenants.get(tenant).copied().unwrap_or_default();
-        let of_tenant = held.with(bytes, share).ok_or(AcceptError::TenantQueueFull)?;
-        let all = self.all.with(bytes, self.most).ok_or(AcceptError::QueueFull)?;
+        let of_tenant = held.with_submission(bytes, share).ok_or(AcceptError::TenantQueueFull)?;
+        let all = self.all.with_submission(bytes, self.most).ok_or(AcceptError::QueueFull)?;
         self.all = all;
         match self.of_tenants.get_mut(tenant) {
             Some(held) => *held = of_tenant,
@@ -69,9 +69,9 @@ impl QueueShares {
     }
 
     fn give_back(&mut self, tenant: &TenantId, bytes: usize) {
-        self.all = self.all.without(bytes);
+        self.all = self.all.without_submission(bytes);
         if let Some(held) = self.of_tenants.get_mut(tenant) {
-            *held = held.without(bytes);
+            *held = held.without_submission(bytes);
             if held.submissions == 0 {
                 self.of_tenants.remove(tenant);
             }
@@ -84,12 +84,12 @@ impl QueueShares {
 pub(super) struct SharedQueueShares(Arc<Mutex<QueueShares>>);
 
 impl SharedQueueShares {
-    pub(super) fn of(most: QueueUse) -> Self {
-        Self(Arc::new(Mutex::new(QueueShares::of(most))))
+    pub(super) fn with_limit(most: QueueUse) -> Self {
+        Self(Arc::new(Mutex::new(QueueShares::with_limit(most))))
     }
 
-    pub(super) fn take(&self, tenant: TenantId, bytes: usize) -> Result<QueueRoom, AcceptError> {
-        let bytes = self.lock().take(&tenant, bytes)?;
+    pub(super) fn take_room(&self, tenant: TenantId, bytes: usize) -> Result<QueueRoom, AcceptError> {
+        let bytes = self.lock().take_room(&tenant, bytes)?;
         Ok(QueueRoom { shares: self.clone(), tenant, bytes })
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn fill(shares: &SharedQueueShares, name: &str, bytes: usize) -> (Vec<QueueRoom>, AcceptError) {
         let mut rooms = Vec::new();
         loop {
-            match shares.take(tenant(name), bytes) {
+            match shares.take_room(tenant(name), bytes) {
                 Ok(room) => rooms.push(room),
                 Err(refusal) => return (rooms, refusal),
             }
@@ -131,33 +131,33 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_at_its_share_is_refused_while_another_is_not() {
+    fn tenant_at_queue_share_is_refused() {
         for bytes in [0, 100] {
-            let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
+            let shares = SharedQueueShares::with_limit(QueueUse { submissions: 8, bytes: 800 });
             let (noisy, refusal) = fill(&shares, "noisy", bytes);
             assert_eq!((noisy.len(), refusal), (6, AcceptError::TenantQueueFull));
             let (quiet, refusal) = fill(&shares, "quiet", bytes);
             assert_eq!((quiet.len(), refusal), (2, AcceptError::QueueFull));
             drop(noisy);
-            assert!(shares.take(tenant("noisy"), bytes).is_ok());
+            assert!(shares.take_room(tenant("noisy"), bytes).is_ok());
         }
     }
 
     #[test]
-    fn what_was_given_back_leaves_no_trace() {
-        let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
+    fn released_queue_room_leaves_no_entry() {
+        let shares = SharedQueueShares::with_limit(QueueUse { submissions: 8, bytes: 800 });
         drop(fill(&shares, "noisy", 100));
         assert_eq!(shares.lock().all, QueueUse::default());
         assert!(shares.lock().of_tenants.is_empty());
     }
 
     #[test]
-    fn a_submission_beyond_the_share_has_it_for_itself() {
-        let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
-        let large = shares.take(tenant("noisy"), 10_000).unwrap();
-        assert_eq!(shares.take(tenant("noisy"), 1).unwrap_err(), AcceptError::TenantQueueFull);
-        assert!(shares.take(tenant("quiet"), 200).is_ok());
+    fn oversized_submission_takes_whole_share() {
+        let shares = SharedQueueShares::with_limit(QueueUse { submissions: 8, bytes: 800 });
+        let large = shares.take_room(tenant("noisy"), 10_000).unwrap();
+        assert_eq!(shares.take_room(tenant("noisy"), 1).unwrap_err(), AcceptError::TenantQueueFull);
+        assert!(shares.take_room(tenant("quiet"), 200).is_ok());
         drop(large);
-        assert!(shares.take(tenant("noisy"), 1).is_ok());
+        assert!(shares.take_room(tenant("noisy"), 1).is_ok());
     }
 }

@@ -9,20 +9,20 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use millstream_core::permission::Permission;
-use millstream_store::Result as StoreResult;
+use millstream_store::StoreResult;
 
-use super::identity::{Identity, Rights};
+use super::identity::{CallerIdentity, CallerRights};
 use super::life::{HeldKey, run_while_live};
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ConnectionUse;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind};
 use crate::options::AuthMode;
+use crate::state::IngressState;
 
 /// In front of a route: refuses a caller whose key does not permit what the route needs.
-pub(crate) async fn authorize(
-    State((door, needs)): State<(Arc<Door>, Permission)>,
+pub(crate) async fn authorize_request(
+    State((door, needs)): State<(Arc<IngressState>, Permission)>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -34,21 +34,21 @@ pub(crate) async fn authorize(
 }
 
 /// Authenticates the caller, marks its connection as proven, checks its permission, and puts the
-/// [`Identity`] and the [`Caller`](super::Caller) into the extensions of the request.
+/// [`CallerIdentity`] and the [`Caller`](super::TenantCaller) into the extensions of the request.
 pub(crate) async fn authorize_call(
-    door: &Door,
+    door: &IngressState,
     request: &mut Request,
     needs: Permission,
-) -> Result<Identity, Problem> {
+) -> Result<CallerIdentity, ApiProblem> {
     // Present as long as the connection is not proven.
     let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
     let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
-    let identity = authenticate(request.headers(), origin, door).await?;
+    let identity = authenticate_caller(request.headers(), origin, door).await?;
     if let Some(connection) = connection {
-        connection.prove();
+        connection.mark_proven();
     }
-    identity.require(needs)?;
-    if let Some(caller) = identity.caller() {
+    identity.require_permission(needs)?;
+    if let Some(caller) = identity.tenant_caller() {
         request.extensions_mut().insert(caller);
     }
     request.extensions_mut().insert(identity.clone());
@@ -56,10 +56,10 @@ pub(crate) async fn authorize_call(
 }
 
 /// Whether calls need no key: as long as no key was ever created, and only where the mode allows it.
-pub(crate) async fn is_open(door: &Door) -> StoreResult<bool> {
+pub(crate) async fn is_open(door: &IngressState) -> StoreResult<bool> {
     match door.options.auth {
         AuthMode::Keys => Ok(false),
-        AuthMode::OpenOnLoopback | AuthMode::InsecureNoAuth => Ok(!door.keys.exist().await?),
+        AuthMode::OpenOnLoopback | AuthMode::InsecureNoAuth => Ok(!door.keys.keys_exist().await?),
     }
 }
 
@@ -67,19 +67,19 @@ pub(crate) async fn is_open(door: &Door) -> StoreResult<bool> {
 ///
 /// "No key exists" is cached for a second, but a key that is sent is always checked: a call with the very
 /// first key must not count as an open call of the tenant `default` during that second.
-pub(crate) async fn authenticate(
+pub(crate) async fn authenticate_caller(
     headers: &HeaderMap,
     origin: KeyOrigin,
-    door: &Door,
-) -> Result<Identity, Problem> {
+    door: &IngressState,
+) -> Result<CallerIdentity, ApiProblem> {
     if !is_open(door).await? {
         return authenticate_key(headers, origin, &door.keys).await;
     }
     if !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(Identity::open());
+        return Ok(CallerIdentity::open_identity());
     }
     match authenticate_key(headers, origin, &door.keys).await {
-        Err(problem) if problem.kind == Kind::Unauthorized => Ok(Identity::open()),
+        Err(problem) if problem.kind == Kind::Unauthorized => Ok(CallerIdentity::open_identity()),
         identified => identified,
     }
 }
@@ -88,8 +88,8 @@ pub(super) async fn authenticate_key(
     headers: &HeaderMap,
     origin: KeyOrigin,
     keys: &KeyLookup,
-) -> Result<Identity, Problem> {
-    let unauthorized = |detail: &str| Problem::new(Kind::Unauthorized, detail);
+) -> Result<CallerIdentity, ApiProblem> {
+    let unauthorized = |detail: &str| ApiProblem::new(Kind::Unauthorized, detail);
     let header = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| unauthorized("send an API key as \"Authorization: Bearer ms_…\""))?;
@@ -101,12 +101,12 @@ pub(super) async fn authenticate_key(
         .map(|(_, secret)| secret.trim())
         .filter(|secret| secret.starts_with("ms_"))
         .ok_or_else(|| unauthorized("the Authorization header does not hold a key (Bearer ms_…)"))?;
-    let key = keys.find(secret, origin).await?;
+    let key = keys.find_key(secret, origin).await?;
     let key = key.ok_or_else(|| unauthorized("the API key is unknown, revoked or expired"))?;
     let view = &key.view;
-    Ok(Identity {
+    Ok(CallerIdentity {
         tenant: view.tenant.clone(),
-        rights: Rights::Key(view.role),
+        rights: CallerRights::Key(view.role),
         actor: Some(view.name.clone()),
         bound_to: view.bound_to.as_deref().map(Arc::from),
         key: Some(HeldKey { hash: view.hash, expires_at: view.expires_at }),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use millstream_core::permission::Permission;
-use millstream_store::Result as StoreResult;
+use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::KeyStore;
 
@@ -31,16 +31,20 @@ impl FleetKeys {
     }
 
     /// Whether a key was ever created: from then on one is required. Cached for a few seconds.
-    pub async fn exist(&self) -> StoreResult<bool> {
-        self.0.exist().await
+    pub async fn keys_exist(&self) -> StoreResult<bool> {
+        self.0.keys_exist().await
     }
 
     /// Checks the headers; `Err` holds the status and the reason of the refusal.
-    pub async fn require(&self, headers: &HeaderMap, needs: Permission) -> Result<(), (StatusCode, String)> {
+    pub async fn require_permission(
+        &self,
+        headers: &HeaderMap,
+        needs: Permission,
+    ) -> Result<(), (StatusCode, String)> {
         // All clients of this listener share the lookup places of one network.
         let origin = KeyOrigin::Unproven(ClientNetwork::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let identified = authenticate_key(headers, origin, &self.0).await;
-        let permitted = identified.and_then(|identity| identity.require(needs));
+        let permitted = identified.and_then(|identity| identity.require_permission(needs));
         permitted.map_err(|problem| (problem.kind.status(), problem.detail))
     }
 }

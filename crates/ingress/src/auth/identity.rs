@@ -9,14 +9,14 @@ use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
 use super::life::HeldKey;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind};
+use crate::state::IngressState;
 
 /// An authenticated caller. An operator belongs to no tenant.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
+pub(crate) struct CallerIdentity {
     pub(super) tenant: Option<TenantId>,
-    pub(super) rights: Rights,
+    pub(super) rights: CallerRights,
     /// The name of the key; `None` where no key is needed.
     pub(super) actor: Option<String>,
     /// The person or the device that the key is bound to.
@@ -27,7 +27,7 @@ pub(crate) struct Identity {
 
 /// The permissions of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rights {
+pub(super) enum CallerRights {
     /// No key exists, and none is needed.
     Open,
     Key(Role),
@@ -35,20 +35,20 @@ pub(super) enum Rights {
 
 /// A caller with a tenant: the type that almost every handler takes.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct TenantCaller {
     pub(crate) tenant: TenantId,
     /// The name of the key; `None` where no key is needed.
     pub(crate) actor: Option<String>,
-    rights: Rights,
+    rights: CallerRights,
     bound_to: Option<Arc<str>>,
 }
 
-impl Identity {
+impl CallerIdentity {
     /// The open identity: tenant `default`, all permissions.
-    pub(super) fn open() -> Self {
+    pub(super) fn open_identity() -> Self {
         Self {
             tenant: Some(TenantId::default_tenant()),
-            rights: Rights::Open,
+            rights: CallerRights::Open,
             actor: None,
             bound_to: None,
             key: None,
@@ -60,21 +60,21 @@ impl Identity {
     }
 
     /// Refuses a call that the role does not permit.
-    pub(crate) fn require(&self, needs: Permission) -> Result<(), Problem> {
-        self.rights.require(needs)
+    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), ApiProblem> {
+        self.rights.require_permission(needs)
     }
 
     pub(crate) fn key(&self) -> Option<HeldKey> {
         self.key
     }
 
-    pub(crate) fn caller(&self) -> Option<Caller> {
+    pub(crate) fn tenant_caller(&self) -> Option<TenantCaller> {
         let Self { tenant, rights, actor, bound_to, key: _ } = self.clone();
-        tenant.map(|tenant| Caller { tenant, actor, rights, bound_to })
+        tenant.map(|tenant| TenantCaller { tenant, actor, rights, bound_to })
     }
 }
 
-impl Rights {
+impl CallerRights {
     fn permits(self, needs: Permission) -> bool {
         match self {
             Self::Open => true,
@@ -82,16 +82,16 @@ impl Rights {
         }
     }
 
-    fn require(self, needs: Permission) -> Result<(), Problem> {
+    fn require_permission(self, needs: Permission) -> Result<(), ApiProblem> {
         match self {
-            Self::Key(role) if !role.permits(needs) => Err(refusal(role, needs)),
+            Self::Key(role) if !role.permits(needs) => Err(permission_refusal(role, needs)),
             Self::Open | Self::Key(_) => Ok(()),
         }
     }
 }
 
-fn refusal(role: Role, needs: Permission) -> Problem {
-    let roles = Role::permitted(needs);
+fn permission_refusal(role: Role, needs: Permission) -> ApiProblem {
+    let roles = Role::permitted_roles(needs);
     let mut detail = format!(
         "this call needs the permission {needs}, which keys with the role {roles} have; this key has the role {role}"
     );
@@ -101,54 +101,54 @@ fn refusal(role: Role, needs: Permission) -> Problem {
     if needs == Permission::RegisterExecutor {
         detail.push_str("; create a key with `millstream keys create NAME --role executor`");
     }
-    Problem::new(Kind::Forbidden, detail)
+    ApiProblem::new(Kind::Forbidden, detail)
 }
 
-impl Caller {
+impl TenantCaller {
     /// Refuses a call that the role does not permit, for a part of a request that needs more than its
     /// route.
-    pub(crate) fn require(&self, needs: Permission) -> Result<(), Problem> {
-        self.rights.require(needs)
+    pub(crate) fn require_permission(&self, needs: Permission) -> Result<(), ApiProblem> {
+        self.rights.require_permission(needs)
     }
 
     /// Refuses a key that is bound to another person.
-    pub(crate) fn require_person(&self, person: &PersonId) -> Result<(), Problem> {
+    pub(crate) fn require_person(&self, person: &PersonId) -> Result<(), ApiProblem> {
         self.require_bound(Role::Work, person.as_str(), "person")
     }
 
     /// Refuses a key that is bound to another device.
-    pub(crate) fn require_device(&self, device: &DeviceId) -> Result<(), Problem> {
+    pub(crate) fn require_device(&self, device: &DeviceId) -> Result<(), ApiProblem> {
         self.require_bound(Role::Device, device.as_str(), "device")
     }
 
-    fn require_bound(&self, role: Role, named: &str, kind: &str) -> Result<(), Problem> {
+    fn require_bound(&self, role: Role, named: &str, kind: &str) -> Result<(), ApiProblem> {
         match &self.bound_to {
-            Some(bound) if self.rights == Rights::Key(role) && **bound != *named => {
+            Some(bound) if self.rights == CallerRights::Key(role) && **bound != *named => {
                 let detail = format!("this key is bound to the {kind} {bound:?} and cannot act as {named:?}");
-                Err(Problem::new(Kind::Forbidden, detail))
+                Err(ApiProblem::new(Kind::Forbidden, detail))
             }
             Some(_) | None => Ok(()),
         }
     }
 }
 
-impl FromRequestParts<Arc<Door>> for Identity {
-    type Rejection = Problem;
+impl FromRequestParts<Arc<IngressState>> for CallerIdentity {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Problem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified)
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, ApiProblem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
     }
 }
 
-impl FromRequestParts<Arc<Door>> for Caller {
-    type Rejection = Problem;
+impl FromRequestParts<Arc<IngressState>> for TenantCaller {
+    type Rejection = ApiProblem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Problem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified)
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, ApiProblem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
     }
 }
 
 /// A route without a declared permission has no caller.
-fn unidentified() -> Problem {
-    Problem::new(Kind::Internal, "the caller was not identified")
+fn unidentified_caller() -> ApiProblem {
+    ApiProblem::new(Kind::Internal, "the caller was not identified")
 }

@@ -23,7 +23,7 @@ use millstream_store::key_store::KeyHash;
 use tokio_util::sync::CancellationToken;
 
 use super::lookup::KeyLookup;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind};
 
 /// Interval of the lookup of keys that hold something open.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
@@ -44,10 +44,10 @@ pub(crate) struct HeldKey {
 
 /// Keys that hold a stream or a wait open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WatchedKeys(Arc<Mutex<HashMap<KeyHash, Watched>>>);
+pub(crate) struct WatchedKeys(Arc<Mutex<HashMap<KeyHash, WatchedKey>>>);
 
 #[derive(Debug)]
-struct Watched {
+struct WatchedKey {
     ended: CancellationToken,
     expires_at: Option<Timestamp>,
     holders: usize,
@@ -62,9 +62,9 @@ struct KeyLife {
 }
 
 impl WatchedKeys {
-    fn watch(&self, key: HeldKey) -> KeyLife {
-        let mut watched = self.lock();
-        let entry = watched.entry(key.hash).or_insert_with(|| Watched {
+    fn watch_key(&self, key: HeldKey) -> KeyLife {
+        let mut watched = self.lock_keys();
+        let entry = watched.entry(key.hash).or_insert_with(|| WatchedKey {
             ended: CancellationToken::new(),
             expires_at: key.expires_at,
             holders: 0,
@@ -73,13 +73,13 @@ impl WatchedKeys {
         KeyLife { keys: self.clone(), hash: key.hash, ended: entry.ended.clone() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, Watched>> {
+    fn lock_keys(&self) -> MutexGuard<'_, HashMap<KeyHash, WatchedKey>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends everything that the key holds open; a later holder starts over.
-    pub(super) fn end(&self, hash: &KeyHash) {
-        if let Some(watched) = self.lock().remove(hash) {
+    pub(super) fn end_key(&self, hash: &KeyHash) {
+        if let Some(watched) = self.lock_keys().remove(hash) {
             watched.ended.cancel();
         }
     }
@@ -87,7 +87,7 @@ impl WatchedKeys {
 
 impl Drop for KeyLife {
     fn drop(&mut self) {
-        let mut watched = self.keys.lock();
+        let mut watched = self.keys.lock_keys();
         if let Some(entry) = watched.get_mut(&self.hash)
             && !self.ended.is_cancelled()
         {
@@ -118,7 +118,7 @@ pub(crate) async fn attend_keys(keys: Arc<KeyLookup>, closing: CancellationToken
 
 async fn end_dead_keys(keys: &KeyLookup) {
     let held: Vec<HeldKey> = {
-        let watched = keys.watched.lock();
+        let watched = keys.watched.lock_keys();
         watched.iter().map(|(hash, entry)| HeldKey { hash: *hash, expires_at: entry.expires_at }).collect()
     };
     for batch in held.chunks(BATCH) {
@@ -145,24 +145,24 @@ pub(crate) async fn run_while_live(
     keys: &KeyLookup,
     key: Option<HeldKey>,
     call: impl Future<Output = Response>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let Some(key) = key else { return Ok(call.await) };
     let mut call = std::pin::pin!(call);
     let response = tokio::select! {
         biased;
         response = &mut call => response,
         () = tokio::time::sleep(AT_ONCE) => {
-            let life = keys.watched.watch(key);
+            let life = keys.watched.watch_key(key);
             tokio::select! {
                 biased;
                 response = &mut call => response,
-                () = life.ended.cancelled() => return Err(Problem::new(Kind::Unauthorized, ENDED)),
+                () = life.ended.cancelled() => return Err(ApiProblem::new(Kind::Unauthorized, ENDED)),
             }
         }
     };
     let transport = match response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes) {
-        Some(media) if media.starts_with(b"application/grpc") => Transport::Grpc,
-        Some(media) if media.starts_with(b"text/event-stream") => Transport::Http,
+        Some(media) if media.starts_with(b"application/grpc") => CallTransport::Grpc,
+        Some(media) if media.starts_with(b"text/event-stream") => CallTransport::Http,
         Some(_) | None => return Ok(response),
     };
     let keys = keys.watched.clone();
@@ -170,7 +170,7 @@ pub(crate) async fn run_while_live(
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Transport {
+enum CallTransport {
     Http,
     Grpc,
 }
@@ -178,24 +178,24 @@ enum Transport {
 /// The body of a stream that ends with its key.
 struct KeyBoundBody {
     body: Body,
-    transport: Transport,
+    transport: CallTransport,
     keys: WatchedKeys,
     key: HeldKey,
-    watch: Option<Watch>,
+    watch: Option<KeyWatch>,
 }
 
-struct Watch {
+struct KeyWatch {
     life: KeyLife,
     ended: BoxFuture<'static, ()>,
 }
 
 impl KeyBoundBody {
     /// Dropping the body releases the leases and permits of the stream.
-    fn end(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
+    fn end_stream(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
         self.body = Body::empty();
         match self.transport {
-            Transport::Http => None,
-            Transport::Grpc => {
+            CallTransport::Http => None,
+            CallTransport::Grpc => {
                 let mut trailers = HeaderMap::new();
                 trailers.insert("grpc-status", HeaderValue::from_static("16"));
                 trailers.insert("grpc-message", HeaderValue::from_static(ENDED));
@@ -216,22 +216,22 @@ impl hyper::body::Body for KeyBoundBody {
         let this = &mut *self;
         if this.watch.as_ref().is_some_and(|watch| watch.life.ended.is_cancelled()) {
             this.watch = None;
-            return Poll::Ready(this.end());
+            return Poll::Ready(this.end_stream());
         }
         match Pin::new(&mut this.body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(frame),
             Poll::Pending => {
                 let (keys, key) = (&this.keys, this.key);
                 let watch = this.watch.get_or_insert_with(|| {
-                    let life = keys.watch(key);
+                    let life = keys.watch_key(key);
                     let ended = life.ended.clone().cancelled_owned().boxed();
-                    Watch { life, ended }
+                    KeyWatch { life, ended }
                 });
                 match watch.ended.poll_unpin(context) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => {
                         this.watch = None;
-                        Poll::Ready(this.end())
+                        Poll::Ready(this.end_stream())
                     }
                 }
             }

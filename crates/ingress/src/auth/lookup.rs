@@ -14,18 +14,18 @@ use lru::LruCache;
 use millstream_core::time::Timestamp;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::{KeyHash, KeyStore, KeyView};
-use millstream_store::{Result as StoreResult, StoreError};
+use millstream_store::{StoreError, StoreResult};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::life::WatchedKeys;
 use super::waiting_lookups::{KeyOrigin, WaitingLookups};
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind};
 
 /// A cached key, and its last use in this process.
 #[derive(Debug)]
-pub(crate) struct KnownKey {
+pub(crate) struct CachedKey {
     pub(super) view: KeyView,
     found_at: Instant,
     used_millis: AtomicI64,
@@ -43,7 +43,7 @@ pub(crate) struct KeyLookup {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) watched: WatchedKeys,
     ttl: Duration,
-    known: Mutex<LruCache<KeyHash, Arc<KnownKey>>>,
+    known: Mutex<LruCache<KeyHash, Arc<CachedKey>>>,
     unknown: Mutex<LruCache<KeyHash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
     /// Single flight: held by the caller that asks the store whether a key exists, on behalf of all
@@ -83,20 +83,20 @@ impl KeyLookup {
     }
 
     /// The live key with this secret; records its use.
-    pub(super) async fn find(
+    pub(super) async fn find_key(
         &self,
         secret: &str,
         origin: KeyOrigin,
-    ) -> Result<Option<Arc<KnownKey>>, Problem> {
+    ) -> Result<Option<Arc<CachedKey>>, ApiProblem> {
         let hash: KeyHash = Sha256::digest(secret.as_bytes()).into();
-        let known = lock(&self.known).get(&hash).cloned();
+        let known = lock_ignoring_poison(&self.known).get(&hash).cloned();
         let found = match known {
             Some(known) if known.found_at.elapsed() < self.ttl => Some(known),
-            Some(stale) => self.refresh(hash, &stale).await?,
+            Some(stale) => self.refresh_key(hash, &stale).await?,
             None if self.is_unknown(&hash) => None,
             None => {
-                let found = self.look_up(hash, origin).await?;
-                self.remember(hash, found)
+                let found = self.look_up_in_batch(hash, origin).await?;
+                self.cache_key(hash, found)
             }
         };
         let now = self.clock.now();
@@ -108,15 +108,15 @@ impl KeyLookup {
     }
 
     fn is_unknown(&self, hash: &KeyHash) -> bool {
-        lock(&self.unknown).get(hash).is_some_and(|at| at.elapsed() < self.ttl)
+        lock_ignoring_poison(&self.unknown).get(hash).is_some_and(|at| at.elapsed() < self.ttl)
     }
 
     /// Refreshes a key that was valid a moment ago, without waiting for guesses. One query serves all
     /// concurrent callers.
-    async fn refresh(&self, hash: KeyHash, stale: &KnownKey) -> StoreResult<Option<Arc<KnownKey>>> {
+    async fn refresh_key(&self, hash: KeyHash, stale: &CachedKey) -> StoreResult<Option<Arc<CachedKey>>> {
         let asked = Instant::now();
         let mut failed = stale.refreshing.lock().await;
-        let known = lock(&self.known).get(&hash).cloned();
+        let known = lock_ignoring_poison(&self.known).get(&hash).cloned();
         if let Some(fresh) = known.filter(|known| known.found_at >= asked) {
             return Ok(Some(fresh));
         }
@@ -129,7 +129,7 @@ impl KeyLookup {
             return Err(error.clone());
         }
         match self.store.find_key(&hash).await {
-            Ok(found) => Ok(self.remember(hash, found)),
+            Ok(found) => Ok(self.cache_key(hash, found)),
             Err(error) => {
                 *failed = Some((error.clone(), Instant::now()));
                 Err(error)
@@ -137,17 +137,17 @@ impl KeyLookup {
         }
     }
 
-    fn remember(&self, hash: KeyHash, found: Option<KeyView>) -> Option<Arc<KnownKey>> {
+    fn cache_key(&self, hash: KeyHash, found: Option<KeyView>) -> Option<Arc<CachedKey>> {
         let Some(view) = found else {
-            lock(&self.known).pop(&hash);
-            lock(&self.unknown).put(hash, Instant::now());
+            lock_ignoring_poison(&self.known).pop(&hash);
+            lock_ignoring_poison(&self.unknown).put(hash, Instant::now());
             return None;
         };
-        let mut known = lock(&self.known);
+        let mut known = lock_ignoring_poison(&self.known);
         let (used, recorded) = known.peek(&hash).map_or((0, 0), |before| {
             (before.used_millis.load(Ordering::Relaxed), before.recorded_millis.load(Ordering::Relaxed))
         });
-        let key = Arc::new(KnownKey {
+        let key = Arc::new(CachedKey {
             view,
             found_at: Instant::now(),
             used_millis: AtomicI64::new(used),
@@ -159,25 +159,29 @@ impl KeyLookup {
     }
 
     /// Removes the key from the cache: its next use asks the store.
-    pub(crate) fn forget(&self, hash: &KeyHash) {
-        lock(&self.known).pop(hash);
+    pub(crate) fn forget_key(&self, hash: &KeyHash) {
+        lock_ignoring_poison(&self.known).pop(hash);
     }
 
     /// Ends everything that the key holds open in this process, and removes it from the cache.
     pub(crate) fn end_key(&self, hash: &KeyHash) {
-        self.forget(hash);
-        self.watched.end(hash);
+        self.forget_key(hash);
+        self.watched.end_key(hash);
     }
 
     /// Joins the next batch: the caller that gets the turn looks up the keys of all waiting callers.
-    async fn look_up(&self, hash: KeyHash, origin: KeyOrigin) -> Result<Option<KeyView>, Problem> {
+    async fn look_up_in_batch(
+        &self,
+        hash: KeyHash,
+        origin: KeyOrigin,
+    ) -> Result<Option<KeyView>, ApiProblem> {
         loop {
             let (answer, mut answered) = oneshot::channel();
             {
-                let mut waiting = lock(&self.waiting);
-                waiting.retain(|(_, answer)| !answer.is_closed());
-                let added = waiting.push(origin, (hash, answer));
-                added.map_err(|_| Problem::new(Kind::Busy, "too many keys are being looked up"))?;
+                let mut waiting = lock_ignoring_poison(&self.waiting);
+                waiting.retain_waiters(|(_, answer)| !answer.is_closed());
+                let added = waiting.push_waiter(origin, (hash, answer));
+                added.map_err(|_| ApiProblem::new(Kind::Busy, "too many keys are being looked up"))?;
             }
             let mut not_before = self.turn.lock().await;
             // Answered while waiting for the turn.
@@ -187,7 +191,7 @@ impl KeyLookup {
             if let Some(at) = *not_before {
                 tokio::time::sleep_until(at).await;
             }
-            *not_before = self.answer_some().await;
+            *not_before = self.send_batch().await;
             drop(not_before);
             // Otherwise the batch was full, or was cancelled together with the request that sent it.
             if let Ok(found) = answered.try_recv() {
@@ -197,15 +201,15 @@ impl KeyLookup {
     }
 
     /// Sends one batch; returns the earliest time of the next one.
-    async fn answer_some(&self) -> Option<Instant> {
-        let mut waiting = lock(&self.waiting).take(AT_ONCE);
+    async fn send_batch(&self) -> Option<Instant> {
+        let mut waiting = lock_ignoring_poison(&self.waiting).take_waiters(AT_ONCE);
         waiting.retain(|(_, answer)| !answer.is_closed());
         let hashes: Vec<KeyHash> = waiting.iter().map(|(hash, _)| *hash).collect();
         match self.store.find_keys(&hashes).await {
             Ok(found) => {
                 let guessed = found.iter().any(Option::is_none);
                 for ((hash, answer), view) in waiting.into_iter().zip(found) {
-                    self.remember(hash, view.clone());
+                    self.cache_key(hash, view.clone());
                     let _ = answer.send(Ok(view));
                 }
                 guessed.then(|| Instant::now() + GUESS_PAUSE)
@@ -222,8 +226,8 @@ impl KeyLookup {
     /// Whether a key was ever created: from then on keys are required, even if all of them are revoked.
     /// Single flight: one query at a time answers all concurrent callers; a store that does not answer in
     /// time counts as unavailable.
-    pub(super) async fn exist(&self) -> StoreResult<bool> {
-        if let Some((exist, at)) = *lock(&self.exist)
+    pub(super) async fn keys_exist(&self) -> StoreResult<bool> {
+        if let Some((exist, at)) = *lock_ignoring_poison(&self.exist)
             && (exist || at.elapsed() < OPEN_FOR)
         {
             return Ok(exist);
@@ -240,7 +244,7 @@ impl KeyLookup {
         let answer = answer.map_err(silent).flatten();
         let now = Instant::now();
         if let Ok(exist) = answer {
-            *lock(&self.exist) = Some((exist, now));
+            *lock_ignoring_poison(&self.exist) = Some((exist, now));
         }
         *last = Some((answer.clone(), now));
         answer
@@ -248,15 +252,15 @@ impl KeyLookup {
 
     /// Writes the keys used since the last call, in one statement.
     pub(super) async fn record_uses(&self) {
-        let used: Vec<Arc<KnownKey>> = {
-            let known = lock(&self.known);
-            let fresh = |key: &&Arc<KnownKey>| {
+        let used: Vec<Arc<CachedKey>> = {
+            let known = lock_ignoring_poison(&self.known);
+            let fresh = |key: &&Arc<CachedKey>| {
                 key.used_millis.load(Ordering::Relaxed) > key.recorded_millis.load(Ordering::Relaxed)
             };
             known.iter().map(|(_, key)| key).filter(fresh).cloned().collect()
         };
         for keys in used.chunks(AT_ONCE) {
-            let at = |key: &Arc<KnownKey>| key.used_millis.load(Ordering::Relaxed);
+            let at = |key: &Arc<CachedKey>| key.used_millis.load(Ordering::Relaxed);
             let uses: Vec<_> =
                 keys.iter().map(|key| (key.view.hash, Timestamp::from_millis(at(key)))).collect();
             match self.store.record_key_uses(&uses).await {
@@ -273,7 +277,7 @@ impl KeyLookup {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

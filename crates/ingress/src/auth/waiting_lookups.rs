@@ -35,7 +35,7 @@ impl<T> Default for WaitingLookups<T> {
 
 impl<T> WaitingLookups<T> {
     /// Adds a caller, unless its origin has used all its places.
-    pub(super) fn push(&mut self, origin: KeyOrigin, waiting: T) -> Result<(), T> {
+    pub(super) fn push_waiter(&mut self, origin: KeyOrigin, waiting: T) -> Result<(), T> {
         match origin {
             KeyOrigin::Proven if self.proven.len() < PROVEN => {
                 self.proven.push(waiting);
@@ -50,7 +50,7 @@ impl<T> WaitingLookups<T> {
     }
 
     /// Takes up to `most`, those from proven connections first.
-    pub(super) fn take(&mut self, most: usize) -> Vec<T> {
+    pub(super) fn take_waiters(&mut self, most: usize) -> Vec<T> {
         let first = self.proven.len().min(most);
         let rest = self.unproven.len().min(most - first);
         let unproven = self.unproven.drain(..rest).map(|(_, waiting)| waiting);
@@ -58,7 +58,7 @@ impl<T> WaitingLookups<T> {
     }
 
     /// Drops callers that wait no longer.
-    pub(super) fn retain(&mut self, mut waits: impl FnMut(&T) -> bool) {
+    pub(super) fn retain_waiters(&mut self, mut waits: impl FnMut(&T) -> bool) {
         self.proven.retain(&mut waits);
         self.unproven.retain(|(_, waiting)| waits(waiting));
     }
@@ -80,30 +80,30 @@ mod tests {
     }
 
     fn fill(waiting: &mut WaitingLookups<u8>, origin: KeyOrigin) -> usize {
-        (0..).take_while(|_| waiting.push(origin, 0).is_ok()).count()
+        (0..).take_while(|_| waiting.push_waiter(origin, 0).is_ok()).count()
     }
 
     #[test]
-    fn guesses_of_one_network_leave_room_for_keys_of_others() {
+    fn key_guesses_are_bounded_per_network() {
         let mut waiting = WaitingLookups::default();
         assert_eq!(fill(&mut waiting, from(1)), OF_NETWORK);
-        assert_eq!(waiting.push(from(2), 7), Ok(()));
+        assert_eq!(waiting.push_waiter(from(2), 7), Ok(()));
         fill(&mut waiting, from(3));
         fill(&mut waiting, from(4));
         assert_eq!(fill(&mut waiting, from(5)), OF_NETWORK - 1, "all places are taken");
-        assert_eq!(waiting.push(from(6), 7), Err(7));
+        assert_eq!(waiting.push_waiter(from(6), 7), Err(7));
         assert_eq!(fill(&mut waiting, KeyOrigin::Proven), PROVEN, "they have places of their own");
     }
 
     #[test]
-    fn keys_from_proven_connections_are_looked_up_first() {
+    fn proven_connections_look_up_first() {
         let mut waiting = WaitingLookups::default();
         for number in [1, 2, 3] {
-            waiting.push(from(1), number).unwrap();
+            waiting.push_waiter(from(1), number).unwrap();
         }
-        waiting.push(KeyOrigin::Proven, 9).unwrap();
-        assert_eq!(waiting.take(2), [9, 1]);
-        waiting.retain(|number| *number != 2);
-        assert_eq!(waiting.take(10), [3]);
+        waiting.push_waiter(KeyOrigin::Proven, 9).unwrap();
+        assert_eq!(waiting.take_waiters(2), [9, 1]);
+        waiting.retain_waiters(|number| *number != 2);
+        assert_eq!(waiting.take_waiters(10), [3]);
     }
 }

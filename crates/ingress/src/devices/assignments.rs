@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{Occupied, Run};
+use millstream_core::claim::{OccupiedSeat, RunRecord};
 use millstream_core::id::DeviceKey;
 
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 /// Interval at which a waiting device polls the store. Every writer announces its changes; this covers lost
 /// announcements. While the announcer is down, all waiters are woken every second.
@@ -14,50 +14,53 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A seat with its run.
 #[derive(Debug)]
-pub(crate) struct Assignment {
-    pub(crate) seat: Occupied,
-    pub(crate) run: Run,
+pub(crate) struct DeviceAssignment {
+    pub(crate) seat: OccupiedSeat,
+    pub(crate) run: RunRecord,
 }
 
 /// All assignments of a device, highest priority first.
-pub(crate) async fn of(door: &Door, key: &DeviceKey) -> Result<Vec<Assignment>, Problem> {
-    let seats = door.fleet.seats(key.clone()).await?;
-    let runs = door.fleet.runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
+pub(crate) async fn list_assignments(
+    door: &IngressState,
+    key: &DeviceKey,
+) -> Result<Vec<DeviceAssignment>, ApiProblem> {
+    let seats = door.fleet.seats_of(key.clone()).await?;
+    let runs = door.fleet.load_runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
     let both = seats.into_iter().zip(runs);
     // A run that was purged or changed between the two reads is left out.
     let all = both.filter_map(|(seat, stored)| {
         let run = stored?.run;
-        let is_theirs = run.seat(seat.seat)?.held().is_some_and(|held| held.token == seat.token);
-        is_theirs.then_some(Assignment { seat, run })
+        let is_theirs = run.seat(seat.seat)?.current_holding().is_some_and(|held| held.token == seat.token);
+        is_theirs.then_some(DeviceAssignment { seat, run })
     });
     Ok(all.collect())
 }
 
 /// Version tag of the list: changes whenever the list does.
-pub(crate) fn mark(all: &[Assignment]) -> String {
+pub(crate) fn version_tag(all: &[DeviceAssignment]) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     for one in all {
-        let status = one.run.seat(one.seat.seat).map(millstream_core::claim::Seat::status);
+        let status = one.run.seat(one.seat.seat).map(millstream_core::claim::RunSeat::status);
         (&one.seat.run, one.seat.seat, one.seat.token, status, one.run.is_paused()).hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())
 }
 
-/// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait`.
-pub(crate) async fn wait(
-    door: &Door,
+/// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait_for_change`.
+pub(crate) async fn wait_for_change(
+    door: &IngressState,
     key: &DeviceKey,
     seen: Option<&str>,
     wait: Duration,
-) -> Result<Vec<Assignment>, Problem> {
+) -> Result<Vec<DeviceAssignment>, ApiProblem> {
     let until = tokio::time::Instant::now() + wait;
-    let mut ear = door.fleet.ears.of(key.clone());
+    let mut ear = door.fleet.ears.subscribe_to(key.clone());
     let mut permit = None;
     loop {
-        let all = of(door, key).await?;
+        let all = list_assignments(door, key).await?;
         let is_news = match seen {
-            Some(seen) => mark(&all) != seen,
+            Some(seen) => version_tag(&all) != seen,
             None => !all.is_empty(),
         };
         let left = until.saturating_duration_since(tokio::time::Instant::now());
@@ -69,7 +72,7 @@ pub(crate) async fn wait(
         }
         tokio::select! {
             biased;
-            () = ear.listen(left.min(LOOK_AGAIN)) => {}
+            () = ear.wait_for_news(left.min(LOOK_AGAIN)) => {}
             () = door.draining.cancelled() => {}
         }
     }

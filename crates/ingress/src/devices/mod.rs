@@ -1,15 +1,15 @@
 //! Runs of devices, for every transport: the roster, the acts of devices, and their waits.
 //!
-//! `core::claim` decides; this module loads, steps and writes ([`millstream_store::running`]).
+//! `core::claim` decides; this module loads, steps and writes ([`millstream_store::run_service`]).
 
-pub(crate) mod acting;
-mod around;
+pub(crate) mod acts;
 pub(crate) mod assignments;
-pub(crate) mod beat;
-mod counted;
-pub(crate) mod ears;
-pub(crate) mod fleet;
+pub(crate) mod batcher;
+mod environment;
+pub(crate) mod heartbeat;
 pub(crate) mod leave;
-pub(crate) mod refused;
+pub(crate) mod refusals;
+mod run_metrics;
 pub(crate) mod runs;
+pub(crate) mod wakeups;
 pub(crate) mod watch;

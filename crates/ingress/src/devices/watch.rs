@@ -7,97 +7,99 @@ use std::sync::Arc;
 
 use millstream_core::id::DeviceKey;
 
-use super::assignments::{self, Assignment, LOOK_AGAIN};
-use super::beat;
-use super::ears::Ear;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
+use super::heartbeat;
+use super::wakeups::DeviceSubscription;
+use crate::http::problem::{ApiProblem, Kind};
 use crate::quotas::HeldPlace;
+use crate::state::IngressState;
 
 /// A device's assignments and their version tag.
 #[derive(Debug)]
-pub(crate) struct Listed {
-    pub(crate) all: Vec<Assignment>,
+pub(crate) struct AssignmentList {
+    pub(crate) all: Vec<DeviceAssignment>,
     pub(crate) mark: String,
 }
 
-pub(crate) struct Watch {
-    door: Arc<Door>,
+pub(crate) struct AssignmentWatch {
+    door: Arc<IngressState>,
     device: DeviceKey,
-    ear: Ear,
+    ear: DeviceSubscription,
     /// Version tag of the list that the device has.
     seen: Option<String>,
-    stage: Stage,
+    stage: AssignmentWatchStage,
     _permit: HeldPlace,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum AssignmentWatchStage {
     Reading,
     /// The list was sent: wait for a change first.
     Listening,
     Done,
 }
 
-pub(crate) async fn watch(
-    door: Arc<Door>,
+pub(crate) async fn watch_assignments(
+    door: Arc<IngressState>,
     device: DeviceKey,
     seen: Option<String>,
-) -> Result<Watch, Problem> {
+) -> Result<AssignmentWatch, ApiProblem> {
     let permit = door.stream_place(&device.tenant)?;
-    beat::find(&door, &device).await?;
+    heartbeat::find_device(&door, &device).await?;
     // Subscribe before the first read, so that no write falls between the two.
-    let ear = door.fleet.ears.of(device.clone());
-    Ok(Watch { door, device, ear, seen, stage: Stage::Reading, _permit: permit })
+    let ear = door.fleet.ears.subscribe_to(device.clone());
+    Ok(AssignmentWatch { door, device, ear, seen, stage: AssignmentWatchStage::Reading, _permit: permit })
 }
 
-impl Watch {
+impl AssignmentWatch {
     /// The next list. The stream ends with an error that states the reason and whether to reconnect.
-    pub(crate) async fn next(&mut self) -> Option<Result<Listed, Problem>> {
+    pub(crate) async fn next_list(&mut self) -> Option<Result<AssignmentList, ApiProblem>> {
         loop {
             match self.stage {
-                Stage::Done => return None,
-                Stage::Reading | Stage::Listening if self.door.draining.is_cancelled() => {
-                    return Some(Err(self.broken(draining())));
+                AssignmentWatchStage::Done => return None,
+                AssignmentWatchStage::Reading | AssignmentWatchStage::Listening
+                    if self.door.draining.is_cancelled() =>
+                {
+                    return Some(Err(self.break_stream(draining_problem())));
                 }
-                Stage::Listening => {
+                AssignmentWatchStage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(LOOK_AGAIN) => {}
+                        () = self.ear.wait_for_news(LOOK_AGAIN) => {}
                         () = draining.cancelled() => {}
                     }
-                    self.stage = Stage::Reading;
+                    self.stage = AssignmentWatchStage::Reading;
                 }
-                Stage::Reading => match self.look().await {
+                AssignmentWatchStage::Reading => match self.read_list().await {
                     Ok(Some(listed)) => return Some(Ok(listed)),
                     Ok(None) => {}
-                    Err(problem) => return Some(Err(self.broken(problem))),
+                    Err(problem) => return Some(Err(self.break_stream(problem))),
                 },
             }
         }
     }
 
-    async fn look(&mut self) -> Result<Option<Listed>, Problem> {
-        let all = assignments::of(&self.door, &self.device).await?;
+    async fn read_list(&mut self) -> Result<Option<AssignmentList>, ApiProblem> {
+        let all = assignments::list_assignments(&self.door, &self.device).await?;
         if all.is_empty() {
             // A device that was removed gets no more lists.
-            beat::find(&self.door, &self.device).await?;
+            heartbeat::find_device(&self.door, &self.device).await?;
         }
-        self.stage = Stage::Listening;
-        let mark = assignments::mark(&all);
+        self.stage = AssignmentWatchStage::Listening;
+        let mark = assignments::version_tag(&all);
         if self.seen.as_ref() == Some(&mark) {
             return Ok(None);
         }
         self.seen = Some(mark.clone());
-        Ok(Some(Listed { all, mark }))
+        Ok(Some(AssignmentList { all, mark }))
     }
 
-    fn broken(&mut self, problem: Problem) -> Problem {
-        self.stage = Stage::Done;
+    fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {
+        self.stage = AssignmentWatchStage::Done;
         problem
     }
 }
 
-fn draining() -> Problem {
-    Problem::new(Kind::Draining, "this process is shutting down; reconnect to another one")
+fn draining_problem() -> ApiProblem {
+    ApiProblem::new(Kind::Draining, "this process is shutting down; reconnect to another one")
 }

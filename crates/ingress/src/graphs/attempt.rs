@@ -4,47 +4,47 @@
 //! (fencing token) identifies that transition and the lease: a report with another token refers to an
 //! attempt that is over.
 
-use millstream_core::graph::{NodeId, NodeInput, NodeSpec, Token, Work};
+use millstream_core::graph::{NodeId, NodeInput, NodePerformer, NodeSpec, NodeToken};
 use millstream_core::id::{ActionKey, ExecutionKey, Seq};
 use millstream_core::machine::ActionInput;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::status::ActionStatus;
 use millstream_store::graph_store::NodeView;
-use millstream_store::views::ActionView;
+use millstream_store::views::ActionRecord;
 
 use super::nodes;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind};
+use crate::state::IngressState;
 
 /// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
-    pub(crate) token: Token,
+pub(crate) struct AttemptReference {
+    pub(crate) token: NodeToken,
     pub(crate) attempt: Option<u32>,
     pub(crate) idempotency_key: Option<String>,
 }
 
 /// An attempt at a node.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct NodeAttempt {
     pub(crate) node: NodeView,
-    pub(crate) action: ActionView,
+    pub(crate) action: ActionRecord,
     pub(crate) input: NodeInput,
 }
 
 /// The referenced attempt, under any lease.
-pub(super) async fn meant(
-    door: &Door,
+pub(super) async fn resolve_attempt(
+    door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeId,
-    said: &Said,
-) -> Result<Attempt, Problem> {
-    let node = nodes::one(door, graph, node).await?;
+    said: &AttemptReference,
+) -> Result<NodeAttempt, ApiProblem> {
+    let node = nodes::find_node(door, graph, node).await?;
     let key = ActionKey { execution: graph.clone(), seq: said.token.seq(), action: node.node.clone() };
     let is_its_key = is_key_of(said, &key)?;
-    let (is_known, found) = match door.reports.find(key).await? {
+    let (is_known, found) = match door.reports.find_task(key).await? {
         Some(action) => (is_its_key, Some(action)),
-        None => (false, action(door, graph, &node).await?),
+        None => (false, last_action(door, graph, &node).await?),
     };
     let action = found.ok_or_else(|| nothing_under_way(&node))?;
     let input = match action.input.as_ref().map(|input| input.decode::<ActionInput>()) {
@@ -52,24 +52,24 @@ pub(super) async fn meant(
         Some(_) | None => return Err(nothing_under_way(&node)),
     };
     let is_another = said.attempt.is_some_and(|attempt| attempt != input.attempt);
-    let attempt = Attempt { node, action, input };
-    if is_another || !is_known { Err(lost(&attempt, said.token)) } else { Ok(attempt) }
+    let attempt = NodeAttempt { node, action, input };
+    if is_another || !is_known { Err(token_lost(&attempt, said.token)) } else { Ok(attempt) }
 }
 
 /// Whether the given idempotency key, if any, is that of the attempt.
-fn is_key_of(said: &Said, attempt: &ActionKey) -> Result<bool, Problem> {
+fn is_key_of(said: &AttemptReference, attempt: &ActionKey) -> Result<bool, ApiProblem> {
     let Some(text) = &said.idempotency_key else { return Ok(true) };
     let key = ActionKey::parse_within(&attempt.execution.tenant, text).map(|(key, _)| key);
     let key = key.filter(|key| key.execution == attempt.execution && key.action == attempt.action);
     let key = key.ok_or_else(|| {
         let message = "is not the key of an attempt at this node";
-        Problem::invalid(vec![Fault::new("idempotency_key", message)])
+        ApiProblem::invalid(vec![Fault::new("idempotency_key", message)])
     })?;
     Ok(key == *attempt)
 }
 
 /// Checks that the token is that of an attempt under way, which an executor performs.
-pub(super) fn held(attempt: &Attempt, token: Token) -> Result<(), Problem> {
+pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(), ApiProblem> {
     let under_way = match attempt.action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => true,
         ActionStatus::Ready
@@ -81,11 +81,11 @@ pub(super) fn held(attempt: &Attempt, token: Token) -> Result<(), Problem> {
         | ActionStatus::Cancelled => false,
     };
     if !under_way || attempt.action.epoch != token.epoch() {
-        return Err(lost(attempt, token));
+        return Err(token_lost(attempt, token));
     }
     match attempt.input.work {
-        Work::Execute => Ok(()),
-        Work::Graph | Work::Execution => Err(Problem::new(
+        NodePerformer::Execute => Ok(()),
+        NodePerformer::Graph | NodePerformer::Execution => Err(ApiProblem::new(
             Kind::Conflict,
             format!("{} is performed by a child execution, which reports its own outcome", attempt.node.node),
         )),
@@ -97,25 +97,25 @@ const PAGE: i64 = 500;
 
 /// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given
 /// the node other children since.
-pub(super) async fn action(
-    door: &Door,
+pub(super) async fn last_action(
+    door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeView,
-) -> Result<Option<ActionView>, Problem> {
+) -> Result<Option<ActionRecord>, ApiProblem> {
     let spec = node.spec.decode::<NodeSpec>().ok();
     // Of a fan-out only its instances are performed.
     if node.attempt == 0 || spec.is_none_or(|spec| spec.fan_out.is_some()) {
         return Ok(None);
     }
     let key = |seq| ActionKey { execution: graph.clone(), seq: Seq(seq), action: node.node.clone() };
-    if let Some(action) = door.reports.find(key(node.seq.0)).await? {
+    if let Some(action) = door.reports.find_task(key(node.seq.0)).await? {
         return Ok(Some(action));
     }
     let mut last = node.seq.0 - 1;
     while last >= 1 {
         let first = (last - PAGE + 1).max(1);
         let keys: Vec<ActionKey> = (first..=last).map(key).collect();
-        let found = door.stores.tasks.find(&keys).await?;
+        let found = door.stores.tasks.find_actions(&keys).await?;
         if let Some(action) = found.into_iter().rev().flatten().next() {
             return Ok(Some(action));
         }
@@ -124,20 +124,20 @@ pub(super) async fn action(
     Ok(None)
 }
 
-fn nothing_under_way(node: &NodeView) -> Problem {
-    Problem::new(Kind::Conflict, format!("{} is {}: it has no attempt under way", node.node, node.status))
+fn nothing_under_way(node: &NodeView) -> ApiProblem {
+    ApiProblem::new(Kind::Conflict, format!("{} is {}: it has no attempt under way", node.node, node.status))
 }
 
 /// The refusal of a token that is not current.
-pub(super) fn lost(attempt: &Attempt, token: Token) -> Problem {
-    let Attempt { node, action, input } = attempt;
+pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem {
+    let NodeAttempt { node, action, input } = attempt;
     let who = node.executor.as_deref().unwrap_or("no executor");
     let detail = match action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => format!(
             "the lease was lost: {who} holds attempt {} of {} with token {}, your token is {token}",
             input.attempt,
             node.node,
-            Token::of(action.key.seq, action.epoch)
+            NodeToken::of_lease(action.key.seq, action.epoch)
         ),
         ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped => {
             format!("attempt {} of {} is over, {} is {}", input.attempt, node.node, node.node, node.status)
@@ -149,5 +149,5 @@ pub(super) fn lost(attempt: &Attempt, token: Token) -> Problem {
             format!("attempt {} of {} waits for an executor: no executor holds it", input.attempt, node.node)
         }
     };
-    Problem::new(Kind::Conflict, detail)
+    ApiProblem::new(Kind::Conflict, detail)
 }

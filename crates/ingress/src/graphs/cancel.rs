@@ -1,47 +1,52 @@
-//! Cancels a graph: the event `millstream.cancel`, as for every execution.
+//! Cancels a graph: the event `millstream.cancel_graph`, as for every execution.
 
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 
-use super::edit::Asker;
-use super::find::{Found, find};
-use super::outcome::{self, Decided};
-use crate::door::Door;
-use crate::http::posting::{self, Draft};
-use crate::http::problem::Problem;
+use super::edit::GraphCaller;
+use super::event_decision::{self, EventDecision};
+use super::find::{FoundGraph, find_graph};
+use crate::http::event_draft::{self, EventDraft};
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 #[derive(Serialize)]
-struct Payload {
+struct CancelPayload {
     reason: Option<String>,
 }
 
 /// State of the cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cancelled {
+pub(crate) enum GraphCancellation {
     /// The graph has ended, by this or an earlier cancellation, or by itself.
     Ended,
     /// Durable, and not decided yet.
     NotYet,
 }
 
-pub(crate) async fn cancel(
-    door: &Door,
-    asker: Asker<'_>,
+pub(crate) async fn cancel_graph(
+    door: &IngressState,
+    asker: GraphCaller<'_>,
     execution: ExecutionKey,
     reason: Option<String>,
-) -> Result<(Cancelled, Found), Problem> {
-    let found = find(door, &execution).await?;
+) -> Result<(GraphCancellation, FoundGraph), ApiProblem> {
+    let found = find_graph(door, &execution).await?;
     if found.execution.state.phase.is_ended() {
-        return Ok((Cancelled::Ended, found));
+        return Ok((GraphCancellation::Ended, found));
     }
-    let payload = RawJson::of(&Payload { reason });
-    let draft = Draft { execution: execution.clone(), name: Name::cancel(), payload, idempotency_key: None };
-    let event = posting::new_event(door, asker.caller, asker.trace, draft);
-    let decided = outcome::submit(door, asker.slot, event, asker.patience).await?;
-    let found = find(door, &execution).await?;
+    let payload = RawJson::from_value(&CancelPayload { reason });
+    let draft = EventDraft {
+        execution: execution.clone(),
+        name: Name::cancel_event(),
+        payload,
+        idempotency_key: None,
+    };
+    let event = event_draft::new_event(door, asker.caller, asker.trace, draft);
+    let decided = event_decision::submit_event(door, asker.slot, event, asker.patience).await?;
+    let found = find_graph(door, &execution).await?;
     Ok(match decided {
-        Decided::Event(_) => (Cancelled::Ended, found),
-        Decided::NotYet(_) => (Cancelled::NotYet, found),
+        EventDecision::Event(_) => (GraphCancellation::Ended, found),
+        EventDecision::NotYet(_) => (GraphCancellation::NotYet, found),
     })
 }

@@ -4,28 +4,28 @@
 //! explicit default values, is the same graph.
 
 use millstream_core::entropy;
-use millstream_core::graph::{self, GraphSpec, Invalid};
+use millstream_core::graph::{self, GraphSpec, InvalidGraph};
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
-use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
-use millstream_rpc::graph_start::{self, NewGraph};
-use millstream_store::event_log::{Append, Appended, Idempotency, NewExecution};
+use millstream_rpc::graph_start::{self, GraphStart};
+use millstream_store::event_log::{AppendRequest, Appended, ExecutionStart, IdempotencyKey};
 
-use super::find::{Found, find};
-use super::heavy;
-use crate::accept::Verdict;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::gate::Slot;
-use crate::http::posting;
-use crate::http::problem::{Kind, Problem};
+use super::find::{FoundGraph, find_graph};
+use super::run_off_runtime;
+use crate::accept::AppendVerdict;
+use crate::auth::TenantCaller;
+use crate::gate::RequestSlot;
+use crate::http::event_draft;
+use crate::http::problem::{ApiProblem, Kind};
 use crate::quotas::StartCharge;
-use crate::trace::Trace;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 /// A graph to create.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct GraphToCreate {
     pub(crate) id: Option<ExecutionId>,
     pub(crate) spec: GraphSpec,
     pub(crate) idempotency_key: Option<String>,
@@ -35,42 +35,42 @@ pub(crate) struct Wish {
 
 /// Whether the request created the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum GraphCreation {
     Created,
     /// It existed already, with the same content.
     Existed,
 }
 
-pub(crate) async fn create(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
-    slot: &Slot,
-    wish: Wish,
-) -> Result<(Made, Found), Problem> {
-    let Wish { id, spec, idempotency_key, bytes } = wish;
+pub(crate) async fn create_graph(
+    door: &IngressState,
+    caller: &TenantCaller,
+    trace: &TraceContext,
+    slot: &RequestSlot,
+    wish: GraphToCreate,
+) -> Result<(GraphCreation, FoundGraph), ApiProblem> {
+    let GraphToCreate { id, spec, idempotency_key, bytes } = wish;
     if spec.name.is_empty() {
-        return Err(Problem::invalid(vec![Fault::new("name", "must have at least one character")]));
+        return Err(ApiProblem::invalid(vec![Fault::new("name", "must have at least one character")]));
     }
-    let quota = door.quotas.quota(&caller.tenant);
-    let (input_hash, spec, beyond) = heavy(&door.machines.graph_work, bytes, move || {
-        let (canonical, beyond) = (RawJson::of(&spec), caps::graph_problems(&spec, &quota));
-        (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
+    let quota = door.quotas.quota_of(&caller.tenant);
+    let (input_hash, spec, beyond) = run_off_runtime(&door.machines.graph_work, bytes, move || {
+        let (canonical, beyond) = (RawJson::from_value(&spec), caps::graph_problems(&spec, &quota));
+        (event_draft::hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
     .await?;
     let idempotency = idempotency_key.map(|key| {
         let id = id.as_ref().map_or("", ExecutionId::as_str);
-        let request_hash = posting::hash(&[b"graph", id.as_bytes(), &input_hash]);
-        Idempotency { key, request_hash }
+        let request_hash = event_draft::hash_parts(&[b"graph", id.as_bytes(), &input_hash]);
+        IdempotencyKey { key, request_hash }
     });
     let now = door.clock.now();
     let execution = match (id.clone(), &idempotency) {
         (Some(id), _) => id,
-        (None, Some(idempotency)) => posting::id_of_key(&caller.tenant, &idempotency.key)?,
-        (None, None) => posting::parse_id(entropy::uuid_v7(now, &*door.entropy))?,
+        (None, Some(idempotency)) => event_draft::execution_id_of_key(&caller.tenant, &idempotency.key)?,
+        (None, None) => event_draft::parse_execution_id(entropy::uuid_v7(now, &*door.entropy))?,
     };
     let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
-    let new = NewGraph {
+    let new = GraphStart {
         key: key.clone(),
         spec,
         event_ids: [(); 2].map(|()| entropy::event_id(now, &*door.entropy)),
@@ -90,77 +90,83 @@ pub(crate) async fn create(
         // Refused now; but a graph created earlier with this idempotency key gets its original answer.
         Err(problem) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
-            let recalled = posting::recall(door, refused).await?.pop();
-            recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
-            return Ok((Made::Existed, find(door, &key).await?));
+            let recalled = event_draft::recall_accepted(door, refused).await?.pop();
+            recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+            return Ok((GraphCreation::Existed, find_graph(door, &key).await?));
         }
     };
-    let made = accept(door, new, id.is_some()).await?;
-    Ok((made, find(door, &key).await?))
+    let made = append_start(door, new, id.is_some()).await?;
+    Ok((made, find_graph(door, &key).await?))
 }
 
 /// Admission comes first: the check of a tenant over its quota costs nothing.
 async fn admit_and_check(
-    door: &Door,
-    caller: &Caller,
-    slot: &Slot,
-    new: NewGraph,
+    door: &IngressState,
+    caller: &TenantCaller,
+    slot: &RequestSlot,
+    new: GraphStart,
     bytes: usize,
-) -> Result<NewExecution, Problem> {
+) -> Result<ExecutionStart, ApiProblem> {
     slot.admit_new()?;
     let charge = StartCharge { key: &new.key, events: 2, bytes: new.spec.name.len() + new.spec.input.len() };
     door.admit_start(&caller.tenant, charge).await?;
     let bytes = bytes.max(graph::graph_check_bytes(&new.spec));
     let now = door.clock.now();
-    let checked = heavy(&door.machines.compilations, bytes, move || graph_start::start(new, now)).await?;
-    checked.map_err(refusal)
+    let checked =
+        run_off_runtime(&door.machines.compilations, bytes, move || graph_start::start_graph(new, now))
+            .await?;
+    checked.map_err(invalid_graph)
 }
 
-async fn accept(door: &Door, new: NewExecution, named: bool) -> Result<Made, Problem> {
+async fn append_start(
+    door: &IngressState,
+    new: ExecutionStart,
+    named: bool,
+) -> Result<GraphCreation, ApiProblem> {
     let (key, idempotency) = (new.key.clone(), new.start.idempotency.clone());
     let definition: DefinitionRef = new.definition.clone();
-    let verdict = door.accept.submit(vec![Append::Start(Box::new(new))]).await?.pop();
+    let verdict = door.accept.submit_batch(vec![AppendRequest::Start(Box::new(new))]).await?.pop();
     match verdict {
-        Some(Verdict::Stored(Appended::Accepted { .. })) => {
-            door.machines.started(key, definition);
-            Ok(Made::Created)
+        Some(AppendVerdict::Stored(Appended::Accepted { .. })) => {
+            door.machines.remember_target(key, definition);
+            Ok(GraphCreation::Created)
         }
-        Some(Verdict::Stored(Appended::Repeat { .. })) => Ok(Made::Existed),
-        Some(Verdict::Stored(Appended::Mismatch)) => {
+        Some(AppendVerdict::Stored(Appended::Repeat { .. })) => Ok(GraphCreation::Existed),
+        Some(AppendVerdict::Stored(Appended::Mismatch)) => {
             let reused = match idempotency {
                 None => false,
                 Some(_) if !named => true,
                 Some(idempotency) => {
                     let asked = [(key.tenant.clone(), idempotency)];
-                    door.stores.events.seen(&asked).await? == [Some(Appended::Mismatch)]
+                    door.stores.events.find_accepted(&asked).await? == [Some(Appended::Mismatch)]
                 }
             };
             Err(if reused {
-                Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+                ApiProblem::new(Kind::KeyReused, "this idempotency key was used before with another request")
             } else {
                 let id = key.execution.as_str();
-                Problem::new(Kind::Exists, format!("{id:?} already exists with different content"))
+                ApiProblem::new(Kind::Exists, format!("{id:?} already exists with different content"))
             })
         }
         Some(
-            Verdict::Stored(
+            AppendVerdict::Stored(
                 Appended::NoExecution
                 | Appended::Delivered { .. }
                 | Appended::Buffered
                 | Appended::Ambiguous { .. },
             )
-            | Verdict::Refused,
+            | AppendVerdict::Refused,
         )
-        | None => Err(Problem::new(Kind::Internal, "the store cannot take this graph")),
+        | None => Err(ApiProblem::new(Kind::Internal, "the store cannot take this graph")),
     }
 }
 
-fn refusal(invalid: Invalid) -> Problem {
+fn invalid_graph(invalid: InvalidGraph) -> ApiProblem {
     match invalid {
-        Invalid::TooLarge(fault) => {
-            Problem { faults: vec![fault.clone()], ..Problem::new(Kind::TooLarge, fault.to_string()) }
+        InvalidGraph::TooLarge(fault) => {
+            ApiProblem { faults: vec![fault.clone()], ..ApiProblem::new(Kind::TooLarge, fault.to_string()) }
         }
-        Invalid::Problems(Problems(faults)) => Problem::invalid(faults),
+        InvalidGraph::Problems(ValidationProblems(faults)) => ApiProblem::invalid(faults),
     }
 }
 

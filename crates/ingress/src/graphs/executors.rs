@@ -5,10 +5,10 @@ use std::time::Duration;
 use millstream_core::id::{Name, TenantId};
 use millstream_core::quota::CountedQuota;
 use millstream_core::time::Timestamp;
-use millstream_store::executor_store::Executor;
+use millstream_store::executor_store::RegisteredExecutor;
 
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 /// Heartbeat interval of an executor.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
@@ -16,22 +16,32 @@ pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(5);
 const MISSED: u32 = 3;
 
 /// Registers an executor, or records its heartbeat.
-pub(crate) async fn register(door: &Door, executor: Executor) -> Result<(), Problem> {
+pub(crate) async fn register_executor(
+    door: &IngressState,
+    executor: RegisteredExecutor,
+) -> Result<(), ApiProblem> {
     let known = async {
-        let all = door.stores.executors.executors_of(&executor.tenant, Timestamp::EPOCH).await?;
+        let all = door.stores.executors.list_executors_of(&executor.tenant, Timestamp::EPOCH).await?;
         Ok(all.iter().any(|(one, _)| one.name == executor.name))
     };
     door.admit_known(&executor.tenant, CountedQuota::Executors, known).await?;
-    Ok(door.stores.executors.beat_executors(&[executor], door.clock.now()).await?)
+    Ok(door.stores.executors.record_executor_heartbeats(&[executor], door.clock.now()).await?)
 }
 
 /// Removes the executor from the registry.
-pub(crate) async fn retire(door: &Door, tenant: &TenantId, name: &Name) -> Result<(), Problem> {
+pub(crate) async fn retire_executor(
+    door: &IngressState,
+    tenant: &TenantId,
+    name: &Name,
+) -> Result<(), ApiProblem> {
     Ok(door.stores.executors.retire_executors(&[(tenant.clone(), name.clone())]).await?)
 }
 
 /// Executors with a recent heartbeat, ordered by name.
-pub(crate) async fn list(door: &Door, tenant: &TenantId) -> Result<Vec<(Executor, Timestamp)>, Problem> {
+pub(crate) async fn list_executors(
+    door: &IngressState,
+    tenant: &TenantId,
+) -> Result<Vec<(RegisteredExecutor, Timestamp)>, ApiProblem> {
     let since = door.clock.now().minus(BEAT_EVERY * MISSED);
-    Ok(door.stores.executors.executors_of(tenant, since).await?)
+    Ok(door.stores.executors.list_executors_of(tenant, since).await?)
 }

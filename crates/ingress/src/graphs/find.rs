@@ -2,34 +2,36 @@
 
 use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Name};
 use millstream_core::status::ExecutionStatus;
-use millstream_rpc::unreadable::Unreadable;
+use millstream_rpc::unreadable::StoredFormError;
 use millstream_store::graph_store::GraphView;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use crate::auth::TenantCaller;
+use crate::http::problem::{ApiProblem, Kind};
+use crate::state::IngressState;
 
 /// A graph and its execution.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundGraph {
     pub(crate) graph: GraphView,
     pub(crate) execution: ExecutionView,
 }
 
 /// The graph that a request names; an invalid id is answered like an unknown one.
-pub(crate) fn key_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Problem> {
-    let execution = ExecutionId::parse(id).map_err(|_| none(id))?;
+pub(crate) fn parse_graph_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, ApiProblem> {
+    let execution = ExecutionId::parse(id).map_err(|_| no_graph(id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
 }
 
-pub(crate) async fn find(door: &Door, key: &ExecutionKey) -> Result<Found, Problem> {
+pub(crate) async fn find_graph(door: &IngressState, key: &ExecutionKey) -> Result<FoundGraph, ApiProblem> {
     let keys = std::slice::from_ref(key);
-    let (graphs, executions) =
-        tokio::try_join!(door.stores.graph_views.graphs(keys), door.stores.execution_views.executions(keys))?;
+    let (graphs, executions) = tokio::try_join!(
+        door.stores.graph_views.find_graphs(keys),
+        door.stores.execution_views.find_executions(keys)
+    )?;
     match (graphs.into_iter().next().flatten(), executions.into_iter().next().flatten()) {
-        (Some(graph), Some(execution)) => Ok(Found { graph, execution }),
-        (Some(_) | None, Some(_) | None) => Err(none(key.execution.as_str())),
+        (Some(graph), Some(execution)) => Ok(FoundGraph { graph, execution }),
+        (Some(_) | None, Some(_) | None) => Err(no_graph(key.execution.as_str())),
     }
 }
 
@@ -37,14 +39,14 @@ pub(crate) async fn find(door: &Door, key: &ExecutionKey) -> Result<Found, Probl
 const AT_ONCE: usize = 8;
 
 /// Newest first, each mapped by `show`; one more than `limit` where there are more.
-pub(crate) async fn list<T>(
-    door: &Door,
-    caller: &Caller,
+pub(crate) async fn list_graphs<T>(
+    door: &IngressState,
+    caller: &TenantCaller,
     status: Option<ExecutionStatus>,
     after: Option<AcceptNo>,
     limit: usize,
-    mut show: impl FnMut(Found) -> Result<T, Unreadable>,
-) -> Result<Vec<(AcceptNo, T)>, Problem> {
+    mut show: impl FnMut(FoundGraph) -> Result<T, StoredFormError>,
+) -> Result<Vec<(AcceptNo, T)>, ApiProblem> {
     let filter = ExecutionFilter { definition: Some(Name::graph()), state: None, status };
     let views = &door.stores.execution_views;
     let executions = views.list_executions(&caller.tenant, &filter, after, limit + 1).await?;
@@ -53,23 +55,23 @@ pub(crate) async fn list<T>(
     while executions.peek().is_some() {
         let some: Vec<ExecutionView> = executions.by_ref().take(AT_ONCE).collect();
         let keys: Vec<ExecutionKey> = some.iter().map(|view| view.execution.clone()).collect();
-        let graphs = door.stores.graph_views.graphs(&keys).await?;
+        let graphs = door.stores.graph_views.find_graphs(&keys).await?;
         for (execution, graph) in some.into_iter().zip(graphs) {
             // Removed by retention between the two reads.
             let Some(graph) = graph else { continue };
             let position = execution.position;
-            shown.push((position, show(Found { graph, execution }).map_err(unreadable)?));
+            shown.push((position, show(FoundGraph { graph, execution }).map_err(unreadable_graph)?));
         }
     }
     Ok(shown)
 }
 
-pub(super) fn none(id: &str) -> Problem {
-    Problem::not_found("graph", id)
+pub(super) fn no_graph(id: &str) -> ApiProblem {
+    ApiProblem::not_found("graph", id)
 }
 
 /// Stored data that cannot be read is logged for operators and answered as an internal error.
-pub(crate) fn unreadable(error: Unreadable) -> Problem {
+pub(crate) fn unreadable_graph(error: StoredFormError) -> ApiProblem {
     tracing::error!(%error, "stored graph data cannot be read");
-    Problem::new(Kind::Internal, "stored data cannot be read; the log has more")
+    ApiProblem::new(Kind::Internal, "stored data cannot be read; the log has more")
 }

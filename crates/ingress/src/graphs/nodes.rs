@@ -5,26 +5,26 @@ use millstream_core::id::{ExecutionKey, Name, Seq};
 use millstream_core::raw::RawJson;
 use millstream_store::graph_store::{LogView, NodeFilter, NodeView};
 
-use super::find::{find, none};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use super::find::{find_graph, no_graph};
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 /// Rows with their results in memory at once: each may have a megabyte.
 const AT_ONCE: usize = 50;
 
 /// Ordered by id, each mapped by `show`; one more than `limit` where there are more.
-pub(crate) async fn list<T>(
-    door: &Door,
+pub(crate) async fn list_nodes<T>(
+    door: &IngressState,
     graph: &ExecutionKey,
     filter: &NodeFilter,
     after: Option<NodeId>,
     limit: usize,
-    mut show: impl FnMut(NodeView) -> Result<T, Problem>,
-) -> Result<Vec<(NodeId, T)>, Problem> {
+    mut show: impl FnMut(NodeView) -> Result<T, ApiProblem>,
+) -> Result<Vec<(NodeId, T)>, ApiProblem> {
     let (mut shown, mut after) = (Vec::new(), after);
     while shown.len() <= limit {
         let wanted = (limit + 1 - shown.len()).min(AT_ONCE);
-        let page = door.stores.graph_views.nodes(graph, filter, after.as_ref(), wanted).await?;
+        let page = door.stores.graph_views.list_nodes(graph, filter, after.as_ref(), wanted).await?;
         let last = page.len() < wanted;
         for view in page {
             let id = view.node.clone();
@@ -39,44 +39,56 @@ pub(crate) async fn list<T>(
 }
 
 /// The node that a request names; an invalid id is answered like an unknown one.
-pub(crate) fn id_of(id: &str) -> Result<NodeId, Problem> {
-    Name::parse(id).map_err(|_| Problem::not_found("node", id))
+pub(crate) fn parse_node_id(id: &str) -> Result<NodeId, ApiProblem> {
+    Name::parse(id).map_err(|_| ApiProblem::not_found("node", id))
 }
 
-pub(crate) async fn one(door: &Door, graph: &ExecutionKey, node: &NodeId) -> Result<NodeView, Problem> {
+pub(crate) async fn find_node(
+    door: &IngressState,
+    graph: &ExecutionKey,
+    node: &NodeId,
+) -> Result<NodeView, ApiProblem> {
     let filter = NodeFilter { ids: vec![node.clone()], statuses: Vec::new() };
-    let found = door.stores.graph_views.nodes(graph, &filter, None, 1).await?;
+    let found = door.stores.graph_views.list_nodes(graph, &filter, None, 1).await?;
     match found.into_iter().next() {
         Some(view) => Ok(view),
         None => {
             // The graph itself may be missing.
-            find(door, graph).await?;
-            Err(Problem::not_found("node", node))
+            find_graph(door, graph).await?;
+            Err(ApiProblem::not_found("node", node))
         }
     }
 }
 
 /// Details of a node beyond its row.
 #[derive(Debug, Default)]
-pub(crate) struct Beyond {
+pub(crate) struct NodeDetails {
     /// Edits that the node's result requested.
     pub(crate) edits: Vec<NodeEdit>,
     /// Latest progress of the attempt under way.
     pub(crate) progress: Option<RawJson>,
 }
 
-pub(crate) async fn beyond(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Beyond, Problem> {
+pub(crate) async fn node_details(
+    door: &IngressState,
+    graph: &ExecutionKey,
+    node: &NodeView,
+) -> Result<NodeDetails, ApiProblem> {
     if node.status.is_ended() {
-        return Ok(Beyond { edits: edits(door, graph, node).await?, progress: None });
+        return Ok(NodeDetails { edits: outcome_edits(door, graph, node).await?, progress: None });
     }
-    let action = super::attempt::action(door, graph, node).await?;
-    Ok(Beyond { edits: Vec::new(), progress: action.and_then(|action| action.progress) })
+    let action = super::attempt::last_action(door, graph, node).await?;
+    Ok(NodeDetails { edits: Vec::new(), progress: action.and_then(|action| action.progress) })
 }
 
 /// The edits of the outcome that ended the node, where that was the node's last change.
-async fn edits(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Vec<NodeEdit>, Problem> {
+async fn outcome_edits(
+    door: &IngressState,
+    graph: &ExecutionKey,
+    node: &NodeView,
+) -> Result<Vec<NodeEdit>, ApiProblem> {
     let before = Seq(node.seq.0.saturating_sub(1));
-    let page = door.stores.execution_views.history(graph, before, 1).await?;
+    let page = door.stores.execution_views.read_history(graph, before, 1).await?;
     let outcome = page
         .entries
         .first()
@@ -87,25 +99,25 @@ async fn edits(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Vec
 }
 
 /// Log entries of the node's executors, after a position.
-pub(crate) async fn logs(
-    door: &Door,
+pub(crate) async fn list_logs(
+    door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeId,
     after: i64,
     limit: usize,
-) -> Result<Vec<LogView>, Problem> {
-    let found = door.stores.graph_views.logs(graph, node, after, limit).await?;
+) -> Result<Vec<LogView>, ApiProblem> {
+    let found = door.stores.graph_views.read_logs(graph, node, after, limit).await?;
     if found.is_empty() {
-        one(door, graph, node).await?;
+        find_node(door, graph, node).await?;
     }
     Ok(found)
 }
 
 /// Checks that the execution exists and is a graph.
-pub(crate) async fn of_existing(door: &Door, graph: &ExecutionKey) -> Result<(), Problem> {
-    let found = door.stores.events.targets(std::slice::from_ref(graph)).await?;
+pub(crate) async fn check_graph_exists(door: &IngressState, graph: &ExecutionKey) -> Result<(), ApiProblem> {
+    let found = door.stores.events.find_definitions(std::slice::from_ref(graph)).await?;
     match found.into_iter().next().flatten() {
         Some(definition) if definition.name == Name::graph() => Ok(()),
-        Some(_) | None => Err(none(graph.execution.as_str())),
+        Some(_) | None => Err(no_graph(graph.execution.as_str())),
     }
 }

@@ -3,46 +3,46 @@
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
-use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
+use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
 use millstream_store::graph_store::NodeView;
 
-use super::attempt::{Attempt, Said, held, lost, meant};
+use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
 use super::result::keep_logs;
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 /// A progress report of an executor.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressReport {
     /// New progress; `None` keeps the last one.
     pub(crate) progress: Option<RawJson>,
     pub(crate) logs: String,
 }
 
 /// The node, and whether its result is still wanted.
-pub(crate) async fn report(
-    door: &Door,
+pub(crate) async fn report_progress(
+    door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeId,
-    said: &Said,
-    told: Progress,
-) -> Result<(NodeView, Wanted), Problem> {
-    let attempt = meant(door, graph, node, said).await?;
-    held(&attempt, said.token)?;
-    let wanted = beat(door, &attempt, said, told.progress).await?;
+    said: &AttemptReference,
+    told: ProgressReport,
+) -> Result<(NodeView, OutcomeDemand), ApiProblem> {
+    let attempt = resolve_attempt(door, graph, node, said).await?;
+    check_token(&attempt, said.token)?;
+    let wanted = renew_attempt(door, &attempt, said, told.progress).await?;
     keep_logs(door, graph, node, attempt.input.attempt, told.logs).await;
     Ok((attempt.node, wanted))
 }
 
-async fn beat(
-    door: &Door,
-    attempt: &Attempt,
-    said: &Said,
+async fn renew_attempt(
+    door: &IngressState,
+    attempt: &NodeAttempt,
+    said: &AttemptReference,
     progress: Option<RawJson>,
-) -> Result<Wanted, Problem> {
+) -> Result<OutcomeDemand, ApiProblem> {
     let lease = Lease { key: attempt.action.key.clone(), epoch: said.token.epoch() };
-    match door.reports.beat(Beat { lease, progress }).await? {
-        Pulse::Held { until: _, wanted } => Ok(wanted),
-        Pulse::Lost => Err(lost(attempt, said.token)),
+    match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
+        LeasePulse::Held { until: _, wanted } => Ok(wanted),
+        LeasePulse::Lost => Err(token_lost(attempt, said.token)),
     }
 }

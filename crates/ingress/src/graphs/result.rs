@@ -1,26 +1,26 @@
 //! The outcome of an attempt, as its executor reports it: settled in the same way as by the worker.
 
-use millstream_core::action::{self, Attempt as Performed};
+use millstream_core::action::{self, AttemptOutcome as Performed};
 use millstream_core::entropy;
-use millstream_core::expr::Budget;
-use millstream_core::graph::{self, Answer, NodeEdit, NodeId, NodeStatus};
+use millstream_core::expr::ExprBudget;
+use millstream_core::graph::{self, ExecutorAnswer, NodeEdit, NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
-use millstream_store::graph_store::{NodeLog, NodeView};
-use millstream_store::outcome::{self, Whose};
+use millstream_store::graph_store::{ExecutorLogText, NodeView};
+use millstream_store::outcome::{self, ActionAttempt};
 
-use super::attempt::{Attempt, Said, held, lost, meant};
-use super::current::current;
-use super::{heavy, known, nodes};
-use crate::door::Door;
-use crate::http::problem::Problem;
-use crate::trace::Trace;
+use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
+use super::current::load_current_graph;
+use super::{known_results, nodes, run_off_runtime};
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 /// An outcome report of an executor.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct NodeResultReport {
     pub(crate) status: NodeStatus,
     pub(crate) result: Option<RawJson>,
     pub(crate) error: Option<String>,
@@ -30,16 +30,16 @@ pub(crate) struct Report {
 
 /// Records the outcome; returns the node as the store knows it right after, possibly before the graph has
 /// decided the outcome.
-pub(crate) async fn report(
-    door: &Door,
-    trace: &Trace,
+pub(crate) async fn report_result(
+    door: &IngressState,
+    trace: &TraceContext,
     graph: &ExecutionKey,
     node: &NodeId,
-    said: &Said,
-    report: Report,
-) -> Result<NodeView, Problem> {
-    let attempt = meant(door, graph, node, said).await?;
-    let answer = Answer {
+    said: &AttemptReference,
+    report: NodeResultReport,
+) -> Result<NodeView, ApiProblem> {
+    let attempt = resolve_attempt(door, graph, node, said).await?;
+    let answer = ExecutorAnswer {
         status: report.status,
         attempt: attempt.input.attempt,
         result: report.result,
@@ -51,81 +51,89 @@ pub(crate) async fn report(
     if is_repeat(&attempt, said, &answer) {
         return Ok(attempt.node);
     }
-    held(&attempt, said.token)?;
-    let known = known_to(door, graph, &answer).await?;
-    let answer = Answer { known, ..answer };
-    settle(door, trace, attempt, said, &answer).await?;
+    check_token(&attempt, said.token)?;
+    let known = load_known_for_edits(door, graph, &answer).await?;
+    let answer = ExecutorAnswer { known, ..answer };
+    settle_attempt(door, trace, attempt, said, &answer).await?;
     keep_logs(door, graph, node, answer.attempt, report.logs).await;
-    nodes::one(door, graph, node).await
+    nodes::find_node(door, graph, node).await
 }
 
 /// Whether this very outcome is recorded already: the answer to the first report was lost.
-fn is_repeat(attempt: &Attempt, said: &Said, answer: &Answer) -> bool {
+fn is_repeat(attempt: &NodeAttempt, said: &AttemptReference, answer: &ExecutorAnswer) -> bool {
     let action = &attempt.action;
     if action.status != ActionStatus::Succeeded || action.epoch != said.token.epoch() {
         return false;
     }
-    let recorded = action.result.as_ref().and_then(|result| result.decode::<Answer>().ok());
-    let told = |answer: Answer| Answer { known: Vec::new(), executor: None, ..answer };
+    let recorded = action.result.as_ref().and_then(|result| result.decode::<ExecutorAnswer>().ok());
+    let told = |answer: ExecutorAnswer| ExecutorAnswer { known: Vec::new(), executor: None, ..answer };
     recorded.is_some_and(|recorded| told(recorded) == told(answer.clone()))
 }
 
-async fn known_to(
-    door: &Door,
+async fn load_known_for_edits(
+    door: &IngressState,
     key: &ExecutionKey,
-    answer: &Answer,
-) -> Result<Vec<(NodeId, RawJson)>, Problem> {
+    answer: &ExecutorAnswer,
+) -> Result<Vec<(NodeId, RawJson)>, ApiProblem> {
     if answer.edits.is_empty() || answer.status != NodeStatus::Pass {
         return Ok(Vec::new());
     }
-    let graph = current(door, key).await?.graph;
+    let graph = load_current_graph(door, key).await?.graph;
     let edits = answer.edits.clone();
     // Edits that do not fit are refused by the decision, which then fails the node.
     let bytes = graph.nodes.len() * 256 + graph::edit_check_bytes(&edits);
-    let missing = heavy(&door.machines.compilations, bytes, move || {
-        let patch = graph::patch(&graph, &edits, &Budget::default());
-        patch.map(|patch| known::missing(&graph, patch)).unwrap_or_default()
+    let missing = run_off_runtime(&door.machines.compilations, bytes, move || {
+        let patch = graph::build_patch(&graph, &edits, &ExprBudget::default());
+        patch.map(|patch| known_results::missing_results(&graph, patch)).unwrap_or_default()
     });
     let missing = missing.await?;
-    known::known(door, key, &missing).await
+    known_results::load_known_results(door, key, &missing).await
 }
 
-async fn settle(
-    door: &Door,
-    trace: &Trace,
-    attempt: Attempt,
-    said: &Said,
-    answer: &Answer,
-) -> Result<(), Problem> {
+async fn settle_attempt(
+    door: &IngressState,
+    trace: &TraceContext,
+    attempt: NodeAttempt,
+    said: &AttemptReference,
+    answer: &ExecutorAnswer,
+) -> Result<(), ApiProblem> {
     let action = &attempt.action;
-    let whose = Whose { key: &action.key, revision: action.revision, traceparent: Some(&trace.traceparent) };
+    let whose =
+        ActionAttempt { key: &action.key, revision: action.revision, traceparent: Some(&trace.traceparent) };
     let attempts = u32::try_from(action.attempts).unwrap_or(1);
     let spec = graph::dispatch_spec(&attempt.node.node);
-    let performed = Performed::Success { result: RawJson::of(answer) };
-    let conclusion = action::conclude(&spec, &whose.shown(), attempts, performed, 0.0);
+    let performed = Performed::Success { result: RawJson::from_value(answer) };
+    let conclusion = action::conclude_attempt(&spec, &whose.attempt_id(), attempts, performed, 0.0);
     let now = door.clock.now();
-    let outcome = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+    let outcome =
+        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
     let lease = Lease { key: action.key.clone(), epoch: said.token.epoch() };
     let settlement = Settlement { lease, event_id: action.event_id, outcome };
-    match door.reports.settle(settlement).await? {
+    match door.reports.settle_task(settlement).await? {
         SettleVerdict::Recorded { event: _ } => Ok(()),
         SettleVerdict::Stale => {
             let key = action.key.clone();
-            match door.reports.find(key).await? {
-                Some(action) => Err(lost(&Attempt { action, ..attempt }, said.token)),
-                None => Err(Problem::not_found("node", &attempt.node.node)),
+            match door.reports.find_task(key).await? {
+                Some(action) => Err(token_lost(&NodeAttempt { action, ..attempt }, said.token)),
+                None => Err(ApiProblem::not_found("node", &attempt.node.node)),
             }
         }
     }
 }
 
 /// Stores the log of an attempt whose outcome is recorded. Losing it is only worth a warning.
-pub(super) async fn keep_logs(door: &Door, graph: &ExecutionKey, node: &NodeId, attempt: u32, text: String) {
+pub(super) async fn keep_logs(
+    door: &IngressState,
+    graph: &ExecutionKey,
+    node: &NodeId,
+    attempt: u32,
+    text: String,
+) {
     if text.is_empty() {
         return;
     }
-    let log = NodeLog { execution: graph.clone(), node: node.clone(), attempt, text };
-    if let Err(error) = door.stores.graphs.keep_logs(&[log], door.clock.now()).await {
+    let log = ExecutorLogText { execution: graph.clone(), node: node.clone(), attempt, text };
+    if let Err(error) = door.stores.graphs.append_logs(&[log], door.clock.now()).await {
         tracing::warn!(%error, graph = %graph, node = %node, "storing an executor's log failed");
     }
 }

@@ -1,30 +1,30 @@
 //! Watch stream of a graph: all its events in order, first the past ones, then new ones.
 //!
 //! ```text
-//! feed (after a place) ─→ entries ─→ transitions of each, page by page ─→ notices
+//! feed (after a place) ─→ entries ─→ read_transitions of each, page by page ─→ transition_notices
 //!        ↑                                                                  │
 //!        └──────── announced, or every so often ←── nothing new ────────────┘
 //! ```
 //!
-//! Each event has its [`Place`]; a watcher that reconnects with the last one resumes after it. Nothing is
+//! Each event has its [`WatchPosition`]; a watcher that reconnects with the last one resumes after it. Nothing is
 //! lost and nothing is repeated, because all events are derived deterministically from stored data.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_core::graph::{Notice, notices};
+use millstream_core::graph::{GraphTransitionNotice, transition_notices};
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::time::Timestamp;
 use millstream_rpc::proto::NodeDispatched;
-use millstream_rpc::write::dispatches;
-use millstream_store::feed::{Fed, FeedEntry};
+use millstream_rpc::write::decode_dispatches;
+use millstream_store::feed::{FeedContent, FeedEntry};
 
-use super::find::{find, unreadable};
-use super::place::Place;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
-use crate::news::{Ear, RereadPause};
+use super::find::{find_graph, unreadable_graph};
+use super::watch_position::WatchPosition;
+use crate::http::problem::{ApiProblem, Kind};
 use crate::quotas::HeldPlace;
+use crate::state::IngressState;
+use crate::waiters::{ExecutionSubscription, RereadPause};
 
 /// Page sizes of the feed and of the transitions.
 const ENTRIES: usize = 100;
@@ -32,33 +32,38 @@ const TRANSITIONS: usize = 100;
 
 /// One event of the watch stream.
 #[derive(Debug)]
-pub(crate) struct Happening {
-    pub(crate) place: Place,
+pub(crate) struct WatchedEvent {
+    pub(crate) place: WatchPosition,
     pub(crate) at: Timestamp,
-    pub(crate) what: What,
+    pub(crate) what: WatchedEventKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum WatchedEventKind {
     /// Derived from a transition on the log.
-    Noticed(Seq, Notice),
+    Noticed(Seq, GraphTransitionNotice),
     /// Not on the log: an executor was chosen.
     Dispatched(NodeDispatched),
 }
 
-impl What {
+impl WatchedEventKind {
     /// Whether this is the last event.
     const fn is_end(&self) -> bool {
         match self {
-            Self::Noticed(_, Notice::Completed | Notice::Failed { .. } | Notice::Cancelled { .. }) => true,
             Self::Noticed(
                 _,
-                Notice::Created { .. }
-                | Notice::Edited { .. }
-                | Notice::Expanded { .. }
-                | Notice::Scheduled { .. }
-                | Notice::Retried { .. }
-                | Notice::NodeCompleted { .. },
+                GraphTransitionNotice::Completed
+                | GraphTransitionNotice::Failed { .. }
+                | GraphTransitionNotice::Cancelled { .. },
+            ) => true,
+            Self::Noticed(
+                _,
+                GraphTransitionNotice::Created { .. }
+                | GraphTransitionNotice::Edited { .. }
+                | GraphTransitionNotice::Expanded { .. }
+                | GraphTransitionNotice::Scheduled { .. }
+                | GraphTransitionNotice::Retried { .. }
+                | GraphTransitionNotice::NodeCompleted { .. },
             )
             | Self::Dispatched(_) => false,
         }
@@ -66,32 +71,32 @@ impl What {
 }
 
 /// The result of starting a watch.
-pub(crate) enum Watching {
-    On(Box<Watch>),
+pub(crate) enum GraphWatchStart {
+    On(Box<GraphWatch>),
     /// The graph has ended and the caller has received all events.
     SeenAll,
 }
 
-pub(crate) struct Watch {
-    door: Arc<Door>,
+pub(crate) struct GraphWatch {
+    door: Arc<IngressState>,
     graph: ExecutionKey,
-    ear: Ear,
+    ear: ExecutionSubscription,
     pause: RereadPause,
     /// The last event that the caller has received.
-    seen: Option<Place>,
+    seen: Option<WatchPosition>,
     /// All feed entries up to this position have been read.
     taken: i64,
     entries: VecDeque<FeedEntry>,
     /// The entry whose transitions are being read.
-    telling: Option<Telling>,
-    waiting: VecDeque<Happening>,
-    stage: Stage,
+    telling: Option<FeedCommitCursor>,
+    waiting: VecDeque<WatchedEvent>,
+    stage: GraphWatchStage,
     _permit: HeldPlace,
 }
 
 /// A commit whose transitions are partly read.
 #[derive(Debug)]
-struct Telling {
+struct FeedCommitCursor {
     position: i64,
     next: Seq,
     last: Seq,
@@ -100,22 +105,22 @@ struct Telling {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum GraphWatchStage {
     Reading,
     /// Everything was read: wait for an announcement first.
     Listening,
     Done,
 }
 
-pub(crate) async fn watch(
-    door: Arc<Door>,
+pub(crate) async fn watch_graph(
+    door: Arc<IngressState>,
     graph: ExecutionKey,
-    after: Option<Place>,
-) -> Result<Watching, Problem> {
+    after: Option<WatchPosition>,
+) -> Result<GraphWatchStart, ApiProblem> {
     let permit = door.stream_place(&graph.tenant)?;
-    let ear = door.news.about(graph.clone());
-    let found = find(&door, &graph).await?;
-    let mut watch = Watch {
+    let ear = door.news.subscribe_to(graph.clone());
+    let found = find_graph(&door, &graph).await?;
+    let mut watch = GraphWatch {
         pause: RereadPause::of(door.options.reread),
         door,
         graph,
@@ -126,124 +131,130 @@ pub(crate) async fn watch(
         entries: VecDeque::new(),
         telling: None,
         waiting: VecDeque::new(),
-        stage: Stage::Reading,
+        stage: GraphWatchStage::Reading,
         _permit: permit,
     };
     if after.is_some() && found.execution.state.phase.is_ended() {
-        while watch.waiting.is_empty() && watch.read().await? == Read::Something {}
+        while watch.waiting.is_empty() && watch.read_step().await? == WatchRead::Something {}
         if watch.waiting.is_empty() {
-            return Ok(Watching::SeenAll);
+            return Ok(GraphWatchStart::SeenAll);
         }
     }
-    Ok(Watching::On(Box::new(watch)))
+    Ok(GraphWatchStart::On(Box::new(watch)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
+enum WatchRead {
     /// There may be more.
     Something,
     Nothing,
 }
 
-impl Watch {
+impl GraphWatch {
     /// The next event. `None` at the end; an error means that the stream broke and can be resumed.
-    pub(crate) async fn next(&mut self) -> Option<Result<Happening, Problem>> {
+    pub(crate) async fn next_event(&mut self) -> Option<Result<WatchedEvent, ApiProblem>> {
         loop {
             if let Some(happening) = self.waiting.pop_front() {
                 if happening.what.is_end() {
-                    self.stage = Stage::Done;
+                    self.stage = GraphWatchStage::Done;
                 }
                 return Some(Ok(happening));
             }
             match self.stage {
-                Stage::Done => return None,
-                Stage::Reading | Stage::Listening if self.door.draining.is_cancelled() => {
-                    return Some(Err(self.broken(draining())));
+                GraphWatchStage::Done => return None,
+                GraphWatchStage::Reading | GraphWatchStage::Listening
+                    if self.door.draining.is_cancelled() =>
+                {
+                    return Some(Err(self.break_stream(draining_problem())));
                 }
-                Stage::Listening => {
+                GraphWatchStage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(self.pause.next(self.door.entropy.next_u64())) => {}
+                        () = self.ear.wait_for_news(self.pause.next_pause(self.door.entropy.next_u64())) => {}
                         () = draining.cancelled() => {}
                     }
-                    self.stage = Stage::Reading;
+                    self.stage = GraphWatchStage::Reading;
                 }
-                Stage::Reading => match self.look().await {
+                GraphWatchStage::Reading => match self.read_or_wait().await {
                     Ok(()) => {}
-                    Err(problem) => return Some(Err(self.broken(problem))),
+                    Err(problem) => return Some(Err(self.break_stream(problem))),
                 },
             }
         }
     }
 
-    fn broken(&mut self, problem: Problem) -> Problem {
-        self.stage = Stage::Done;
+    fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {
+        self.stage = GraphWatchStage::Done;
         problem
     }
 
     /// Reads new entries. Without new ones, the stream waits, or ends with the graph.
-    async fn look(&mut self) -> Result<(), Problem> {
+    async fn read_or_wait(&mut self) -> Result<(), ApiProblem> {
         // Checked before the feed is read: if the graph has ended, its last entry is in the feed.
         let ended = match self.entries.is_empty() && self.telling.is_none() {
             false => false,
             true => self.has_ended().await?,
         };
-        match self.read().await? {
-            Read::Something => self.pause.reset(),
-            Read::Nothing if ended => self.stage = Stage::Done,
-            Read::Nothing => self.stage = Stage::Listening,
+        match self.read_step().await? {
+            WatchRead::Something => self.pause.reset_backoff(),
+            WatchRead::Nothing if ended => self.stage = GraphWatchStage::Done,
+            WatchRead::Nothing => self.stage = GraphWatchStage::Listening,
         }
         Ok(())
     }
 
-    async fn has_ended(&self) -> Result<bool, Problem> {
+    async fn has_ended(&self) -> Result<bool, ApiProblem> {
         let key = std::slice::from_ref(&self.graph);
-        let found = self.door.stores.execution_views.executions(key).await?;
+        let found = self.door.stores.execution_views.find_executions(key).await?;
         // Removed by retention: the graph had ended.
         Ok(found.into_iter().next().flatten().is_none_or(|view| view.state.phase.is_ended()))
     }
 
     /// One step: a page of transitions, one entry, or a page of entries.
-    async fn read(&mut self) -> Result<Read, Problem> {
+    async fn read_step(&mut self) -> Result<WatchRead, ApiProblem> {
         if let Some(telling) = self.telling.take() {
-            self.telling = self.transitions(telling).await?;
-            return Ok(Read::Something);
+            self.telling = self.read_transitions(telling).await?;
+            return Ok(WatchRead::Something);
         }
         if let Some(entry) = self.entries.pop_front() {
             match entry.what {
-                Fed::Transitions { first, last } => {
-                    self.telling = Some(Telling { position: entry.position, next: first, last, index: 0 });
+                FeedContent::Transitions { first, last } => {
+                    self.telling =
+                        Some(FeedCommitCursor { position: entry.position, next: first, last, index: 0 });
                 }
-                Fed::Dispatched(stored) => {
-                    let dispatched = dispatches(&stored).map_err(unreadable)?;
+                FeedContent::Dispatched(stored) => {
+                    let dispatched = decode_dispatches(&stored).map_err(unreadable_graph)?;
                     for (index, dispatched) in (0..).zip(dispatched) {
-                        let place = Place { position: entry.position, index };
-                        self.tell(place, entry.at, What::Dispatched(dispatched));
+                        let place = WatchPosition { position: entry.position, index };
+                        self.push_event(place, entry.at, WatchedEventKind::Dispatched(dispatched));
                     }
                 }
             }
-            return Ok(Read::Something);
+            return Ok(WatchRead::Something);
         }
-        let page = self.door.stores.feed.feed(&self.graph, self.taken, ENTRIES).await?;
-        let Some(last) = page.last() else { return Ok(Read::Nothing) };
+        let page = self.door.stores.feed.read_feed(&self.graph, self.taken, ENTRIES).await?;
+        let Some(last) = page.last() else { return Ok(WatchRead::Nothing) };
         self.taken = last.position;
         self.entries = page.into();
-        Ok(Read::Something)
+        Ok(WatchRead::Something)
     }
 
     /// Reads a page of transitions; returns the rest of the commit.
-    async fn transitions(&mut self, mut telling: Telling) -> Result<Option<Telling>, Problem> {
+    async fn read_transitions(
+        &mut self,
+        mut telling: FeedCommitCursor,
+    ) -> Result<Option<FeedCommitCursor>, ApiProblem> {
         let before = Seq(telling.next.0 - 1);
         let views = &self.door.stores.execution_views;
-        let page = views.history(&self.graph, before, TRANSITIONS).await?;
+        let page = views.read_history(&self.graph, before, TRANSITIONS).await?;
         for entry in &page.entries {
             let transition = &entry.transition;
             if transition.seq > telling.last {
                 return Ok(None);
             }
-            for notice in notices(transition) {
-                let place = Place { position: telling.position, index: telling.index };
-                self.tell(place, transition.at, What::Noticed(transition.seq, notice));
+            for notice in transition_notices(transition) {
+                let place = WatchPosition { position: telling.position, index: telling.index };
+                self.push_event(place, transition.at, WatchedEventKind::Noticed(transition.seq, notice));
                 telling.index += 1;
             }
             telling.next = transition.seq.next();
@@ -252,13 +263,16 @@ impl Watch {
         Ok(Some(telling).filter(|telling| !page.entries.is_empty() && telling.next <= telling.last))
     }
 
-    fn tell(&mut self, place: Place, at: Timestamp, what: What) {
+    fn push_event(&mut self, place: WatchPosition, at: Timestamp, what: WatchedEventKind) {
         if self.seen.is_none_or(|seen| place > seen) {
-            self.waiting.push_back(Happening { place, at, what });
+            self.waiting.push_back(WatchedEvent { place, at, what });
         }
     }
 }
 
-fn draining() -> Problem {
-    Problem::new(Kind::Draining, "this process is shutting down; reconnect and resume after the last event")
+fn draining_problem() -> ApiProblem {
+    ApiProblem::new(
+        Kind::Draining,
+        "this process is shutting down; reconnect and resume after the last event",
+    )
 }

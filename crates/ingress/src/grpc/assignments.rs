@@ -4,35 +4,39 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use millstream_core::claim::due;
+use millstream_core::claim::next_due;
 use millstream_core::id::DeviceKey;
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{Assignment as AssignmentOut, RunProgress, WatchAssignmentsResponse};
 use tonic::Status;
 
-use super::status::status;
-use crate::devices::assignments::Assignment;
-use crate::devices::watch::{Listed, watch};
-use crate::door::Door;
+use super::status::status_of_problem;
+use crate::devices::assignments::DeviceAssignment;
+use crate::devices::watch::{AssignmentList, watch_assignments};
+use crate::state::IngressState;
 
-pub(super) type Lists = BoxStream<'static, Result<WatchAssignmentsResponse, Status>>;
+pub(super) type AssignmentListStream = BoxStream<'static, Result<WatchAssignmentsResponse, Status>>;
 
-pub(super) async fn lists(door: Arc<Door>, device: DeviceKey, seen: Option<String>) -> Result<Lists, Status> {
-    let watch = watch(door, device, seen).await.map_err(status)?;
+pub(super) async fn watch_lists(
+    door: Arc<IngressState>,
+    device: DeviceKey,
+    seen: Option<String>,
+) -> Result<AssignmentListStream, Status> {
+    let watch = watch_assignments(door, device, seen).await.map_err(status_of_problem)?;
     let lists = futures::stream::unfold(watch, |mut watch| async move {
-        let list = watch.next().await?.map(shown).map_err(status);
+        let list = watch.next_list().await?.map(encode_list).map_err(status_of_problem);
         Some((list, watch))
     });
     Ok(lists.boxed())
 }
 
-fn shown(Listed { all, mark }: Listed) -> WatchAssignmentsResponse {
-    WatchAssignmentsResponse { assignments: all.into_iter().filter_map(one).collect(), mark }
+fn encode_list(AssignmentList { all, mark }: AssignmentList) -> WatchAssignmentsResponse {
+    WatchAssignmentsResponse { assignments: all.into_iter().filter_map(encode_assignment).collect(), mark }
 }
 
-fn one(Assignment { seat: of, run }: Assignment) -> Option<AssignmentOut> {
+fn encode_assignment(DeviceAssignment { seat: of, run }: DeviceAssignment) -> Option<AssignmentOut> {
     let seat = run.seat(of.seat)?;
-    let due = due(&run, of.seat);
+    let due = next_due(&run, of.seat);
     Some(AssignmentOut {
         run_id: of.run.run.to_string(),
         seat: of.seat.into(),

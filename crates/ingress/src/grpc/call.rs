@@ -5,51 +5,51 @@ use std::sync::{Arc, OnceLock};
 use axum::http::Extensions;
 use tonic::{Request, Status};
 
-use super::status::status;
-use crate::auth::Caller;
-use crate::gate::Slot;
-use crate::http::problem::{Kind, Problem};
-use crate::trace::Trace;
+use super::status::status_of_problem;
+use crate::auth::TenantCaller;
+use crate::gate::RequestSlot;
+use crate::http::problem::{ApiProblem, Kind};
+use crate::trace::TraceContext;
 
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) caller: Caller,
-    pub(super) trace: Trace,
-    pub(super) slot: Slot,
+pub(super) struct GrpcCall {
+    pub(super) caller: TenantCaller,
+    pub(super) trace: TraceContext,
+    pub(super) slot: RequestSlot,
     /// Metadata `idempotency-key`, if present.
     pub(super) idempotency_key: Option<String>,
 }
 
 /// Name of the caller, once authenticated: for the log.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Who(Arc<OnceLock<String>>);
+pub(super) struct GrpcCallerName(Arc<OnceLock<String>>);
 
-impl Who {
+impl GrpcCallerName {
     pub(super) fn name(&self) -> &str {
         self.0.get().map_or("", String::as_str)
     }
 }
 
 /// The call as the layers have left it; [`super::methods`] lists the permission of each method.
-pub(super) fn begin<T>(request: &Request<T>) -> Result<Call, Status> {
-    begun(request).map_err(status)
+pub(super) fn begin_call<T>(request: &Request<T>) -> Result<GrpcCall, Status> {
+    read_call(request).map_err(status_of_problem)
 }
 
-fn begun<T>(request: &Request<T>) -> Result<Call, Problem> {
+fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, ApiProblem> {
     let headers = request.metadata().as_ref();
-    let caller: Caller = beside(request.extensions())?;
-    if let (Some(who), Some(actor)) = (request.extensions().get::<Who>(), &caller.actor) {
+    let caller: TenantCaller = extension_of(request.extensions())?;
+    if let (Some(who), Some(actor)) = (request.extensions().get::<GrpcCallerName>(), &caller.actor) {
         let _ = who.0.set(actor.clone());
     }
-    Ok(Call {
+    Ok(GrpcCall {
         caller,
-        trace: beside(request.extensions())?,
-        slot: beside(request.extensions())?,
-        idempotency_key: crate::http::posting::idempotency_header(headers)?,
+        trace: extension_of(request.extensions())?,
+        slot: extension_of(request.extensions())?,
+        idempotency_key: crate::http::event_draft::idempotency_header(headers)?,
     })
 }
 
-fn beside<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, Problem> {
-    let missing = || Problem::new(Kind::Internal, "the call did not pass the middleware layers");
+fn extension_of<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, ApiProblem> {
+    let missing = || ApiProblem::new(Kind::Internal, "the call did not pass the middleware layers");
     extensions.get::<T>().cloned().ok_or_else(missing)
 }

@@ -12,24 +12,24 @@ use millstream_rpc::proto::{
 use millstream_rpc::{read, refusal, write};
 use tonic::{Request, Response, Status};
 
-use super::call::begin;
-use super::status::{invalid, status};
-use crate::door::Door;
+use super::call::begin_call;
+use super::status::{invalid_field, status_of_problem};
 use crate::graphs::executors;
+use crate::state::IngressState;
 
-pub(super) struct Executors(pub(super) Arc<Door>);
+pub(super) struct GrpcExecutorService(pub(super) Arc<IngressState>);
 
 #[tonic::async_trait]
-impl ExecutorService for Executors {
+impl ExecutorService for GrpcExecutorService {
     async fn register_executor(
         &self,
         request: Request<RegisterExecutorRequest>,
     ) -> Result<Response<RegisterExecutorResponse>, Status> {
-        let call = begin(&request)?;
-        let given = request.into_inner().executor.ok_or_else(|| invalid("executor", "is required"))?;
-        let executor = read::executor(given, &call.caller.tenant, &self.0.options.executor_networks)
-            .map_err(|problems| refusal::invalid(&problems))?;
-        executors::register(&self.0, executor).await.map_err(status)?;
+        let call = begin_call(&request)?;
+        let given = request.into_inner().executor.ok_or_else(|| invalid_field("executor", "is required"))?;
+        let executor = read::read_executor(given, &call.caller.tenant, &self.0.options.executor_networks)
+            .map_err(|problems| refusal::invalid_argument(&problems))?;
+        executors::register_executor(&self.0, executor).await.map_err(status_of_problem)?;
         Ok(Response::new(RegisterExecutorResponse { beat_every: Some(length_out(executors::BEAT_EVERY)) }))
     }
 
@@ -37,10 +37,10 @@ impl ExecutorService for Executors {
         &self,
         request: Request<RetireExecutorRequest>,
     ) -> Result<Response<RetireExecutorResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let name =
-            Name::parse(&request.get_ref().name).map_err(|error| invalid("name", error.to_string()))?;
-        executors::retire(&self.0, &call.caller.tenant, &name).await.map_err(status)?;
+            Name::parse(&request.get_ref().name).map_err(|error| invalid_field("name", error.to_string()))?;
+        executors::retire_executor(&self.0, &call.caller.tenant, &name).await.map_err(status_of_problem)?;
         Ok(Response::new(RetireExecutorResponse {}))
     }
 
@@ -48,9 +48,11 @@ impl ExecutorService for Executors {
         &self,
         request: Request<ListExecutorsRequest>,
     ) -> Result<Response<ListExecutorsResponse>, Status> {
-        let call = begin(&request)?;
-        let found = executors::list(&self.0, &call.caller.tenant).await.map_err(status)?;
-        let executors = found.iter().map(|(executor, seen_at)| write::executor(executor, *seen_at)).collect();
+        let call = begin_call(&request)?;
+        let found =
+            executors::list_executors(&self.0, &call.caller.tenant).await.map_err(status_of_problem)?;
+        let executors =
+            found.iter().map(|(executor, seen_at)| write::encode_executor(executor, *seen_at)).collect();
         Ok(Response::new(ListExecutorsResponse { executors }))
     }
 }

@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: the same answer as `/readyz`, for all services at once.
+//! `grpc.health.v1.GrpcHealthService`: the same answer as `/readyz`, for all services at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use crate::door::Door;
 use crate::http::health::is_ready;
+use crate::state::IngressState;
 
-pub(super) struct Health(pub(super) Arc<Door>);
+pub(super) struct GrpcHealthService(pub(super) Arc<IngressState>);
 
 /// Interval at which a health watch re-checks readiness and disconnection.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const WATCH_LIFE: Duration = Duration::from_secs(600);
 
 #[tonic::async_trait]
-impl health_server::Health for Health {
+impl health_server::Health for GrpcHealthService {
     type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
 
     async fn check(
@@ -36,7 +36,7 @@ impl health_server::Health for Health {
         if !is_known(&request.get_ref().service) {
             return Err(Status::not_found("there is no such service"));
         }
-        Ok(Response::new(shown(serving(&self.0).await)))
+        Ok(Response::new(encode_status(serving_status(&self.0).await)))
     }
 
     async fn watch(
@@ -44,35 +44,36 @@ impl health_server::Health for Health {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         if !is_known(&request.get_ref().service) {
-            let unknown = shown(ServingStatus::ServiceUnknown);
+            let unknown = encode_status(ServingStatus::ServiceUnknown);
             return Ok(Response::new(futures::stream::iter([Ok(unknown)]).boxed()));
         }
-        let watch = HealthWatch { door: self.0.clone(), last: None, until: Instant::now() + WATCH_LIFE };
-        let statuses = futures::stream::unfold(Some(watch), |watch| async move { watch?.next().await });
+        let watch = GrpcHealthWatch { door: self.0.clone(), last: None, until: Instant::now() + WATCH_LIFE };
+        let statuses =
+            futures::stream::unfold(Some(watch), |watch| async move { watch?.next_status().await });
         Ok(Response::new(statuses.boxed()))
     }
 }
 
 /// One health watch: the last status sent, and the end of its lifetime.
-struct HealthWatch {
-    door: Arc<Door>,
+struct GrpcHealthWatch {
+    door: Arc<IngressState>,
     last: Option<ServingStatus>,
     until: Instant,
 }
 
 /// The next message of a watch, and the watch itself unless that was the last one.
-type WatchStep = Option<(Result<HealthCheckResponse, Status>, Option<HealthWatch>)>;
+type WatchStep = Option<(Result<HealthCheckResponse, Status>, Option<GrpcHealthWatch>)>;
 
-impl HealthWatch {
-    async fn next(mut self) -> WatchStep {
+impl GrpcHealthWatch {
+    async fn next_status(mut self) -> WatchStep {
         loop {
             if self.last == Some(ServingStatus::NotServing) && self.door.draining.is_cancelled() {
                 return None;
             }
-            let now = serving(&self.door).await;
+            let now = serving_status(&self.door).await;
             if self.last != Some(now) {
                 self.last = Some(now);
-                return Some((Ok(shown(now)), Some(self)));
+                return Some((Ok(encode_status(now)), Some(self)));
             }
             if Instant::now() >= self.until {
                 return Some((Err(Status::unavailable("the watch has ended; begin another one")), None));
@@ -90,13 +91,13 @@ fn is_known(service: &str) -> bool {
     ["", WORKFLOWS, EXECUTORS, TASKS, DEVICES].contains(&service)
 }
 
-async fn serving(door: &Door) -> ServingStatus {
+async fn serving_status(door: &IngressState) -> ServingStatus {
     match is_ready(door).await {
         Ok(()) => ServingStatus::Serving,
         Err(_) => ServingStatus::NotServing,
     }
 }
 
-fn shown(status: ServingStatus) -> HealthCheckResponse {
+fn encode_status(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }

@@ -9,47 +9,47 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use millstream_core::action_queue::WorkerCapability;
 use millstream_core::id::{Name, WorkerId};
-use millstream_core::placement::Capability;
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{LeaseTasksRequest, LeaseTasksResponse, LeasedTask};
 use millstream_store::action_store::LeasedAction;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
-use super::status::{invalid, status};
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
-use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of};
+use super::status::{invalid_field, status_of_problem};
+use crate::auth::TenantCaller;
+use crate::http::problem::{ApiProblem, Kind};
+use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of_caller};
 use crate::quotas::HeldPlace;
-use crate::tasks::board::Patience;
-use crate::tasks::hand_out::{Task, prepare};
-use crate::tasks::ticket::{Ticket, Undelivered};
+use crate::state::IngressState;
+use crate::tasks::board::LeasePatience;
+use crate::tasks::delivery::{ReadyTask, prepare_tasks};
+use crate::tasks::ticket::{LeaseTicket, UndeliveredLeases};
 
 /// Cap of a worker's announced capacity; more is ignored.
 const ROOM: usize = 65_536;
 
-pub(super) async fn lease(
-    door: Arc<Door>,
-    caller: &Caller,
+pub(super) async fn lease_tasks(
+    door: Arc<IngressState>,
+    caller: &TenantCaller,
     mut asking: Streaming<LeaseTasksRequest>,
 ) -> Result<BoxStream<'static, Result<LeaseTasksResponse, Status>>, Status> {
     let first = asking.message().await?;
-    let first = first.ok_or_else(|| invalid("types", "names no type: at least one is needed"))?;
-    let kinds = names(&first.types, "types")?;
+    let first = first.ok_or_else(|| invalid_field("types", "names no type: at least one is needed"))?;
+    let kinds = parse_names(&first.types, "types")?;
     if kinds.is_empty() {
-        return Err(invalid("types", "names no type: at least one is needed"));
+        return Err(invalid_field("types", "names no type: at least one is needed"));
     }
-    let labels = names(&first.labels, "labels")?;
+    let labels = parse_names(&first.labels, "labels")?;
     let named = match first.worker.as_str() {
         "" => None,
-        name => Some(WorkerId::parse(name).map_err(|error| invalid("worker", error.to_string()))?),
+        name => Some(WorkerId::parse(name).map_err(|error| invalid_field("worker", error.to_string()))?),
     };
-    let worker = worker_of(caller, named).map_err(status)?;
-    let permit = door.wait_place(&caller.tenant).map_err(status)?;
-    let mut leasing = Leasing {
-        can: Capability { tenant: caller.tenant.clone(), kinds, labels },
+    let worker = worker_of_caller(caller, named).map_err(status_of_problem)?;
+    let permit = door.wait_place(&caller.tenant).map_err(status_of_problem)?;
+    let mut leasing = TaskLeaseStream {
+        can: WorkerCapability { tenant: caller.tenant.clone(), kinds, labels },
         door,
         worker,
         asking: Some(asking),
@@ -59,10 +59,10 @@ pub(super) async fn lease(
         pending: None,
         _permit: permit,
     };
-    leasing.heard(&first)?;
+    leasing.record_request(&first)?;
     Ok(futures::stream::unfold(Some(leasing), |leasing| async move {
         let mut leasing = leasing?;
-        match leasing.next().await {
+        match leasing.next_response().await {
             Ok(Some(tasks)) => Some((Ok(tasks), Some(leasing))),
             Ok(None) => None,
             Err(status) => Some((Err(status), None)),
@@ -71,10 +71,10 @@ pub(super) async fn lease(
     .boxed())
 }
 
-struct Leasing {
-    door: Arc<Door>,
+struct TaskLeaseStream {
+    door: Arc<IngressState>,
     worker: WorkerId,
-    can: Capability,
+    can: WorkerCapability,
     /// `None` once the client has closed its request stream.
     asking: Option<Streaming<LeaseTasksRequest>>,
     room: usize,
@@ -82,72 +82,72 @@ struct Leasing {
     /// End of the wait; set once the client has closed its request stream.
     until: Option<Instant>,
     /// The wait on the board, and its start time.
-    pending: Option<Pending>,
+    pending: Option<PendingLease>,
     _permit: HeldPlace,
 }
 
-struct Pending {
-    ticket: Ticket,
+struct PendingLease {
+    ticket: LeaseTicket,
     asked: millstream_core::time::Timestamp,
 }
 
 /// The first event of the stream's next step.
-enum Came {
-    Leased(Vec<LeasedAction>, Undelivered),
+enum LeaseStreamEvent {
+    Leased(Vec<LeasedAction>, UndeliveredLeases),
     Request(Result<Option<LeaseTasksRequest>, Status>),
     TimeUp,
     Draining,
 }
 
-impl Leasing {
-    fn heard(&mut self, request: &LeaseTasksRequest) -> Result<(), Status> {
+impl TaskLeaseStream {
+    fn record_request(&mut self, request: &LeaseTasksRequest) -> Result<(), Status> {
         let more = match usize::try_from(request.max) {
             Ok(0) => 1,
             Ok(more) if more <= MOST => more,
-            Ok(_) | Err(_) => return Err(invalid("max", format!("must be at most {MOST}"))),
+            Ok(_) | Err(_) => return Err(invalid_field("max", format!("must be at most {MOST}"))),
         };
         self.room = (self.room + more).min(ROOM);
         if let Some(wait) = &request.wait {
-            self.wait = length(wait, "wait")?;
+            self.wait = decode_wait(wait, "wait")?;
             if self.wait > LONGEST_WAIT {
-                return Err(invalid("wait", "must be at most a minute"));
+                return Err(invalid_field("wait", "must be at most a minute"));
             }
         }
         Ok(())
     }
 
     /// The next tasks; `None` at the end of the stream.
-    async fn next(&mut self) -> Result<Option<LeaseTasksResponse>, Status> {
+    async fn next_response(&mut self) -> Result<Option<LeaseTasksResponse>, Status> {
         loop {
             if self.room == 0 && self.asking.is_none() {
                 return Ok(None);
             }
-            match self.came().await {
-                Came::Leased(leased, undelivered) => {
+            match self.next_event().await {
+                LeaseStreamEvent::Leased(leased, undelivered) => {
                     let asked = self.pending.take().map(|pending| pending.asked);
                     let asked = asked.unwrap_or_else(|| self.door.clock.now());
                     if leased.is_empty() && self.asks_only() {
                         return Ok(None);
                     }
-                    let tasks = prepare(&self.door, leased, asked).await;
-                    let tasks = tasks.map_err(|error| status(error.into()))?;
-                    undelivered.delivered();
+                    let tasks = prepare_tasks(&self.door, leased, asked).await;
+                    let tasks = tasks.map_err(|error| status_of_problem(error.into()))?;
+                    undelivered.mark_delivered();
                     self.room = self.room.saturating_sub(tasks.len());
                     if !tasks.is_empty() {
-                        let tasks = tasks.into_iter().map(shown).collect();
+                        let tasks = tasks.into_iter().map(encode_task).collect();
                         return Ok(Some(LeaseTasksResponse { tasks }));
                     }
                 }
-                Came::Request(Ok(Some(request))) => {
+                LeaseStreamEvent::Request(Ok(Some(request))) => {
                     if !request.types.is_empty() || !request.labels.is_empty() || !request.worker.is_empty() {
-                        return Err(invalid(
+                        return Err(invalid_field(
                             "types",
                             "types, labels and worker belong into the first request",
                         ));
                     }
-                    self.heard(&request)?;
+                    self.record_request(&request)?;
                 }
-                Came::Request(Ok(None)) => {
+                LeaseStreamEvent::Request(Ok(None)) => {
                     self.asking = None;
                     let wait = if self.wait.is_zero() { ANSWER } else { self.wait };
                     self.until = Some(Instant::now() + wait);
@@ -156,11 +156,11 @@ impl Leasing {
                         self.pending = None;
                     }
                 }
-                Came::Request(Err(status)) => return Err(status),
-                Came::TimeUp => return Ok(None),
-                Came::Draining => {
+                LeaseStreamEvent::Request(Err(status)) => return Err(status),
+                LeaseStreamEvent::TimeUp => return Ok(None),
+                LeaseStreamEvent::Draining => {
                     let detail = "this process is shutting down";
-                    return Err(status(Problem::new(Kind::Draining, detail)));
+                    return Err(status_of_problem(ApiProblem::new(Kind::Draining, detail)));
                 }
             }
         }
@@ -171,12 +171,13 @@ impl Leasing {
         self.asking.is_none() && self.wait.is_zero()
     }
 
-    async fn came(&mut self) -> Came {
+    async fn next_event(&mut self) -> LeaseStreamEvent {
         if self.room > 0 && self.pending.is_none() {
-            let patience = if self.asks_only() { Patience::Asks } else { Patience::Waits };
+            let patience = if self.asks_only() { LeasePatience::Asks } else { LeasePatience::Waits };
             let most = self.room.min(MOST);
-            let ticket = self.door.board.wait(self.worker.clone(), self.can.clone(), most, patience);
-            self.pending = Some(Pending { ticket, asked: self.door.clock.now() });
+            let ticket =
+                self.door.board.wait_for_tasks(self.worker.clone(), self.can.clone(), most, patience);
+            self.pending = Some(PendingLease { ticket, asked: self.door.clock.now() });
         }
         let draining = self.door.draining.clone();
         let until = self.until;
@@ -185,29 +186,29 @@ impl Leasing {
             biased;
             (leased, undelivered) = async {
                 match pending {
-                    Some(pending) => pending.ticket.leased().await,
+                    Some(pending) => pending.ticket.wait_for_lease().await,
                     None => std::future::pending().await,
                 }
-            } => Came::Leased(leased, undelivered),
+            } => LeaseStreamEvent::Leased(leased, undelivered),
             request = async {
                 match asking {
                     Some(asking) => asking.message().await,
                     None => std::future::pending().await,
                 }
-            } => Came::Request(request),
+            } => LeaseStreamEvent::Request(request),
             () = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
                     None => std::future::pending().await,
                 }
-            } => Came::TimeUp,
-            () = draining.cancelled() => Came::Draining,
+            } => LeaseStreamEvent::TimeUp,
+            () = draining.cancelled() => LeaseStreamEvent::Draining,
         }
     }
 }
 
-fn shown(task: Task) -> LeasedTask {
-    let Task { action, input, deadline } = task;
+fn encode_task(task: ReadyTask) -> LeasedTask {
+    let ReadyTask { action, input, deadline } = task;
     LeasedTask {
         key: action.lease.key.with_revision(action.revision),
         token: action.lease.epoch.0,
@@ -224,21 +225,22 @@ fn shown(task: Task) -> LeasedTask {
     }
 }
 
-fn names(given: &[String], field: &str) -> Result<BTreeSet<Name>, Status> {
+fn parse_names(given: &[String], field: &str) -> Result<BTreeSet<Name>, Status> {
     if given.len() > MANY {
-        return Err(invalid(field, format!("has more than {MANY} items")));
+        return Err(invalid_field(field, format!("has more than {MANY} items")));
     }
     let name = |(at, text): (usize, &String)| {
-        Name::parse(text).map_err(|error| invalid(&format!("{field}[{at}]"), format!("the name {error}")))
+        Name::parse(text)
+            .map_err(|error| invalid_field(&format!("{field}[{at}]"), format!("the name {error}")))
     };
     given.iter().enumerate().map(name).collect()
 }
 
 /// A duration; zero is valid.
-pub(super) fn length(given: &prost_types::Duration, field: &str) -> Result<Duration, Status> {
+pub(super) fn decode_wait(given: &prost_types::Duration, field: &str) -> Result<Duration, Status> {
     let parts = (u64::try_from(given.seconds), u32::try_from(given.nanos));
     match parts {
         (Ok(seconds), Ok(nanos @ ..=999_999_999)) => Ok(Duration::new(seconds, nanos)),
-        _ => Err(invalid(field, "must not be negative, and its nanos must be less than a second")),
+        _ => Err(invalid_field(field, "must not be negative, and its nanos must be less than a second")),
     }
 }

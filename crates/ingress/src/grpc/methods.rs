@@ -4,49 +4,49 @@ use millstream_core::permission::Permission;
 
 /// Whether a method needs a key, and with which permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum MethodAccess {
     /// Served without a key.
     Anonymous,
     Needs(Permission),
 }
 
 /// Every served method, by its path.
-pub(crate) const METHODS: &[(&str, Access)] = &[
-    ("/millstream.v1.WorkflowService/CreateWorkflow", Access::Needs(Permission::PostEvents)),
-    ("/millstream.v1.WorkflowService/GetWorkflow", Access::Needs(Permission::ReadData)),
-    ("/millstream.v1.WorkflowService/ListWorkflows", Access::Needs(Permission::ReadData)),
-    ("/millstream.v1.WorkflowService/UpdateWorkflow", Access::Needs(Permission::PostEvents)),
-    ("/millstream.v1.WorkflowService/GetNode", Access::Needs(Permission::ReadData)),
+pub(crate) const METHODS: &[(&str, MethodAccess)] = &[
+    ("/millstream.v1.WorkflowService/CreateWorkflow", MethodAccess::Needs(Permission::PostEvents)),
+    ("/millstream.v1.WorkflowService/GetWorkflow", MethodAccess::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/ListWorkflows", MethodAccess::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/UpdateWorkflow", MethodAccess::Needs(Permission::PostEvents)),
+    ("/millstream.v1.WorkflowService/GetNode", MethodAccess::Needs(Permission::ReadData)),
     // An edit needs `PostEvents` as well, as `UpdateWorkflow` does.
-    ("/millstream.v1.WorkflowService/UpdateNode", Access::Needs(Permission::ServeNodes)),
-    ("/millstream.v1.WorkflowService/WatchWorkflow", Access::Needs(Permission::ReadData)),
-    ("/millstream.v1.WorkflowService/CancelWorkflow", Access::Needs(Permission::Operate)),
-    ("/millstream.v1.WorkflowService/GetNodeLogs", Access::Needs(Permission::ReadData)),
-    ("/millstream.v1.ExecutorService/RegisterExecutor", Access::Needs(Permission::RegisterExecutor)),
-    ("/millstream.v1.ExecutorService/RetireExecutor", Access::Needs(Permission::RetireExecutor)),
-    ("/millstream.v1.ExecutorService/ListExecutors", Access::Needs(Permission::ReadData)),
-    ("/millstream.v1.TaskService/LeaseTasks", Access::Needs(Permission::LeaseTasks)),
-    ("/millstream.v1.TaskService/HeartbeatTask", Access::Needs(Permission::LeaseTasks)),
-    ("/millstream.v1.TaskService/CompleteTask", Access::Needs(Permission::LeaseTasks)),
-    ("/millstream.v1.TaskService/FailTask", Access::Needs(Permission::LeaseTasks)),
-    ("/millstream.v1.DeviceService/RegisterDevice", Access::Needs(Permission::ActAsDevice)),
-    ("/millstream.v1.DeviceService/HeartbeatDevice", Access::Needs(Permission::ActAsDevice)),
-    ("/millstream.v1.DeviceService/WatchAssignments", Access::Needs(Permission::ActAsDevice)),
-    ("/millstream.v1.DeviceService/ActOnRun", Access::Needs(Permission::ActAsDevice)),
-    ("/grpc.health.v1.Health/Check", Access::Anonymous),
-    ("/grpc.health.v1.Health/Watch", Access::Anonymous),
-    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Anonymous),
-    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Access::Anonymous),
+    ("/millstream.v1.WorkflowService/UpdateNode", MethodAccess::Needs(Permission::ServeNodes)),
+    ("/millstream.v1.WorkflowService/WatchWorkflow", MethodAccess::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/CancelWorkflow", MethodAccess::Needs(Permission::Operate)),
+    ("/millstream.v1.WorkflowService/GetNodeLogs", MethodAccess::Needs(Permission::ReadData)),
+    ("/millstream.v1.ExecutorService/RegisterExecutor", MethodAccess::Needs(Permission::RegisterExecutor)),
+    ("/millstream.v1.ExecutorService/RetireExecutor", MethodAccess::Needs(Permission::RetireExecutor)),
+    ("/millstream.v1.ExecutorService/ListExecutors", MethodAccess::Needs(Permission::ReadData)),
+    ("/millstream.v1.TaskService/LeaseTasks", MethodAccess::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/HeartbeatTask", MethodAccess::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/CompleteTask", MethodAccess::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/FailTask", MethodAccess::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.DeviceService/RegisterDevice", MethodAccess::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/HeartbeatDevice", MethodAccess::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/WatchAssignments", MethodAccess::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/ActOnRun", MethodAccess::Needs(Permission::ActAsDevice)),
+    ("/grpc.health.v1.Health/Check", MethodAccess::Anonymous),
+    ("/grpc.health.v1.Health/Watch", MethodAccess::Anonymous),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", MethodAccess::Anonymous),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", MethodAccess::Anonymous),
 ];
 
 /// `None` for an unknown method.
-pub(super) fn access(path: &str) -> Option<Access> {
+pub(super) fn access_of_method(path: &str) -> Option<MethodAccess> {
     METHODS.iter().find(|(known, _)| *known == path).map(|(_, access)| *access)
 }
 
 /// Whether a method answers with one message or a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum MethodAnswer {
     Message,
     Stream,
 }
@@ -58,8 +58,8 @@ const STREAMS: &[&str] = &[
     "/millstream.v1.DeviceService/WatchAssignments",
 ];
 
-pub(super) fn answers(path: &str) -> Answers {
-    if STREAMS.contains(&path) { Answers::Stream } else { Answers::Message }
+pub(super) fn answer_of_method(path: &str) -> MethodAnswer {
+    if STREAMS.contains(&path) { MethodAnswer::Stream } else { MethodAnswer::Message }
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_those_of_the_protocol() {
+    fn stream_methods_match_the_protocol() {
         let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap().file;
         let mut streams = Vec::new();
         for file in &files {
@@ -81,9 +81,9 @@ mod tests {
                 }
             }
         }
-        let served = |path: &&String| access(path).is_some();
+        let served = |path: &&String| access_of_method(path).is_some();
         let streams: Vec<&String> = streams.iter().filter(served).collect();
         assert_eq!(streams.len(), STREAMS.len(), "{streams:?}");
-        assert!(streams.iter().all(|path| answers(path) == Answers::Stream), "{streams:?}");
+        assert!(streams.iter().all(|path| answer_of_method(path) == MethodAnswer::Stream), "{streams:?}");
     }
 }

@@ -12,13 +12,13 @@ use millstream_rpc::proto::workflow_service_server::WorkflowServiceServer;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
-use super::devices::Devices;
-use super::executors::Executors;
-use super::health::Health;
-use super::tasks::Tasks;
-use super::workflows::Workflows;
-use super::{intake, telling};
-use crate::door::Door;
+use super::devices::GrpcDeviceService;
+use super::executors::GrpcExecutorService;
+use super::health::GrpcHealthService;
+use super::tasks::GrpcTaskService;
+use super::workflows::GrpcWorkflowService;
+use super::{admission, call_log};
+use crate::state::IngressState;
 
 /// Upper bound of a message of an anonymous call.
 const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
@@ -26,12 +26,12 @@ const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
 /// may be thousands of streams: the limit is what a valid request needs, 128 names of 128 bytes.
 const LEASE_MESSAGE_BYTES: usize = 32 * 1024;
 
-pub(crate) fn routes(door: &Arc<Door>) -> Router {
+pub(crate) fn grpc_routes(door: &Arc<IngressState>) -> Router {
     let limits = &door.options.limits;
-    let workflows = WorkflowServiceServer::from_arc(Arc::new(Workflows(door.clone())));
-    let executors = ExecutorServiceServer::new(Executors(door.clone()));
-    let tasks = TaskServiceServer::from_arc(Arc::new(Tasks(door.clone())));
-    let devices = DeviceServiceServer::new(Devices(door.clone()));
+    let workflows = WorkflowServiceServer::from_arc(Arc::new(GrpcWorkflowService(door.clone())));
+    let executors = ExecutorServiceServer::new(GrpcExecutorService(door.clone()));
+    let tasks = TaskServiceServer::from_arc(Arc::new(GrpcTaskService(door.clone())));
+    let devices = DeviceServiceServer::new(GrpcDeviceService(door.clone()));
     let api = Router::new()
         // A graph is larger than any other request.
         .route_service(
@@ -58,18 +58,19 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
             "/millstream.v1.DeviceService/{*method}",
             devices.max_decoding_message_size(limits.message_bytes),
         );
-    let health = HealthServer::new(Health(door.clone())).max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES);
-    let anonymous = reflected(Router::new().route_service("/grpc.health.v1.Health/{*method}", health))
-        .layer(from_fn_with_state(door.clone(), intake::anonymous));
-    api.layer(from_fn_with_state(door.clone(), intake::in_flight))
-        .layer(from_fn_with_state(door.clone(), intake::identify))
+    let health =
+        HealthServer::new(GrpcHealthService(door.clone())).max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES);
+    let anonymous = add_reflection(Router::new().route_service("/grpc.health.v1.Health/{*method}", health))
+        .layer(from_fn_with_state(door.clone(), admission::limit_anonymous_calls));
+    api.layer(from_fn_with_state(door.clone(), admission::limit_in_flight))
+        .layer(from_fn_with_state(door.clone(), admission::authenticate_call))
         .merge(anonymous)
-        .layer(from_fn_with_state(door.clone(), intake::admit))
-        .layer(from_fn_with_state(door.clone(), telling::layer))
+        .layer(from_fn_with_state(door.clone(), admission::check_call))
+        .layer(from_fn_with_state(door.clone(), call_log::trace_call))
 }
 
 /// Both versions of the reflection protocol, because older clients only know `v1alpha`.
-fn reflected(router: Router) -> Router {
+fn add_reflection(router: Router) -> Router {
     let builder = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)

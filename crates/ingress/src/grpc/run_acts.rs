@@ -1,8 +1,8 @@
 //! `ActOnRun`: decodes the act of a device, and encodes the status of the seat.
 
-use millstream_core::claim::{Doing, Failure, FailureKind, Token};
+use millstream_core::claim::{DeviceAction, SeatFailure, SeatFailureKind, SeatToken};
 use millstream_core::id::{DeviceId, Name};
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::act_on_run_request::Act;
@@ -11,13 +11,13 @@ use millstream_rpc::proto::{
     RunProgress, RunStart,
 };
 
-use super::devices::progress_in;
-use crate::devices::acting::{Deed, Stands, Who};
+use super::devices::decode_progress;
+use crate::devices::acts::{DeviceActRequest, DeviceActor, SeatStanding};
 use crate::http::runs::acts::MAX_NOTE;
 use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
 
 /// The actor and its act, or all faults of the message.
-pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
+pub(super) fn decode_act(given: ActOnRunRequest) -> Result<(DeviceActor, DeviceActRequest), Vec<Fault>> {
     let mut faults = Vec::new();
     let device = DeviceId::parse(&given.device_id);
     let device = device.map_err(|error| faults.push(Fault::new("device_id", error.to_string()))).ok();
@@ -30,7 +30,7 @@ pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
     if needs_token && given.token == 0 {
         faults.push(Fault::new("token", "is required: it came with the assignment"));
     }
-    let deed = match given.act.map(deed) {
+    let deed = match given.act.map(decode_deed) {
         Some(Ok(deed)) => Some(deed),
         Some(Err(fault)) => {
             faults.push(fault);
@@ -43,41 +43,43 @@ pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
     };
     match (device, deed) {
         (Some(device), Some(deed)) if faults.is_empty() => {
-            Ok((Who { device, seat, token: Token(given.token) }, deed))
+            Ok((DeviceActor { device, seat, token: SeatToken(given.token) }, deed))
         }
         (_, _) => Err(faults),
     }
 }
 
-fn deed(act: Act) -> Result<Deed, Fault> {
+fn decode_deed(act: Act) -> Result<DeviceActRequest, Fault> {
     Ok(match act {
-        Act::Accept(RunAccept {}) => Deed::Do(Doing::Accept),
-        Act::Start(RunStart {}) => Deed::Do(Doing::Start),
-        Act::Claim(RunClaim {}) => Deed::Claim,
-        Act::OfflineClaim(RunOfflineClaim {}) => Deed::OfflineClaim,
-        Act::Decline(why) => Deed::Do(Doing::Decline { reason: reason(why) }),
-        Act::Release(why) => Deed::Do(Doing::Release { reason: reason(why) }),
-        Act::Abort(why) => Deed::Do(Doing::Abort { reason: reason(why) }),
-        Act::Progress(progress) => Deed::Do(Doing::Progress(progress_in(noted(progress)?))),
-        Act::Complete(RunComplete { output_json }) => {
-            Deed::Do(Doing::Complete { output: output(&output_json)? })
+        Act::Accept(RunAccept {}) => DeviceActRequest::Do(DeviceAction::Accept),
+        Act::Start(RunStart {}) => DeviceActRequest::Do(DeviceAction::Start),
+        Act::Claim(RunClaim {}) => DeviceActRequest::Claim,
+        Act::OfflineClaim(RunOfflineClaim {}) => DeviceActRequest::OfflineClaim,
+        Act::Decline(why) => DeviceActRequest::Do(DeviceAction::Decline { reason: clip_reason(why) }),
+        Act::Release(why) => DeviceActRequest::Do(DeviceAction::Release { reason: clip_reason(why) }),
+        Act::Abort(why) => DeviceActRequest::Do(DeviceAction::Abort { reason: clip_reason(why) }),
+        Act::Progress(progress) => {
+            DeviceActRequest::Do(DeviceAction::Progress(decode_progress(check_note(progress)?)))
         }
-        Act::Fail(failure) => Deed::Do(failed(failure)?),
+        Act::Complete(RunComplete { output_json }) => {
+            DeviceActRequest::Do(DeviceAction::Complete { output: decode_output(&output_json)? })
+        }
+        Act::Fail(failure) => DeviceActRequest::Do(decode_failure(failure)?),
     })
 }
 
-fn reason(RunGiveUp { reason }: RunGiveUp) -> Option<String> {
+fn clip_reason(RunGiveUp { reason }: RunGiveUp) -> Option<String> {
     Some(reason.chars().take(MAX_MESSAGE).collect()).filter(|reason: &String| !reason.is_empty())
 }
 
-fn noted(progress: RunProgress) -> Result<RunProgress, Fault> {
+fn check_note(progress: RunProgress) -> Result<RunProgress, Fault> {
     if progress.note.len() > MAX_NOTE {
         return Err(Fault::new("progress.note", format!("has more than {MAX_NOTE} bytes")));
     }
     Ok(progress)
 }
 
-fn output(text: &str) -> Result<RawJson, Fault> {
+fn decode_output(text: &str) -> Result<RawJson, Fault> {
     let path = "complete.output_json";
     if text.is_empty() {
         return Ok(RawJson::null());
@@ -89,7 +91,7 @@ fn output(text: &str) -> Result<RawJson, Fault> {
     RawJson::parse(text).map_err(|error| Fault::new(path, error.to_string()))
 }
 
-fn failed(RunFail { message, class, retryable }: RunFail) -> Result<Doing, Fault> {
+fn decode_failure(RunFail { message, class, retryable }: RunFail) -> Result<DeviceAction, Fault> {
     if message.is_empty() {
         return Err(Fault::new("fail.message", "is required"));
     }
@@ -98,10 +100,13 @@ fn failed(RunFail { message, class, retryable }: RunFail) -> Result<Doing, Fault
         class => Some(Name::parse(class).map_err(|error| Fault::new("fail.class", error.to_string()))?),
     };
     let message = message.chars().take(MAX_MESSAGE).collect();
-    Ok(Doing::Fail { failure: Failure { kind: FailureKind::Error, message, class }, retryable })
+    Ok(DeviceAction::Fail {
+        failure: SeatFailure { kind: SeatFailureKind::Error, message, class },
+        retryable,
+    })
 }
 
-pub(super) fn shown(stands: Stands) -> ActOnRunResponse {
+pub(super) fn encode_standing(stands: SeatStanding) -> ActOnRunResponse {
     ActOnRunResponse {
         run_id: stands.run_id.to_string(),
         seat: stands.seat.into(),

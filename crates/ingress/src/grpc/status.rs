@@ -4,17 +4,17 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use millstream_core::id::EventId;
-use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_rpc::refusal;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use crate::http::problem::{HolderOut, Kind, Problem};
+use crate::http::problem::{ApiProblem, Kind, SeatHolderOut};
 
-pub(super) fn status(problem: Problem) -> Status {
-    let code = code(problem.kind);
+pub(super) fn status_of_problem(problem: ApiProblem) -> Status {
+    let code = code_of_kind(problem.kind);
     if let Some(holder) = &problem.holder {
-        return taken(code, &problem, holder);
+        return status_with_holder(code, &problem, holder);
     }
     if code == Code::Internal {
         let mut status = Status::new(code, problem.detail);
@@ -23,7 +23,7 @@ pub(super) fn status(problem: Problem) -> Status {
     } else if problem.faults.is_empty() {
         Status::new(code, problem.detail)
     } else {
-        refusal::refused(code, &Problems(problem.faults))
+        refusal::refuse_with(code, &ValidationProblems(problem.faults))
     }
 }
 
@@ -36,7 +36,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// The gRPC library answers a message that it cannot decode, or that is framed wrongly or missing, with
 /// `INTERNAL`, the code of a server failure. The caller is at fault, so the code becomes
 /// `INVALID_ARGUMENT`.
-pub(super) fn settle_code(headers: &mut HeaderMap) -> Option<Code> {
+pub(super) fn correct_code(headers: &mut HeaderMap) -> Option<Code> {
     let code = Code::from_bytes(headers.get(GRPC_STATUS)?.as_bytes());
     let is_own = headers.remove(OWN_FAILURE).is_some();
     if code == Code::Internal && !is_own {
@@ -47,17 +47,17 @@ pub(super) fn settle_code(headers: &mut HeaderMap) -> Option<Code> {
 }
 
 /// A refusal with the current holder in its error details, for programs.
-fn taken(code: Code, problem: &Problem, holder: &HolderOut) -> Status {
+fn status_with_holder(code: Code, problem: &ApiProblem, holder: &SeatHolderOut) -> Status {
     let reason = problem.kind.word().replace('-', "_").to_uppercase();
     let facts = [
         ("device", holder.device.to_string()),
         ("since", holder.since.to_string()),
         ("status", holder.status.to_string()),
     ];
-    refusal::explained(code, &problem.detail, &reason, facts)
+    refusal::refuse_with_reason(code, &problem.detail, &reason, facts)
 }
 
-const fn code(kind: Kind) -> Code {
+const fn code_of_kind(kind: Kind) -> Code {
     match kind {
         Kind::BadRequest
         | Kind::Invalid
@@ -84,17 +84,17 @@ const fn code(kind: Kind) -> Code {
 }
 
 /// The status of a request with one fault.
-pub(super) fn invalid(path: &str, message: impl Into<String>) -> Status {
-    status(Problem::invalid(vec![Fault::new(path, message)]))
+pub(super) fn invalid_field(path: &str, message: impl Into<String>) -> Status {
+    status_of_problem(ApiProblem::invalid(vec![Fault::new(path, message)]))
 }
 
 /// A response without a body: headers and status only.
-pub(super) fn response(problem: Problem) -> Response<Body> {
-    status(problem).into_http()
+pub(super) fn problem_response(problem: ApiProblem) -> Response<Body> {
+    status_of_problem(problem).into_http()
 }
 
 /// Durable, and not decided while the caller waited.
-pub(super) fn undecided(event: EventId) -> Status {
+pub(super) fn undecided_edits(event: EventId) -> Status {
     Status::deadline_exceeded(format!("the edits are durable as event {event} but not decided yet"))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn undecided(event: EventId) -> Status {
 pub(crate) fn unknown_path(headers: &HeaderMap) -> Option<Response<Body>> {
     let media = headers.get(header::CONTENT_TYPE)?;
     let is_call = media.as_bytes().starts_with(b"application/grpc");
-    is_call.then(|| response(Problem::new(Kind::NoRoute, "there is no such service or method")))
+    is_call.then(|| problem_response(ApiProblem::new(Kind::NoRoute, "there is no such service or method")))
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_that_the_services_document() {
+    fn problem_kinds_map_to_documented_codes() {
         for (kind, code) in [
             (Kind::Invalid, Code::InvalidArgument),
             (Kind::Unfit, Code::FailedPrecondition),
@@ -120,28 +120,28 @@ mod tests {
             (Kind::Busy, Code::ResourceExhausted),
             (Kind::StoreUnavailable, Code::Unavailable),
         ] {
-            assert_eq!(status(Problem::new(kind, "x")).code(), code);
+            assert_eq!(status_of_problem(ApiProblem::new(kind, "x")).code(), code);
         }
     }
 
     #[test]
-    fn an_undecodable_message_is_the_callers_fault_and_a_failure_stays_internal() {
+    fn undecodable_message_is_invalid_argument() {
         let settled = |status: Status| {
             let (mut parts, _) = status.into_http::<Body>().into_parts();
-            let code = settle_code(&mut parts.headers);
+            let code = correct_code(&mut parts.headers);
             assert!(!parts.headers.contains_key(OWN_FAILURE));
             assert_eq!(code, Some(Code::from_bytes(parts.headers["grpc-status"].as_bytes())));
             code
         };
         let undecodable = Status::internal("failed to decode Protobuf message: invalid wire type");
         assert_eq!(settled(undecodable), Some(Code::InvalidArgument));
-        assert_eq!(settled(status(Problem::new(Kind::Internal, "x"))), Some(Code::Internal));
+        assert_eq!(settled(status_of_problem(ApiProblem::new(Kind::Internal, "x"))), Some(Code::Internal));
         assert_eq!(settled(Status::not_found("x")), Some(Code::NotFound));
-        assert_eq!(settle_code(&mut HeaderMap::new()), None);
+        assert_eq!(correct_code(&mut HeaderMap::new()), None);
     }
 
     #[test]
-    fn only_calls_get_the_answer_to_calls() {
+    fn unknown_path_answers_grpc_calls_only() {
         let mut headers = HeaderMap::new();
         assert!(unknown_path(&headers).is_none());
         headers.insert(header::CONTENT_TYPE, "application/grpc+proto".parse().unwrap());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
 use millstream_core::id::{Epoch, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
@@ -15,51 +15,51 @@ use millstream_rpc::proto::{
     CompleteTaskRequest, CompleteTaskResponse, FailTaskRequest, FailTaskResponse, HeartbeatTaskRequest,
     HeartbeatTaskResponse, LeaseTasksRequest, LeaseTasksResponse, TaskOutcome,
 };
-use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
+use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::call::begin;
+use super::call::begin_call;
 use super::lease;
-use super::status::{invalid, status};
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::http::task_outcomes::{Became, MAX_MESSAGE, MAX_RESULT, settle};
-use crate::http::tasks::{held, key_of, passed_on};
+use super::status::{invalid_field, status_of_problem};
+use crate::auth::TenantCaller;
+use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT, SettledTaskOutcome, settle_task};
+use crate::http::tasks::{find_held_task, lease_lost, parse_task_key};
+use crate::state::IngressState;
 
-pub(super) struct Tasks(pub(super) Arc<Door>);
+pub(super) struct GrpcTaskService(pub(super) Arc<IngressState>);
 
 const PROGRESS_BYTES: usize = 16 * 1024;
 
 #[tonic::async_trait]
-impl TaskService for Tasks {
+impl TaskService for GrpcTaskService {
     type LeaseTasksStream = BoxStream<'static, Result<LeaseTasksResponse, Status>>;
 
     async fn lease_tasks(
         &self,
         request: Request<Streaming<LeaseTasksRequest>>,
     ) -> Result<Response<Self::LeaseTasksStream>, Status> {
-        let call = begin(&request)?;
-        lease::lease(self.0.clone(), &call.caller, request.into_inner()).await.map(Response::new)
+        let call = begin_call(&request)?;
+        lease::lease_tasks(self.0.clone(), &call.caller, request.into_inner()).await.map(Response::new)
     }
 
     async fn heartbeat_task(
         &self,
         request: Request<HeartbeatTaskRequest>,
     ) -> Result<Response<HeartbeatTaskResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let HeartbeatTaskRequest { key, token, progress_json } = request.into_inner();
-        let (key, revision) = key_of(&call.caller, &key).map_err(status)?;
-        let progress = json(&progress_json, "progress_json", PROGRESS_BYTES)?;
+        let (key, revision) = parse_task_key(&call.caller, &key).map_err(status_of_problem)?;
+        let progress = decode_json(&progress_json, "progress_json", PROGRESS_BYTES)?;
         let token = Epoch(token);
-        held(&self.0, &key, revision, token).await.map_err(status)?;
+        find_held_task(&self.0, &key, revision, token).await.map_err(status_of_problem)?;
         let lease = Lease { key: key.clone(), epoch: token };
-        let pulse = self.0.reports.beat(Beat { lease, progress }).await;
-        match pulse.map_err(|error| status(error.into()))? {
-            Pulse::Held { until, wanted } => Ok(Response::new(HeartbeatTaskResponse {
+        let pulse = self.0.reports.beat_task(LeaseHeartbeat { lease, progress }).await;
+        match pulse.map_err(|error| status_of_problem(error.into()))? {
+            LeasePulse::Held { until, wanted } => Ok(Response::new(HeartbeatTaskResponse {
                 lease_until: Some(time_out(until)),
-                cancelled: wanted == Wanted::Cancelled,
+                cancelled: wanted == OutcomeDemand::Cancelled,
             })),
-            Pulse::Lost => Err(status(passed_on(&self.0, &key, token).await)),
+            LeasePulse::Lost => Err(status_of_problem(lease_lost(&self.0, &key, token).await)),
         }
     }
 
@@ -67,11 +67,11 @@ impl TaskService for Tasks {
         &self,
         request: Request<CompleteTaskRequest>,
     ) -> Result<Response<CompleteTaskResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let CompleteTaskRequest { key, token, result_json } = request.into_inner();
-        let result = json(&result_json, "result_json", MAX_RESULT)?.unwrap_or_else(RawJson::null);
-        let attempt = Attempt::Success { result };
-        let (outcome, event) = self.settle(&call.caller, &key, token, attempt).await?;
+        let result = decode_json(&result_json, "result_json", MAX_RESULT)?.unwrap_or_else(RawJson::null);
+        let attempt = AttemptOutcome::Success { result };
+        let (outcome, event) = self.settle_task(&call.caller, &key, token, attempt).await?;
         let event_status = event.as_str().to_owned();
         Ok(Response::new(CompleteTaskResponse { outcome: outcome.into(), event_status }))
     }
@@ -80,66 +80,70 @@ impl TaskService for Tasks {
         &self,
         request: Request<FailTaskRequest>,
     ) -> Result<Response<FailTaskResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let given = request.into_inner();
         let (key, token) = (given.key.clone(), given.token);
-        let attempt = failure(given)?;
-        let (outcome, event) = self.settle(&call.caller, &key, token, attempt).await?;
+        let attempt = decode_failure(given)?;
+        let (outcome, event) = self.settle_task(&call.caller, &key, token, attempt).await?;
         let event_status = event.as_str().to_owned();
         Ok(Response::new(FailTaskResponse { outcome: outcome.into(), event_status }))
     }
 }
 
-impl Tasks {
-    async fn settle(
+impl GrpcTaskService {
+    async fn settle_task(
         &self,
-        caller: &Caller,
+        caller: &TenantCaller,
         key: &str,
         token: i64,
-        attempt: Attempt,
+        attempt: AttemptOutcome,
     ) -> Result<(TaskOutcome, EventStatus), Status> {
-        let (key, revision) = key_of(caller, key).map_err(status)?;
-        let held = held(&self.0, &key, revision, Epoch(token)).await.map_err(status)?;
-        let settled = settle(&self.0, held, attempt).await.map_err(status)?;
+        let (key, revision) = parse_task_key(caller, key).map_err(status_of_problem)?;
+        let held = find_held_task(&self.0, &key, revision, Epoch(token)).await.map_err(status_of_problem)?;
+        let settled = settle_task(&self.0, held, attempt).await.map_err(status_of_problem)?;
         let outcome = match settled.outcome {
-            Became::Completed => TaskOutcome::Completed,
-            Became::Retried => TaskOutcome::Retried,
-            Became::Failed => TaskOutcome::Failed,
-            Became::Incident => TaskOutcome::Incident,
-            Became::Cancelled => TaskOutcome::Cancelled,
+            SettledTaskOutcome::Completed => TaskOutcome::Completed,
+            SettledTaskOutcome::Retried => TaskOutcome::Retried,
+            SettledTaskOutcome::Failed => TaskOutcome::Failed,
+            SettledTaskOutcome::Incident => TaskOutcome::Incident,
+            SettledTaskOutcome::Cancelled => TaskOutcome::Cancelled,
         };
         Ok((outcome, settled.event_status))
     }
 }
 
-fn failure(given: FailTaskRequest) -> Result<Attempt, Status> {
+fn decode_failure(given: FailTaskRequest) -> Result<AttemptOutcome, Status> {
     if given.message.is_empty() {
-        return Err(invalid("message", "is required"));
+        return Err(invalid_field("message", "is required"));
     }
     let class = match given.class.as_str() {
         "" => ErrorClass::Failed,
-        class => ErrorClass::named(Name::parse(class).map_err(|error| invalid("class", error.to_string()))?),
+        class => {
+            ErrorClass::named(Name::parse(class).map_err(|error| invalid_field("class", error.to_string()))?)
+        }
     };
     let message = given.message.chars().take(MAX_MESSAGE).collect();
-    let error = ActionError { class, message, status: None };
-    let retry_after = given.retry_after.map(|length| lease::length(&length, "retry_after")).transpose()?;
+    let error = ActionFailure { class, message, status: None };
+    let retry_after =
+        given.retry_after.map(|length| lease::decode_wait(&length, "retry_after")).transpose()?;
     match Then::try_from(given.then) {
-        Ok(Then::Unspecified | Then::Retry) => {
-            Ok(Attempt::Transient { error, retry_after: retry_after.filter(|wait| *wait > Duration::ZERO) })
-        }
-        Ok(Then::Fail) => Ok(Attempt::Permanent { error }),
-        Ok(Then::Pause) => Ok(Attempt::Pause { error }),
-        Err(_) => Err(invalid("then", format!("{} is not known", given.then))),
+        Ok(Then::Unspecified | Then::Retry) => Ok(AttemptOutcome::Transient {
+            error,
+            retry_after: retry_after.filter(|wait| *wait > Duration::ZERO),
+        }),
+        Ok(Then::Fail) => Ok(AttemptOutcome::Permanent { error }),
+        Ok(Then::Pause) => Ok(AttemptOutcome::Pause { error }),
+        Err(_) => Err(invalid_field("then", format!("{} is not known", given.then))),
     }
 }
 
 /// The empty string is no value.
-fn json(text: &str, field: &str, most: usize) -> Result<Option<RawJson>, Status> {
+fn decode_json(text: &str, field: &str, most: usize) -> Result<Option<RawJson>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
     if text.len() > most {
-        return Err(invalid(field, format!("is {} bytes long, at most {most} are kept", text.len())));
+        return Err(invalid_field(field, format!("is {} bytes long, at most {most} are kept", text.len())));
     }
-    RawJson::parse(text).map(Some).map_err(|error| invalid(field, error.to_string()))
+    RawJson::parse(text).map(Some).map_err(|error| invalid_field(field, error.to_string()))
 }

@@ -18,7 +18,7 @@ impl WholeMessage {
     /// Encodes the body; returns it with the length of its message.
     pub(super) async fn of(mut body: Body) -> Result<(Self, usize), axum::Error> {
         let (mut bytes, mut more, mut trailers) = (Bytes::new(), BytesMut::new(), None);
-        while let Some(frame) = futures::future::poll_fn(|context| poll(&mut body, context)).await {
+        while let Some(frame) = futures::future::poll_fn(|context| poll_frame_of(&mut body, context)).await {
             match frame?.into_data() {
                 // Almost always a message is one chunk.
                 Ok(data) if bytes.is_empty() => bytes = data,
@@ -34,7 +34,10 @@ impl WholeMessage {
     }
 }
 
-fn poll(body: &mut Body, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+fn poll_frame_of(
+    body: &mut Body,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
     hyper::body::Body::poll_frame(Pin::new(body), context)
 }
 

@@ -12,69 +12,75 @@ use millstream_rpc::proto::{
     WorkflowStatus,
 };
 use millstream_rpc::status::workflow_status_in;
-use millstream_rpc::write::{Results, log_entry, node_view, workflow_view};
+use millstream_rpc::write::{NodeResultForm, log_entry, node_view, workflow_view};
 use millstream_rpc::{read, refusal, write};
 use millstream_store::graph_store::NodeFilter;
 use prost::Message;
 use serde::Deserialize;
 use tonic::{Request, Response, Status};
 
-use super::call::begin;
-use super::status::{invalid, status};
-use super::watch::{self, Events};
+use super::call::begin_call;
+use super::status::{invalid_field, status_of_problem};
+use super::watch::{self, WorkflowEventStream};
 use super::{paging, updates};
-use crate::cursor::List;
-use crate::door::Door;
-use crate::graphs::edit::{self, Asker, Edited};
-use crate::graphs::find::{self, Found, find, key_of};
-use crate::graphs::nodes::{self, Beyond};
-use crate::graphs::{cancel, create, heavy};
+use crate::cursor::CursorList;
+use crate::graphs::edit::{self, GraphCaller, GraphEditOutcome};
+use crate::graphs::find::{self, FoundGraph, find_graph, parse_graph_key};
+use crate::graphs::nodes::{self, NodeDetails};
+use crate::graphs::{cancel, create, run_off_runtime};
+use crate::state::IngressState;
 
-pub(super) struct Workflows(pub(super) Arc<Door>);
+pub(super) struct GrpcWorkflowService(pub(super) Arc<IngressState>);
 
 #[tonic::async_trait]
-impl WorkflowService for Workflows {
+impl WorkflowService for GrpcWorkflowService {
     async fn create_workflow(
         &self,
         request: Request<CreateWorkflowRequest>,
     ) -> Result<Response<CreateWorkflowResponse>, Status> {
-        let call = begin(&request)?;
-        let given = request.into_inner().workflow.ok_or_else(|| invalid("workflow", "is required"))?;
+        let call = begin_call(&request)?;
+        let given = request.into_inner().workflow.ok_or_else(|| invalid_field("workflow", "is required"))?;
         let id = match given.workflow_id.as_str() {
             "" => None,
-            id => Some(ExecutionId::parse(id).map_err(|error| invalid("workflow_id", error.to_string()))?),
+            id => Some(
+                ExecutionId::parse(id).map_err(|error| invalid_field("workflow_id", error.to_string()))?,
+            ),
         };
         let bytes = given.encoded_len();
-        let spec =
-            heavy(&self.0.machines.graph_work, bytes, move || read::workflow(given)).await.map_err(status)?;
-        let spec = spec.map_err(|problems| refusal::invalid(&problems))?;
-        let wish = create::Wish { id, spec, idempotency_key: call.idempotency_key, bytes };
-        let (_, found) =
-            create::create(&self.0, &call.caller, &call.trace, &call.slot, wish).await.map_err(status)?;
-        Ok(Response::new(CreateWorkflowResponse { workflow: Some(shown(&found)?) }))
+        let spec = run_off_runtime(&self.0.machines.graph_work, bytes, move || read::read_workflow(given))
+            .await
+            .map_err(status_of_problem)?;
+        let spec = spec.map_err(|problems| refusal::invalid_argument(&problems))?;
+        let wish = create::GraphToCreate { id, spec, idempotency_key: call.idempotency_key, bytes };
+        let (_, found) = create::create_graph(&self.0, &call.caller, &call.trace, &call.slot, wish)
+            .await
+            .map_err(status_of_problem)?;
+        Ok(Response::new(CreateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
     }
 
     async fn get_workflow(
         &self,
         request: Request<GetWorkflowRequest>,
     ) -> Result<Response<GetWorkflowResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let GetWorkflowRequest { workflow_id, page_size, page_token, statuses } = request.into_inner();
-        let after = paging::after(List::Nodes, &page_token, |text| Name::parse(text).ok())?;
-        let limit = paging::size(page_size, 0, 1_000)?;
-        let filter = NodeFilter { statuses: paging::statuses(&statuses)?, ids: Vec::new() };
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
-        let found = find(&self.0, &key).await.map_err(status)?;
+        let after = paging::parse_page_token(CursorList::Nodes, &page_token, |text| Name::parse(text).ok())?;
+        let limit = paging::parse_page_size(page_size, 0, 1_000)?;
+        let filter = NodeFilter { statuses: paging::decode_statuses(&statuses)?, ids: Vec::new() };
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let found = find_graph(&self.0, &key).await.map_err(status_of_problem)?;
         let (nodes, next_page_token) = if limit == 0 {
             (Vec::new(), String::new())
         } else {
             let id = key.execution.clone();
-            let show = |view| node_view(&view, &id, Results::Sizes).map_err(find::unreadable);
-            let nodes = nodes::list(&self.0, &key, &filter, after, limit, show).await.map_err(status)?;
-            paging::page(nodes, limit, List::Nodes, ToString::to_string)
+            let show = |view| node_view(&view, &id, NodeResultForm::Sizes).map_err(find::unreadable_graph);
+            let nodes = nodes::list_nodes(&self.0, &key, &filter, after, limit, show)
+                .await
+                .map_err(status_of_problem)?;
+            paging::cut_page(nodes, limit, CursorList::Nodes, ToString::to_string)
         };
         let workflow = workflow_view(&found.graph, &found.execution, nodes);
-        let workflow = workflow.map_err(find::unreadable).map_err(status)?;
+        let workflow = workflow.map_err(find::unreadable_graph).map_err(status_of_problem)?;
         Ok(Response::new(GetWorkflowResponse { workflow: Some(workflow), next_page_token }))
     }
 
@@ -82,20 +88,24 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<ListWorkflowsRequest>,
     ) -> Result<Response<ListWorkflowsResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let ListWorkflowsRequest { page_size, page_token, status: wanted } = request.into_inner();
-        let after = paging::after(List::Graphs, &page_token, |text| text.parse().ok().map(AcceptNo))?;
-        let limit = paging::size(page_size, 50, 500)?;
+        let after = paging::parse_page_token(CursorList::Graphs, &page_token, |text| {
+            text.parse().ok().map(AcceptNo)
+        })?;
+        let limit = paging::parse_page_size(page_size, 50, 500)?;
         let wanted = match workflow_status_in(wanted) {
             None if wanted != i32::from(WorkflowStatus::Unspecified) => {
-                return Err(invalid("status", format!("{wanted} is not a status")));
+                return Err(invalid_field("status", format!("{wanted} is not a status")));
             }
             wanted => wanted,
         };
-        let show = |found: Found| workflow_view(&found.graph, &found.execution, Vec::new());
-        let found = find::list(&self.0, &call.caller, wanted, after, limit, show).await.map_err(status)?;
+        let show = |found: FoundGraph| workflow_view(&found.graph, &found.execution, Vec::new());
+        let found = find::list_graphs(&self.0, &call.caller, wanted, after, limit, show)
+            .await
+            .map_err(status_of_problem)?;
         let (workflows, next_page_token) =
-            paging::page(found, limit, List::Graphs, |position| position.0.to_string());
+            paging::cut_page(found, limit, CursorList::Graphs, |position| position.0.to_string());
         Ok(Response::new(ListWorkflowsResponse { workflows, next_page_token }))
     }
 
@@ -103,35 +113,37 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateWorkflowRequest>,
     ) -> Result<Response<UpdateWorkflowResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let UpdateWorkflowRequest { workflow_id, edits, expected_revision } = request.into_inner();
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
-        let edits = read::edits(edits).map_err(|problems| refusal::invalid(&problems))?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let edits = read::read_edits(edits).map_err(|problems| refusal::invalid_argument(&problems))?;
         if edits.is_empty() {
-            return Err(invalid("edits", "there is nothing to change"));
+            return Err(invalid_field("edits", "there is nothing to change"));
         }
         let idempotency_key = call.idempotency_key.clone();
-        let wish = edit::Wish { expected_revision, edits, idempotency_key };
-        let edited = edit::edit(&self.0, asker(&call), key.clone(), wish).await.map_err(status)?;
+        let wish = edit::EditsToApply { expected_revision, edits, idempotency_key };
+        let edited = edit::edit_graph(&self.0, graph_caller(&call), key.clone(), wish)
+            .await
+            .map_err(status_of_problem)?;
         match edited {
-            Edited::Applied { revision: _ } => {
-                let found = find(&self.0, &key).await.map_err(status)?;
-                Ok(Response::new(UpdateWorkflowResponse { workflow: Some(shown(&found)?) }))
+            GraphEditOutcome::Applied { revision: _ } => {
+                let found = find_graph(&self.0, &key).await.map_err(status_of_problem)?;
+                Ok(Response::new(UpdateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
             }
-            Edited::Undecided { event_id } => Err(super::status::undecided(event_id)),
+            GraphEditOutcome::Undecided { event_id } => Err(super::status::undecided_edits(event_id)),
         }
     }
 
     async fn get_node(&self, request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let GetNodeRequest { workflow_id, node_id } = request.into_inner();
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
-        let revision = find(&self.0, &key).await.map_err(status)?.graph.revision;
-        let id = nodes::id_of(&node_id).map_err(status)?;
-        let view = nodes::one(&self.0, &key, &id).await.map_err(status)?;
-        let beyond = nodes::beyond(&self.0, &key, &view).await.map_err(status)?;
-        let node = node_view(&view, &key.execution, Results::Whole);
-        let node = with_beyond(node.map_err(find::unreadable).map_err(status)?, &beyond);
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let revision = find_graph(&self.0, &key).await.map_err(status_of_problem)?.graph.revision;
+        let id = nodes::parse_node_id(&node_id).map_err(status_of_problem)?;
+        let view = nodes::find_node(&self.0, &key, &id).await.map_err(status_of_problem)?;
+        let beyond = nodes::node_details(&self.0, &key, &view).await.map_err(status_of_problem)?;
+        let node = node_view(&view, &key.execution, NodeResultForm::Whole);
+        let node = with_details(node.map_err(find::unreadable_graph).map_err(status_of_problem)?, &beyond);
         Ok(Response::new(GetNodeResponse { node: Some(node), revision }))
     }
 
@@ -139,71 +151,77 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateNodeRequest>,
     ) -> Result<Response<UpdateNodeResponse>, Status> {
-        let call = begin(&request)?;
-        updates::update(&self.0, &call, request.into_inner()).await.map(Response::new)
+        let call = begin_call(&request)?;
+        updates::update_node(&self.0, &call, request.into_inner()).await.map(Response::new)
     }
 
-    type WatchWorkflowStream = Events;
+    type WatchWorkflowStream = WorkflowEventStream;
 
     async fn watch_workflow(
         &self,
         request: Request<WatchWorkflowRequest>,
-    ) -> Result<Response<Events>, Status> {
-        let call = begin(&request)?;
+    ) -> Result<Response<WorkflowEventStream>, Status> {
+        let call = begin_call(&request)?;
         let WatchWorkflowRequest { workflow_id, after_position } = request.into_inner();
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
-        watch::events(self.0.clone(), key, &after_position).await.map(Response::new)
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        watch::watch_events(self.0.clone(), key, &after_position).await.map(Response::new)
     }
 
     async fn cancel_workflow(
         &self,
         request: Request<CancelWorkflowRequest>,
     ) -> Result<Response<CancelWorkflowResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let CancelWorkflowRequest { workflow_id, reason } = request.into_inner();
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        let (_, found) = cancel::cancel(&self.0, asker(&call), key, reason).await.map_err(status)?;
-        Ok(Response::new(CancelWorkflowResponse { workflow: Some(shown(&found)?) }))
+        let (_, found) = cancel::cancel_graph(&self.0, graph_caller(&call), key, reason)
+            .await
+            .map_err(status_of_problem)?;
+        Ok(Response::new(CancelWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
     }
 
     async fn get_node_logs(
         &self,
         request: Request<GetNodeLogsRequest>,
     ) -> Result<Response<GetNodeLogsResponse>, Status> {
-        let call = begin(&request)?;
+        let call = begin_call(&request)?;
         let GetNodeLogsRequest { workflow_id, node_id, after_position, page_size } = request.into_inner();
-        let limit = paging::size(page_size, 100, 1_000)?;
-        let key = key_of(&call.caller, &workflow_id).map_err(status)?;
-        let id = nodes::id_of(&node_id).map_err(status)?;
-        let found = nodes::logs(&self.0, &key, &id, after_position, limit).await.map_err(status)?;
+        let limit = paging::parse_page_size(page_size, 100, 1_000)?;
+        let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_problem)?;
+        let id = nodes::parse_node_id(&node_id).map_err(status_of_problem)?;
+        let found =
+            nodes::list_logs(&self.0, &key, &id, after_position, limit).await.map_err(status_of_problem)?;
         let entries = found.iter().map(|entry| ((), log_entry(entry))).collect();
         // An entry may have 64 KiB; the client requests the rest after the last entry.
-        let (entries, _) = paging::page(entries, limit, List::NodeLogs, |()| String::new());
+        let (entries, _) = paging::cut_page(entries, limit, CursorList::NodeLogs, |()| String::new());
         Ok(Response::new(GetNodeLogsResponse { entries }))
     }
 }
 
-pub(super) fn asker(call: &super::call::Call) -> Asker<'_> {
-    Asker { caller: &call.caller, trace: &call.trace, slot: &call.slot, patience: Some(edit::WAIT) }
+pub(super) fn graph_caller(call: &super::call::GrpcCall) -> GraphCaller<'_> {
+    GraphCaller { caller: &call.caller, trace: &call.trace, slot: &call.slot, patience: Some(edit::WAIT) }
 }
 
 /// Without nodes.
-fn shown(found: &Found) -> Result<Workflow, Status> {
-    workflow_view(&found.graph, &found.execution, Vec::new()).map_err(find::unreadable).map_err(status)
+fn encode_workflow(found: &FoundGraph) -> Result<Workflow, Status> {
+    workflow_view(&found.graph, &found.execution, Vec::new())
+        .map_err(find::unreadable_graph)
+        .map_err(status_of_problem)
 }
 
 /// Progress of an executor.
 #[derive(Deserialize)]
-struct Done {
+struct StoredSubtaskProgress {
     #[serde(default)]
     subtasks_done: Vec<u32>,
 }
 
-fn with_beyond(mut node: Node, beyond: &Beyond) -> Node {
-    node.edits = beyond.edits.iter().map(write::edit).collect();
-    let done = beyond.progress.as_ref().and_then(|progress| progress.decode::<Done>().ok());
-    if let Some(Done { subtasks_done }) = done.filter(|done| !done.subtasks_done.is_empty()) {
+fn with_details(mut node: Node, beyond: &NodeDetails) -> Node {
+    node.edits = beyond.edits.iter().map(write::encode_edit).collect();
+    let done = beyond.progress.as_ref().and_then(|progress| progress.decode::<StoredSubtaskProgress>().ok());
+    if let Some(StoredSubtaskProgress { subtasks_done }) = done.filter(|done| !done.subtasks_done.is_empty())
+    {
         node.assigned_task.get_or_insert_default().subtasks_done = subtasks_done;
     }
     node

@@ -11,24 +11,24 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{ExecutionId, ExecutionKey};
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
-use millstream_store::event_log::{Append, NewEvent};
+use millstream_core::problem::ValidationProblem as Fault;
+use millstream_store::event_log::{AppendRequest, EventSubmission};
 
-use super::posting::{self, Draft, Said};
-use super::problem::{Kind, Problem};
+use super::event_draft::{self, EventContent, EventDraft};
+use super::problem::{ApiProblem, Kind};
 use super::route::Route;
-use super::views::{AcceptedOut, Item, Items};
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::{self, Fields, ItemsError};
-use crate::options::Limits;
-use crate::query::Params;
-use crate::trace::Trace;
+use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::{self, ItemsError, JsonFields};
+use crate::options::IngressLimits;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/events", "post_events", post)
+        Route::post("/v1/events", "post_events", post_events)
             .summary("Accept many events, for any executions, in one commit")
             .needs(Permission::PostEvents)
             .headers(&["traceparent", "x-request-id"])
@@ -42,33 +42,35 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    params: Params,
+async fn post_events(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    let media = Media::of(&parts.headers, &[Media::Json, Media::Ndjson])?;
+    let media = MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Ndjson])?;
     if parts.headers.contains_key("idempotency-key") {
-        return Err(Problem::bad_request(
+        return Err(ApiProblem::bad_request(
             "a batch takes an idempotency_key per item and no Idempotency-Key header",
         ));
     }
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let texts = match media {
-        Media::Ndjson => lines(body.text()?, limits.batch_items)?,
-        Media::Json | Media::Yaml => array(body.text()?, limits.batch_items)?,
+        MediaType::Ndjson => split_lines(body.text()?, limits.batch_items)?,
+        MediaType::Json | MediaType::Yaml => split_json_array(body.text()?, limits.batch_items)?,
     };
 
-    let drafts: Vec<Result<Draft, Problem>> =
-        texts.iter().enumerate().map(|(at, text)| draft(&caller, at, text, limits)).collect();
-    let good: Vec<&Draft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
-    let mut checked = posting::check(&door, &good).await?.into_iter();
+    let drafts: Vec<Result<EventDraft, ApiProblem>> =
+        texts.iter().enumerate().map(|(at, text)| parse_batch_item(&caller, at, text, limits)).collect();
+    let good: Vec<&EventDraft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
+    let mut checked = event_draft::check_drafts(&door, &good).await?.into_iter();
     let bytes = good.iter().map(|draft| draft.payload.len()).sum();
     let over = door.admit_events(&caller.tenant, good.len(), bytes).await.err();
     if let Some(problem) = &over
@@ -76,99 +78,106 @@ async fn post(
     {
         return Err(problem.clone());
     }
-    let items: Vec<Checked> = drafts
+    let items: Vec<CheckedEvent> = drafts
         .into_iter()
         .map(|draft| match draft {
-            Err(problem) => Checked::Unreadable(problem),
+            Err(problem) => CheckedEvent::Unreadable(problem),
             Ok(draft) => match checked.next() {
                 Some(Ok(_)) => match &over {
-                    Some(problem) => Checked::Refused(draft, problem.clone()),
-                    None => Checked::Good(posting::new_event(&door, &caller, &trace, draft)),
+                    Some(problem) => CheckedEvent::Refused(draft, problem.clone()),
+                    None => CheckedEvent::Good(event_draft::new_event(&door, &caller, &trace, draft)),
                 },
-                Some(Err(problem)) => Checked::Refused(draft, problem),
-                None => Checked::Unreadable(Problem::new(Kind::Internal, "the event was not checked")),
+                Some(Err(problem)) => CheckedEvent::Refused(draft, problem),
+                None => {
+                    CheckedEvent::Unreadable(ApiProblem::new(Kind::Internal, "the event was not checked"))
+                }
             },
         })
         .collect();
 
     let refused = items.iter().filter_map(|item| match item {
-        Checked::Refused(draft, problem) => {
+        CheckedEvent::Refused(draft, problem) => {
             Some((&draft.execution.tenant, draft.idempotency(), problem.clone()))
         }
-        Checked::Good(_) | Checked::Unreadable(_) => None,
+        CheckedEvent::Good(_) | CheckedEvent::Unreadable(_) => None,
     });
-    let mut recalled = posting::recall(&door, refused.collect()).await?.into_iter();
+    let mut recalled = event_draft::recall_accepted(&door, refused.collect()).await?.into_iter();
     let good = items.iter().filter_map(|item| match item {
-        Checked::Good(event) => Some(Append::Event(event.clone())),
-        Checked::Refused(..) | Checked::Unreadable(_) => None,
+        CheckedEvent::Good(event) => Some(AppendRequest::Event(event.clone())),
+        CheckedEvent::Refused(..) | CheckedEvent::Unreadable(_) => None,
     });
-    let mut verdicts = door.accept.submit(good.collect()).await?.into_iter();
-    let silent = || Problem::new(Kind::Internal, "the store gave no verdict");
-    let verdicts: Vec<Result<AcceptedOut, Problem>> = items
+    let mut verdicts = door.accept.submit_batch(good.collect()).await?.into_iter();
+    let silent = || ApiProblem::new(Kind::Internal, "the store gave no verdict");
+    let verdicts: Vec<Result<AcceptedEventOut, ApiProblem>> = items
         .into_iter()
         .map(|item| {
             let (execution, (event_id, status)) = match item {
-                Checked::Unreadable(problem) => return Err(problem),
-                Checked::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
-                Checked::Good(event) => {
+                CheckedEvent::Unreadable(problem) => return Err(problem),
+                CheckedEvent::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
+                CheckedEvent::Good(event) => {
                     let verdict = verdicts.next().ok_or_else(silent)?;
-                    let accepted = posting::verdict(&door, &event, verdict)?;
+                    let accepted = event_draft::accepted_event(&door, &event, verdict)?;
                     (event.execution, accepted)
                 }
             };
-            Ok(AcceptedOut { event_id, execution_id: execution.execution, status })
+            Ok(AcceptedEventOut { event_id, execution_id: execution.execution, status })
         })
         .collect();
     let items = verdicts.iter().map(|verdict| match verdict {
-        Ok(accepted) => Item::Good(accepted),
-        Err(problem) => Item::Bad { problem: problem.document() },
+        Ok(accepted) => BatchItemOut::Good(accepted),
+        Err(problem) => BatchItemOut::Bad { problem: problem.document() },
     });
-    Ok((StatusCode::ACCEPTED, Json(Items { items: items.collect() })).into_response())
+    Ok((StatusCode::ACCEPTED, Json(ItemList { items: items.collect() })).into_response())
 }
 
 /// An item of the batch after the checks.
-enum Checked {
-    Good(NewEvent),
+enum CheckedEvent {
+    Good(EventSubmission),
     /// Rejected by the checks; its idempotency key may show that it was accepted before.
-    Refused(Draft, Problem),
-    Unreadable(Problem),
+    Refused(EventDraft, ApiProblem),
+    Unreadable(ApiProblem),
 }
 
 /// Splits a JSON array into its items.
-pub(super) fn array(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
-    fields::items(text, limit).map_err(|error| match error {
+pub(super) fn split_json_array(text: &str, limit: usize) -> Result<Vec<&str>, ApiProblem> {
+    fields::split_array(text, limit).map_err(|error| match error {
         ItemsError::Syntax(error) => {
-            Problem::bad_request(format!("the body is not a valid JSON array: {error}"))
+            ApiProblem::bad_request(format!("the body is not a valid JSON array: {error}"))
         }
-        ItemsError::TooMany => too_many(limit),
+        ItemsError::TooMany => batch_too_large(limit),
     })
 }
 
 /// Splits the body into its non-empty lines.
-fn lines(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
+fn split_lines(text: &str, limit: usize) -> Result<Vec<&str>, ApiProblem> {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).take(limit + 1).collect();
-    if lines.len() > limit { Err(too_many(limit)) } else { Ok(lines) }
+    if lines.len() > limit { Err(batch_too_large(limit)) } else { Ok(lines) }
 }
 
-fn too_many(limit: usize) -> Problem {
-    Problem::new(Kind::TooLarge, format!("a batch has at most {limit} items"))
+fn batch_too_large(limit: usize) -> ApiProblem {
+    ApiProblem::new(Kind::TooLarge, format!("a batch has at most {limit} items"))
 }
 
-fn draft(caller: &Caller, at: usize, text: &str, limits: &Limits) -> Result<Draft, Problem> {
+fn parse_batch_item(
+    caller: &TenantCaller,
+    at: usize,
+    text: &str,
+    limits: &IngressLimits,
+) -> Result<EventDraft, ApiProblem> {
     let path = format!("items[{at}]");
-    let mut fields = Fields::of(text, &path).map_err(Problem::invalid)?;
-    let id = fields.required("execution_id");
-    let execution = fields.parsed("execution_id", id, |text| ExecutionId::parse(text));
-    let said = posting::said(&mut fields, limits.payload_bytes)?;
-    let key = fields.text("idempotency_key");
-    let idempotency_key = fields.parsed("idempotency_key", key, posting::idempotency_key);
-    fields.finish().map_err(Problem::invalid)?;
+    let mut fields = JsonFields::of(text, &path).map_err(ApiProblem::invalid)?;
+    let id = fields.required_text("execution_id");
+    let execution = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
+    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
+    let key = fields.take_text("idempotency_key");
+    let idempotency_key = fields.parse_text("idempotency_key", key, event_draft::parse_idempotency_key);
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     match (execution, said) {
-        (Some(execution), Some(Said { name, payload })) => {
+        (Some(execution), Some(EventContent { name, payload })) => {
             let execution = ExecutionKey { tenant: caller.tenant.clone(), execution };
-            Ok(Draft { execution, name, payload, idempotency_key })
+            Ok(EventDraft { execution, name, payload, idempotency_key })
         }
-        (None, _) | (_, None) => Err(Problem::invalid(vec![Fault::new(path, "is incomplete")])),
+        (None, _) | (_, None) => Err(ApiProblem::invalid(vec![Fault::new(path, "is incomplete")])),
     }
 }

@@ -6,58 +6,62 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::{self, Definition, Format};
+use millstream_core::definition::{self, Definition, SourceFormat};
 use millstream_core::id::Name;
 use millstream_core::machine::Machine;
 use millstream_core::permission::Permission;
-use millstream_core::problem::{self, Problems};
+use millstream_core::problem::{self, ValidationProblems};
 use millstream_core::quota::{CountedQuota, EffectiveQuota, caps};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use serde::Serialize;
 
-use super::problem::{Kind, Problem};
-use super::route::{Located, Route};
-use super::views::Page;
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::query::Params;
+use super::problem::{ApiProblem, Kind};
+use super::route::{LocationHeader, Route};
+use super::views::PageOut;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::cursor::{self, CursorList};
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/definitions", "put_definition", put)
+        Route::post("/v1/definitions", "put_definition", put_definition)
             .summary("Store a definition as the next version of its name")
             .needs(Permission::ManageDefinitions)
             .body("application/json", "Definition")
             .body("application/yaml", "Definition")
             .answer(201, "DefinitionVersion", "A new version")
             .answer(200, "DefinitionVersion", "Equal to the latest version, which is returned")
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_definition", &["name"])
             .leads_to("get_definition_version", &["name", "version"]),
-        Route::get("/v1/definitions", "list_definitions", list)
+        Route::get("/v1/definitions", "list_definitions", list_definitions)
             .summary("The latest version of every definition, by name")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "DefinitionPage", "One page"),
-        Route::get("/v1/definitions/{name}", "get_definition", latest)
+        Route::get("/v1/definitions/{name}", "get_definition", get_latest_definition)
             .summary("The latest version of a definition, with its source")
             .needs(Permission::ReadData)
             .answer(200, "DefinitionWithSource", "The definition")
             .problems(&[404]),
-        Route::get("/v1/definitions/{name}/versions/{version}", "get_definition_version", version)
-            .summary("One version of a definition, with its source")
-            .needs(Permission::ReadData)
-            .answer(200, "DefinitionWithSource", "The definition")
-            .problems(&[404]),
+        Route::get(
+            "/v1/definitions/{name}/versions/{version}",
+            "get_definition_version",
+            get_definition_version,
+        )
+        .summary("One version of a definition, with its source")
+        .needs(Permission::ReadData)
+        .answer(200, "DefinitionWithSource", "The definition")
+        .problems(&[404]),
     ]
 }
 
 #[derive(Debug, Serialize)]
-struct VersionOut {
+struct DefinitionVersionOut {
     name: Name,
     version: i32,
     checksum: String,
@@ -66,7 +70,7 @@ struct VersionOut {
     definition: Option<RawJson>,
 }
 
-impl From<StoredDefinition> for VersionOut {
+impl From<StoredDefinition> for DefinitionVersionOut {
     fn from(stored: StoredDefinition) -> Self {
         Self {
             name: stored.definition.name,
@@ -78,49 +82,53 @@ impl From<StoredDefinition> for VersionOut {
     }
 }
 
-async fn put(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    params: Params,
+async fn put_definition(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    let format = match Media::of(&parts.headers, &[Media::Json, Media::Yaml])? {
-        Media::Yaml => Format::Yaml,
-        Media::Json | Media::Ndjson => Format::Json,
+    let format = match MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Yaml])? {
+        MediaType::Yaml => SourceFormat::Yaml,
+        MediaType::Json | MediaType::Ndjson => SourceFormat::Json,
     };
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.definition_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let source = match format {
-        Format::Json => body.json()?,
-        Format::Yaml => body.text()?,
+        SourceFormat::Json => body.json()?,
+        SourceFormat::Yaml => body.text()?,
     };
 
     let source = source.to_owned();
-    let quota = door.quotas.quota(&caller.tenant);
-    let compiled = door.machines.compilations.run(move |_| compile(&source, format, &quota)).await;
-    let compiled = compiled.map_err(|closed| Problem::new(Kind::StoreUnavailable, closed.to_string()))??;
-    let Compiled { new, beyond } = compiled;
+    let quota = door.quotas.quota_of(&caller.tenant);
+    let compiled = door.machines.compilations.run(move |_| compile_definition(&source, format, &quota)).await;
+    let compiled =
+        compiled.map_err(|closed| ApiProblem::new(Kind::StoreUnavailable, closed.to_string()))??;
+    let CompiledDefinition { new, beyond } = compiled;
 
     let unchanged = async {
-        let latest = door.stores.definitions.get(&caller.tenant, &new.name, None).await?;
+        let latest = door.stores.definitions.get_definition(&caller.tenant, &new.name, None).await?;
         Ok(latest.is_some_and(|latest| latest.checksum == new.checksum))
     };
     if beyond.is_empty() {
         door.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
     } else if !unchanged.await? {
-        return Err(Problem::invalid(beyond));
+        return Err(ApiProblem::invalid(beyond));
     }
 
-    let (status, stored) = match door.stores.definitions.put(&caller.tenant, &new, door.clock.now()).await? {
-        PutDefinition::Created(stored) => (StatusCode::CREATED, stored),
-        PutDefinition::Unchanged(stored) => (StatusCode::OK, stored),
-    };
+    let (status, stored) =
+        match door.stores.definitions.put_definition(&caller.tenant, &new, door.clock.now()).await? {
+            PutDefinition::Created(stored) => (StatusCode::CREATED, stored),
+            PutDefinition::Unchanged(stored) => (StatusCode::OK, stored),
+        };
     let location =
         format!("/v1/definitions/{}/versions/{}", stored.definition.name, stored.definition.version);
-    let mut response = (status, Json(VersionOut::from(stored))).into_response();
+    let mut response = (status, Json(DefinitionVersionOut::from(stored))).into_response();
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -128,13 +136,17 @@ async fn put(
 }
 
 /// A compiled definition, and its faults against the tenant's quota.
-struct Compiled {
+struct CompiledDefinition {
     new: NewDefinition,
-    beyond: Vec<problem::Problem>,
+    beyond: Vec<problem::ValidationProblem>,
 }
 
 /// Called outside the async runtime: a definition with many patterns takes long.
-fn compile(source: &str, format: Format, quota: &EffectiveQuota) -> Result<Compiled, Problems> {
+fn compile_definition(
+    source: &str,
+    format: SourceFormat,
+    quota: &EffectiveQuota,
+) -> Result<CompiledDefinition, ValidationProblems> {
     let parsed = definition::parse(source, format)?;
     let new = NewDefinition {
         name: parsed.name().clone(),
@@ -145,59 +157,60 @@ fn compile(source: &str, format: Format, quota: &EffectiveQuota) -> Result<Compi
     let beyond = caps::definition_problems(&parsed, quota);
     // A definition that does not compile must not become a version: every later start would fail on it.
     Machine::compile(parsed)?;
-    Ok(Compiled { new, beyond })
+    Ok(CompiledDefinition { new, beyond })
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<VersionOut>>, Problem> {
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Definitions, |name| Name::parse(name).ok());
-    params.finish()?;
-    let found = door.stores.definitions.list(&caller.tenant, after.as_ref(), limit + 1).await?;
-    let cursor = |last: &StoredDefinition| cursor::encode(List::Definitions, &last.definition.name);
-    Ok(Json(Page::of(found, limit, cursor, VersionOut::from)))
+async fn list_definitions(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<DefinitionVersionOut>>, ApiProblem> {
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Definitions, |name| Name::parse(name).ok());
+    params.finish_params()?;
+    let found = door.stores.definitions.list_definitions(&caller.tenant, after.as_ref(), limit + 1).await?;
+    let cursor = |last: &StoredDefinition| cursor::encode(CursorList::Definitions, &last.definition.name);
+    Ok(Json(PageOut::of(found, limit, cursor, DefinitionVersionOut::from)))
 }
 
-async fn latest(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_latest_definition(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<VersionOut>, Problem> {
-    params.finish()?;
-    find(&door, &caller.tenant, &name, None).await
+    params: QueryParams,
+) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+    params.finish_params()?;
+    find_definition(&door, &caller.tenant, &name, None).await
 }
 
-async fn version(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_definition_version(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path((name, version)): Path<(String, String)>,
-    params: Params,
-) -> Result<Json<VersionOut>, Problem> {
-    params.finish()?;
-    let number = version.parse().map_err(|_| missing(&name, Some(&version)))?;
-    find(&door, &caller.tenant, &name, Some(number)).await
+    params: QueryParams,
+) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+    params.finish_params()?;
+    let number = version.parse().map_err(|_| definition_not_found(&name, Some(&version)))?;
+    find_definition(&door, &caller.tenant, &name, Some(number)).await
 }
 
-async fn find(
-    door: &Door,
+async fn find_definition(
+    door: &IngressState,
     tenant: &millstream_core::id::TenantId,
     name: &str,
     version: Option<i32>,
-) -> Result<Json<VersionOut>, Problem> {
-    let absent = || missing(name, version.map(|version| version.to_string()).as_deref());
+) -> Result<Json<DefinitionVersionOut>, ApiProblem> {
+    let absent = || definition_not_found(name, version.map(|version| version.to_string()).as_deref());
     let parsed = Name::parse(name).map_err(|_| absent())?;
-    let stored = door.stores.definitions.get(tenant, &parsed, version).await?.ok_or_else(absent)?;
-    let source = RawJson::trusted(stored.source.as_str());
-    Ok(Json(VersionOut { definition: Some(source), ..VersionOut::from(stored) }))
+    let stored =
+        door.stores.definitions.get_definition(tenant, &parsed, version).await?.ok_or_else(absent)?;
+    let source = RawJson::from_trusted_text(stored.source.as_str());
+    Ok(Json(DefinitionVersionOut { definition: Some(source), ..DefinitionVersionOut::from(stored) }))
 }
 
-fn missing(name: &str, version: Option<&str>) -> Problem {
+fn definition_not_found(name: &str, version: Option<&str>) -> ApiProblem {
     match version {
-        None => Problem::not_found("definition", name),
-        Some(version) => Problem::not_found("definition", format_args!("{name}@{version}")),
+        None => ApiProblem::not_found("definition", name),
+        Some(version) => ApiProblem::not_found("definition", format_args!("{name}@{version}")),
     }
 }

@@ -7,35 +7,35 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::Mode;
+use millstream_core::definition::ResponseMode;
 use millstream_core::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
 use millstream_core::machine::Machine;
 use millstream_core::permission::Permission;
 use millstream_core::status::EventStatus;
-use millstream_store::event_log::{Append, NewEvent};
+use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
 
-use super::posting::{self, Draft, Said};
-use super::problem::{Kind, Problem};
-use super::route::{Located, Route};
-use super::views::{AcceptedOut, EventOut, Page};
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::gate::Slot;
-use crate::prefer::Prefer;
-use crate::query::Params;
-use crate::trace::Trace;
-use crate::wait::{self, Patience, Since, Waited};
+use super::event_draft::{self, EventContent, EventDraft};
+use super::problem::{ApiProblem, Kind};
+use super::route::{LocationHeader, Route};
+use super::views::{AcceptedEventOut, EventOut, PageOut};
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::cursor::{self, CursorList};
+use crate::fields::JsonFields;
+use crate::gate::RequestSlot;
+use crate::prefer::PreferHeader;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
+use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
 
 /// Size limit of an event's envelope, beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/executions/{execution_id}/events", "post_event", post)
+        Route::post("/v1/executions/{execution_id}/events", "post_event", post_event)
             .summary("Accept an event for an execution")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "Millstream-Validate", "traceparent", "x-request-id"])
@@ -43,15 +43,15 @@ pub(super) fn routes() -> Vec<Route> {
             .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key returns the same id")
             .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"])
             .leads_to("retry_event", &["event_id"]),
-        Route::get("/v1/events/{event_id}", "get_event", read)
+        Route::get("/v1/events/{event_id}", "get_event", get_event)
             .summary("One event and its outcome")
             .needs(Permission::ReadData)
             .answer(200, "Event", "The event")
             .problems(&[404]),
-        Route::get("/v1/events", "list_events", list)
+        Route::get("/v1/events", "list_events", list_events)
             .summary("Events in the order of acceptance")
             .needs(Permission::ReadData)
             .query(&[
@@ -64,55 +64,61 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
+async fn post_event(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let execution = posting::execution_of(&caller, &id)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let prefer = Prefer::of(&parts.headers)?;
-    let strictness = Strictness::of(&parts.headers)?;
-    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let prefer = PreferHeader::of(&parts.headers)?;
+    let strictness = EventValidation::of(&parts.headers)?;
+    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
 
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let said = posting::said(&mut fields, limits.payload_bytes)?;
-    fields.finish().map_err(Problem::invalid)?;
-    let Some(Said { name, payload }) = said else {
-        return Err(Problem::bad_request("the event has no name"));
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let Some(EventContent { name, payload }) = said else {
+        return Err(ApiProblem::bad_request("the event has no name"));
     };
 
-    let draft = Draft { execution, name, payload, idempotency_key };
+    let draft = EventDraft { execution, name, payload, idempotency_key };
     let admitted = match slot.admit_new() {
-        Ok(()) => admit(&door, &draft, strictness).await,
+        Ok(()) => admit_event(&door, &draft, strictness).await,
         Err(problem) => Err(problem),
     };
     match admitted {
         Ok(mode) => {
-            let event = posting::new_event(&door, &caller, &trace, draft);
-            submit(&door, &slot, event, prefer, mode).await
+            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            submit_event(&door, &slot, event, prefer, mode).await
         }
-        Err(problem) => repeated(&door, &slot, &draft, prefer, problem).await,
+        Err(problem) => answer_repeat(&door, &slot, &draft, prefer, problem).await,
     }
 }
 
 /// The checks on acceptance. An event that passes them is accepted in the mode of its definition.
-async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mode, Problem> {
-    let machine = match posting::check(door, &[draft]).await?.pop() {
+async fn admit_event(
+    door: &IngressState,
+    draft: &EventDraft,
+    strictness: EventValidation,
+) -> Result<ResponseMode, ApiProblem> {
+    let machine = match event_draft::check_drafts(door, &[draft]).await?.pop() {
         Some(target) => target?.machine,
-        None => return Err(Problem::new(Kind::Internal, "the event was not checked")),
+        None => return Err(ApiProblem::new(Kind::Internal, "the event was not checked")),
     };
-    if strictness == Strictness::State {
-        fits(door, &draft.execution, &machine, &draft.name).await?;
+    if strictness == EventValidation::State {
+        check_state_handles(door, &draft.execution, &machine, &draft.name).await?;
     }
     door.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
     Ok(machine.definition().mode())
@@ -120,66 +126,69 @@ async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mod
 
 /// The answer to a request that the checks reject: the original answer, if its idempotency key was accepted
 /// before.
-pub(super) async fn repeated(
-    door: &Door,
-    slot: &Slot,
-    draft: &Draft,
-    prefer: Prefer,
-    problem: Problem,
-) -> Result<Response, Problem> {
+pub(super) async fn answer_repeat(
+    door: &IngressState,
+    slot: &RequestSlot,
+    draft: &EventDraft,
+    prefer: PreferHeader,
+    problem: ApiProblem,
+) -> Result<Response, ApiProblem> {
     let refused = vec![(&draft.execution.tenant, draft.idempotency(), problem)];
-    let recalled = posting::recall(door, refused).await?.pop();
+    let recalled = event_draft::recall_accepted(door, refused).await?.pop();
     let (event_id, status) =
-        recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
-    let known = (event_id, status, Since::Nothing);
-    answer(door, slot, &draft.execution, known, Wish { prefer, mode: Mode::Async }).await
+        recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+    let known = (event_id, status, WaitStart::Nothing);
+    answer_event(door, slot, &draft.execution, known, EventWaitOptions { prefer, mode: ResponseMode::Async })
+        .await
 }
 
 /// Makes one event durable, waits for its outcome if requested, and answers.
-pub(super) async fn submit(
-    door: &Door,
-    slot: &Slot,
-    event: NewEvent,
-    prefer: Prefer,
-    mode: Mode,
-) -> Result<Response, Problem> {
-    let ear = patience(door, prefer, mode).map(|_| door.news.about(event.execution.clone()));
-    let mut verdicts = door.accept.submit(vec![Append::Event(event.clone())]).await?;
-    let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
-    let (event_id, status) = posting::verdict(door, &event, verdict)?;
+pub(super) async fn submit_event(
+    door: &IngressState,
+    slot: &RequestSlot,
+    event: EventSubmission,
+    prefer: PreferHeader,
+    mode: ResponseMode,
+) -> Result<Response, ApiProblem> {
+    let ear = longest_wait(door, prefer, mode).map(|_| door.news.subscribe_to(event.execution.clone()));
+    let mut verdicts = door.accept.submit_batch(vec![AppendRequest::Event(event.clone())]).await?;
+    let verdict =
+        verdicts.pop().ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))?;
+    let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
     let since = match (ear, status) {
-        (Some(ear), EventStatus::Pending) => Since::Undecided(ear),
-        (Some(_) | None, _) => Since::Nothing,
+        (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),
+        (Some(_) | None, _) => WaitStart::Nothing,
     };
-    answer(door, slot, &event.execution, (event_id, status, since), Wish { prefer, mode }).await
+    answer_event(door, slot, &event.execution, (event_id, status, since), EventWaitOptions { prefer, mode })
+        .await
 }
 
 /// The inputs that decide whether a caller waits.
 #[derive(Debug, Clone, Copy)]
-struct Wish {
-    prefer: Prefer,
-    mode: Mode,
+struct EventWaitOptions {
+    prefer: PreferHeader,
+    mode: ResponseMode,
 }
 
 /// The answer to a durable event, after its outcome if requested.
-async fn answer(
-    door: &Door,
-    slot: &Slot,
+async fn answer_event(
+    door: &IngressState,
+    slot: &RequestSlot,
     execution: &ExecutionKey,
-    (event_id, status, since): (EventId, EventStatus, Since),
-    Wish { prefer, mode }: Wish,
-) -> Result<Response, Problem> {
-    let accepted = AcceptedOut { event_id, execution_id: execution.execution.clone(), status };
-    let longest = patience(door, prefer, mode);
+    (event_id, status, since): (EventId, EventStatus, WaitStart),
+    EventWaitOptions { prefer, mode }: EventWaitOptions,
+) -> Result<Response, ApiProblem> {
+    let accepted = AcceptedEventOut { event_id, execution_id: execution.execution.clone(), status };
+    let longest = longest_wait(door, prefer, mode);
     let mut response = match longest {
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
-            let patience = Patience { longest, until: prefer.until };
-            match wait::outcome(door, slot, execution, event_id, patience, since).await {
-                Ok(Waited::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
-                Ok(Waited::TimeUp(view)) => {
+            let patience = OutcomeWait { longest, until: prefer.until };
+            match wait::wait_for_outcome(door, slot, execution, event_id, patience, since).await {
+                Ok(WaitResult::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
+                Ok(WaitResult::TimeUp(view)) => {
                     let status = view.map_or(accepted.status, |view| view.status);
-                    (StatusCode::ACCEPTED, Json(AcceptedOut { status, ..accepted })).into_response()
+                    (StatusCode::ACCEPTED, Json(AcceptedEventOut { status, ..accepted })).into_response()
                 }
                 // The event is accepted, even if the store has become unavailable since.
                 Err(error) => {
@@ -193,92 +202,101 @@ async fn answer(
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
         headers.insert(header::LOCATION, location);
     }
-    let applied = longest.and_then(|longest| prefer.applied(longest));
+    let applied = longest.and_then(|longest| prefer.preference_applied(longest));
     if let Some(applied) = applied.and_then(|applied| HeaderValue::from_str(&applied).ok()) {
         headers.insert("preference-applied", applied);
     }
     Ok(response)
 }
 
-/// How long this caller waits: its `Prefer` header, else the mode of the definition.
-pub(super) fn patience(door: &Door, prefer: Prefer, mode: Mode) -> Option<Duration> {
+/// How long this caller waits: its `PreferHeader` header, else the mode of the definition.
+pub(super) fn longest_wait(
+    door: &IngressState,
+    prefer: PreferHeader,
+    mode: ResponseMode,
+) -> Option<Duration> {
     let by_default = match mode {
-        Mode::Async => None,
-        Mode::Sync => Some(door.options.sync_wait),
+        ResponseMode::Async => None,
+        ResponseMode::Sync => Some(door.options.sync_wait),
     };
-    prefer.patience(by_default, door.options.max_wait)
+    prefer.granted_wait(by_default, door.options.max_wait)
 }
 
 /// How much is checked on acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strictness {
+enum EventValidation {
     /// The execution exists and its definition mentions the event.
     Names,
     /// `Millstream-Validate: state`: the current state must handle the event as well.
     State,
 }
 
-impl Strictness {
-    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+impl EventValidation {
+    fn of(headers: &HeaderMap) -> Result<Self, ApiProblem> {
         match headers.get("millstream-validate").map(HeaderValue::as_bytes) {
             None => Ok(Self::Names),
             Some(b"state") => Ok(Self::State),
-            Some(_) => Err(Problem::bad_request("Millstream-Validate supports only \"state\"")),
+            Some(_) => Err(ApiProblem::bad_request("Millstream-Validate supports only \"state\"")),
         }
     }
 }
 
 /// The strict check: rejects when no event is undecided and the current state has no handler. While an event
 /// is undecided, the state that the new event will meet is unknown, and the event is accepted.
-async fn fits(door: &Door, execution: &ExecutionKey, machine: &Machine, event: &Name) -> Result<(), Problem> {
+async fn check_state_handles(
+    door: &IngressState,
+    execution: &ExecutionKey,
+    machine: &Machine,
+    event: &Name,
+) -> Result<(), ApiProblem> {
     let filter =
         EventFilter { execution: Some(execution.execution.clone()), status: Some(EventStatus::Pending) };
     let undecided = door.stores.event_views.list_events(&execution.tenant, &filter, None, 1).await?;
     if !undecided.is_empty() {
         return Ok(());
     }
-    let view = door.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+    let view = door.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     let Some(view) = view.into_iter().next().flatten() else {
-        return Err(Problem::not_found("execution", &execution.execution));
+        return Err(ApiProblem::not_found("execution", &execution.execution));
     };
-    if machine.handles(&view.state.state, event) {
+    if machine.handles_event(&view.state.state, event) {
         return Ok(());
     }
     let detail = format!("the execution is in state {:?}, which does not handle {event:?}", view.state.state);
-    Err(Problem::new(Kind::Conflict, detail))
+    Err(ApiProblem::new(Kind::Conflict, detail))
 }
 
-async fn read(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_event(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<EventOut>, Problem> {
-    params.finish()?;
-    let event = event_of(&id)?;
-    let found = door.stores.event_views.events(&[(caller.tenant, event)]).await?;
-    let view = found.into_iter().next().flatten().ok_or_else(|| Problem::not_found("event", &id))?;
+    params: QueryParams,
+) -> Result<Json<EventOut>, ApiProblem> {
+    params.finish_params()?;
+    let event = parse_event_id(&id)?;
+    let found = door.stores.event_views.find_events(&[(caller.tenant, event)]).await?;
+    let view = found.into_iter().next().flatten().ok_or_else(|| ApiProblem::not_found("event", &id))?;
     Ok(Json(view.into()))
 }
 
 /// Parses the event id of a path; text that cannot be an id is answered with 404.
-pub(super) fn event_of(id: &str) -> Result<EventId, Problem> {
-    uuid::Uuid::parse_str(id).map(EventId).map_err(|_| Problem::not_found("event", id))
+pub(super) fn parse_event_id(id: &str) -> Result<EventId, ApiProblem> {
+    uuid::Uuid::parse_str(id).map(EventId).map_err(|_| ApiProblem::not_found("event", id))
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<EventOut>>, Problem> {
+async fn list_events(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<EventOut>>, ApiProblem> {
     let filter = EventFilter {
-        execution: params.parsed("execution_id", |text| ExecutionId::parse(text)),
-        status: params.word("status", EventStatus::ALL),
+        execution: params.parse_param("execution_id", |text| ExecutionId::parse(text)),
+        status: params.parse_word("status", EventStatus::ALL),
     };
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Events, |text| text.parse().ok().map(AcceptNo));
-    params.finish()?;
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Events, |text| text.parse().ok().map(AcceptNo));
+    params.finish_params()?;
     let found = door.stores.event_views.list_events(&caller.tenant, &filter, after, limit + 1).await?;
-    let cursor = |last: &EventView| cursor::encode(List::Events, last.accept_no.0);
-    Ok(Json(Page::of(found, limit, cursor, EventOut::from)))
+    let cursor = |last: &EventView| cursor::encode(CursorList::Events, last.accept_no.0);
+    Ok(Json(PageOut::of(found, limit, cursor, EventOut::from)))
 }

@@ -8,36 +8,36 @@ use axum::http::StatusCode;
 use millstream_core::duration;
 use millstream_core::id::Name;
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::time::Timestamp;
 use millstream_rpc::proto;
-use millstream_rpc::read::executor;
+use millstream_rpc::read::read_executor;
 use serde::{Deserialize, Serialize};
 
-use super::graphs::json::decode;
-use super::problem::Problem;
+use super::graphs::json::decode_json;
+use super::problem::ApiProblem;
 use super::route::Route;
 use super::tasks;
-use super::views::Page;
-use crate::auth::Caller;
-use crate::door::Door;
+use super::views::PageOut;
+use crate::auth::TenantCaller;
 use crate::graphs::executors;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/executors", "register_executor", register)
+        Route::post("/v1/executors", "register_executor", register_executor)
             .summary("Register an executor, or renew its registration")
             .needs(Permission::RegisterExecutor)
             .body("application/json", "NewExecutor")
             .answer(200, "ExecutorRegistered", "Registered; renew after beat_every"),
-        Route::get("/v1/executors", "list_executors", list)
+        Route::get("/v1/executors", "list_executors", list_executors)
             .summary("Executors with a current registration")
             .needs(Permission::ReadData)
             .answer(200, "ExecutorPage", "All of them, by name"),
-        Route::post("/v1/executors/{name}/retire", "retire_executor", retire)
+        Route::post("/v1/executors/{name}/retire", "retire_executor", retire_executor)
             .summary("Deregister an executor; it finishes its current nodes")
             .needs(Permission::RetireExecutor)
             .answer_in(204, "", "", "The executor is not registered (any more)")
@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct NewExecutor {
+struct NewExecutorRequest {
     name: String,
     address: String,
     #[serde(default)]
@@ -60,34 +60,34 @@ struct NewExecutor {
 }
 
 #[derive(Debug, Serialize)]
-struct RegisteredOut {
+struct ExecutorRegisteredOut {
     name: Name,
     beat_every: String,
 }
 
-async fn register(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    params: Params,
+async fn register_executor(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<RegisteredOut>, Problem> {
-    params.finish()?;
-    let body = tasks::read(&door, request, BODY_BYTES).await?;
-    let NewExecutor { name, address, roles, labels, capacity, load } =
-        decode(body.json()?, "").map_err(Problem::invalid)?;
+) -> Result<Json<ExecutorRegisteredOut>, ApiProblem> {
+    params.finish_params()?;
+    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let NewExecutorRequest { name, address, roles, labels, capacity, load } =
+        decode_json(body.json()?, "").map_err(ApiProblem::invalid)?;
     let given = proto::Executor { name, address, roles, labels, capacity, load, seen_at: None };
     let policy = &door.options.executor_networks;
-    let executor = executor(given, &caller.tenant, policy).map_err(|problems| {
+    let executor = read_executor(given, &caller.tenant, policy).map_err(|problems| {
         // The message nests the executor in a field; here it is the whole body.
         let at_top = |fault: Fault| {
             let path = fault.path.strip_prefix("executor.").unwrap_or(&fault.path).to_owned();
             Fault::new(path, fault.message)
         };
-        Problem::invalid(problems.0.into_iter().map(at_top).collect())
+        ApiProblem::invalid(problems.0.into_iter().map(at_top).collect())
     })?;
     let name = executor.name.clone();
-    executors::register(&door, executor).await?;
-    Ok(Json(RegisteredOut { name, beat_every: duration::format(executors::BEAT_EVERY) }))
+    executors::register_executor(&door, executor).await?;
+    Ok(Json(ExecutorRegisteredOut { name, beat_every: duration::format_duration(executors::BEAT_EVERY) }))
 }
 
 #[derive(Debug, Serialize)]
@@ -101,13 +101,13 @@ struct ExecutorOut {
     seen_at: Timestamp,
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    params: Params,
-) -> Result<Json<Page<ExecutorOut>>, Problem> {
-    params.finish()?;
-    let found = executors::list(&door, &caller.tenant).await?;
+async fn list_executors(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    params: QueryParams,
+) -> Result<Json<PageOut<ExecutorOut>>, ApiProblem> {
+    params.finish_params()?;
+    let found = executors::list_executors(&door, &caller.tenant).await?;
     let items = found.into_iter().map(|(executor, seen_at)| ExecutorOut {
         name: executor.name,
         address: executor.address,
@@ -117,17 +117,17 @@ async fn list(
         load: executor.load,
         seen_at,
     });
-    Ok(Json(Page { items: items.collect(), next_cursor: None }))
+    Ok(Json(PageOut { items: items.collect(), next_cursor: None }))
 }
 
-async fn retire(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn retire_executor(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
-) -> Result<StatusCode, Problem> {
-    params.finish()?;
-    let name = Name::parse(&name).map_err(|_| Problem::not_found("executor", &name))?;
-    executors::retire(&door, &caller.tenant, &name).await?;
+    params: QueryParams,
+) -> Result<StatusCode, ApiProblem> {
+    params.finish_params()?;
+    let name = Name::parse(&name).map_err(|_| ApiProblem::not_found("executor", &name))?;
+    executors::retire_executor(&door, &caller.tenant, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

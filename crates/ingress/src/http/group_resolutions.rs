@@ -11,19 +11,23 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::permission::Permission;
-use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
-use millstream_store::intervention::Decision;
+use millstream_store::incidents::{
+    IncidentDecision, IncidentFilter, IncidentStatus, IncidentView, ResolveVerdict,
+};
+use millstream_store::intervention::DecisionRecord;
 use serde::Serialize;
 
-use super::incidents::fingerprint;
-use super::problem::Problem;
-use super::resolutions::{ENVELOPE_BYTES, Ending, bells, read, reason, written};
+use super::incidents::parse_fingerprint;
+use super::problem::ApiProblem;
+use super::resolutions::{
+    ENVELOPE_BYTES, ManualEnding, body_text, read_decision_reason, read_optional_body, resolution_bells,
+};
 use super::route::Route;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::auth::TenantCaller;
+use crate::fields::JsonFields;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 /// Incidents resolved in one transaction.
 const BATCH: usize = 256;
@@ -42,12 +46,20 @@ pub(super) fn routes() -> Vec<Route> {
             .problems(&[404])
     };
     vec![
-        resolves(Route::post("/v1/incidents/groups/{fingerprint}/retry", "retry_incident_group", retry))
-            .summary("Retry every incident of a group"),
-        resolves(Route::post("/v1/incidents/groups/{fingerprint}/fail", "fail_incident_group", fail))
+        resolves(Route::post(
+            "/v1/incidents/groups/{fingerprint}/retry",
+            "retry_incident_group",
+            retry_group,
+        ))
+        .summary("Retry every incident of a group"),
+        resolves(Route::post("/v1/incidents/groups/{fingerprint}/fail", "fail_incident_group", fail_group))
             .summary("End every execution of a group as failed"),
-        resolves(Route::post("/v1/incidents/groups/{fingerprint}/cancel", "cancel_incident_group", cancel))
-            .summary("End every execution of a group as cancelled"),
+        resolves(Route::post(
+            "/v1/incidents/groups/{fingerprint}/cancel",
+            "cancel_incident_group",
+            cancel_group,
+        ))
+        .summary("End every execution of a group as cancelled"),
     ]
 }
 
@@ -57,64 +69,64 @@ struct GroupResolvedOut {
     remaining: u64,
 }
 
-async fn retry(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn retry_group(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(group): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    resolve(&door, &caller, &group, request, |_, _| Resolving::Retry).await
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    resolve_group(&door, &caller, &group, request, |_, _| IncidentDecision::Retry).await
 }
 
-async fn fail(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
+async fn fail_group(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
     Path(group): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let end = |incident: &IncidentView, reason: Option<&str>| {
-        Ending::Fail.of(&door, &caller, &trace, incident.execution.clone(), reason)
+        ManualEnding::Fail.resolving(&door, &caller, &trace, incident.execution.clone(), reason)
     };
-    resolve(&door, &caller, &group, request, end).await
+    resolve_group(&door, &caller, &group, request, end).await
 }
 
-async fn cancel(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
+async fn cancel_group(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
     Path(group): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let end = |incident: &IncidentView, reason: Option<&str>| {
-        Ending::Cancel.of(&door, &caller, &trace, incident.execution.clone(), reason)
+        ManualEnding::Cancel.resolving(&door, &caller, &trace, incident.execution.clone(), reason)
     };
-    resolve(&door, &caller, &group, request, end).await
+    resolve_group(&door, &caller, &group, request, end).await
 }
 
-async fn resolve(
-    door: &Door,
-    caller: &Caller,
+async fn resolve_group(
+    door: &IngressState,
+    caller: &TenantCaller,
     group: &str,
     request: Request,
-    how: impl Fn(&IncidentView, Option<&str>) -> Resolving,
-) -> Result<Response, Problem> {
-    let nothing = || Problem::not_found("group of incidents", group);
-    let group = fingerprint(group).map_err(|_| nothing())?;
+    how: impl Fn(&IncidentView, Option<&str>) -> IncidentDecision,
+) -> Result<Response, ApiProblem> {
+    let nothing = || ApiProblem::not_found("group of incidents", group);
+    let group = parse_fingerprint(group).map_err(|_| nothing())?;
     let (parts, body) = request.into_parts();
-    let body = read(door, &parts.headers, body, ENVELOPE_BYTES).await?;
-    let mut fields = Fields::of(written(&body)?, "").map_err(Problem::invalid)?;
-    let reason = reason(&mut fields);
-    let limit = fields.whole("limit", 1..=MOST).unwrap_or(MOST) as usize;
-    fields.finish().map_err(Problem::invalid)?;
+    let body = read_optional_body(door, &parts.headers, body, ENVELOPE_BYTES).await?;
+    let mut fields = JsonFields::of(body_text(&body)?, "").map_err(ApiProblem::invalid)?;
+    let reason = read_decision_reason(&mut fields);
+    let limit = fields.whole_number("limit", 1..=MOST).unwrap_or(MOST) as usize;
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
 
-    let by = Decision { actor: caller.actor.clone(), reason };
+    let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let known = IncidentFilter { fingerprint: Some(group.clone()), ..IncidentFilter::default() };
     if door.stores.incidents.list_incidents(&caller.tenant, &known, None, 1).await?.is_empty() {
         return Err(nothing());
@@ -127,27 +139,33 @@ async fn resolve(
         let Some(last) = found.last() else { break };
         after = Some(last.position);
         taken += found.len();
-        let batch: Vec<(IncidentId, Resolving)> =
+        let batch: Vec<(IncidentId, IncidentDecision)> =
             found.iter().map(|incident| (incident.id, how(incident, by.reason.as_deref()))).collect();
-        let verdicts = door.stores.incidents.resolve(&caller.tenant, &batch, &by, door.clock.now()).await?;
+        let verdicts =
+            door.stores.incidents.resolve_incidents(&caller.tenant, &batch, &by, door.clock.now()).await?;
         door.news.work.notify_one();
         for verdict in verdicts {
             match verdict {
-                Resolved::Done { execution } => {
+                ResolveVerdict::Done { execution } => {
                     resolved += 1;
-                    door.ring.ring(bells(&execution));
+                    door.ring.ring_later(resolution_bells(&execution));
                 }
                 // Another request has resolved the incident.
-                Resolved::Already { .. } | Resolved::NotFound => {}
+                ResolveVerdict::Already { .. } | ResolveVerdict::NotFound => {}
             }
         }
     }
-    let remaining = left(door, &caller.tenant, &group, &open).await?;
+    let remaining = count_open_incidents(door, &caller.tenant, &group, &open).await?;
     Ok((StatusCode::ACCEPTED, Json(GroupResolvedOut { resolved, remaining })).into_response())
 }
 
 /// Number of open incidents of the group.
-async fn left(door: &Door, tenant: &TenantId, group: &str, open: &IncidentFilter) -> Result<u64, Problem> {
+async fn count_open_incidents(
+    door: &IngressState,
+    tenant: &TenantId,
+    group: &str,
+    open: &IncidentFilter,
+) -> Result<u64, ApiProblem> {
     let groups = door.stores.incidents.incident_groups(tenant, GROUPS).await?;
     if let Some(found) = groups.iter().find(|found| found.fingerprint == group) {
         return Ok(found.count);

@@ -16,11 +16,11 @@ use millstream_core::permission::Permission;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
-use super::problem::{Kind, Problem};
+use super::problem::{ApiProblem, Kind};
 use super::route::Route;
-use crate::auth::Identity;
-use crate::door::Door;
+use crate::auth::CallerIdentity;
 use crate::gate::AnonymousBudget;
+use crate::state::IngressState;
 use crate::write_evidence::WriteOutcome;
 use crate::{metrics, process_metrics};
 
@@ -35,11 +35,11 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("The store takes writes and no shutdown has begun")
             .answer(200, "Readiness", "Ready")
             .problems(&[503]),
-        Route::get("/metrics", "metrics", scrape)
+        Route::get("/metrics", "metrics", get_metrics)
             .summary("Prometheus text")
             .needs(Permission::SeeStatus)
             .answer_in(200, "text/plain", "Text", "Metrics"),
-        Route::get("/openapi.json", "openapi", document).summary("This document").answer(
+        Route::get("/openapi.json", "openapi", get_openapi).summary("This document").answer(
             200,
             "OpenApi",
             "OpenAPI 3.1",
@@ -57,28 +57,28 @@ pub(super) fn anonymous_budget(path: &str) -> Option<AnonymousBudget> {
 }
 
 #[derive(Debug, Serialize)]
-struct Health {
+struct HealthOut {
     status: &'static str,
     version: &'static str,
 }
 
-async fn healthz() -> Json<Health> {
-    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+async fn healthz() -> Json<HealthOut> {
+    Json(HealthOut { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
 /// The cached result of the last readiness check.
 #[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Option<(Found, Instant)>>);
+pub(crate) struct ReadinessCache(Mutex<Option<(ReadinessCheck, Instant)>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
-    store: Reach,
-    stream: Reach,
+struct ReadinessCheck {
+    store: DependencyState,
+    stream: DependencyState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Reach {
+enum DependencyState {
     Up,
     Down,
 }
@@ -88,38 +88,38 @@ const FRESH: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize)]
-struct ReadyOut {
+struct ReadinessOut {
     status: &'static str,
-    store: Reach,
-    stream: Reach,
+    store: DependencyState,
+    stream: DependencyState,
 }
 
-async fn readyz(State(door): State<Arc<Door>>) -> Result<Json<ReadyOut>, Problem> {
-    let Found { store, stream } = ready(&door).await?;
-    Ok(Json(ReadyOut { status: "ready", store, stream }))
+async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, ApiProblem> {
+    let ReadinessCheck { store, stream } = check_readiness(&door).await?;
+    Ok(Json(ReadinessOut { status: "ready", store, stream }))
 }
 
 /// Whether the process can do its job.
-pub(crate) async fn is_ready(door: &Door) -> Result<(), Problem> {
-    ready(door).await.map(|_| ())
+pub(crate) async fn is_ready(door: &IngressState) -> Result<(), ApiProblem> {
+    check_readiness(door).await.map(|_| ())
 }
 
-async fn ready(door: &Door) -> Result<Found, Problem> {
+async fn check_readiness(door: &IngressState) -> Result<ReadinessCheck, ApiProblem> {
     if door.draining.is_cancelled() {
-        return Err(Problem::new(Kind::Draining, "this process is shutting down"));
+        return Err(ApiProblem::new(Kind::Draining, "this process is shutting down"));
     }
     if door.accept.writes.current() == Some(WriteOutcome::Failed) {
-        return Err(Problem::new(Kind::StoreUnavailable, "the store does not take writes"));
+        return Err(ApiProblem::new(Kind::StoreUnavailable, "the store does not take writes"));
     }
-    let found = look(door).await;
+    let found = check_dependencies(door).await;
     match found.store {
-        Reach::Up => Ok(found),
-        Reach::Down => Err(Problem::new(Kind::StoreUnavailable, "the store does not answer")),
+        DependencyState::Up => Ok(found),
+        DependencyState::Down => Err(ApiProblem::new(Kind::StoreUnavailable, "the store does not answer")),
     }
 }
 
 /// Coalesces concurrent checks: one runs at a time, and the callers that wait share its result.
-async fn look(door: &Door) -> Found {
+async fn check_dependencies(door: &IngressState) -> ReadinessCheck {
     let mut last = door.readiness.0.lock().await;
     if let Some((found, at)) = *last
         && at.elapsed() < FRESH
@@ -127,15 +127,15 @@ async fn look(door: &Door) -> Found {
         return found;
     }
     let (store, stream) =
-        tokio::join!(takes_writes(door), tokio::time::timeout(PATIENCE, door.streams.care.check()));
-    let reach = |answered: bool| if answered { Reach::Up } else { Reach::Down };
-    let found = Found { store: reach(store), stream: reach(matches!(stream, Ok(Ok(_)))) };
+        tokio::join!(takes_writes(door), tokio::time::timeout(PATIENCE, door.streams.care.check_server()));
+    let reach = |answered: bool| if answered { DependencyState::Up } else { DependencyState::Down };
+    let found = ReadinessCheck { store: reach(store), stream: reach(matches!(stream, Ok(Ok(_)))) };
     *last = Some((found, Instant::now()));
     found
 }
 
 /// A recently committed event proves that the store takes writes; otherwise the store is pinged with a write.
-async fn takes_writes(door: &Door) -> bool {
+async fn takes_writes(door: &IngressState) -> bool {
     match door.accept.writes.current() {
         Some(WriteOutcome::Committed) => true,
         Some(WriteOutcome::Failed) => false,
@@ -144,15 +144,15 @@ async fn takes_writes(door: &Door) -> bool {
 }
 
 /// All metrics for operators; for a tenant's key, only those that reveal nothing about other tenants.
-async fn scrape(State(door): State<Arc<Door>>, identity: Identity) -> Response {
+async fn get_metrics(State(door): State<Arc<IngressState>>, identity: CallerIdentity) -> Response {
     let text = if identity.permits(Permission::SeeFleet) {
-        metrics::scrape(&door).await
+        metrics::render_scrape(&door).await
     } else {
-        Bytes::from(process_metrics::for_tenant())
+        Bytes::from(process_metrics::render_for_tenant())
     };
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-async fn document(State(door): State<Arc<Door>>) -> Response {
+async fn get_openapi(State(door): State<Arc<IngressState>>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], door.document.clone()).into_response()
 }

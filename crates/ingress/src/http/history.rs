@@ -7,33 +7,33 @@ use axum::extract::{Path, State};
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
-use millstream_store::execution_store::More;
-use millstream_store::views::{ActionPlace, ActionView, TimerPlace, TimerView};
+use millstream_store::execution_store::PageRemainder;
+use millstream_store::views::{ActionPlace, ActionRecord, TimerPlace, TimerView};
 
-use super::posting;
-use super::problem::Problem;
+use super::event_draft;
+use super::problem::ApiProblem;
 use super::route::Route;
-use super::views::{ActionOut, Page, TimerOut, TransitionOut};
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::query::Params;
+use super::views::{ActionOut, PageOut, TimerOut, TransitionOut};
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/executions/{execution_id}/history", "get_history", history)
+        Route::get("/v1/executions/{execution_id}/history", "get_history", list_history)
             .summary("Applied transitions, in order; the first is millstream.start")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "TransitionPage", "One page")
             .problems(&[404]),
-        Route::get("/v1/executions/{execution_id}/actions", "get_actions", actions)
+        Route::get("/v1/executions/{execution_id}/actions", "get_actions", list_actions)
             .summary("Actions of the execution: running, waiting, failed, settled")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ActionPage", "One page, by seq and position in the do list")
             .problems(&[404]),
-        Route::get("/v1/executions/{execution_id}/timers", "get_timers", timers)
+        Route::get("/v1/executions/{execution_id}/timers", "get_timers", list_timers)
             .summary("Armed timers")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
@@ -42,55 +42,57 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn history(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn list_history(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<TransitionOut>>, Problem> {
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::History, |text| text.parse().ok().map(Seq));
-    params.finish()?;
-    let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
+    mut params: QueryParams,
+) -> Result<Json<PageOut<TransitionOut>>, ApiProblem> {
+    let limit = params.parse_limit(100, 1_000);
+    let after = params.parse_cursor(CursorList::History, |text| text.parse().ok().map(Seq));
+    params.finish_params()?;
+    let execution = existing_execution(&door, event_draft::parse_execution_key(&caller, &id)?).await?;
     let after = after.unwrap_or(Seq(0));
-    let page = door.stores.execution_views.history(&execution, after, limit).await?;
+    let page = door.stores.execution_views.read_history(&execution, after, limit).await?;
     // A page may end before its limit: pages with large payloads are shorter.
     let next_cursor = match page.more {
-        More::Nothing => None,
-        More::Remains => page.entries.last().map(|last| cursor::encode(List::History, last.transition.seq)),
+        PageRemainder::Nothing => None,
+        PageRemainder::Remains => {
+            page.entries.last().map(|last| cursor::encode(CursorList::History, last.transition.seq))
+        }
     };
-    Ok(Json(Page { items: page.entries.into_iter().map(TransitionOut::from).collect(), next_cursor }))
+    Ok(Json(PageOut { items: page.entries.into_iter().map(TransitionOut::from).collect(), next_cursor }))
 }
 
-async fn actions(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn list_actions(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<ActionOut>>, Problem> {
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Actions, |text| {
+    mut params: QueryParams,
+) -> Result<Json<PageOut<ActionOut>>, ApiProblem> {
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Actions, |text| {
         let (seq, ordinal) = text.split_once('.')?;
         Some(ActionPlace { seq: Seq(seq.parse().ok()?), ordinal: ordinal.parse().ok()? })
     });
-    params.finish()?;
-    let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
-    let found = door.stores.execution_views.actions(&execution, after, limit + 1).await?;
-    let cursor = |last: &ActionView| {
+    params.finish_params()?;
+    let execution = existing_execution(&door, event_draft::parse_execution_key(&caller, &id)?).await?;
+    let found = door.stores.execution_views.list_actions(&execution, after, limit + 1).await?;
+    let cursor = |last: &ActionRecord| {
         let place = last.place();
-        cursor::encode(List::Actions, format_args!("{}.{}", place.seq, place.ordinal))
+        cursor::encode(CursorList::Actions, format_args!("{}.{}", place.seq, place.ordinal))
     };
-    Ok(Json(Page::of(found, limit, cursor, ActionOut::from)))
+    Ok(Json(PageOut::of(found, limit, cursor, ActionOut::from)))
 }
 
-async fn timers(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn list_timers(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<TimerOut>>, Problem> {
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Timers, |text| {
+    mut params: QueryParams,
+) -> Result<Json<PageOut<TimerOut>>, ApiProblem> {
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Timers, |text| {
         let (fire_at, place) = text.split_once('.')?;
         let (armed_seq, ordinal) = place.split_once('.')?;
         Some(TimerPlace {
@@ -99,21 +101,24 @@ async fn timers(
             ordinal: ordinal.parse().ok()?,
         })
     });
-    params.finish()?;
-    let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
-    let found = door.stores.execution_views.timers(&execution, after, limit + 1).await?;
+    params.finish_params()?;
+    let execution = existing_execution(&door, event_draft::parse_execution_key(&caller, &id)?).await?;
+    let found = door.stores.execution_views.list_timers(&execution, after, limit + 1).await?;
     let cursor = |last: &TimerView| {
         let TimerPlace { fire_at, armed_seq, ordinal } = last.place();
-        cursor::encode(List::Timers, format_args!("{}.{armed_seq}.{ordinal}", fire_at.as_millis()))
+        cursor::encode(CursorList::Timers, format_args!("{}.{armed_seq}.{ordinal}", fire_at.as_millis()))
     };
-    Ok(Json(Page::of(found, limit, cursor, TimerOut::from)))
+    Ok(Json(PageOut::of(found, limit, cursor, TimerOut::from)))
 }
 
 /// Checks that the execution exists, to tell an empty list from an unknown execution.
-async fn existing(door: &Door, execution: ExecutionKey) -> Result<ExecutionKey, Problem> {
-    let found = door.stores.events.targets(std::slice::from_ref(&execution)).await?;
+async fn existing_execution(
+    door: &IngressState,
+    execution: ExecutionKey,
+) -> Result<ExecutionKey, ApiProblem> {
+    let found = door.stores.events.find_definitions(std::slice::from_ref(&execution)).await?;
     match found.into_iter().next().flatten() {
         Some(_) => Ok(execution),
-        None => Err(Problem::not_found("execution", &execution.execution)),
+        None => Err(ApiProblem::not_found("execution", &execution.execution)),
     }
 }

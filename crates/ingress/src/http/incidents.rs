@@ -9,23 +9,23 @@ use millstream_core::id::{EventId, ExecutionId, IncidentId, Name, Seq};
 use millstream_core::incident::is_fingerprint;
 use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, Resolution};
+use millstream_core::status::{ActionStatus, IncidentResolution};
 use millstream_core::time::Timestamp;
-use millstream_store::incidents::{IncidentFilter, IncidentGroup, IncidentStatus, IncidentView};
-use millstream_store::views::ActionView;
+use millstream_store::incidents::{IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView};
+use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::Problem;
+use super::problem::ApiProblem;
 use super::route::Route;
-use super::views::Page;
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::query::Params;
+use super::views::PageOut;
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/incidents", "list_incidents", list)
+        Route::get("/v1/incidents", "list_incidents", list_incidents)
             .summary("Incidents, newest first")
             .needs(Permission::ReadData)
             .query(&[
@@ -37,12 +37,12 @@ pub(super) fn routes() -> Vec<Route> {
                 ("cursor", "Cursor"),
             ])
             .answer(200, "IncidentPage", "One page"),
-        Route::get("/v1/incidents/groups", "list_incident_groups", groups)
+        Route::get("/v1/incidents/groups", "list_incident_groups", list_incident_groups)
             .summary("Open incidents grouped by fingerprint, the largest groups first")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit")])
             .answer(200, "IncidentGroups", "The largest groups; there are no further pages"),
-        Route::get("/v1/incidents/{incident_id}", "get_incident", read)
+        Route::get("/v1/incidents/{incident_id}", "get_incident", get_incident)
             .summary("One incident, with its editable input and its attempts")
             .needs(Permission::ReadData)
             .answer(200, "IncidentDetail", "The incident")
@@ -69,12 +69,12 @@ struct IncidentOut {
     fingerprint: String,
     reason: String,
     opened_at: Timestamp,
-    resolved: Option<ResolutionOut>,
+    resolved: Option<IncidentResolutionOut>,
 }
 
 #[derive(Debug, Serialize)]
-struct ResolutionOut {
-    resolution: Resolution,
+struct IncidentResolutionOut {
+    resolution: IncidentResolution,
     actor: Option<String>,
     reason: Option<String>,
     at: Timestamp,
@@ -83,7 +83,7 @@ struct ResolutionOut {
 impl From<IncidentView> for IncidentOut {
     fn from(view: IncidentView) -> Self {
         let (action, seq) = view.action.map(|key| (key.action, key.seq)).unzip();
-        let resolved = view.resolved.map(|resolved| ResolutionOut {
+        let resolved = view.resolved.map(|resolved| IncidentResolutionOut {
             resolution: resolved.resolution,
             actor: resolved.actor,
             reason: resolved.reason,
@@ -109,7 +109,7 @@ impl From<IncidentView> for IncidentOut {
 
 /// An incident with the current status of its action; an event that could not be decided has no action.
 #[derive(Debug, Serialize)]
-struct DetailOut {
+struct IncidentDetailOut {
     #[serde(flatten)]
     incident: IncidentOut,
     key: Option<String>,
@@ -121,8 +121,8 @@ struct DetailOut {
     progress: Option<RawJson>,
 }
 
-impl DetailOut {
-    fn of(view: IncidentView, action: Option<ActionView>) -> Self {
+impl IncidentDetailOut {
+    fn of(view: IncidentView, action: Option<ActionRecord>) -> Self {
         Self {
             incident: view.into(),
             key: action.as_ref().map(|action| action.key.with_revision(action.revision)),
@@ -137,7 +137,7 @@ impl DetailOut {
 }
 
 #[derive(Debug, Serialize)]
-struct GroupOut {
+struct IncidentGroupOut {
     fingerprint: String,
     definition: Name,
     action: Option<Name>,
@@ -148,8 +148,8 @@ struct GroupOut {
     sample: IncidentOut,
 }
 
-impl From<IncidentGroup> for GroupOut {
-    fn from(group: IncidentGroup) -> Self {
+impl From<IncidentGroupView> for IncidentGroupOut {
+    fn from(group: IncidentGroupView) -> Self {
         Self {
             fingerprint: group.fingerprint,
             definition: group.definition,
@@ -163,70 +163,77 @@ impl From<IncidentGroup> for GroupOut {
     }
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<IncidentOut>>, Problem> {
+async fn list_incidents(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<IncidentOut>>, ApiProblem> {
     let filter = IncidentFilter {
-        status: params.parsed("status", |text| match text {
+        status: params.parse_param("status", |text| match text {
             "open" => Ok(IncidentStatus::Open),
             "resolved" => Ok(IncidentStatus::Resolved),
             _ => Err("is not one of open, resolved"),
         }),
-        fingerprint: params.parsed("fingerprint", fingerprint),
-        execution: params.parsed("execution_id", |text| ExecutionId::parse(text)),
-        definition: params.parsed("definition", |text| Name::parse(text)),
+        fingerprint: params.parse_param("fingerprint", parse_fingerprint),
+        execution: params.parse_param("execution_id", |text| ExecutionId::parse(text)),
+        definition: params.parse_param("definition", |text| Name::parse(text)),
     };
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Incidents, |text| text.parse().ok());
-    params.finish()?;
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Incidents, |text| text.parse().ok());
+    params.finish_params()?;
     let found = door.stores.incidents.list_incidents(&caller.tenant, &filter, after, limit + 1).await?;
-    let cursor = |last: &IncidentView| cursor::encode(List::Incidents, last.position);
-    Ok(Json(Page::of(found, limit, cursor, IncidentOut::from)))
+    let cursor = |last: &IncidentView| cursor::encode(CursorList::Incidents, last.position);
+    Ok(Json(PageOut::of(found, limit, cursor, IncidentOut::from)))
 }
 
-async fn groups(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<GroupOut>>, Problem> {
-    let limit = params.limit(50, 500);
-    params.finish()?;
+async fn list_incident_groups(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<IncidentGroupOut>>, ApiProblem> {
+    let limit = params.parse_limit(50, 500);
+    params.finish_params()?;
     let found = door.stores.incidents.incident_groups(&caller.tenant, limit).await?;
-    Ok(Json(Page { items: found.into_iter().map(GroupOut::from).collect(), next_cursor: None }))
+    Ok(Json(PageOut { items: found.into_iter().map(IncidentGroupOut::from).collect(), next_cursor: None }))
 }
 
-async fn read(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_incident(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<DetailOut>, Problem> {
-    params.finish()?;
-    let view = find(&door, &caller, incident_of(&id)?).await?;
-    let action = action_of(&door, &view).await?;
-    Ok(Json(DetailOut::of(view, action)))
+    params: QueryParams,
+) -> Result<Json<IncidentDetailOut>, ApiProblem> {
+    params.finish_params()?;
+    let view = find_incident(&door, &caller, parse_incident_id(&id)?).await?;
+    let action = find_incident_action(&door, &view).await?;
+    Ok(Json(IncidentDetailOut::of(view, action)))
 }
 
 /// Parses the incident id of a path; text that cannot be an id is answered with 404.
-pub(super) fn incident_of(id: &str) -> Result<IncidentId, Problem> {
-    uuid::Uuid::parse_str(id).map(IncidentId).map_err(|_| Problem::not_found("incident", id))
+pub(super) fn parse_incident_id(id: &str) -> Result<IncidentId, ApiProblem> {
+    uuid::Uuid::parse_str(id).map(IncidentId).map_err(|_| ApiProblem::not_found("incident", id))
 }
 
-pub(super) fn fingerprint(text: &str) -> Result<String, &'static str> {
+pub(super) fn parse_fingerprint(text: &str) -> Result<String, &'static str> {
     if is_fingerprint(text) { Ok(text.to_owned()) } else { Err("is not 16 digits of lower-case hex") }
 }
 
 /// Reads the incident, or answers 404.
-pub(super) async fn find(door: &Door, caller: &Caller, id: IncidentId) -> Result<IncidentView, Problem> {
-    let found = door.stores.incidents.incidents(&[(caller.tenant.clone(), id)]).await?;
-    found.into_iter().next().flatten().ok_or_else(|| Problem::not_found("incident", id))
+pub(super) async fn find_incident(
+    door: &IngressState,
+    caller: &TenantCaller,
+    id: IncidentId,
+) -> Result<IncidentView, ApiProblem> {
+    let found = door.stores.incidents.find_incidents(&[(caller.tenant.clone(), id)]).await?;
+    found.into_iter().next().flatten().ok_or_else(|| ApiProblem::not_found("incident", id))
 }
 
 /// The current view of the incident's action, if it has one.
-pub(super) async fn action_of(door: &Door, incident: &IncidentView) -> Result<Option<ActionView>, Problem> {
+pub(super) async fn find_incident_action(
+    door: &IngressState,
+    incident: &IncidentView,
+) -> Result<Option<ActionRecord>, ApiProblem> {
     let Some(key) = &incident.action else { return Ok(None) };
-    let found = door.stores.tasks.find(std::slice::from_ref(key)).await?;
+    let found = door.stores.tasks.find_actions(std::slice::from_ref(key)).await?;
     Ok(found.into_iter().next().flatten())
 }

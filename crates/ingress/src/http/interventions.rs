@@ -7,43 +7,43 @@ use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::Mode;
+use millstream_core::definition::ResponseMode;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
-use millstream_store::intervention::{Decision, Retried};
-use millstream_stream::doorbell::Bell;
+use millstream_store::intervention::{DecisionRecord, RetryVerdict};
+use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::posting::{self, Draft};
-use super::problem::{Kind, Problem};
-use super::route::{Located, Route};
-use super::views::AcceptedOut;
+use super::event_draft::{self, EventDraft};
+use super::problem::{ApiProblem, Kind};
+use super::route::{LocationHeader, Route};
+use super::views::AcceptedEventOut;
 use super::{events, executions};
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::gate::Slot;
-use crate::prefer::Prefer;
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::JsonFields;
+use crate::gate::RequestSlot;
+use crate::prefer::PreferHeader;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 const BODY_BYTES: usize = 16 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/events/{event_id}/retry", "retry_event", retry)
+        Route::post("/v1/events/{event_id}/retry", "retry_event", retry_event)
             .summary("Retry a dead event, or the failed actions of a failed event")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
             .answer(202, "AcceptedEvent", "Recorded; the retry is under way")
             .problems(&[404, 409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"]),
-        Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel)
+        Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel_execution)
             .summary("Cancel an execution; recorded as the event millstream.cancel")
             .needs(Permission::Operate)
             .headers(&["Idempotency-Key", "Prefer"])
@@ -52,42 +52,43 @@ pub(super) fn routes() -> Vec<Route> {
             .answer(202, "AcceptedEvent", "Durable; decided in the order of the mailbox")
             .answer(200, "Event", "Durable, and the condition that the caller waited for holds")
             .problems(&[404, 409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_event", &["event_id"])
             .leads_to("get_execution", &["execution_id"]),
     ]
 }
 
-async fn retry(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn retry_event(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let event_id = events::event_of(&id)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let event_id = events::parse_event_id(&id)?;
     let (parts, body) = request.into_parts();
-    let reason = reason(&door, &parts.headers, body).await?;
-    let by = Decision { actor: caller.actor.clone(), reason };
+    let reason = read_reason(&door, &parts.headers, body).await?;
+    let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let now = door.clock.now();
-    match door.stores.interventions.retry(&caller.tenant, event_id, &by, now).await? {
-        Retried::NotFound => Err(Problem::not_found("event", id)),
-        Retried::NotApplicable { status } => Err(Problem::new(
+    match door.stores.interventions.retry_event(&caller.tenant, event_id, &by, now).await? {
+        RetryVerdict::NotFound => Err(ApiProblem::not_found("event", id)),
+        RetryVerdict::NotApplicable { status } => Err(ApiProblem::new(
             Kind::Conflict,
             format!("the event is {status}; only dead and failed events can be retried"),
         )),
-        Retried::Accepted { execution } => {
+        RetryVerdict::Accepted { execution } => {
             // A dead event is back in the mailbox, failed actions are ready: any free worker takes them.
-            door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution.clone())]);
+            door.ring
+                .ring_later([Doorbell::Mailbox(execution.clone()), Doorbell::Actions(execution.clone())]);
             door.news.work.notify_one();
-            let seen = door.stores.event_views.events(&[(caller.tenant, event_id)]).await;
+            let seen = door.stores.event_views.find_events(&[(caller.tenant, event_id)]).await;
             let status = match seen {
                 Ok(views) => views.into_iter().flatten().next().map(|view| view.status),
                 Err(_) => None,
             };
             let status = status.unwrap_or(EventStatus::Pending);
-            let accepted = AcceptedOut { event_id, execution_id: execution.execution, status };
+            let accepted = AcceptedEventOut { event_id, execution_id: execution.execution, status };
             let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
             if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
                 response.headers_mut().insert(header::LOCATION, location);
@@ -98,60 +99,60 @@ async fn retry(
 }
 
 #[derive(Serialize)]
-struct CancelPayload {
+struct CancelEventPayload {
     reason: Option<String>,
 }
 
-async fn cancel(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
+async fn cancel_execution(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let execution = posting::execution_of(&caller, &id)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
-    let prefer = Prefer::of(&parts.headers)?;
-    let idempotency_key = posting::idempotency_header(&parts.headers)?;
-    let reason = reason(&door, &parts.headers, body).await?;
+    let prefer = PreferHeader::of(&parts.headers)?;
+    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let reason = read_reason(&door, &parts.headers, body).await?;
 
-    let payload = RawJson::of(&CancelPayload { reason });
-    let draft = Draft { execution, name: Name::cancel(), payload, idempotency_key };
-    match may_be_cancelled(&door, &draft.execution).await {
+    let payload = RawJson::from_value(&CancelEventPayload { reason });
+    let draft = EventDraft { execution, name: Name::cancel_event(), payload, idempotency_key };
+    match check_cancellable(&door, &draft.execution).await {
         Ok(()) => {
-            let event = posting::new_event(&door, &caller, &trace, draft);
-            events::submit(&door, &slot, event, prefer, Mode::Async).await
+            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            events::submit_event(&door, &slot, event, prefer, ResponseMode::Async).await
         }
-        Err(problem) => events::repeated(&door, &slot, &draft, prefer, problem).await,
+        Err(problem) => events::answer_repeat(&door, &slot, &draft, prefer, problem).await,
     }
 }
 
-async fn may_be_cancelled(door: &Door, execution: &ExecutionKey) -> Result<(), Problem> {
-    let view = executions::find(door, execution).await?;
+async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Result<(), ApiProblem> {
+    let view = executions::find_execution(door, execution).await?;
     if view.state.phase.is_ended() {
         let detail = format!("the execution is already {}", view.status);
-        return Err(Problem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(Kind::Conflict, detail));
     }
     Ok(())
 }
 
-/// Reads the optional `{reason}`; the body may be missing.
-pub(super) async fn reason(
-    door: &Door,
+/// Reads the optional `{read_reason}`; the body may be missing.
+pub(super) async fn read_reason(
+    door: &IngressState,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Option<String>, Problem> {
-    let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body = Body::read(body, headers, allowed, &door.bodies).await?;
+) -> Result<Option<String>, ApiProblem> {
+    let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
+    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
     if body.is_empty() {
         return Ok(None);
     }
-    Media::of(headers, &[Media::Json])?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let reason = fields.text("reason").map(|text| text.into_owned());
-    fields.finish().map_err(Problem::invalid)?;
+    MediaType::of(headers, &[MediaType::Json])?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let reason = fields.take_text("reason").map(|text| text.into_owned());
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     Ok(reason)
 }

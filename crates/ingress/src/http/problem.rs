@@ -1,6 +1,6 @@
-//! Errors of the HTTP API: the one place that turns any error into `application/problem+json` (RFC 9457).
+//! Errors of the HTTP API: the one place that turns any error into `application/problem+to_json` (RFC 9457).
 //!
-//! A handler returns a [`Problem`]; it travels as an extension of a bodiless response and [`finish`] writes
+//! A handler returns a [`ApiProblem`]; it travels as an extension of a bodiless response and [`write_problem_document`] writes
 //! the document, so that answers of the router itself (404, 405) get the same shape and every document names
 //! its request. Details are written for the caller; information for operators is logged where the error is
 //! handled.
@@ -10,9 +10,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use millstream_core::claim::{Holder, Status};
+use millstream_core::claim::{CurrentSeatHolder, SeatStatus};
 use millstream_core::id::DeviceId;
-use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::problem::{ValidationProblem as Fault, ValidationProblems};
 use millstream_core::quota::QuotaRefusal;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreError;
@@ -114,20 +114,20 @@ impl Kind {
 
 /// One error response.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct ApiProblem {
     pub(crate) kind: Kind,
     pub(crate) detail: String,
     pub(crate) faults: Vec<Fault>,
     pub(crate) retry_after: Option<Duration>,
     /// The device that holds the seat.
-    pub(crate) holder: Option<HolderOut>,
+    pub(crate) holder: Option<SeatHolderOut>,
     /// The quota that rejects the request.
-    pub(crate) quota: Option<Box<QuotaOut>>,
+    pub(crate) quota: Option<Box<RefusingQuotaOut>>,
 }
 
 /// A quota that rejects the request.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct QuotaOut {
+pub(crate) struct RefusingQuotaOut {
     pub(crate) name: &'static str,
     pub(crate) value: serde_json::Value,
     pub(crate) source: &'static str,
@@ -135,19 +135,19 @@ pub(crate) struct QuotaOut {
 
 /// The holder of a seat.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct HolderOut {
+pub(crate) struct SeatHolderOut {
     pub(crate) device: DeviceId,
     pub(crate) since: Timestamp,
-    pub(crate) status: Status,
+    pub(crate) status: SeatStatus,
 }
 
-impl From<Holder> for HolderOut {
-    fn from(Holder { device, since, status }: Holder) -> Self {
+impl From<CurrentSeatHolder> for SeatHolderOut {
+    fn from(CurrentSeatHolder { device, since, status }: CurrentSeatHolder) -> Self {
         Self { device, since, status }
     }
 }
 
-impl Problem {
+impl ApiProblem {
     pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         let retry_after = match kind.status() {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(1)),
@@ -156,8 +156,8 @@ impl Problem {
         Self { kind, detail: detail.into(), faults: Vec::new(), retry_after, holder: None, quota: None }
     }
 
-    pub(crate) fn held_by(self, holder: Option<Holder>) -> Self {
-        Self { holder: holder.map(HolderOut::from), ..self }
+    pub(crate) fn held_by(self, holder: Option<CurrentSeatHolder>) -> Self {
+        Self { holder: holder.map(SeatHolderOut::from), ..self }
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
@@ -177,8 +177,8 @@ impl Problem {
     }
 
     /// The document without an instance, as it appears among the verdicts of a batch.
-    pub(crate) fn document(&self) -> Document<'_> {
-        Document {
+    pub(crate) fn document(&self) -> ProblemDocument<'_> {
+        ProblemDocument {
             kind: self.kind.urn(),
             title: self.kind.title(),
             status: self.kind.status().as_u16(),
@@ -193,7 +193,7 @@ impl Problem {
 
 /// RFC 9457, with the fields in our order.
 #[derive(Debug, Serialize)]
-pub(crate) struct Document<'a> {
+pub(crate) struct ProblemDocument<'a> {
     #[serde(rename = "type")]
     kind: String,
     title: &'static str,
@@ -204,21 +204,22 @@ pub(crate) struct Document<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     problems: &'a [Fault],
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<&'a HolderOut>,
+    holder: Option<&'a SeatHolderOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<&'a QuotaOut>,
+    quota: Option<&'a RefusingQuotaOut>,
 }
 
-impl From<QuotaRefusal> for Problem {
+impl From<QuotaRefusal> for ApiProblem {
     fn from(refusal: QuotaRefusal) -> Self {
         let QuotaRefusal { name, value, source, retry_after } = refusal;
         let kind = if retry_after.is_some() { Kind::QuotaThrottled } else { Kind::QuotaExceeded };
-        let quota = QuotaOut { name: name.as_str(), value: value.json(name), source: source.as_str() };
+        let quota =
+            RefusingQuotaOut { name: name.as_str(), value: value.to_json(name), source: source.as_str() };
         Self { retry_after, quota: Some(Box::new(quota)), ..Self::new(kind, refusal.to_string()) }
     }
 }
 
-impl From<StoreError> for Problem {
+impl From<StoreError> for ApiProblem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) | StoreError::Contention(_) => {
@@ -233,7 +234,7 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<AcceptError> for Problem {
+impl From<AcceptError> for ApiProblem {
     fn from(error: AcceptError) -> Self {
         match error {
             AcceptError::QueueFull => Self::new(Kind::Busy, "too many events are waiting for a commit"),
@@ -254,13 +255,13 @@ impl From<AcceptError> for Problem {
     }
 }
 
-impl From<Problems> for Problem {
-    fn from(problems: Problems) -> Self {
+impl From<ValidationProblems> for ApiProblem {
+    fn from(problems: ValidationProblems) -> Self {
         Self::invalid(problems.0)
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiProblem {
     fn into_response(self) -> Response<Body> {
         let mut response = self.kind.status().into_response();
         response.extensions_mut().insert(self);
@@ -269,16 +270,22 @@ impl IntoResponse for Problem {
 }
 
 /// Writes the problem document of any error response, including those of the router.
-pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str) -> Response<Body> {
+pub(crate) fn write_problem_document(
+    mut response: Response<Body>,
+    request_id: &str,
+    path: &str,
+) -> Response<Body> {
     if !response.status().is_client_error() && !response.status().is_server_error() {
         return response;
     }
-    let problem = match response.extensions_mut().remove::<Problem>() {
+    let problem = match response.extensions_mut().remove::<ApiProblem>() {
         Some(problem) => problem,
         None => of_status(response.status(), path),
     };
-    let document =
-        Document { instance: Some(format!("urn:millstream:request:{request_id}")), ..problem.document() };
+    let document = ProblemDocument {
+        instance: Some(format!("urn:millstream:request:{request_id}")),
+        ..problem.document()
+    };
     let body = serde_json::to_vec(&document).unwrap_or_default();
     *response.status_mut() = problem.kind.status();
     let headers = response.headers_mut();
@@ -290,7 +297,7 @@ pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str)
             HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)),
         );
     }
-    if let Some(challenge) = challenge(problem.kind) {
+    if let Some(challenge) = auth_challenge(problem.kind) {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     if matches!(problem.kind, Kind::TooLarge | Kind::BodyTimeout) {
@@ -302,7 +309,7 @@ pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str)
 }
 
 /// The problem for a bare status of the router or of an extractor.
-fn of_status(status: StatusCode, path: &str) -> Problem {
+fn of_status(status: StatusCode, path: &str) -> ApiProblem {
     let kind = match status {
         StatusCode::NOT_FOUND => Kind::NoRoute,
         StatusCode::METHOD_NOT_ALLOWED => Kind::MethodNotAllowed,
@@ -319,10 +326,10 @@ fn of_status(status: StatusCode, path: &str) -> Problem {
     } else {
         kind.title().to_owned()
     };
-    Problem::new(kind, detail)
+    ApiProblem::new(kind, detail)
 }
 
-fn challenge(kind: Kind) -> Option<&'static str> {
+fn auth_challenge(kind: Kind) -> Option<&'static str> {
     if kind == Kind::Unauthorized {
         Some(r#"Bearer realm="millstream""#)
     } else if kind == Kind::Forbidden {
@@ -337,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_documented_with_its_status() {
+    fn problem_kinds_are_documented() {
         let page = include_str!("../../../../docs/API.md");
         for kind in Kind::ALL {
             let row = format!("| `{}` | {} |", kind.word(), kind.status().as_u16());
@@ -346,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_unique() {
+    fn problem_slugs_are_unique() {
         let words: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.word()).collect();
         assert_eq!(words.len(), Kind::ALL.len());
     }

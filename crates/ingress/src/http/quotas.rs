@@ -12,13 +12,13 @@ use millstream_store::quota_store::UsageQuestion;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::problem::Problem;
+use super::problem::ApiProblem;
 use super::route::Route;
 use super::tasks;
-use crate::auth::Identity;
-use crate::door::Door;
-use crate::query::Params;
+use crate::auth::CallerIdentity;
+use crate::query::QueryParams;
 use crate::quotas::HeldQuota;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
 /// Upper bound on the rows that are counted to show the usage of an unlimited quota.
@@ -26,18 +26,18 @@ const COUNTED_AT_MOST: u64 = 1_000_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/tenants/{tenant}/quota", "get_quota", get)
+        Route::get("/v1/tenants/{tenant}/quota", "get_quota", get_tenant_quota)
             .summary("The quotas of a tenant, each with its value and its source")
             .needs(Permission::ReadQuotas)
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
-        Route::put("/v1/tenants/{tenant}/quota", "put_quota", put)
+        Route::put("/v1/tenants/{tenant}/quota", "put_quota", put_tenant_quota)
             .summary("Replace the quotas set for a tenant; in force everywhere within 5 s")
             .needs(Permission::ManageQuotas)
             .body("application/json", "NewTenantQuota")
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
-        Route::get("/v1/tenants/{tenant}/usage", "get_usage", usage)
+        Route::get("/v1/tenants/{tenant}/usage", "get_usage", get_tenant_usage)
             .summary("The usage of a tenant: rows of the store, and its share of this process")
             .needs(Permission::ReadQuotas)
             .answer(200, "TenantUsage", "By quota")
@@ -58,44 +58,44 @@ struct QuotaItem {
     source: &'static str,
 }
 
-fn shown(tenant: TenantId, quota: &EffectiveQuota) -> Json<TenantQuotaOut> {
+fn view_tenant_quota(tenant: TenantId, quota: &EffectiveQuota) -> Json<TenantQuotaOut> {
     let items = quota.iter().map(|(name, sourced)| QuotaItem {
         name: name.as_str(),
-        value: sourced.value.json(name),
+        value: sourced.value.to_json(name),
         source: sourced.source.as_str(),
     });
     Json(TenantQuotaOut { items: items.collect(), tenant })
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
+async fn get_tenant_quota(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
     Path(tenant): Path<String>,
-    params: Params,
-) -> Result<Json<TenantQuotaOut>, Problem> {
-    params.finish()?;
-    let tenant = tenant_of(&identity, &tenant)?;
+    params: QueryParams,
+) -> Result<Json<TenantQuotaOut>, ApiProblem> {
+    params.finish_params()?;
+    let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
-    let quota = door.quotas.quota_with(&tenant, row.as_ref());
-    Ok(shown(tenant, &quota))
+    let quota = door.quotas.quota_with_row(&tenant, row.as_ref());
+    Ok(view_tenant_quota(tenant, &quota))
 }
 
-async fn put(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
+async fn put_tenant_quota(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
     Path(tenant): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<TenantQuotaOut>, Problem> {
-    params.finish()?;
-    let tenant = tenant_of(&identity, &tenant)?;
-    let body = tasks::read(&door, request, BODY_BYTES).await?;
+) -> Result<Json<TenantQuotaOut>, ApiProblem> {
+    params.finish_params()?;
+    let tenant = parse_visible_tenant(&identity, &tenant)?;
+    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
     let given: Value = serde_json::from_str(body.json()?)
-        .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))?;
-    let row = QuotaSet::read(&given, "").map_err(|problems| Problem::invalid(problems.0))?;
+        .map_err(|error| ApiProblem::bad_request(format!("the body is not valid JSON: {error}")))?;
+    let row = QuotaSet::read(&given, "").map_err(|problems| ApiProblem::invalid(problems.0))?;
     door.stores.quotas.put_quota(&tenant, &row, door.clock.now()).await?;
-    let quota = door.quotas.quota_with(&tenant, Some(&row));
-    Ok(shown(tenant, &quota))
+    let quota = door.quotas.quota_with_row(&tenant, Some(&row));
+    Ok(view_tenant_quota(tenant, &quota))
 }
 
 #[derive(Debug, Serialize)]
@@ -113,40 +113,40 @@ struct UsageItem {
     scope: &'static str,
 }
 
-async fn usage(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
+async fn get_tenant_usage(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
     Path(tenant): Path<String>,
-    params: Params,
-) -> Result<Json<TenantUsageOut>, Problem> {
-    params.finish()?;
-    let tenant = tenant_of(&identity, &tenant)?;
+    params: QueryParams,
+) -> Result<Json<TenantUsageOut>, ApiProblem> {
+    params.finish_params()?;
+    let tenant = parse_visible_tenant(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
-    let quota = door.quotas.quota_with(&tenant, row.as_ref());
+    let quota = door.quotas.quota_with_row(&tenant, row.as_ref());
     let question = |counted: &CountedQuota| UsageQuestion {
         tenant: tenant.clone(),
         counted: *counted,
-        at_most: quota.value(counted.name()).at_most().unwrap_or(COUNTED_AT_MOST),
+        at_most: quota.value(counted.quota_name()).at_most().unwrap_or(COUNTED_AT_MOST),
     };
     let questions: Vec<UsageQuestion> = CountedQuota::ALL.iter().map(question).collect();
     let counts = door.stores.quotas.count_usage(&questions).await?;
     let item = |name: QuotaName, used, scope| UsageItem {
         name: name.as_str(),
         used,
-        quota: quota.value(name).json(name),
+        quota: quota.value(name).to_json(name),
         scope,
     };
     let rows =
-        CountedQuota::ALL.iter().zip(counts).map(|(counted, used)| item(counted.name(), used, "store"));
+        CountedQuota::ALL.iter().zip(counts).map(|(counted, used)| item(counted.quota_name(), used, "store"));
     let held = HeldQuota::ALL.iter();
-    let held = held.map(|held| item(held.name(), door.quotas.held(&tenant, *held), "process"));
+    let held = held.map(|held| item(held.name(), door.quotas.held_amount(&tenant, *held), "process"));
     Ok(Json(TenantUsageOut { items: rows.chain(held).collect(), tenant: tenant.clone() }))
 }
 
 /// An operator sees every tenant. A tenant's key sees its own quotas; any other tenant is answered with 404.
-fn tenant_of(identity: &Identity, tenant: &str) -> Result<TenantId, Problem> {
-    let absent = || Problem::not_found("tenant", tenant);
+fn parse_visible_tenant(identity: &CallerIdentity, tenant: &str) -> Result<TenantId, ApiProblem> {
+    let absent = || ApiProblem::not_found("tenant", tenant);
     let tenant = TenantId::parse(tenant).map_err(|_| absent())?;
-    let own = || identity.caller().is_some_and(|caller| caller.tenant == tenant);
+    let own = || identity.tenant_caller().is_some_and(|caller| caller.tenant == tenant);
     if identity.permits(Permission::ManageQuotas) || own() { Ok(tenant) } else { Err(absent()) }
 }

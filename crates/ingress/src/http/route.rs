@@ -9,18 +9,18 @@ use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
 use millstream_core::permission::Permission;
 
-use crate::door::Door;
 use crate::quotas::RepeatAnswer;
+use crate::state::IngressState;
 
 /// One method on one path.
 pub(crate) struct Route {
-    pub(crate) handler: MethodRouter<Arc<Door>>,
-    pub(crate) doc: Operation,
+    pub(crate) handler: MethodRouter<Arc<IngressState>>,
+    pub(crate) doc: RouteOperation,
 }
 
 /// What the OpenAPI document says about a route. Schema names refer to `openapi/schemas.json`.
 #[derive(Debug, Clone)]
-pub(crate) struct Operation {
+pub(crate) struct RouteOperation {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) id: &'static str,
@@ -38,22 +38,22 @@ pub(crate) struct Operation {
     /// Problem statuses that are specific to this operation.
     pub(crate) problems: &'static [u16],
     /// Whether a successful answer has a `Location` header.
-    pub(crate) located: Located,
+    pub(crate) located: LocationHeader,
     /// OpenAPI links: operations that follow a successful answer.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<OperationLink>,
 }
 
 /// An OpenAPI link: the target operation, and its path parameters with the fields of the answer that fill
 /// them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Link {
+pub(crate) struct OperationLink {
     pub(crate) operation: &'static str,
     pub(crate) parameters: &'static [&'static str],
 }
 
 /// Whether a successful answer has a `Location` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum LocationHeader {
     Never,
     Always,
     /// Only for a single resource; an array of them has no address.
@@ -66,7 +66,7 @@ pub(crate) enum BodyUse {
     Optional,
 }
 
-impl Operation {
+impl RouteOperation {
     /// A route that documents the `Idempotency-Key` header answers a repeat with the original answer.
     pub(crate) fn repeats(&self) -> RepeatAnswer {
         if self.headers.contains(&"Idempotency-Key") { RepeatAnswer::ByKey } else { RepeatAnswer::None }
@@ -76,34 +76,34 @@ impl Operation {
 impl Route {
     pub(crate) fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Door>>,
+        H: Handler<T, Arc<IngressState>>,
         T: 'static,
     {
-        Self { handler: get(handler), doc: Operation::new("get", path, id) }
+        Self { handler: get(handler), doc: RouteOperation::new("get", path, id) }
     }
 
     pub(crate) fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Door>>,
+        H: Handler<T, Arc<IngressState>>,
         T: 'static,
     {
-        Self { handler: post(handler), doc: Operation::new("post", path, id) }
+        Self { handler: post(handler), doc: RouteOperation::new("post", path, id) }
     }
 
     pub(crate) fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Door>>,
+        H: Handler<T, Arc<IngressState>>,
         T: 'static,
     {
-        Self { handler: put(handler), doc: Operation::new("put", path, id) }
+        Self { handler: put(handler), doc: RouteOperation::new("put", path, id) }
     }
 
     pub(crate) fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
     where
-        H: Handler<T, Arc<Door>>,
+        H: Handler<T, Arc<IngressState>>,
         T: 'static,
     {
-        Self { handler: delete(handler), doc: Operation::new("delete", path, id) }
+        Self { handler: delete(handler), doc: RouteOperation::new("delete", path, id) }
     }
 
     pub(crate) fn summary(mut self, summary: &'static str) -> Self {
@@ -159,19 +159,19 @@ impl Route {
         self
     }
 
-    pub(crate) fn located(mut self, located: Located) -> Self {
+    pub(crate) fn located(mut self, located: LocationHeader) -> Self {
         self.doc.located = located;
         self
     }
 
     /// An OpenAPI link to an operation, with the fields of the answer that fill its path parameters.
     pub(crate) fn leads_to(mut self, operation: &'static str, parameters: &'static [&'static str]) -> Self {
-        self.doc.links.push(Link { operation, parameters });
+        self.doc.links.push(OperationLink { operation, parameters });
         self
     }
 }
 
-impl Operation {
+impl RouteOperation {
     fn new(method: &'static str, path: &'static str, id: &'static str) -> Self {
         Self {
             method,
@@ -185,7 +185,7 @@ impl Operation {
             body_use: BodyUse::Required,
             answers: Vec::new(),
             problems: &[],
-            located: Located::Never,
+            located: LocationHeader::Never,
             links: Vec::new(),
         }
     }

@@ -12,37 +12,42 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 
-use super::route::{Operation, Route};
+use super::route::{Route, RouteOperation};
 use super::{
     assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
     health, history, incidents, interventions, items, keys, people, queues, quotas, resolutions, runs,
     signals, start, tail, task_outcomes, tasks, workers,
 };
-use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
+use crate::state::{IngressDeps, IngressLifecycle, IngressState};
 use crate::{auth, gate, grpc, trace};
 
 /// The router without a listener, for tests and for embedding. Its tasks run in `life`.
-pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
-    serve_routes(Door::open(deps, options, &[], life))
+pub fn build_router(deps: IngressDeps, options: IngressOptions, life: &IngressLifecycle) -> Router {
+    serve_routes(IngressState::open_ingress(deps, options, &[], life))
 }
 
-pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
+pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
     let api = api_routes().into_iter().map(|Route { doc, handler }| {
         let state = (door.clone(), doc.needs, doc.repeats());
-        (doc, handler.route_layer(from_fn_with_state(state, gate::in_flight)))
+        (doc, handler.route_layer(from_fn_with_state(state, gate::limit_in_flight)))
     });
     let health = health::routes().into_iter().map(|Route { doc, handler }| {
         let handler = match health::anonymous_budget(doc.path) {
-            Some(budget) => handler.route_layer(from_fn_with_state((door.clone(), budget), gate::anonymous)),
+            Some(budget) => {
+                handler.route_layer(from_fn_with_state((door.clone(), budget), gate::limit_anonymous_calls))
+            }
             None => handler,
         };
         (doc, handler)
     });
-    let mount = |router: Router<Arc<Door>>, (doc, handler): (Operation, MethodRouter<Arc<Door>>)| {
+    let mount = |router: Router<Arc<IngressState>>,
+                 (doc, handler): (RouteOperation, MethodRouter<Arc<IngressState>>)| {
         // Outside of the limit on requests in flight: a rejected caller takes no slot.
         let handler = match doc.needs {
-            Some(needs) => handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize)),
+            Some(needs) => {
+                handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize_request))
+            }
             None => handler,
         };
         router.route(doc.path, handler)
@@ -50,10 +55,10 @@ pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
     api.chain(health)
         .fold(Router::new(), mount)
         .fallback(not_found)
-        .layer(from_fn_with_state(door.clone(), gate::admit))
-        .layer(from_fn_with_state(door.clone(), trace::layer))
+        .layer(from_fn_with_state(door.clone(), gate::check_request))
+        .layer(from_fn_with_state(door.clone(), trace::trace_request))
         .with_state(door.clone())
-        .merge(grpc::routes(&door))
+        .merge(grpc::grpc_routes(&door))
 }
 
 async fn not_found(headers: HeaderMap) -> Response {

@@ -12,29 +12,29 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, TenantId};
-use millstream_core::machine::valid_correlation;
+use millstream_core::machine::check_correlation;
 use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_core::{duration, entropy};
-use millstream_store::event_log::{Append, Appended, Idempotency, NewSignal};
+use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey, SignalSubmission};
 use millstream_store::relations::SignalView;
 use millstream_store::views::EventView;
-use millstream_stream::doorbell::Bell;
+use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::posting::{self, Said};
-use super::problem::{Kind, Problem};
-use super::route::{Located, Route};
-use crate::accept::Verdict;
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::gate::Slot;
-use crate::query::Params;
-use crate::trace::Trace;
+use super::event_draft::{self, EventContent};
+use super::problem::{ApiProblem, Kind};
+use super::route::{LocationHeader, Route};
+use crate::accept::AppendVerdict;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::JsonFields;
+use crate::gate::RequestSlot;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 const ENVELOPE_BYTES: usize = 16 * 1024;
 const DEFAULT_WAIT: Duration = Duration::from_secs(86_400);
@@ -42,16 +42,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/signals", "post_signal", post)
+        Route::post("/v1/signals", "post_signal", post_signal)
             .summary("Accept an event for the execution that has a correlation, now or within `wait_for`")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
             .body("application/json", "NewSignal")
             .answer(202, "AcceptedSignal", "Durable: delivered or buffered; a repeat returns the same id")
             .problems(&[409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_signal", &["signal_id"]),
-        Route::get("/v1/signals/{signal_id}", "get_signal", read)
+        Route::get("/v1/signals/{signal_id}", "get_signal", get_signal)
             .summary("The status of a signal")
             .needs(Permission::ReadData)
             .answer(200, "Signal", "The signal; once delivered it is the event of the same id")
@@ -85,71 +85,73 @@ struct SignalOut {
     actor: Option<String>,
     created_at: Timestamp,
     #[serde(flatten)]
-    rest: Rest,
+    rest: SignalStateOut,
 }
 
 /// The fields that depend on whether the signal is buffered or delivered.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Rest {
+enum SignalStateOut {
     Waiting { correlation: String, definition: Option<Name>, expires_at: Timestamp },
     Event { event_id: EventId, execution_id: ExecutionId, event_status: EventStatus },
 }
 
 /// A well-formed signal of a client.
 #[derive(Debug)]
-struct Draft {
+struct SignalDraft {
     correlation: String,
     definition: Option<Name>,
-    said: Said,
+    said: EventContent,
     wait: Duration,
     idempotency_key: Option<String>,
 }
 
-impl Draft {
-    /// `wait_for` is not part of the hash.
-    fn idempotency(&self) -> Option<Idempotency> {
+impl SignalDraft {
+    /// `parse_wait_for` is not part of the hash.
+    fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);
-        let request_hash = posting::hash(&[
+        let request_hash = event_draft::hash_parts(&[
             b"signal",
             self.correlation.as_bytes(),
             definition.as_bytes(),
             self.said.name.as_str().as_bytes(),
             self.said.payload.as_str().as_bytes(),
         ]);
-        Some(Idempotency { key, request_hash })
+        Some(IdempotencyKey { key, request_hash })
     }
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
-    params: Params,
+async fn post_signal(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
-    let draft = draft(body.json()?, limits.payload_bytes, idempotency_key)?;
+    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
+    let draft = read_signal(body.json()?, limits.payload_bytes, idempotency_key)?;
 
     let admitted = match slot.admit_new() {
-        Ok(()) => admit(&door, &caller, &draft).await,
+        Ok(()) => admit_signal(&door, &caller, &draft).await,
         Err(problem) => Err(problem),
     };
     let accepted = match admitted {
-        Ok(()) => submit(&door, &caller, &trace, draft).await?,
+        Ok(()) => submit_signal(&door, &caller, &trace, draft).await?,
         Err(problem) => {
             let refused = vec![(&caller.tenant, draft.idempotency(), problem)];
-            let recalled = posting::recall(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
             let (signal_id, _) = recalled.ok_or_else(no_verdict)??;
-            repeated(&door, &caller, signal_id).await?
+            repeated_signal(&door, &caller, signal_id).await?
         }
     };
     let location = format!("/v1/signals/{}", accepted.signal_id);
@@ -160,24 +162,30 @@ async fn post(
     Ok(response)
 }
 
-fn draft(text: &str, payload_limit: usize, idempotency_key: Option<String>) -> Result<Draft, Problem> {
-    let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
-    let correlation = fields.required("correlation");
-    let correlation =
-        fields.parsed("correlation", correlation, |text| valid_correlation(text).map(|()| text.to_owned()));
-    let said = posting::said(&mut fields, payload_limit)?;
-    let definition = fields.text("definition");
-    let definition = fields.parsed("definition", definition, |text| Name::parse(text));
-    let wait = fields.text("wait_for");
-    let wait = fields.parsed("wait_for", wait, wait_for).unwrap_or(DEFAULT_WAIT);
-    fields.finish().map_err(Problem::invalid)?;
+fn read_signal(
+    text: &str,
+    payload_limit: usize,
+    idempotency_key: Option<String>,
+) -> Result<SignalDraft, ApiProblem> {
+    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+    let correlation = fields.required_text("correlation");
+    let correlation = fields
+        .parse_text("correlation", correlation, |text| check_correlation(text).map(|()| text.to_owned()));
+    let said = event_draft::read_event_content(&mut fields, payload_limit)?;
+    let definition = fields.take_text("definition");
+    let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
+    let wait = fields.take_text("wait_for");
+    let wait = fields.parse_text("wait_for", wait, parse_wait_for).unwrap_or(DEFAULT_WAIT);
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     match (correlation, said) {
-        (Some(correlation), Some(said)) => Ok(Draft { correlation, definition, said, wait, idempotency_key }),
-        (None, _) | (_, None) => Err(Problem::bad_request("the signal has no correlation or no name")),
+        (Some(correlation), Some(said)) => {
+            Ok(SignalDraft { correlation, definition, said, wait, idempotency_key })
+        }
+        (None, _) | (_, None) => Err(ApiProblem::bad_request("the signal has no correlation or no name")),
     }
 }
 
-fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
+fn parse_wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
     match duration::parse(text) {
         Ok(wait) if wait <= LONGEST_WAIT => Ok(wait),
         Ok(_) => Err("is longer than 30d".into()),
@@ -191,33 +199,37 @@ fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
 
 /// Rejects a signal that no execution could take: a reserved name, or a name that the definition of the only
 /// execution with this correlation does not mention.
-async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Problem> {
+async fn admit_signal(
+    door: &IngressState,
+    caller: &TenantCaller,
+    draft: &SignalDraft,
+) -> Result<(), ApiProblem> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
-    posting::unreserved(name)?;
+    event_draft::check_unreserved(name)?;
     door.admit_events(tenant, 1, draft.said.payload.len()).await?;
     let definition = draft.definition.as_ref();
-    let found = door.stores.relations.correlated(tenant, &draft.correlation, definition, 2).await?;
+    let found = door.stores.relations.find_correlated(tenant, &draft.correlation, definition, 2).await?;
     let [(_, definition)] = found.as_slice() else { return Ok(()) };
-    match door.machines.find(tenant, &definition.name, Some(definition.version)).await? {
-        Some((_, machine)) => posting::known(&machine, name),
+    match door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await? {
+        Some((_, machine)) => event_draft::check_mentioned(&machine, name),
         None => {
             tracing::error!(%definition, "definition of an execution is missing in the store");
-            Err(Problem::new(Kind::Internal, "the definition cannot be read"))
+            Err(ApiProblem::new(Kind::Internal, "the definition cannot be read"))
         }
     }
 }
 
-async fn submit(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
-    draft: Draft,
-) -> Result<AcceptedSignalOut, Problem> {
+async fn submit_signal(
+    door: &IngressState,
+    caller: &TenantCaller,
+    trace: &TraceContext,
+    draft: SignalDraft,
+) -> Result<AcceptedSignalOut, ApiProblem> {
     let now = door.clock.now();
     let signal_id = entropy::signal_id(entropy::event_id(now, &*door.entropy));
     let idempotency = draft.idempotency();
-    let Draft { correlation, definition, said, wait, idempotency_key: _ } = draft;
-    let signal = NewSignal {
+    let SignalDraft { correlation, definition, said, wait, idempotency_key: _ } = draft;
+    let signal = SignalSubmission {
         event_id: signal_id,
         tenant: caller.tenant.clone(),
         correlation,
@@ -229,46 +241,52 @@ async fn submit(
         traceparent: Some(trace.traceparent.to_string()),
         expires_at: now.plus(wait),
     };
-    let mut verdicts = door.accept.submit(vec![Append::Signal(Box::new(signal))]).await?;
+    let mut verdicts = door.accept.submit_batch(vec![AppendRequest::Signal(Box::new(signal))]).await?;
     match verdicts.pop().ok_or_else(no_verdict)? {
-        Verdict::Stored(Appended::Delivered { execution, accept_no: _ }) => Ok(AcceptedSignalOut {
+        AppendVerdict::Stored(Appended::Delivered { execution, accept_no: _ }) => Ok(AcceptedSignalOut {
             signal_id,
             status: SignalStatus::Delivered,
             execution_id: Some(execution.execution),
         }),
-        Verdict::Stored(Appended::Buffered) => {
+        AppendVerdict::Stored(Appended::Buffered) => {
             Ok(AcceptedSignalOut { signal_id, status: SignalStatus::Buffered, execution_id: None })
         }
-        Verdict::Stored(Appended::Repeat { event_id, .. }) => repeated(door, caller, event_id).await,
-        Verdict::Stored(Appended::Ambiguous { executions }) => {
+        AppendVerdict::Stored(Appended::Repeat { event_id, .. }) => {
+            repeated_signal(door, caller, event_id).await
+        }
+        AppendVerdict::Stored(Appended::Ambiguous { executions }) => {
             let detail = format!(
                 "{executions} executions have this correlation, a signal goes to one; name its `definition`, \
                  or post the event to the execution itself"
             );
-            Err(Problem::new(Kind::Conflict, detail))
+            Err(ApiProblem::new(Kind::Conflict, detail))
         }
-        Verdict::Stored(Appended::Mismatch) => Err(posting::key_reused()),
+        AppendVerdict::Stored(Appended::Mismatch) => Err(event_draft::key_reused()),
         // These answer events and starts only.
-        Verdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | Verdict::Refused => {
-            Err(Problem::new(Kind::Internal, "the store cannot take this signal"))
+        AppendVerdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | AppendVerdict::Refused => {
+            Err(ApiProblem::new(Kind::Internal, "the store cannot take this signal"))
         }
     }
 }
 
-fn no_verdict() -> Problem {
-    Problem::new(Kind::Internal, "the store gave no verdict")
+fn no_verdict() -> ApiProblem {
+    ApiProblem::new(Kind::Internal, "the store gave no verdict")
 }
 
 /// The answer to a signal that was accepted before. If it is undecided, its doorbell is rung again: the first
 /// answer may have been lost together with the doorbell. A signal that is not found any more is reported as
 /// expired.
-async fn repeated(door: &Door, caller: &Caller, signal_id: EventId) -> Result<AcceptedSignalOut, Problem> {
-    let (status, execution_id) = match locate(door, &caller.tenant, signal_id).await? {
-        Some(Place::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
-        Some(Place::Event(event)) => {
+async fn repeated_signal(
+    door: &IngressState,
+    caller: &TenantCaller,
+    signal_id: EventId,
+) -> Result<AcceptedSignalOut, ApiProblem> {
+    let (status, execution_id) = match locate_signal(door, &caller.tenant, signal_id).await? {
+        Some(StoredSignal::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
+        Some(StoredSignal::Event(event)) => {
             let ExecutionKey { execution, .. } = event.execution.clone();
             if event.status == EventStatus::Pending {
-                door.ring.ring([Bell::Mailbox(event.execution)]);
+                door.ring.ring_later([Doorbell::Mailbox(event.execution)]);
             }
             (SignalStatus::Delivered, Some(execution))
         }
@@ -277,40 +295,40 @@ async fn repeated(door: &Door, caller: &Caller, signal_id: EventId) -> Result<Ac
     Ok(AcceptedSignalOut { signal_id, status, execution_id })
 }
 
-async fn read(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_signal(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<SignalOut>, Problem> {
-    params.finish()?;
-    let nothing = || Problem::not_found("signal", &id);
+    params: QueryParams,
+) -> Result<Json<SignalOut>, ApiProblem> {
+    params.finish_params()?;
+    let nothing = || ApiProblem::not_found("signal", &id);
     let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
     if !entropy::is_signal(signal_id) {
         return Err(nothing());
     }
-    let out = match locate(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)? {
-        Place::Waiting(signal) => SignalOut {
+    let out = match locate_signal(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)? {
+        StoredSignal::Waiting(signal) => SignalOut {
             signal_id,
             status: signal_status(&signal, door.clock.now()),
             name: signal.name,
             payload: signal.payload,
             actor: signal.actor,
             created_at: signal.created_at,
-            rest: Rest::Waiting {
+            rest: SignalStateOut::Waiting {
                 correlation: signal.correlation,
                 definition: signal.definition,
                 expires_at: signal.expires_at,
             },
         },
-        Place::Event(event) => SignalOut {
+        StoredSignal::Event(event) => SignalOut {
             signal_id,
             status: SignalStatus::Delivered,
             name: event.name,
             payload: event.payload,
             actor: event.actor,
             created_at: event.created_at,
-            rest: Rest::Event {
+            rest: SignalStateOut::Event {
                 event_id: event.event_id,
                 execution_id: event.execution.execution,
                 event_status: event.status,
@@ -321,19 +339,23 @@ async fn read(
 }
 
 /// Where a signal is stored.
-enum Place {
+enum StoredSignal {
     Waiting(SignalView),
     Event(Box<EventView>),
 }
 
 /// Searches the events last, so that a signal that is delivered between the two queries is found.
-async fn locate(door: &Door, tenant: &TenantId, id: EventId) -> Result<Option<Place>, Problem> {
+async fn locate_signal(
+    door: &IngressState,
+    tenant: &TenantId,
+    id: EventId,
+) -> Result<Option<StoredSignal>, ApiProblem> {
     let key = [(tenant.clone(), id)];
-    if let Some(signal) = door.stores.relations.signals(&key).await?.into_iter().next().flatten() {
-        return Ok(Some(Place::Waiting(signal)));
+    if let Some(signal) = door.stores.relations.find_signals(&key).await?.into_iter().next().flatten() {
+        return Ok(Some(StoredSignal::Waiting(signal)));
     }
-    let event = door.stores.event_views.events(&key).await?.into_iter().next().flatten();
-    Ok(event.map(|event| Place::Event(Box::new(event))))
+    let event = door.stores.event_views.find_events(&key).await?.into_iter().next().flatten();
+    Ok(event.map(|event| StoredSignal::Event(Box::new(event))))
 }
 
 fn signal_status(signal: &SignalView, now: Timestamp) -> SignalStatus {

@@ -11,35 +11,35 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name};
-use millstream_core::log::State as Folded;
+use millstream_core::log::ExecutionState as Folded;
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, ExecutionStatus, PauseState};
-use millstream_store::event_log::{Append, Appended, Idempotency};
+use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 
-use super::events::patience;
-use super::posting;
-use super::problem::{Kind, Problem};
-use super::route::{Located, Route};
-use super::start_decision::{self, IdFrom, PendingStart, ReadyStart, Wish, input_hash};
-use super::views::{AcceptedOut, ExecutionOut, ParentOut};
+use super::event_draft;
+use super::events::longest_wait;
+use super::problem::{ApiProblem, Kind};
+use super::route::{LocationHeader, Route};
+use super::start_decision::{self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash};
+use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
 use super::{executions, start_batch};
-use crate::accept::Verdict;
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::gate::Slot;
-use crate::options::Limits;
-use crate::prefer::Prefer;
-use crate::query::Params;
-use crate::trace::Trace;
-use crate::wait::{self, Patience, Since};
+use crate::accept::AppendVerdict;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::JsonFields;
+use crate::gate::RequestSlot;
+use crate::options::IngressLimits;
+use crate::prefer::PreferHeader;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
+use crate::wait::{self, OutcomeWait, WaitStart};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/executions", "start_execution", start)
+        Route::post("/v1/executions", "start_execution", start_execution)
             .summary("Start an execution, or an array of them, each with its first events in one commit")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
@@ -48,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
             .answer(200, "ExecutionOrVerdicts", "Existed with the same input; of an array: no item was new")
             .answer(202, "AcceptedEvent", "Started before by this key, and removed by retention since")
             .problems(&[404, 409])
-            .located(Located::OfOne)
+            .located(LocationHeader::OfOne)
             .leads_to("get_execution", &["execution_id"])
             .leads_to("get_history", &["execution_id"])
             .leads_to("get_actions", &["execution_id"])
@@ -59,37 +59,41 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn start(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
-    params: Params,
+async fn start_execution(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let prefer = Prefer::of(&parts.headers)?;
-    let key = posting::idempotency_header(&parts.headers)?;
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let prefer = PreferHeader::of(&parts.headers)?;
+    let key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {
-            return Err(Problem::bad_request(
+            return Err(ApiProblem::bad_request(
                 "an array of starts takes no Idempotency-Key; give each an execution_id",
             ));
         }
         return start_batch::start_many(&door, &caller, &trace, text).await;
     }
 
-    let wish = wish(body.json()?, "", limits)?;
-    let idempotency = key.map(|key| Idempotency { key, request_hash: request_hash(&wish) });
+    let wish = read_start(body.json()?, "", limits)?;
+    let idempotency = key.map(|key| IdempotencyKey { key, request_hash: request_hash(&wish) });
     let execution = match (&wish.execution_id, &idempotency) {
         (Some(id), _) => Some(id.clone()),
-        (None, Some(idempotency)) => Some(posting::id_of_key(&caller.tenant, &idempotency.key)?),
+        (None, Some(idempotency)) => {
+            Some(event_draft::execution_id_of_key(&caller.tenant, &idempotency.key)?)
+        }
         (None, None) => None,
     };
     let ready = admit_and_decide(&door, &caller, &trace, &slot, wish, idempotency.clone()).await;
@@ -98,42 +102,46 @@ async fn start(
         // Rejected by the checks; a start that this key made before still gets its original answer.
         (Err(problem), Some(execution)) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
-            let recalled = posting::recall(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
             let (event_id, status) =
-                recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
+                recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
             let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
-            return existed(&door, &key, event_id, status).await;
+            return answer_existing(&door, &key, event_id, status).await;
         }
         (Err(problem), None) => return Err(problem),
     };
     let last_events: Vec<EventId> = ready.new.events.iter().map(|event| event.event_id).collect();
-    let mut verdicts = door.accept.submit(vec![Append::Start(Box::new(ready.new.clone()))]).await?;
-    let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
-    if let Verdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
-        return existed(&door, &ready.new.key, *event_id, *status).await;
+    let mut verdicts =
+        door.accept.submit_batch(vec![AppendRequest::Start(Box::new(ready.new.clone()))]).await?;
+    let verdict =
+        verdicts.pop().ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))?;
+    if let AppendVerdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
+        return answer_existing(&door, &ready.new.key, *event_id, *status).await;
     }
-    let (status, mut shown) = conclude(&door, &ready, verdict).await?;
+    let (status, mut shown) = conclude_start(&door, &ready, verdict).await?;
 
-    let longest = patience(&door, prefer, ready.mode).filter(|_| status == StartOutcome::Created);
+    let longest = longest_wait(&door, prefer, ready.mode).filter(|_| status == StartOutcome::Created);
     if let Some(longest) = longest
         && !last_events.is_empty()
     {
         let begun = tokio::time::Instant::now();
         for event in last_events {
-            let patience = Patience { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
+            let patience =
+                OutcomeWait { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
             if let Err(error) =
-                wait::outcome(&door, &slot, &ready.new.key, event, patience, Since::Nothing).await
+                wait::wait_for_outcome(&door, &slot, &ready.new.key, event, patience, WaitStart::Nothing)
+                    .await
             {
                 tracing::warn!(%error, "store failed during a wait for an execution");
                 break;
             }
         }
-        if let Ok(view) = executions::find(&door, &ready.new.key).await {
+        if let Ok(view) = executions::find_execution(&door, &ready.new.key).await {
             shown = view.into();
         }
     }
-    let mut response = located((status.code(), Json(shown)), &ready.new.key);
-    let applied = longest.and_then(|longest| prefer.applied(longest));
+    let mut response = with_location((status.status_code(), Json(shown)), &ready.new.key);
+    let applied = longest.and_then(|longest| prefer.preference_applied(longest));
     if let Some(applied) = applied.and_then(|applied| HeaderValue::from_str(&applied).ok()) {
         response.headers_mut().insert("preference-applied", applied);
     }
@@ -142,40 +150,40 @@ async fn start(
 
 /// Admission comes before evaluation: a tenant over its quota costs no evaluation.
 async fn admit_and_decide(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
-    slot: &Slot,
-    wish: Wish,
-    idempotency: Option<Idempotency>,
-) -> Result<ReadyStart, Problem> {
-    let found = start_decision::find(door, caller, &wish).await?;
+    door: &IngressState,
+    caller: &TenantCaller,
+    trace: &TraceContext,
+    slot: &RequestSlot,
+    wish: StartRequest,
+    idempotency: Option<IdempotencyKey>,
+) -> Result<ReadyStart, ApiProblem> {
+    let found = start_decision::find_start_machine(door, caller, &wish).await?;
     let pending = PendingStart::new(door, caller, wish, idempotency, found)?;
     slot.admit_new()?;
     door.admit_start(&caller.tenant, pending.charge()).await?;
-    let decided = start_decision::decide(door, caller, trace, vec![pending]).await.pop();
-    decided.ok_or_else(|| Problem::new(Kind::Internal, "the start was not decided"))?
+    let decided = start_decision::decide_starts(door, caller, trace, vec![pending]).await.pop();
+    decided.ok_or_else(|| ApiProblem::new(Kind::Internal, "the start was not decided"))?
 }
 
 /// The answer to a start that was accepted before: the execution, or, if retention has removed it, the data
 /// that remains of its start.
-async fn existed(
-    door: &Door,
+async fn answer_existing(
+    door: &IngressState,
     key: &ExecutionKey,
     event_id: EventId,
     status: EventStatus,
-) -> Result<Response, Problem> {
-    match executions::find(door, key).await {
-        Ok(view) => Ok(located((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
+) -> Result<Response, ApiProblem> {
+    match executions::find_execution(door, key).await {
+        Ok(view) => Ok(with_location((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
         Err(problem) if problem.kind == Kind::NotFound => {
-            let accepted = AcceptedOut { event_id, execution_id: key.execution.clone(), status };
-            Ok(located((StatusCode::ACCEPTED, Json(accepted)), key))
+            let accepted = AcceptedEventOut { event_id, execution_id: key.execution.clone(), status };
+            Ok(with_location((StatusCode::ACCEPTED, Json(accepted)), key))
         }
         Err(problem) => Err(problem),
     }
 }
 
-fn located(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
+fn with_location(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
     let mut response = answer.into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", key.execution)) {
         response.headers_mut().insert(header::LOCATION, location);
@@ -183,37 +191,37 @@ fn located(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
     response
 }
 
-pub(super) fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
-    let mut fields = Fields::of(text, path).map_err(Problem::invalid)?;
-    let definition = fields.required("definition");
-    let definition = fields.parsed("definition", definition, |text| Name::parse(text));
-    let version = fields.take("version");
+pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Result<StartRequest, ApiProblem> {
+    let mut fields = JsonFields::of(text, path).map_err(ApiProblem::invalid)?;
+    let definition = fields.required_text("definition");
+    let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
+    let version = fields.take_field("version");
     let version = version.and_then(|text| match text.parse::<i32>() {
         Ok(version) if version >= 1 => Some(version),
         Ok(_) | Err(_) => {
-            fields.fault("version", "must be a whole number from 1 on");
+            fields.add_fault("version", "must be a whole number from 1 on");
             None
         }
     });
-    let id = fields.text("execution_id");
-    let execution_id = fields.parsed("execution_id", id, |text| ExecutionId::parse(text));
-    let input = posting::bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
+    let id = fields.take_text("execution_id");
+    let execution_id = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
+    let input =
+        event_draft::read_bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
     let mut events = Vec::new();
-    if let Some(list) = fields.take("events") {
+    if let Some(list) = fields.take_field("events") {
         let base = fields.path_of("events");
-        let items = crate::fields::items(list, limits.batch_items);
+        let items = crate::fields::split_array(list, limits.batch_items);
         match items {
-            Err(_) => {
-                fields.fault("events", format!("must be an array of at most {} events", limits.batch_items))
-            }
+            Err(_) => fields
+                .add_fault("events", format!("must be an array of at most {} events", limits.batch_items)),
             Ok(items) => {
                 for (at, item) in items.into_iter().enumerate() {
-                    match Fields::of(item, &format!("{base}[{at}]")) {
-                        Err(faults) => fields.faults(faults),
+                    match JsonFields::of(item, &format!("{base}[{at}]")) {
+                        Err(faults) => fields.add_faults(faults),
                         Ok(mut event) => {
-                            events.extend(posting::said(&mut event, limits.payload_bytes)?);
-                            if let Err(faults) = event.finish() {
-                                fields.faults(faults);
+                            events.extend(event_draft::read_event_content(&mut event, limits.payload_bytes)?);
+                            if let Err(faults) = event.finish_fields() {
+                                fields.add_faults(faults);
                             }
                         }
                     }
@@ -221,17 +229,17 @@ pub(super) fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Prob
             }
         }
     }
-    fields.finish().map_err(Problem::invalid)?;
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     let Some(definition) = definition else {
-        return Err(Problem::invalid(vec![Fault::new(path, "is incomplete")]));
+        return Err(ApiProblem::invalid(vec![Fault::new(path, "is incomplete")]));
     };
-    Ok(Wish { definition, version, execution_id, input, events })
+    Ok(StartRequest { definition, version, execution_id, input, events })
 }
 
 /// The same with an idempotency key, which may be sent together with an id.
-fn request_hash(wish: &Wish) -> [u8; 32] {
+fn request_hash(wish: &StartRequest) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
-    posting::hash(&[b"start", id.as_bytes(), &input_hash(wish)])
+    event_draft::hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
 /// Whether the start created an execution.
@@ -242,7 +250,7 @@ pub(super) enum StartOutcome {
 }
 
 impl StartOutcome {
-    const fn code(self) -> StatusCode {
+    const fn status_code(self) -> StatusCode {
         match self {
             Self::Created => StatusCode::CREATED,
             Self::Existed => StatusCode::OK,
@@ -250,15 +258,15 @@ impl StartOutcome {
     }
 }
 
-pub(super) async fn conclude(
-    door: &Door,
+pub(super) async fn conclude_start(
+    door: &IngressState,
     ready: &ReadyStart,
-    verdict: Verdict,
-) -> Result<(StartOutcome, ExecutionOut), Problem> {
+    verdict: AppendVerdict,
+) -> Result<(StartOutcome, ExecutionOut), ApiProblem> {
     let key = &ready.new.key;
     match verdict {
-        Verdict::Stored(Appended::Accepted { .. }) => {
-            door.machines.started(key.clone(), ready.new.definition.clone());
+        AppendVerdict::Stored(Appended::Accepted { .. }) => {
+            door.machines.remember_target(key.clone(), ready.new.definition.clone());
             let Folded { state, phase, context, seq, reason, at, parent, correlation, .. } =
                 ready.new.state.clone();
             let execution = ExecutionOut {
@@ -266,7 +274,7 @@ pub(super) async fn conclude(
                 definition: ready.new.definition.name.clone(),
                 version: ready.new.definition.version,
                 state,
-                status: ExecutionStatus::of(phase, PauseState::Running),
+                status: ExecutionStatus::of_phase(phase, PauseState::Running),
                 context,
                 seq,
                 created_at: at,
@@ -277,36 +285,38 @@ pub(super) async fn conclude(
             };
             Ok((StartOutcome::Created, execution))
         }
-        Verdict::Stored(Appended::Repeat { .. }) => {
-            Ok((StartOutcome::Existed, executions::find(door, key).await?.into()))
+        AppendVerdict::Stored(Appended::Repeat { .. }) => {
+            Ok((StartOutcome::Existed, executions::find_execution(door, key).await?.into()))
         }
-        Verdict::Stored(Appended::Mismatch) => Err(mismatch(door, ready).await?),
-        Verdict::Stored(
+        AppendVerdict::Stored(Appended::Mismatch) => Err(start_mismatch(door, ready).await?),
+        AppendVerdict::Stored(
             Appended::NoExecution
             | Appended::Delivered { .. }
             | Appended::Buffered
             | Appended::Ambiguous { .. },
         )
-        | Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this execution")),
+        | AppendVerdict::Refused => {
+            Err(ApiProblem::new(Kind::Internal, "the store cannot take this execution"))
+        }
     }
 }
 
 /// Tells a reused idempotency key from an execution id that exists with other content.
-async fn mismatch(door: &Door, ready: &ReadyStart) -> Result<Problem, Problem> {
+async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiProblem, ApiProblem> {
     let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
     let reused = match (ready.id_from, idempotency) {
-        (IdFrom::Key, _) => true,
-        (IdFrom::Caller | IdFrom::Chance, None) => false,
-        (IdFrom::Caller | IdFrom::Chance, Some(idempotency)) => {
+        (ExecutionIdSource::Key, _) => true,
+        (ExecutionIdSource::Caller | ExecutionIdSource::Chance, None) => false,
+        (ExecutionIdSource::Caller | ExecutionIdSource::Chance, Some(idempotency)) => {
             let asked = (key.tenant.clone(), idempotency.clone());
-            door.stores.events.seen(&[asked]).await? == [Some(Appended::Mismatch)]
+            door.stores.events.find_accepted(&[asked]).await? == [Some(Appended::Mismatch)]
         }
     };
     Ok(if reused {
-        Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+        ApiProblem::new(Kind::KeyReused, "this idempotency key was used before with another request")
     } else {
         let id = key.execution.as_str();
-        Problem::new(
+        ApiProblem::new(
             Kind::Conflict,
             format!("execution {id:?} exists with another definition, input or events"),
         )

@@ -9,36 +9,36 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::Name;
-use millstream_store::event_log::Append;
+use millstream_store::event_log::AppendRequest;
 
 use super::batch;
-use super::problem::{Kind, Problem};
+use super::problem::{ApiProblem, Kind};
 use super::start::{self, StartOutcome};
 use super::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
-use super::views::{Item, Items};
-use crate::auth::Caller;
-use crate::door::Door;
+use super::views::{BatchItemOut, ItemList};
+use crate::auth::TenantCaller;
 use crate::quotas::StartCharge;
-use crate::trace::Trace;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 /// One verdict per item, in order.
 pub(super) async fn start_many(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
+    door: &IngressState,
+    caller: &TenantCaller,
+    trace: &TraceContext,
     text: &str,
-) -> Result<Response, Problem> {
+) -> Result<Response, ApiProblem> {
     let limits = &door.options.limits;
     // One lookup time for all items: the latest version of a definition is read once.
     let mut latest: HashMap<Name, FoundMachine> = HashMap::new();
-    let mut prepared: Vec<Result<PendingStart, Problem>> = Vec::new();
-    for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
-        let pending = match start::wish(item, &format!("items[{at}]"), limits) {
+    let mut prepared: Vec<Result<PendingStart, ApiProblem>> = Vec::new();
+    for (at, item) in batch::split_json_array(text, limits.batch_items)?.into_iter().enumerate() {
+        let pending = match start::read_start(item, &format!("items[{at}]"), limits) {
             Ok(wish) => {
                 let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
                 let found = match known {
                     Some(found) => Ok(found),
-                    None => start_decision::find(door, caller, &wish).await,
+                    None => start_decision::find_start_machine(door, caller, &wish).await,
                 };
                 if let (Ok(found), None) = (&found, wish.version) {
                     latest.insert(wish.definition.clone(), found.clone());
@@ -56,7 +56,7 @@ pub(super) async fn start_many(
     let charges = prepared.iter().filter_map(|pending| pending.as_ref().ok()).map(PendingStart::charge);
     let charges: Vec<StartCharge> = charges.collect();
     let mut admitted = door.admit_starts(&caller.tenant, &charges).await?.into_iter();
-    let silent = || Problem::new(Kind::Internal, "the start was not decided");
+    let silent = || ApiProblem::new(Kind::Internal, "the start was not decided");
     let prepared = prepared.into_iter().map(|pending| {
         let pending = pending?;
         admitted.next().ok_or_else(silent)?.map(|()| pending)
@@ -71,15 +71,15 @@ pub(super) async fn start_many(
             Err(problem) => refused.push(Some(problem)),
         }
     }
-    let mut decided = start_decision::decide(door, caller, trace, pending).await.into_iter();
+    let mut decided = start_decision::decide_starts(door, caller, trace, pending).await.into_iter();
     let prepared = refused.into_iter().map(|refused| match refused {
         Some(problem) => Err(problem),
         None => decided.next().unwrap_or_else(|| Err(silent())),
     });
-    let prepared: Vec<Result<ReadyStart, Problem>> = prepared.collect();
+    let prepared: Vec<Result<ReadyStart, ApiProblem>> = prepared.collect();
     let items = prepared.iter().filter_map(|ready| ready.as_ref().ok());
-    let items = items.map(|ready| Append::Start(Box::new(ready.new.clone()))).collect();
-    let mut verdicts = door.accept.submit(items).await?.into_iter();
+    let items = items.map(|ready| AppendRequest::Start(Box::new(ready.new.clone()))).collect();
+    let mut verdicts = door.accept.submit_batch(items).await?.into_iter();
 
     let mut created = StatusCode::OK;
     let mut concluded = Vec::with_capacity(prepared.len());
@@ -87,8 +87,8 @@ pub(super) async fn start_many(
         let outcome = match ready {
             Err(problem) => Err(problem),
             Ok(ready) => match verdicts.next() {
-                Some(verdict) => start::conclude(door, &ready, verdict).await,
-                None => Err(Problem::new(Kind::Internal, "the store gave no verdict")),
+                Some(verdict) => start::conclude_start(door, &ready, verdict).await,
+                None => Err(ApiProblem::new(Kind::Internal, "the store gave no verdict")),
             },
         };
         if let Ok((StartOutcome::Created, _)) = &outcome {
@@ -97,8 +97,8 @@ pub(super) async fn start_many(
         concluded.push(outcome);
     }
     let items = concluded.iter().map(|outcome| match outcome {
-        Ok((_, execution)) => Item::Good(execution),
-        Err(problem) => Item::Bad { problem: problem.document() },
+        Ok((_, execution)) => BatchItemOut::Good(execution),
+        Err(problem) => BatchItemOut::Bad { problem: problem.document() },
     });
-    Ok((created, Json(Items { items: items.collect() })).into_response())
+    Ok((created, Json(ItemList { items: items.collect() })).into_response())
 }

@@ -1,7 +1,7 @@
 //! The decision of a start, from the client's request to the rows that are made durable.
 //!
 //! ```text
-//!   request ── definition, id ──→ PendingStart ── quota ── decide ──→ ReadyStart
+//!   request ── definition, id ──→ PendingStart ── quota ── decide_starts ──→ ReadyStart
 //! ```
 //!
 //! Only `correlate` can make a decision expensive. The starts of a request are decided in order: on the
@@ -12,56 +12,56 @@
 
 use std::sync::Arc;
 
-use millstream_core::definition::Mode;
-use millstream_core::effort::VisitLimits;
+use millstream_core::definition::ResponseMode;
 use millstream_core::entropy;
 use millstream_core::expr::STEP_UNITS;
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::machine::{self, ExecutionCreation, FirstTransition, Machine};
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
+use millstream_core::visit_limits::VisitLimits;
 use millstream_rpc::evaluation_pool::EvaluationPool;
-use millstream_store::event_log::{Idempotency, NewEvent, NewExecution};
+use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
 
-use super::posting::{self, Draft, Said};
-use super::problem::{Kind, Problem};
-use crate::auth::Caller;
-use crate::door::Door;
+use super::event_draft::{self, EventContent, EventDraft};
+use super::problem::{ApiProblem, Kind};
+use crate::auth::TenantCaller;
 use crate::quotas::StartCharge;
-use crate::trace::Trace;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 /// A start as requested by a client.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct StartRequest {
     pub(super) definition: Name,
     pub(super) version: Option<i32>,
     pub(super) execution_id: Option<ExecutionId>,
     pub(super) input: RawJson,
-    pub(super) events: Vec<Said>,
+    pub(super) events: Vec<EventContent>,
 }
 
 /// A start with a known definition and id, without its first transition.
 pub(super) struct PendingStart {
     key: ExecutionKey,
-    id_from: IdFrom,
-    idempotency: Option<Idempotency>,
+    id_from: ExecutionIdSource,
+    idempotency: Option<IdempotencyKey>,
     definition: DefinitionRef,
     input_hash: [u8; 32],
     creation: ExecutionCreation,
-    events: Vec<Said>,
+    events: Vec<EventContent>,
 }
 
 /// A decided start, ready to be made durable.
 pub(super) struct ReadyStart {
-    pub(super) new: NewExecution,
-    pub(super) mode: Mode,
-    pub(super) id_from: IdFrom,
+    pub(super) new: ExecutionStart,
+    pub(super) mode: ResponseMode,
+    pub(super) id_from: ExecutionIdSource,
 }
 
 /// Where the execution's id comes from, which decides what a collision means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IdFrom {
+pub(super) enum ExecutionIdSource {
     Caller,
     /// Derived from the idempotency key: the same key gives the same execution.
     Key,
@@ -71,32 +71,41 @@ pub(super) enum IdFrom {
 /// A compiled definition.
 pub(super) type FoundMachine = (DefinitionRef, Arc<Machine>);
 
-pub(super) async fn find(door: &Door, caller: &Caller, wish: &Wish) -> Result<FoundMachine, Problem> {
-    let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
+pub(super) async fn find_start_machine(
+    door: &IngressState,
+    caller: &TenantCaller,
+    wish: &StartRequest,
+) -> Result<FoundMachine, ApiProblem> {
+    let found = door.machines.find_machine(&caller.tenant, &wish.definition, wish.version).await?;
     found.ok_or_else(|| match wish.version {
-        None => Problem::not_found("definition", &wish.definition),
-        Some(version) => Problem::not_found("definition", format_args!("{}@{version}", wish.definition)),
+        None => ApiProblem::not_found("definition", &wish.definition),
+        Some(version) => ApiProblem::not_found("definition", format_args!("{}@{version}", wish.definition)),
     })
 }
 
 impl PendingStart {
     pub(super) fn new(
-        door: &Door,
-        caller: &Caller,
-        wish: Wish,
-        idempotency: Option<Idempotency>,
+        door: &IngressState,
+        caller: &TenantCaller,
+        wish: StartRequest,
+        idempotency: Option<IdempotencyKey>,
         (definition, machine): FoundMachine,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ApiProblem> {
         for event in &wish.events {
-            posting::known(&machine, &event.name)?;
+            event_draft::check_mentioned(&machine, &event.name)?;
         }
         let now = door.clock.now();
         let event_id = entropy::event_id(now, &*door.entropy);
         let input_hash = input_hash(&wish);
         let (execution, id_from) = match (wish.execution_id, &idempotency) {
-            (Some(id), _) => (id, IdFrom::Caller),
-            (None, Some(idempotency)) => (posting::id_of_key(&caller.tenant, &idempotency.key)?, IdFrom::Key),
-            (None, None) => (posting::parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
+            (Some(id), _) => (id, ExecutionIdSource::Caller),
+            (None, Some(idempotency)) => {
+                (event_draft::execution_id_of_key(&caller.tenant, &idempotency.key)?, ExecutionIdSource::Key)
+            }
+            (None, None) => (
+                event_draft::parse_execution_id(entropy::uuid_v7(now, &*door.entropy))?,
+                ExecutionIdSource::Chance,
+            ),
         };
         let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
         let creation = ExecutionCreation { machine, event_id, input: wish.input, now };
@@ -113,57 +122,64 @@ impl PendingStart {
         }
     }
 
-    fn ready(self, door: &Door, caller: &Caller, trace: &Trace, first: FirstTransition) -> ReadyStart {
+    fn into_ready(
+        self,
+        door: &IngressState,
+        caller: &TenantCaller,
+        trace: &TraceContext,
+        first: FirstTransition,
+    ) -> ReadyStart {
         let Self { key, id_from, idempotency, definition, input_hash, creation, events } = self;
         let ExecutionCreation { machine, event_id, input, now: _ } = creation;
-        let start = NewEvent {
+        let start = EventSubmission {
             event_id,
             execution: key.clone(),
-            name: Name::start(),
+            name: Name::start_event(),
             payload: input,
-            origin: Origin::Posted,
+            origin: EventOrigin::Posted,
             idempotency,
             actor: caller.actor.clone(),
             traceparent: Some(trace.traceparent.to_string()),
         };
-        let events = events.into_iter().map(|Said { name, payload }| {
-            let draft = Draft { execution: key.clone(), name, payload, idempotency_key: None };
-            posting::new_event(door, caller, trace, draft)
+        let events = events.into_iter().map(|EventContent { name, payload }| {
+            let draft = EventDraft { execution: key.clone(), name, payload, idempotency_key: None };
+            event_draft::new_event(door, caller, trace, draft)
         });
         let events = events.collect();
         let (applied, state) = first;
-        let new = NewExecution { key, definition, input_hash, start, applied, state, events, graph: None };
+        let new = ExecutionStart { key, definition, input_hash, start, applied, state, events, graph: None };
         ReadyStart { new, mode: machine.definition().mode(), id_from }
     }
 }
 
 /// Decides seq 1 of each start, in order, together with its initial events.
-pub(super) async fn decide(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
+pub(super) async fn decide_starts(
+    door: &IngressState,
+    caller: &TenantCaller,
+    trace: &TraceContext,
     starts: Vec<PendingStart>,
-) -> Vec<Result<ReadyStart, Problem>> {
+) -> Vec<Result<ReadyStart, ApiProblem>> {
     let creations = starts.iter().map(|start| start.creation.clone()).collect();
-    let mut decided = create(&door.machines.evaluations, creations).await.into_iter();
+    let mut decided = create_executions(&door.machines.evaluations, creations).await.into_iter();
     let decided = starts.into_iter().map(|start| match decided.next() {
-        Some(Ok(first)) => Ok(start.ready(door, caller, trace, first)),
-        Some(Err(reason)) => Err(Problem::invalid(vec![Fault::new("input", reason)])),
-        None => Err(undecided()),
+        Some(Ok(first)) => Ok(start.into_ready(door, caller, trace, first)),
+        Some(Err(reason)) => Err(ApiProblem::invalid(vec![Fault::new("input", reason)])),
+        None => Err(undecided_start()),
     });
     decided.collect()
 }
 
 /// Decides a prefix of the starts; those missing at the end are undecided.
-async fn create(
+async fn create_executions(
     pool: &EvaluationPool,
     mut creations: Vec<ExecutionCreation>,
 ) -> Vec<Result<FirstTransition, String>> {
     let mut decided = create_inline(&creations);
     let rest = creations.split_off(decided.len());
     if !rest.is_empty() {
-        let more =
-            pool.run(move |stop| machine::create_some(&rest, VisitLimits { units: STEP_UNITS, stop })).await;
+        let more = pool
+            .run(move |stop| machine::create_executions(&rest, VisitLimits { units: STEP_UNITS, stop }))
+            .await;
         decided.extend(more.unwrap_or_default());
     }
     decided
@@ -171,17 +187,17 @@ async fn create(
 
 fn create_inline(creations: &[ExecutionCreation]) -> Vec<Result<FirstTransition, String>> {
     let stop = EvaluationPool::inline();
-    machine::create_some(creations, VisitLimits { units: stop.units, stop })
+    machine::create_executions(creations, VisitLimits { units: stop.units, stop })
 }
 
-fn undecided() -> Problem {
+fn undecided_start() -> ApiProblem {
     let detail = "the start was not decided: \"correlate\" of this start, or of the starts before it in the array, \
                   takes much work. Nothing was accepted; send it again, in a smaller array";
-    Problem::new(Kind::Busy, detail)
+    ApiProblem::new(Kind::Busy, detail)
 }
 
 /// The hash that identifies a repeat. It covers the request, not the version that "latest" resolves to now.
-pub(super) fn input_hash(wish: &Wish) -> [u8; 32] {
+pub(super) fn input_hash(wish: &StartRequest) -> [u8; 32] {
     let version = wish.version.map(|version| version.to_string()).unwrap_or_default();
     let mut parts: Vec<&[u8]> =
         vec![wish.definition.as_str().as_bytes(), version.as_bytes(), wish.input.as_str().as_bytes()];
@@ -189,7 +205,7 @@ pub(super) fn input_hash(wish: &Wish) -> [u8; 32] {
         parts.push(event.name.as_str().as_bytes());
         parts.push(event.payload.as_str().as_bytes());
     }
-    posting::hash(&parts)
+    event_draft::hash_parts(&parts)
 }
 
 #[cfg(test)]
@@ -197,7 +213,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use millstream_core::definition::{self, Format};
+    use millstream_core::definition::{self, SourceFormat};
     use millstream_core::entropy::derived_event_id;
     use millstream_core::time::Timestamp;
     use millstream_rpc::evaluation_pool::EvaluationPlace;
@@ -205,24 +221,24 @@ mod tests {
     use super::*;
 
     /// A start whose `correlate` compares every pair of a list of this length.
-    fn correlated(items: usize) -> ExecutionCreation {
+    fn correlated_creation(items: usize) -> ExecutionCreation {
         let correlate = "context.l.all(a, context.l.all(b, a == b)) ? 'same' : 'other'";
         let source = format!(
             r#"{{"name":"h","initial":"a","correlate":"{correlate}","states":{{"a":{{"final":true}}}}}}"#
         );
-        let machine = definition::parse(&source, Format::Json).and_then(Machine::compile).unwrap();
+        let machine = definition::parse(&source, SourceFormat::Json).and_then(Machine::compile).unwrap();
         let input = RawJson::parse(&format!(r#"{{"l":[{}1]}}"#, "1,".repeat(items - 1))).unwrap();
         let (event_id, now) = (derived_event_id("start"), Timestamp::EPOCH);
         ExecutionCreation { machine: Arc::new(machine), event_id, input, now }
     }
 
-    fn pool() -> EvaluationPool {
+    fn thread_pool() -> EvaluationPool {
         EvaluationPool::new(Duration::from_secs(600), EvaluationPlace::Threads)
     }
 
     #[tokio::test]
-    async fn a_dear_correlation_leaves_the_thread_of_its_caller() {
-        let pool = pool();
+    async fn expensive_correlation_uses_evaluation_pool() {
+        let pool = thread_pool();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (releases, blocked): (Vec<_>, Vec<_>) = (0..cores)
             .map(|_| {
@@ -233,9 +249,9 @@ mod tests {
         let mut blocked = futures::future::join_all(blocked);
         assert!(futures::poll!(&mut blocked).is_pending(), "every thread of the pool is busy");
 
-        let cheap = Box::pin(create(&pool, vec![correlated(3)]));
+        let cheap = Box::pin(create_executions(&pool, vec![correlated_creation(3)]));
         assert!(futures::poll!(cheap).is_ready(), "decided here");
-        let mut dear = Box::pin(create(&pool, vec![correlated(400)]));
+        let mut dear = Box::pin(create_executions(&pool, vec![correlated_creation(400)]));
         assert!(futures::poll!(&mut dear).is_pending(), "waits for a thread");
         drop(releases);
         blocked.await;
@@ -243,8 +259,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn starts_of_one_request_take_the_work_of_few_steps() {
-        let decided = create(&pool(), vec![correlated(400); 1_000]).await;
+    async fn start_batch_evaluation_is_bounded() {
+        let decided = create_executions(&thread_pool(), vec![correlated_creation(400); 1_000]).await;
         assert!((1..20).contains(&decided.len()), "{} decided", decided.len());
         assert!(decided.iter().all(Result::is_ok), "no start is rejected because of the earlier ones");
     }

@@ -18,25 +18,25 @@ use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::status::ExecutionStatus;
 use serde::Serialize;
 
-use super::problem::Problem;
+use super::problem::ApiProblem;
 use super::route::Route;
 use super::views::TransitionOut;
-use super::{executions, posting};
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::news::{Ear, RereadPause};
-use crate::query::Params;
+use super::{event_draft, executions};
+use crate::auth::TenantCaller;
+use crate::query::QueryParams;
 use crate::quotas::HeldPlace;
+use crate::state::IngressState;
+use crate::waiters::{ExecutionSubscription, RereadPause};
 
 const PAGE: usize = 100;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/executions/{execution_id}/tail", "tail_execution", tail)
+        Route::get("/v1/executions/{execution_id}/tail", "tail_execution", tail_execution)
             .summary("Transitions as they happen; the id of a message is its seq")
             .needs(Permission::ReadData)
             .query(&[("after", "SeqOrZero")])
@@ -47,43 +47,43 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn tail(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn tail_execution(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    mut params: Params,
-) -> Result<Response, Problem> {
+    mut params: QueryParams,
+) -> Result<Response, ApiProblem> {
     let number = |text: &str| {
         text.parse().ok().filter(|seq| *seq >= 0).map(Seq).ok_or("is not the seq of a transition")
     };
-    let after = params.parsed("after", number);
-    params.finish()?;
+    let after = params.parse_param("after", number);
+    params.finish_params()?;
     let resumed = match headers.get("last-event-id") {
         None => None,
         Some(value) => Some(
             number(value.to_str().unwrap_or(""))
-                .map_err(|message| Problem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+                .map_err(|message| ApiProblem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
         ),
     };
     let after = resumed.or(after).unwrap_or(Seq(0));
 
-    let execution = posting::execution_of(&caller, &id)?;
+    let execution = event_draft::parse_execution_key(&caller, &id)?;
     let permit = door.stream_place(&caller.tenant)?;
-    let ear = door.news.about(execution.clone());
-    let view = executions::find(&door, &execution).await?;
+    let ear = door.news.subscribe_to(execution.clone());
+    let view = executions::find_execution(&door, &execution).await?;
     if resumed.is_some() && view.state.phase.is_ended() && after >= view.state.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let tail = Tail {
+    let tail = ExecutionTail {
         pause: RereadPause::of(door.options.reread),
         door,
         execution,
         after,
         ear,
         waiting: VecDeque::new(),
-        stage: Stage::Reading,
+        stage: TailStage::Reading,
         _permit: permit,
     };
     // Proxies that buffer would delay the events.
@@ -91,20 +91,20 @@ async fn tail(
     Ok((unbuffered, Sse::new(tail.into_stream()).keep_alive(keep_alive)).into_response())
 }
 
-struct Tail {
-    door: Arc<Door>,
+struct ExecutionTail {
+    door: Arc<IngressState>,
     execution: ExecutionKey,
     /// The seq of the last transition that was read.
     after: Seq,
-    ear: Ear,
+    ear: ExecutionSubscription,
     pause: RereadPause,
     waiting: VecDeque<TransitionOut>,
-    stage: Stage,
+    stage: TailStage,
     _permit: HeldPlace,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum TailStage {
     Reading,
     /// The last read found nothing new: wait for an announcement.
     Listening,
@@ -112,20 +112,20 @@ enum Stage {
 }
 
 #[derive(Serialize)]
-struct End {
+struct TailEnd {
     status: ExecutionStatus,
     seq: Seq,
 }
 
-impl Tail {
+impl ExecutionTail {
     fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
         futures::stream::unfold(self, |mut tail| async move {
-            let event = tail.next().await?;
+            let event = tail.next_message().await?;
             Some((Ok(event), tail))
         })
     }
 
-    async fn next(&mut self) -> Option<Event> {
+    async fn next_message(&mut self) -> Option<Event> {
         loop {
             if let Some(transition) = self.waiting.pop_front() {
                 let id = transition.seq.to_string();
@@ -135,19 +135,19 @@ impl Tail {
                 return None;
             }
             match self.stage {
-                Stage::Done => return None,
-                Stage::Listening => {
+                TailStage::Done => return None,
+                TailStage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(self.pause.next(self.door.entropy.next_u64())) => {}
+                        () = self.ear.wait_for_news(self.pause.next_pause(self.door.entropy.next_u64())) => {}
                         () = draining.cancelled() => return None,
                     }
-                    self.stage = Stage::Reading;
+                    self.stage = TailStage::Reading;
                 }
-                Stage::Reading => match self.read().await {
+                TailStage::Reading => match self.read_transitions().await {
                     Ok(None) => {}
                     Ok(Some(end)) => {
-                        self.stage = Stage::Done;
+                        self.stage = TailStage::Done;
                         return Event::default().event("end").json_data(end).ok();
                     }
                     Err(error) => {
@@ -160,29 +160,29 @@ impl Tail {
     }
 
     /// Reads new transitions. Returns the end once the execution has ended and every transition was read.
-    async fn read(&mut self) -> millstream_store::Result<Option<End>> {
+    async fn read_transitions(&mut self) -> millstream_store::StoreResult<Option<TailEnd>> {
         let views = &self.door.stores.execution_views;
-        let page = views.history(&self.execution, self.after, PAGE).await?.entries;
+        let page = views.read_history(&self.execution, self.after, PAGE).await?.entries;
         if let Some(last) = page.last() {
             self.after = last.transition.seq;
-            self.pause.reset();
+            self.pause.reset_backoff();
             self.waiting = page.into_iter().map(TransitionOut::from).collect();
             return Ok(None);
         }
-        self.stage = Stage::Listening;
-        let view = views.executions(std::slice::from_ref(&self.execution)).await?;
+        self.stage = TailStage::Listening;
+        let view = views.find_executions(std::slice::from_ref(&self.execution)).await?;
         match view.into_iter().next().flatten() {
             // Removed by retention: the execution had ended.
             None => {
-                self.stage = Stage::Done;
+                self.stage = TailStage::Done;
                 Ok(None)
             }
             Some(view) if view.state.phase.is_ended() && self.after >= view.state.seq => {
-                Ok(Some(End { status: view.status, seq: view.state.seq }))
+                Ok(Some(TailEnd { status: view.status, seq: view.state.seq }))
             }
             // A transition was committed between the two reads.
             Some(view) if view.state.seq > self.after => {
-                self.stage = Stage::Reading;
+                self.stage = TailStage::Reading;
                 Ok(None)
             }
             Some(_) => Ok(None),

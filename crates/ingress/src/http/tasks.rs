@@ -12,37 +12,37 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use millstream_core::action_queue::WorkerCapability;
 use millstream_core::duration;
 use millstream_core::id::{ActionKey, Epoch, ExecutionId, Name, WorkerId};
 use millstream_core::permission::Permission;
-use millstream_core::placement::Capability;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
-use millstream_store::views::ActionView;
+use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeDemand};
+use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::{Kind, Problem};
+use super::problem::{ApiProblem, Kind};
 use super::route::Route;
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::{self, Fields, ItemsError};
-use crate::gate::Slot;
-use crate::query::Params;
-use crate::tasks::board::Patience;
-use crate::tasks::hand_out::{Task, prepare};
-use crate::tasks::handed::Held;
-use crate::tasks::why::{Why, why};
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::{self, ItemsError, JsonFields};
+use crate::gate::RequestSlot;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::tasks::board::LeasePatience;
+use crate::tasks::delivery::{ReadyTask, prepare_tasks};
+use crate::tasks::diagnosis::{TaskDiagnosis, diagnose_task};
+use crate::tasks::handed_out_tasks::HeldTask;
 
 const BODY_BYTES: usize = 16 * 1024;
 /// Maximum number of tasks in one answer.
 pub(crate) const MOST: usize = 256;
 /// Maximum number of types or labels of one worker.
 pub(crate) const MANY: usize = 64;
-/// Maximum number of external workers that `why` lists.
+/// Maximum number of external workers that `diagnose_task` lists.
 const CONNECTED_SHOWN: usize = 1_000;
 /// A request without a wait still queries the store.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
@@ -54,19 +54,19 @@ const UNNAMED: &str = "unnamed";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/tasks/lease", "lease_tasks", lease)
+        Route::post("/v1/tasks/lease", "lease_tasks", lease_tasks)
             .summary("Lease tasks of these types, waiting until some are available")
             .needs(Permission::LeaseTasks)
             .body("application/json", "LeaseTasks")
             .answer(200, "Tasks", "Tasks leased to this worker; empty when the wait timed out")
             .problems(&[413, 415]),
-        Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat)
+        Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat_task)
             .summary("Renew the lease of a task")
             .needs(Permission::LeaseTasks)
             .body("application/json", "TaskHeartbeat")
             .answer(200, "TaskHeld", "The lease is still held")
             .problems(&[404, 409, 413, 415]),
-        Route::get("/v1/tasks/{key}/why", "why_task", explain)
+        Route::get("/v1/tasks/{key}/why", "why_task", explain_task)
             .summary("Explain why an action is not being performed, and list the connected workers")
             .needs(Permission::ReadData)
             .answer(200, "TaskWhy", "The status of the action, in words")
@@ -95,28 +95,28 @@ struct TaskOut {
 }
 
 #[derive(Debug, Serialize)]
-struct Tasks {
+struct LeasedTasksOut {
     tasks: Vec<TaskOut>,
 }
 
 /// The parsed request of a worker.
-struct Wish {
+struct TaskLeaseRequest {
     worker: WorkerId,
-    can: Capability,
+    can: WorkerCapability,
     most: usize,
     wait: Duration,
 }
 
-async fn lease(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    slot: Slot,
-    params: Params,
+async fn lease_tasks(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    slot: RequestSlot,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<Tasks>, Problem> {
-    params.finish()?;
-    let body = read(&door, request, BODY_BYTES).await?;
-    let Wish { worker, can, most, wait } = wish(&caller, body.json()?)?;
+) -> Result<Json<LeasedTasksOut>, ApiProblem> {
+    params.finish_params()?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
+    let TaskLeaseRequest { worker, can, most, wait } = read_lease_request(&caller, body.json()?)?;
     drop(body);
     let permit = door.wait_place(&caller.tenant)?;
     // A waiting request holds no slot among the requests in flight.
@@ -124,30 +124,30 @@ async fn lease(
     let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
         let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
-        let patience = if wait.is_zero() { Patience::Asks } else { Patience::Waits };
-        let mut ticket = door.board.wait(worker.clone(), can.clone(), most, patience);
+        let patience = if wait.is_zero() { LeasePatience::Asks } else { LeasePatience::Waits };
+        let mut ticket = door.board.wait_for_tasks(worker.clone(), can.clone(), most, patience);
         let leased = tokio::select! {
             biased;
-            leased = ticket.leased() => Some(leased),
+            leased = ticket.wait_for_lease() => Some(leased),
             () = tokio::time::sleep_until(if wait.is_zero() { asked_at + ANSWER } else { until }) => None,
             () = door.draining.cancelled() => None,
         };
         let Some((leased, undelivered)) = leased.filter(|(leased, _)| !leased.is_empty()) else {
-            return Ok(Json(Tasks { tasks: Vec::new() }));
+            return Ok(Json(LeasedTasksOut { tasks: Vec::new() }));
         };
-        let tasks = prepare(&door, leased, asked).await?;
-        undelivered.delivered();
+        let tasks = prepare_tasks(&door, leased, asked).await?;
+        undelivered.mark_delivered();
         // All leased tasks had to be given back.
         if tasks.is_empty() && tokio::time::Instant::now() < until {
             continue;
         }
         drop(permit);
-        return Ok(Json(Tasks { tasks: tasks.into_iter().map(shown).collect() }));
+        return Ok(Json(LeasedTasksOut { tasks: tasks.into_iter().map(view_task).collect() }));
     }
 }
 
-fn shown(task: Task) -> TaskOut {
-    let Task { action, input, deadline } = task;
+fn view_task(task: ReadyTask) -> TaskOut {
+    let ReadyTask { action, input, deadline } = task;
     TaskOut {
         key: action.lease.key.with_revision(action.revision),
         token: action.lease.epoch,
@@ -164,65 +164,68 @@ fn shown(task: Task) -> TaskOut {
     }
 }
 
-fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
-    let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
-    let kinds = names(&mut fields, "types").unwrap_or_default();
+fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequest, ApiProblem> {
+    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+    let kinds = read_names(&mut fields, "types").unwrap_or_default();
     if kinds.is_empty() {
-        fields.fault("types", "names no type: at least one is needed");
+        fields.add_fault("types", "names no type: at least one is needed");
     }
-    let labels = names(&mut fields, "labels").unwrap_or_default();
-    let most = match fields.take("max").map(whole) {
+    let labels = read_names(&mut fields, "labels").unwrap_or_default();
+    let most = match fields.take_field("max").map(parse_whole_number) {
         None => 1,
         Some(Some(most)) if (1..=MOST).contains(&most) => most,
         Some(_) => {
-            fields.fault("max", format!("must be a whole number from 1 to {MOST}"));
+            fields.add_fault("max", format!("must be a whole number from 1 to {MOST}"));
             1
         }
     };
-    let wait = wait(&mut fields);
-    let given = fields.text("worker");
-    let named = fields.parsed("worker", given, |text: &str| WorkerId::parse(text));
-    fields.finish().map_err(Problem::invalid)?;
-    let worker = worker_of(caller, named)?;
-    let can = Capability { tenant: caller.tenant.clone(), kinds, labels };
-    Ok(Wish { worker, can, most, wait })
+    let wait = read_wait(&mut fields);
+    let given = fields.take_text("worker");
+    let named = fields.parse_text("worker", given, |text: &str| WorkerId::parse(text));
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let worker = worker_of_caller(caller, named)?;
+    let can = WorkerCapability { tenant: caller.tenant.clone(), kinds, labels };
+    Ok(TaskLeaseRequest { worker, can, most, wait })
 }
 
 /// The id that the worker sends, or the name of its key.
-pub(crate) fn worker_of(caller: &Caller, named: Option<WorkerId>) -> Result<WorkerId, Problem> {
+pub(crate) fn worker_of_caller(
+    caller: &TenantCaller,
+    named: Option<WorkerId>,
+) -> Result<WorkerId, ApiProblem> {
     match (named, caller.actor.as_deref().map(WorkerId::parse)) {
         (Some(worker), _) => Ok(worker),
         (None, Some(Ok(actor))) => Ok(actor),
         (None, Some(Err(_)) | None) => {
-            WorkerId::parse(UNNAMED).map_err(|_| Problem::new(Kind::Internal, "the worker has no name"))
+            WorkerId::parse(UNNAMED).map_err(|_| ApiProblem::new(Kind::Internal, "the worker has no name"))
         }
     }
 }
 
 /// Seconds, or a duration such as `20s`.
-fn wait(fields: &mut Fields<'_>) -> Duration {
-    let Some(text) = fields.take("wait") else { return Duration::ZERO };
+fn read_wait(fields: &mut JsonFields<'_>) -> Duration {
+    let Some(text) = fields.take_field("wait") else { return Duration::ZERO };
     let spelled = || serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok());
-    let given = whole(text).map(Duration::from_secs).or_else(spelled);
+    let given = parse_whole_number(text).map(Duration::from_secs).or_else(spelled);
     match given {
         Some(wait) if wait <= LONGEST_WAIT => wait,
         Some(_) | None => {
-            fields.fault("wait", "must be seconds from 0 to 60, or a duration such as \"20s\"");
+            fields.add_fault("wait", "must be seconds from 0 to 60, or a duration such as \"20s\"");
             Duration::ZERO
         }
     }
 }
 
-fn names(fields: &mut Fields<'_>, field: &'static str) -> Option<BTreeSet<Name>> {
-    let text = fields.take(field)?;
-    let items = match fields::items(text, MANY) {
+fn read_names(fields: &mut JsonFields<'_>, field: &'static str) -> Option<BTreeSet<Name>> {
+    let text = fields.take_field(field)?;
+    let items = match fields::split_array(text, MANY) {
         Ok(items) => items,
         Err(ItemsError::TooMany) => {
-            fields.fault(field, format!("has more than {MANY} items"));
+            fields.add_fault(field, format!("has more than {MANY} items"));
             return None;
         }
         Err(ItemsError::Syntax(_)) => {
-            fields.fault(field, "must be a list of names");
+            fields.add_fault(field, "must be a list of names");
             return None;
         }
     };
@@ -232,91 +235,95 @@ fn names(fields: &mut Fields<'_>, field: &'static str) -> Option<BTreeSet<Name>>
             Ok(Ok(name)) => {
                 names.insert(name);
             }
-            Ok(Err(error)) => fields.fault(&format!("{field}[{at}]"), format!("the name {error}")),
-            Err(_) => fields.fault(&format!("{field}[{at}]"), "must be a string"),
+            Ok(Err(error)) => fields.add_fault(&format!("{field}[{at}]"), format!("the name {error}")),
+            Err(_) => fields.add_fault(&format!("{field}[{at}]"), "must be a string"),
         }
     }
     Some(names)
 }
 
 #[derive(Debug, Serialize)]
-struct HeldOut {
+struct TaskLeaseOut {
     lease_until: Timestamp,
     /// The execution was cancelled: the worker may stop.
     cancelled: bool,
 }
 
-async fn heartbeat(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn heartbeat_task(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(key): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let (key, revision) = key_of(&caller, &key)?;
-    let body = read(&door, request, BODY_BYTES).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let token = token(&mut fields);
-    let progress = fields.raw("progress");
-    fields.finish().map_err(Problem::invalid)?;
-    held(&door, &key, revision, token).await?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let (key, revision) = parse_task_key(&caller, &key)?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let token = read_token(&mut fields);
+    let progress = fields.raw_json("progress");
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    find_held_task(&door, &key, revision, token).await?;
     let lease = Lease { key: key.clone(), epoch: token };
-    match door.reports.beat(Beat { lease, progress }).await? {
-        Pulse::Held { until, wanted } => {
-            let cancelled = wanted == Wanted::Cancelled;
-            Ok((StatusCode::OK, Json(HeldOut { lease_until: until, cancelled })).into_response())
+    match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
+        LeasePulse::Held { until, wanted } => {
+            let cancelled = wanted == OutcomeDemand::Cancelled;
+            Ok((StatusCode::OK, Json(TaskLeaseOut { lease_until: until, cancelled })).into_response())
         }
-        Pulse::Lost => Err(passed_on(&door, &key, token).await),
+        LeasePulse::Lost => Err(lease_lost(&door, &key, token).await),
     }
 }
 
 #[derive(Debug, Serialize)]
-struct WhyOut {
+struct TaskWhyOut {
     key: String,
     status: ActionStatus,
     attempts: i32,
     #[serde(flatten)]
-    why: Why,
+    why: TaskDiagnosis,
 }
 
-async fn explain(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn explain_task(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(key): Path<String>,
-    params: Params,
-) -> Result<Json<WhyOut>, Problem> {
-    params.finish()?;
-    let (key, _) = key_of(&caller, &key)?;
-    let view = find(&door, &key).await?;
+    params: QueryParams,
+) -> Result<Json<TaskWhyOut>, ApiProblem> {
+    params.finish_params()?;
+    let (key, _) = parse_task_key(&caller, &key)?;
+    let view = find_task(&door, &key).await?;
     let now = door.clock.now();
     let since = now.minus(door.options.worker_ttl);
-    let external = door.stores.tasks.connected(&caller.tenant, since, CONNECTED_SHOWN).await?;
-    let engine = door.stores.workers.workers(since).await?;
+    let external = door.stores.tasks.list_connected(&caller.tenant, since, CONNECTED_SHOWN).await?;
+    let engine = door.stores.workers.list_workers(since).await?;
     let at_quota = match view.queue.is_external() && view.status == ActionStatus::Ready {
         true => door.quotas.refusal_now(&caller.tenant, CountedQuota::TaskLeases).await?,
         false => None,
     };
     let shown = view.key.with_revision(view.revision);
     let (status, attempts) = (view.status, view.attempts);
-    let why = why(&view, external, engine, at_quota, now);
-    Ok(Json(WhyOut { key: shown, status, attempts, why }))
+    let why = diagnose_task(&view, external, engine, at_quota, now);
+    Ok(Json(TaskWhyOut { key: shown, status, attempts, why }))
 }
 
-pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<Body, Problem> {
+pub(super) async fn read_json_body(
+    door: &IngressState,
+    request: Request,
+    bytes: usize,
+) -> Result<RequestBody, ApiProblem> {
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let allowed = Allowance { bytes, time: door.options.limits.body_timeout };
-    Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
+    RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions)).await
 }
 
 /// Parses the task key of a path; a task of another tenant is answered with 404.
-pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Problem> {
-    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
+pub(crate) fn parse_task_key(caller: &TenantCaller, text: &str) -> Result<(ActionKey, i32), ApiProblem> {
+    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| ApiProblem::not_found("task", text))
 }
 
 /// Parses a whole number: JSON makes no difference between `2` and `2.0`.
-pub(crate) fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
+pub(crate) fn parse_whole_number<T: TryFrom<i64>>(text: &str) -> Option<T> {
     let number = text.parse::<i64>().ok().or_else(|| {
         let number = text.parse::<f64>().ok()?;
         // Larger whole numbers are not all exact as a double.
@@ -326,51 +333,56 @@ pub(crate) fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
     T::try_from(number).ok()
 }
 
-pub(super) fn token(fields: &mut Fields<'_>) -> Epoch {
-    match fields.take("token").map(whole) {
+pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {
+    match fields.take_field("token").map(parse_whole_number) {
         Some(Some(token)) => Epoch(token),
         Some(None) => {
-            fields.fault("token", "must be the whole number that came with the task");
+            fields.add_fault("token", "must be the whole number that came with the task");
             Epoch::NONE
         }
         None => {
-            fields.fault("token", "is required: it came with the task");
+            fields.add_fault("token", "is required: it came with the task");
             Epoch::NONE
         }
     }
 }
 
-pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Problem> {
-    door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
+pub(super) async fn find_task(door: &IngressState, key: &ActionKey) -> Result<ActionRecord, ApiProblem> {
+    door.reports.find_task(key.clone()).await?.ok_or_else(|| ApiProblem::not_found("task", key))
 }
 
 /// The task, if the token is that of its lease, or was when this process leased it out; the write makes the
 /// final check.
-pub(crate) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
-    if let Some(held) = door.handed.get(key, revision, token) {
+pub(crate) async fn find_held_task(
+    door: &IngressState,
+    key: &ActionKey,
+    revision: i32,
+    token: Epoch,
+) -> Result<HeldTask, ApiProblem> {
+    if let Some(held) = door.handed.held_under_token(key, revision, token) {
         return Ok(held);
     }
-    let view = find(door, key).await?;
+    let view = find_task(door, key).await?;
     if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
-        return Err(lost(&view, token));
+        return Err(stale_token_problem(&view, token));
     }
     if !view.queue.is_external() {
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
-        return Err(Problem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(Kind::Conflict, detail));
     }
     Ok(view.into())
 }
 
-pub(crate) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
-    door.handed.forget(key);
-    match find(door, key).await {
-        Ok(view) => lost(&view, token),
+pub(crate) async fn lease_lost(door: &IngressState, key: &ActionKey, token: Epoch) -> ApiProblem {
+    door.handed.forget_task(key);
+    match find_task(door, key).await {
+        Ok(view) => stale_token_problem(&view, token),
         Err(problem) => problem,
     }
 }
 
 /// The conflict that explains a stale token.
-fn lost(view: &ActionView, token: Epoch) -> Problem {
+fn stale_token_problem(view: &ActionRecord, token: Epoch) -> ApiProblem {
     let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
     let detail = match view.status {
         ActionStatus::Leased if view.epoch == token => {
@@ -389,5 +401,5 @@ fn lost(view: &ActionView, token: Epoch) -> Problem {
             format!("the task is not leased: it is {}", view.status)
         }
     };
-    Problem::new(Kind::Conflict, detail)
+    ApiProblem::new(Kind::Conflict, detail)
 }

@@ -5,26 +5,26 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::graph::{Change, NodeChange, NodeId, NodeStatus};
+use millstream_core::action_queue::{ActionQueue, QueueParts};
+use millstream_core::graph::{GraphChange, NodeChange, NodeId, NodeStatus};
 use millstream_core::id::{EventId, ExecutionId, Name, Seq, WorkerId};
-use millstream_core::log::{Context, Parent, State};
-use millstream_core::placement::{Queue, QueueParts};
+use millstream_core::log::{ExecutionContext, ExecutionParent, ExecutionState};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, PauseState};
 use millstream_core::time::Timestamp;
-use millstream_store::views::{ActionView, EventView, ExecutionView, HistoryEntry, TimerView};
+use millstream_store::views::{ActionRecord, EventView, ExecutionView, HistoryEntry, TimerView};
 use serde::Serialize;
 
-use super::problem::Document;
+use super::problem::ProblemDocument;
 
 /// `{items, next_cursor}`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Page<T> {
+pub(crate) struct PageOut<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next_cursor: Option<String>,
 }
 
-impl<T> Page<T> {
+impl<T> PageOut<T> {
     /// A page of at most `limit` items out of `found`, which was queried with one more than that; `cursor`
     /// makes the cursor of the last item.
     pub(crate) fn of<V>(
@@ -43,13 +43,13 @@ impl<T> Page<T> {
 /// An item of a batch answer: the result, or the problem.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Item<'a, T> {
+pub(crate) enum BatchItemOut<'a, T> {
     Good(T),
-    Bad { problem: Document<'a> },
+    Bad { problem: ProblemDocument<'a> },
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Items<T> {
+pub(crate) struct ItemList<T> {
     pub(crate) items: Vec<T>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct ExecutionOut {
     pub(crate) version: i32,
     pub(crate) state: Name,
     pub(crate) status: ExecutionStatus,
-    pub(crate) context: Context,
+    pub(crate) context: ExecutionContext,
     pub(crate) seq: Seq,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
@@ -83,8 +83,8 @@ pub(crate) struct ParentOut {
     action: Name,
 }
 
-impl From<Parent> for ParentOut {
-    fn from(parent: Parent) -> Self {
+impl From<ExecutionParent> for ParentOut {
+    fn from(parent: ExecutionParent) -> Self {
         Self { execution_id: parent.execution, seq: parent.seq, action: parent.action }
     }
 }
@@ -111,9 +111,9 @@ impl From<ExecutionView> for ExecutionOut {
 
 impl ExecutionOut {
     /// The execution at an earlier state of its log. A pause is not in the log.
-    pub(crate) fn at(view: ExecutionView, state: State) -> Self {
+    pub(crate) fn at(view: ExecutionView, state: ExecutionState) -> Self {
         Self {
-            status: ExecutionStatus::of(state.phase, PauseState::Running),
+            status: ExecutionStatus::of_phase(state.phase, PauseState::Running),
             updated_at: state.at,
             ..Self::from(ExecutionView { state, paused_reason: None, ..view })
         }
@@ -121,7 +121,7 @@ impl ExecutionOut {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct AcceptedOut {
+pub(crate) struct AcceptedEventOut {
     pub(crate) event_id: EventId,
     pub(crate) execution_id: ExecutionId,
     pub(crate) status: EventStatus,
@@ -197,8 +197,8 @@ struct NodeChangeOut {
     why: Option<String>,
 }
 
-impl From<Change> for GraphChangeOut {
-    fn from(change: Change) -> Self {
+impl From<GraphChange> for GraphChangeOut {
+    fn from(change: GraphChange) -> Self {
         let created = change.created.map(|_| 1);
         let patched = change.patch.map(|patch| patch.revision);
         let expanded = change.expanded.last().map(|expansion| expansion.revision);
@@ -253,13 +253,13 @@ pub(crate) struct ActionOut {
     revision: i32,
     progress: Option<RawJson>,
     #[serde(flatten)]
-    by: Performer,
+    by: PerformerOut,
 }
 
 /// Who performs an action, where it is not the engine itself.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Performer {
+enum PerformerOut {
     Engine {},
     Call {
         function: Name,
@@ -271,8 +271,8 @@ enum Performer {
     },
 }
 
-impl Performer {
-    fn of(queue: &Queue) -> Self {
+impl PerformerOut {
+    fn of(queue: &ActionQueue) -> Self {
         match queue.parts() {
             // The engine sends nodes to executors.
             Some(QueueParts::Engine { .. } | QueueParts::Node { .. }) | None => Self::Engine {},
@@ -282,8 +282,8 @@ impl Performer {
     }
 }
 
-impl From<ActionView> for ActionOut {
-    fn from(view: ActionView) -> Self {
+impl From<ActionRecord> for ActionOut {
+    fn from(view: ActionRecord) -> Self {
         Self {
             seq: view.key.seq,
             key: view.key.with_revision(view.revision),
@@ -302,7 +302,7 @@ impl From<ActionView> for ActionOut {
             settled_at: view.settled_at,
             revision: view.revision,
             progress: view.progress,
-            by: Performer::of(&view.queue),
+            by: PerformerOut::of(&view.queue),
         }
     }
 }

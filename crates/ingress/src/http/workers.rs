@@ -10,16 +10,16 @@ use millstream_core::time::Timestamp;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::problem::Problem;
+use super::problem::ApiProblem;
 use super::route::Route;
-use super::views::Page;
-use crate::auth::Identity;
-use crate::door::Door;
-use crate::query::Params;
+use super::views::PageOut;
+use crate::auth::CallerIdentity;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/workers", "list_workers", list)
+        Route::get("/v1/workers", "list_workers", list_workers)
             .summary("Workers with a recent heartbeat")
             .needs(Permission::SeeStatus)
             .answer(200, "WorkerPage", "All of them; ids name host and process for operators only"),
@@ -38,27 +38,27 @@ struct WorkerOut {
 }
 
 /// A stable digest of a worker id, without its host and process id.
-fn without_host(worker: &WorkerId) -> String {
+fn worker_digest(worker: &WorkerId) -> String {
     let digest = Sha256::digest(worker.as_str().as_bytes());
     format!("worker-{}", digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
-    params: Params,
-) -> Result<Json<Page<WorkerOut>>, Problem> {
-    params.finish()?;
+async fn list_workers(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
+    params: QueryParams,
+) -> Result<Json<PageOut<WorkerOut>>, ApiProblem> {
+    params.finish_params()?;
     let since = door.clock.now().minus(door.options.worker_ttl);
-    let found = door.stores.workers.workers(since).await?;
+    let found = door.stores.workers.list_workers(since).await?;
     let sees_hosts = identity.permits(Permission::SeeFleet);
     let items = found.into_iter().map(|view| WorkerOut {
-        worker_id: if sees_hosts { view.beat.worker.to_string() } else { without_host(&view.beat.worker) },
+        worker_id: if sees_hosts { view.beat.worker.to_string() } else { worker_digest(&view.beat.worker) },
         started_at: view.beat.started_at,
         seen_at: view.seen_at,
         lanes: view.beat.lanes,
         in_flight: view.beat.in_flight,
         version: view.beat.version,
     });
-    Ok(Json(Page { items: items.collect(), next_cursor: None }))
+    Ok(Json(PageOut { items: items.collect(), next_cursor: None }))
 }

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_core::assignment::NewItem;
-use millstream_core::assignment::item::Own;
+use millstream_core::assignment::NewQueueItem;
+use millstream_core::assignment::item::ItemOverrides;
 use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
 use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::item_store::{Imported, ItemRef};
+use millstream_store::item_store::{ImportVerdict, ItemRef};
 use serde::Serialize;
 
-use super::counted;
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::http::posting::hash;
-use crate::http::problem::Problem;
+use super::item_metrics;
+use crate::fields::JsonFields;
+use crate::http::event_draft::hash_parts;
+use crate::http::problem::ApiProblem;
+use crate::state::IngressState;
 
 /// Size of an item beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -35,7 +35,7 @@ const TOLD: usize = 1_000;
 
 /// Counts of an import.
 #[derive(Debug, Default, Clone, Serialize)]
-pub(crate) struct Tally {
+pub(crate) struct ImportTally {
     pub(crate) read: u64,
     pub(crate) created: u64,
     pub(crate) repeated: u64,
@@ -55,14 +55,14 @@ pub(crate) struct RefusedItem {
     pub(crate) problems: Vec<Fault>,
 }
 
-pub(crate) struct Import {
-    door: Arc<Door>,
+pub(crate) struct ItemImport {
+    door: Arc<IngressState>,
     tenant: TenantId,
     queue: Name,
-    waiting: Vec<(u64, NewItem)>,
+    waiting: Vec<(u64, NewQueueItem)>,
     bytes: usize,
     lines: bool,
-    pub(crate) tally: Tally,
+    pub(crate) tally: ImportTally,
     pub(crate) refused: Vec<RefusedItem>,
     /// Ids of the items that are in the queue now, where the caller asked for them.
     pub(crate) ids: Option<Vec<ItemId>>,
@@ -70,14 +70,14 @@ pub(crate) struct Import {
 
 /// Format of the items: refusals of lines name the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ImportFormat {
     Json,
     Lines,
 }
 
-impl Import {
-    pub(crate) fn new(door: Arc<Door>, tenant: TenantId, queue: Name, form: Form) -> Self {
-        let lines = form == Form::Lines;
+impl ItemImport {
+    pub(crate) fn new(door: Arc<IngressState>, tenant: TenantId, queue: Name, form: ImportFormat) -> Self {
+        let lines = form == ImportFormat::Lines;
         Self {
             door,
             tenant,
@@ -85,38 +85,38 @@ impl Import {
             waiting: Vec::new(),
             bytes: 0,
             lines,
-            tally: Tally::default(),
+            tally: ImportTally::default(),
             refused: Vec::new(),
             ids: (!lines).then(Vec::new),
         }
     }
 
     /// Adds an item. The item that fills the batch triggers the import; returns whether it did.
-    pub(crate) async fn take(&mut self, text: &str) -> Result<bool, Problem> {
+    pub(crate) async fn take_item(&mut self, text: &str) -> Result<bool, ApiProblem> {
         let index = self.tally.read;
         self.tally.read += 1;
-        match read(text, &self.tenant, &self.queue) {
+        match read_item(text, &self.tenant, &self.queue) {
             Ok(item) => {
                 self.bytes += item.payload.len();
                 self.waiting.push((index, item));
             }
-            Err((item_id, problems)) => self.refuse(index, item_id, problems),
+            Err((item_id, problems)) => self.refuse_item(index, item_id, problems),
         }
         let full = self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES;
         if full {
-            self.flush().await?;
+            self.flush_batch().await?;
         }
         Ok(full)
     }
 
     /// Counts an item that cannot be read.
-    pub(crate) fn skip(&mut self, why: String) {
+    pub(crate) fn skip_item(&mut self, why: String) {
         let index = self.tally.read;
         self.tally.read += 1;
-        self.refuse(index, None, vec![Fault::new("", why)]);
+        self.refuse_item(index, None, vec![Fault::new("", why)]);
     }
 
-    fn refuse(&mut self, index: u64, item_id: Option<ItemId>, problems: Vec<Fault>) {
+    fn refuse_item(&mut self, index: u64, item_id: Option<ItemId>, problems: Vec<Fault>) {
         self.tally.refused += 1;
         if self.refused.len() < TOLD {
             let line = self.lines.then_some(index + 1);
@@ -124,43 +124,44 @@ impl Import {
         }
     }
 
-    pub(crate) async fn flush(&mut self) -> Result<(), Problem> {
-        let (places, items): (Vec<u64>, Vec<NewItem>) = std::mem::take(&mut self.waiting).into_iter().unzip();
+    pub(crate) async fn flush_batch(&mut self) -> Result<(), ApiProblem> {
+        let (places, items): (Vec<u64>, Vec<NewQueueItem>) =
+            std::mem::take(&mut self.waiting).into_iter().unzip();
         self.bytes = 0;
         if items.is_empty() {
             return Ok(());
         }
-        self.admit(&items).await?;
+        self.admit_items(&items).await?;
         let now = self.door.clock.now();
-        let verdicts = self.door.stores.items.import(&self.tenant, &self.queue, &items, now).await?;
+        let verdicts = self.door.stores.items.import_items(&self.tenant, &self.queue, &items, now).await?;
         let mut created = 0;
         for ((index, item), verdict) in places.into_iter().zip(items).zip(verdicts) {
             let problems = match verdict {
-                Imported::Created => {
+                ImportVerdict::Created => {
                     created += 1;
                     self.ids.iter_mut().for_each(|ids| ids.push(item.id.clone()));
                     continue;
                 }
-                Imported::Repeat => {
+                ImportVerdict::Repeat => {
                     self.tally.repeated += 1;
                     self.ids.iter_mut().for_each(|ids| ids.push(item.id.clone()));
                     continue;
                 }
-                Imported::Taken => vec![Fault::new("item_id", "another item with this id exists")],
-                Imported::Refused(problems) => problems,
-                Imported::NoQueue => return Err(Problem::not_found("queue", &self.queue)),
+                ImportVerdict::Taken => vec![Fault::new("item_id", "another item with this id exists")],
+                ImportVerdict::Refused(problems) => problems,
+                ImportVerdict::NoQueue => return Err(ApiProblem::not_found("queue", &self.queue)),
             };
-            self.refuse(index, Some(item.id), problems);
+            self.refuse_item(index, Some(item.id), problems);
         }
         self.tally.created += created;
-        counted::imported(created);
+        item_metrics::count_imported(created);
         Ok(())
     }
 }
 
-impl Import {
+impl ItemImport {
     /// Checks that the tenant may have `items` more; existing items may be imported again.
-    async fn admit(&self, items: &[NewItem]) -> Result<(), Problem> {
+    async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), ApiProblem> {
         let (quotas, tenant) = (&self.door.quotas, &self.tenant);
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
@@ -179,58 +180,59 @@ impl Import {
     }
 }
 
-type Unreadable = (Option<ItemId>, Vec<Fault>);
+type UnreadableItem = (Option<ItemId>, Vec<Fault>);
 
-fn read(text: &str, tenant: &TenantId, queue: &Name) -> Result<NewItem, Unreadable> {
-    let mut fields = Fields::of(text, "").map_err(|faults| (None, faults))?;
-    let id = fields.text("item_id");
+fn read_item(text: &str, tenant: &TenantId, queue: &Name) -> Result<NewQueueItem, UnreadableItem> {
+    let mut fields = JsonFields::of(text, "").map_err(|faults| (None, faults))?;
+    let id = fields.take_text("item_id");
     let has_id = id.is_some();
-    let id = fields.parsed("item_id", id, |text| ItemId::parse(text));
-    let payload = fields.raw_or_null("payload");
+    let id = fields.parse_text("item_id", id, |text| ItemId::parse(text));
+    let payload = fields.raw_json_or_null("payload");
     if payload.is_none() && !fields.has_fault("payload") {
-        fields.fault("payload", "is required");
+        fields.add_fault("payload", "is required");
     }
-    let priority = fields.take("priority").map(whole);
+    let priority = fields.take_field("priority").map(parse_priority);
     if matches!(priority, Some(None)) {
-        fields.fault("priority", format!("must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}"));
+        fields
+            .add_fault("priority", format!("must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}"));
     }
-    let skills = skills(&mut fields);
-    let overlap = fields.whole("overlap", 1..=u32::try_from(MAX_OVERLAP).unwrap_or(u32::MAX));
-    let due = fields.text("due_at");
-    let due_at = fields.parsed("due_at", due, |text| {
+    let skills = read_skills(&mut fields);
+    let overlap = fields.whole_number("overlap", 1..=u32::try_from(MAX_OVERLAP).unwrap_or(u32::MAX));
+    let due = fields.take_text("due_at");
+    let due_at = fields.parse_text("due_at", due, |text| {
         Timestamp::parse(text).map_err(|_| "is not a time like 2026-01-31T12:00:00Z")
     });
-    fields.finish().map_err(|faults| (id.clone(), faults))?;
+    fields.finish_fields().map_err(|faults| (id.clone(), faults))?;
     let Some(payload) = payload else { return Err((id, vec![Fault::new("payload", "is required")])) };
-    let own = Own { priority: priority.flatten(), skills, overlap };
+    let own = ItemOverrides { priority: priority.flatten(), skills, overlap };
     let id = match (id, has_id) {
         (Some(id), _) => id,
         (None, true) => return Err((None, vec![Fault::new("item_id", "cannot be read")])),
-        (None, false) => derived(tenant, queue, &payload, &own)
+        (None, false) => derive_item_id(tenant, queue, &payload, &own)
             .ok_or_else(|| (None, vec![Fault::new("item_id", "is required")]))?,
     };
-    Ok(NewItem { id, payload, own, due_at, waiter: None })
+    Ok(NewQueueItem { id, payload, own, due_at, waiter: None })
 }
 
-pub(crate) fn skills(fields: &mut Fields<'_>) -> BTreeSet<Name> {
-    let Some(text) = fields.take("skills") else { return BTreeSet::new() };
+pub(crate) fn read_skills(fields: &mut JsonFields<'_>) -> BTreeSet<Name> {
+    let Some(text) = fields.take_field("skills") else { return BTreeSet::new() };
     match serde_json::from_str::<BTreeSet<Name>>(text) {
         Ok(skills) if skills.len() <= MAX_SKILLS => return skills,
-        Ok(_) => fields.fault("skills", format!("are more than {MAX_SKILLS}")),
-        Err(error) => fields.fault("skills", format!("must be a list of names: {error}")),
+        Ok(_) => fields.add_fault("skills", format!("are more than {MAX_SKILLS}")),
+        Err(error) => fields.add_fault("skills", format!("must be a list of names: {error}")),
     }
     BTreeSet::new()
 }
 
-fn whole(text: &str) -> Option<i32> {
-    let number = crate::http::tasks::whole::<i32>(text)?;
+fn parse_priority(text: &str) -> Option<i32> {
+    let number = crate::http::tasks::parse_whole_number::<i32>(text)?;
     (i64::from(number).abs() <= MAX_PRIORITY).then_some(number)
 }
 
 /// The id of an item without an explicit one, derived from its content: the same content in the same queue
 /// is the same item, so that an import can be repeated.
-fn derived(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &Own) -> Option<ItemId> {
-    let own = RawJson::of(own);
+fn derive_item_id(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &ItemOverrides) -> Option<ItemId> {
+    let own = RawJson::from_value(own);
     let parts: [&[u8]; 5] = [
         b"item",
         tenant.as_str().as_bytes(),
@@ -238,6 +240,6 @@ fn derived(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &Own) -> Opt
         payload.as_str().as_bytes(),
         own.as_str().as_bytes(),
     ];
-    let digits: String = hash(&parts).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hash_parts(&parts).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     ItemId::parse(format!("auto-{digits}")).ok()
 }

@@ -1,15 +1,15 @@
 //! Work for people, for every transport: requests for work, answers, and their validation.
 //!
-//! `core::assignment` decides; this module loads, steps and writes ([`millstream_store::tending`]), with
+//! `core::assignment` decides; this module loads, steps and writes ([`millstream_store::item_service`]), with
 //! the requests of many people in one transaction.
 
-pub(crate) mod counted;
-pub(crate) mod desk;
-pub(crate) mod giving;
+pub(crate) mod batcher;
+pub(crate) mod body_lines;
+mod environment;
 pub(crate) mod importing;
-pub(crate) mod judging;
-pub(crate) mod lines;
-pub(crate) mod refused;
+pub(crate) mod item_metrics;
+pub(crate) mod next_work;
+pub(crate) mod refusals;
 pub(crate) mod schema;
+pub(crate) mod schema_cache;
 mod schema_steps;
-mod shell;

@@ -1,7 +1,7 @@
 //! JSON Schemas of answers, compiled: draft 2020-12, no remote references, patterns in linear time.
 
 use jsonschema::{Draft, PatternOptions, Validator};
-use millstream_core::problem::Problem;
+use millstream_core::problem::ValidationProblem;
 use millstream_core::raw::RawJson;
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ const MAX_PATTERNS: usize = 64;
 const COMPILED_BYTES: usize = 64;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-pub(super) struct Schema {
+pub(super) struct AnswerSchema {
     validator: Validator,
     /// The schema has no internal references: its cost is bounded by its size.
     pub(super) is_plain: bool,
@@ -25,34 +25,37 @@ pub(super) struct Schema {
     pub(super) weight: usize,
 }
 
-impl Schema {
+impl AnswerSchema {
     /// Compiles a schema; the problem's path begins at `schema`.
-    pub(super) fn compile(text: &RawJson) -> Result<Self, Problem> {
+    pub(super) fn compile_schema(text: &RawJson) -> Result<Self, ValidationProblem> {
         if text.len() > MAX_SCHEMA_BYTES {
             let most = MAX_SCHEMA_BYTES / 1024;
-            return Err(Problem::new("schema", format!("is larger than {most} KiB")));
+            return Err(ValidationProblem::new("schema", format!("is larger than {most} KiB")));
         }
         let mut value: Value = serde_json::from_str(text.as_str())
-            .map_err(|error| Problem::new("schema", format!("cannot be read: {error}")))?;
+            .map_err(|error| ValidationProblem::new("schema", format!("cannot be read: {error}")))?;
         if let Some(dialect) = value.get("$schema")
             && dialect.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DIALECT)
         {
-            return Err(Problem::new("schema.$schema", format!("must be {DIALECT}, or be left out")));
+            return Err(ValidationProblem::new(
+                "schema.$schema",
+                format!("must be {DIALECT}, or be left out"),
+            ));
         }
-        if let Some((path, target)) = foreign(&value, "schema") {
+        if let Some((path, target)) = foreign_reference(&value, "schema") {
             let message = format!("{target:?} is not in this schema; references to others are not followed");
-            return Err(Problem::new(path, message));
+            return Err(ValidationProblem::new(path, message));
         }
-        let patterns = patterns(&value);
+        let patterns = count_patterns(&value);
         if patterns > MAX_PATTERNS {
             let message = format!("has {patterns} patterns, at most {MAX_PATTERNS} are compiled");
-            return Err(Problem::new("schema", message));
+            return Err(ValidationProblem::new("schema", message));
         }
         let weight = patterns * PATTERN_BYTES + text.len() * COMPILED_BYTES;
-        let is_plain = !refers(&value);
+        let is_plain = !has_references(&value);
         count_steps(&mut value);
         if let Some(target) = uncounted_reference(&value) {
-            return Err(Problem::new("schema", format!("{target:?} is not a place for a schema")));
+            return Err(ValidationProblem::new("schema", format!("{target:?} is not a place for a schema")));
         }
         let pattern_options = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
         let options = jsonschema::options().with_draft(Draft::Draft202012).offline();
@@ -61,53 +64,59 @@ impl Schema {
             .with_keyword(STEP_KEYWORD, compile_keyword)
             .build(&value)
             .map_err(|error| {
-                let path = dotted("schema", error.instance_path().as_str());
-                Problem::new(path, format!("is not a JSON Schema: {}", clipped(&error.to_string())))
+                let path = dotted_path("schema", error.instance_path().as_str());
+                ValidationProblem::new(
+                    path,
+                    format!("is not a JSON Schema: {}", clip_message(&error.to_string())),
+                )
             })?;
         Ok(Self { validator, is_plain, weight })
     }
 
     /// All problems of an answer, at JSON pointers into it; at most `most`.
-    pub(super) fn problems(&self, answer: &RawJson, most: usize) -> Vec<Problem> {
+    pub(super) fn find_problems(&self, answer: &RawJson, most: usize) -> Vec<ValidationProblem> {
         let value: Value = match serde_json::from_str(answer.as_str()) {
             Ok(value) => value,
-            Err(error) => return vec![Problem::new("", format!("cannot be read: {error}"))],
+            Err(error) => return vec![ValidationProblem::new("", format!("cannot be read: {error}"))],
         };
         if self.validator.is_valid(&value) {
             return Vec::new();
         }
         let errors = self.validator.iter_errors(&value).take(most);
         let told = errors.map(|error| {
-            Problem::new(error.instance_path().as_str(), clipped(&error.to_string()).to_owned())
+            ValidationProblem::new(
+                error.instance_path().as_str(),
+                clip_message(&error.to_string()).to_owned(),
+            )
         });
-        let mut problems: Vec<Problem> = told.collect();
+        let mut problems: Vec<ValidationProblem> = told.collect();
         if problems.is_empty() {
-            problems.push(Problem::new("", "does not match the schema"));
+            problems.push(ValidationProblem::new("", "does not match the schema"));
         }
         problems
     }
 }
 
 /// Truncates a message, which may quote the whole answer.
-fn clipped(message: &str) -> &str {
+fn clip_message(message: &str) -> &str {
     message.char_indices().nth(500).map_or(message, |(at, _)| &message[..at])
 }
 
 /// Converts a JSON pointer to the path form of definitions.
-fn dotted(root: &str, pointer: &str) -> String {
+fn dotted_path(root: &str, pointer: &str) -> String {
     let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
     parts.fold(root.to_owned(), |path, part| format!("{path}.{part}"))
 }
 
 /// The number of texts that may be compiled as patterns.
-fn patterns(value: &Value) -> usize {
+fn count_patterns(value: &Value) -> usize {
     match value {
         Value::Object(fields) => {
             let own = usize::from(fields.get("pattern").is_some_and(Value::is_string));
             let named = fields.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
-            own + named + fields.values().map(patterns).sum::<usize>()
+            own + named + fields.values().map(count_patterns).sum::<usize>()
         }
-        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Array(items) => items.iter().map(count_patterns).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
@@ -116,7 +125,7 @@ const REFERENCES: &[&str] = &["$ref", "$dynamicRef"];
 
 /// The first reference that leaves the document, as far as its text shows: an absolute one, unless a
 /// subschema has that `$id`.
-fn foreign(value: &Value, path: &str) -> Option<(String, String)> {
+fn foreign_reference(value: &Value, path: &str) -> Option<(String, String)> {
     fn ids<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(fields) => {
@@ -154,12 +163,12 @@ fn foreign(value: &Value, path: &str) -> Option<(String, String)> {
     look(value, path, &known)
 }
 
-fn refers(value: &Value) -> bool {
+fn has_references(value: &Value) -> bool {
     match value {
         Value::Object(fields) => {
-            fields.iter().any(|(name, field)| REFERENCES.contains(&name.as_str()) || refers(field))
+            fields.iter().any(|(name, field)| REFERENCES.contains(&name.as_str()) || has_references(field))
         }
-        Value::Array(items) => items.iter().any(refers),
+        Value::Array(items) => items.iter().any(has_references),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }

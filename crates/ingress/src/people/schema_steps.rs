@@ -4,7 +4,7 @@
 //! The library follows references without a limit and offers no cancellation; a schema whose definitions
 //! refer to each other twice doubles the work with every level. Therefore every subschema gets an
 //! additional keyword, which the library calls whenever it compiles or applies that subschema. Within
-//! [`limited`] the keyword counts steps, checks the clock at intervals, and unwinds out of the library
+//! [`run_limited`] the keyword counts steps, checks the clock at intervals, and unwinds out of the library
 //! beyond the limit. The thread is free again; no work continues in the background.
 
 use std::cell::Cell;
@@ -47,7 +47,7 @@ pub(super) enum StepCut {
 struct LimitReached(StepCut);
 
 /// Runs work that compiles or applies schemas on this thread, until it is done or exceeds a limit.
-pub(super) fn limited<T>(steps: u64, time: Duration, work: impl FnOnce() -> T) -> Result<T, StepCut> {
+pub(super) fn run_limited<T>(steps: u64, time: Duration, work: impl FnOnce() -> T) -> Result<T, StepCut> {
     let limit = StepLimit { steps: 0, most: steps, until: Instant::now() + time };
     let outer = LIMIT.replace(Some(limit));
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -55,7 +55,7 @@ pub(super) fn limited<T>(steps: u64, time: Duration, work: impl FnOnce() -> T) -
     done.map_err(|thrown| thrown.downcast::<LimitReached>().map_or(StepCut::Broken, |reached| reached.0))
 }
 
-fn step() {
+fn count_step() {
     let Some(mut limit) = LIMIT.get() else { return };
     limit.steps += 1;
     LIMIT.set(Some(limit));
@@ -75,12 +75,12 @@ struct CountedStep;
 
 impl<'i> Keyword<'i> for CountedStep {
     fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
-        step();
+        count_step();
         Ok(())
     }
 
     fn is_valid(&self, _: &'i Value) -> bool {
-        step();
+        count_step();
         true
     }
 }
@@ -142,6 +142,6 @@ pub(super) fn compile_keyword<'a>(
     _: &'a Value,
     _: jsonschema::paths::Location,
 ) -> Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'a>> {
-    step();
+    count_step();
     Ok(Box::new(CountedStep))
 }

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_store::Result as StoreResult;
+use millstream_store::StoreResult;
 use millstream_store::quota_store::UsageQuestion;
 
 use super::TenantQuotas;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 
 #[derive(Debug, Default)]
 pub(super) struct RowCounts(Mutex<HashMap<CountedQuota, RowCount>>);
@@ -38,7 +38,7 @@ impl RowCount {
         self.rows.saturating_add_signed(self.added)
     }
 
-    fn add(&mut self, more: u64) {
+    fn add_rows(&mut self, more: u64) {
         self.added = self.added.saturating_add_unsigned(more);
     }
 }
@@ -61,26 +61,26 @@ impl TenantQuotas {
         tenant: &TenantId,
         counted: CountedQuota,
         more: u64,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiProblem> {
         if self.admits_without_counting(tenant, counted, more) {
             return Ok(());
         }
-        let quota = self.quota(tenant).get(counted.name());
+        let quota = self.quota_of(tenant).get(counted.quota_name());
         let Some(most) = quota.value.at_most() else { return Ok(()) };
-        let usage = self.usage(tenant);
-        if let Some(count) = usage.counts.lock().get(&counted) {
+        let usage = self.usage_of(tenant);
+        if let Some(count) = usage.counts.lock_counts().get(&counted) {
             let total = count.total().saturating_add(more);
             if total > most && count.counted_at.elapsed() < REFUSED_FOR {
-                return Err(QuotaRefusal::lasting(counted.name(), quota).into());
+                return Err(QuotaRefusal::without_retry(counted.quota_name(), quota).into());
             }
         }
-        self.recount(&[(tenant.clone(), counted)]).await.map_err(Problem::from)?;
-        let mut counts = usage.counts.lock();
+        self.recount_rows(&[(tenant.clone(), counted)]).await.map_err(ApiProblem::from)?;
+        let mut counts = usage.counts.lock_counts();
         let Some(count) = counts.get_mut(&counted) else { return Ok(()) };
         if count.total().saturating_add(more) > most {
-            return Err(QuotaRefusal::lasting(counted.name(), quota).into());
+            return Err(QuotaRefusal::without_retry(counted.quota_name(), quota).into());
         }
-        count.add(more);
+        count.add_rows(more);
         Ok(())
     }
 
@@ -94,25 +94,27 @@ impl TenantQuotas {
         if self.admits_without_counting(tenant, counted, wanted) {
             return Ok(wanted);
         }
-        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return Ok(wanted) };
-        let usage = self.usage(tenant);
+        let Some(most) = self.quota_of(tenant).value(counted.quota_name()).at_most() else {
+            return Ok(wanted);
+        };
+        let usage = self.usage_of(tenant);
         let is_fresh = |count: &RowCount| count.counted_at.elapsed() < REFUSED_FOR;
-        if !usage.counts.lock().get(&counted).is_some_and(is_fresh) {
-            self.recount(&[(tenant.clone(), counted)]).await?;
+        if !usage.counts.lock_counts().get(&counted).is_some_and(is_fresh) {
+            self.recount_rows(&[(tenant.clone(), counted)]).await?;
         }
-        let mut counts = usage.counts.lock();
+        let mut counts = usage.counts.lock_counts();
         let Some(count) = counts.get_mut(&counted) else { return Ok(wanted) };
         let admitted = most.saturating_sub(count.total()).min(wanted);
-        count.add(admitted);
+        count.add_rows(admitted);
         Ok(admitted)
     }
 
     /// Removes `ended` rows, which ended here or were admitted and not written. Returns whether the tenant
     /// was at its quota.
     pub(crate) fn end_rows(&self, tenant: &TenantId, counted: CountedQuota, ended: u64) -> bool {
-        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return false };
-        let usage = self.usage(tenant);
-        let mut counts = usage.counts.lock();
+        let Some(most) = self.quota_of(tenant).value(counted.quota_name()).at_most() else { return false };
+        let usage = self.usage_of(tenant);
+        let mut counts = usage.counts.lock_counts();
         let Some(count) = counts.get_mut(&counted) else { return false };
         let was_at_quota = count.total() >= most;
         count.added = count.added.saturating_sub_unsigned(ended);
@@ -125,11 +127,11 @@ impl TenantQuotas {
         tenant: &TenantId,
         counted: CountedQuota,
     ) -> StoreResult<Option<QuotaRefusal>> {
-        let quota = self.quota(tenant).get(counted.name());
+        let quota = self.quota_of(tenant).get(counted.quota_name());
         let Some(most) = quota.value.at_most() else { return Ok(None) };
         let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
         let rows = self.store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
-        Ok((rows >= most).then(|| QuotaRefusal::lasting(counted.name(), quota)))
+        Ok((rows >= most).then(|| QuotaRefusal::without_retry(counted.quota_name(), quota)))
     }
 
     /// Admits `more` rows by the cached count. `false`: the count is not precise enough.
@@ -139,16 +141,16 @@ impl TenantQuotas {
         counted: CountedQuota,
         more: u64,
     ) -> bool {
-        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return true };
-        let usage = self.usage(tenant);
-        let mut counts = usage.counts.lock();
+        let Some(most) = self.quota_of(tenant).value(counted.quota_name()).at_most() else { return true };
+        let usage = self.usage_of(tenant);
+        let mut counts = usage.counts.lock_counts();
         let Some(count) = counts.get_mut(&counted) else { return false };
         count.used = true;
         let total = count.total().saturating_add(more);
         let near = if is_exact(counted) { most / 2 } else { most };
         let admitted = total <= near && count.counted_at.elapsed() < BELIEVED;
         if admitted {
-            count.add(more);
+            count.add_rows(more);
         }
         admitted
     }
@@ -157,34 +159,34 @@ impl TenantQuotas {
     pub(super) async fn recount_due(&self) -> StoreResult<()> {
         let now = Instant::now();
         let mut due = Vec::new();
-        for (tenant, usage) in self.all() {
-            let counts = usage.counts.lock();
+        for (tenant, usage) in self.all_tenants() {
+            let counts = usage.counts.lock_counts();
             let used = counts.iter().filter(|(_, count)| count.used && count.due_at <= now);
             due.extend(used.map(|(counted, _)| (tenant.clone(), *counted)));
         }
         for few in due.chunks(16) {
-            self.recount(few).await?;
+            self.recount_rows(few).await?;
         }
         Ok(())
     }
 
-    async fn recount(&self, due: &[(TenantId, CountedQuota)]) -> StoreResult<()> {
+    async fn recount_rows(&self, due: &[(TenantId, CountedQuota)]) -> StoreResult<()> {
         let question = |(tenant, counted): &(TenantId, CountedQuota)| UsageQuestion {
             tenant: tenant.clone(),
             counted: *counted,
-            at_most: self.quota(tenant).value(counted.name()).at_most().unwrap_or(0),
+            at_most: self.quota_of(tenant).value(counted.quota_name()).at_most().unwrap_or(0),
         };
         let questions: Vec<UsageQuestion> = due.iter().map(question).collect();
         let added = |(tenant, counted): &(TenantId, CountedQuota)| {
-            self.usage(tenant).counts.lock().get(counted).map_or(0, |count| count.added)
+            self.usage_of(tenant).counts.lock_counts().get(counted).map_or(0, |count| count.added)
         };
         let before: Vec<i64> = due.iter().map(added).collect();
         let began = Instant::now();
         let counts = self.store.count_usage(&questions).await?;
         let took = began.elapsed() / u32::try_from(due.len().max(1)).unwrap_or(u32::MAX);
         for (((tenant, counted), rows), before) in due.iter().zip(counts).zip(before) {
-            let usage = self.usage(tenant);
-            let mut counts = usage.counts.lock();
+            let usage = self.usage_of(tenant);
+            let mut counts = usage.counts.lock_counts();
             let added = counts.get(counted).map_or(0, |count| count.added.saturating_sub(before));
             let due_at = began + (took * 100).clamp(SHORTEST, LONGEST);
             let count = RowCount { rows, added, counted_at: Instant::now(), due_at, used: false };
@@ -212,7 +214,7 @@ const fn is_exact(counted: CountedQuota) -> bool {
 }
 
 impl RowCounts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<CountedQuota, RowCount>> {
+    fn lock_counts(&self) -> MutexGuard<'_, HashMap<CountedQuota, RowCount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

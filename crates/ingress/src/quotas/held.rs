@@ -80,7 +80,7 @@ impl Drop for QuotaPermit {
 
 impl QuotaPermit {
     /// Merges both into one.
-    pub(crate) fn merge(&mut self, mut other: QuotaPermit) {
+    pub(crate) fn merge_permit(&mut self, mut other: QuotaPermit) {
         debug_assert!(Arc::ptr_eq(&self.usage, &other.usage) && self.held == other.held);
         self.amount += std::mem::take(&mut other.amount);
     }
@@ -88,7 +88,7 @@ impl QuotaPermit {
 
 impl TenantQuotas {
     /// Takes `amount`, or refuses because the tenant holds its whole share.
-    pub(crate) fn hold(
+    pub(crate) fn hold_share(
         &self,
         tenant: &TenantId,
         held: HeldQuota,
@@ -105,7 +105,7 @@ impl TenantQuotas {
         held: HeldQuota,
         amount: u64,
     ) -> Result<QuotaPermit, QuotaRefusal> {
-        self.hold_within(tenant, held, amount, self.capacity(held) / RESERVE)
+        self.hold_within(tenant, held, amount, self.process_capacity(held) / RESERVE)
     }
 
     fn hold_within(
@@ -115,23 +115,23 @@ impl TenantQuotas {
         amount: u64,
         beyond: u64,
     ) -> Result<QuotaPermit, QuotaRefusal> {
-        let quota = self.quota(tenant).get(held.name());
-        let most = quota.value.of_capacity(self.capacity(held)).saturating_add(beyond) / held.unit();
-        let usage = self.usage(tenant);
+        let quota = self.quota_of(tenant).get(held.name());
+        let most = quota.value.of_capacity(self.process_capacity(held)).saturating_add(beyond) / held.unit();
+        let usage = self.usage_of(tenant);
         let add = |now: u64| now.checked_add(amount).filter(|sum| *sum <= most);
         match usage.held.of(held).fetch_update(Ordering::AcqRel, Ordering::Acquire, add) {
             Ok(_) => Ok(QuotaPermit { usage, held, amount }),
-            Err(_) => Err(QuotaRefusal::passing(held.name(), quota, Duration::from_secs(1))),
+            Err(_) => Err(QuotaRefusal::with_retry(held.name(), quota, Duration::from_secs(1))),
         }
     }
 
     /// The amount that the tenant holds now, in the unit of the quota.
-    pub(crate) fn held(&self, tenant: &TenantId, held: HeldQuota) -> u64 {
-        self.usage(tenant).held.of(held).load(Ordering::Acquire).saturating_mul(held.unit())
+    pub(crate) fn held_amount(&self, tenant: &TenantId, held: HeldQuota) -> u64 {
+        self.usage_of(tenant).held.of(held).load(Ordering::Acquire).saturating_mul(held.unit())
     }
 
     /// Capacity of this process, for all tenants together.
-    pub(crate) fn capacity(&self, held: HeldQuota) -> u64 {
+    pub(crate) fn process_capacity(&self, held: HeldQuota) -> u64 {
         let places = match held {
             HeldQuota::Requests => self.limits.in_flight,
             HeldQuota::BodyBytes => self.limits.body_bytes_in_flight,
@@ -145,30 +145,30 @@ impl TenantQuotas {
 #[cfg(test)]
 mod tests {
     use millstream_core::quota::QuotaSettings;
-    use millstream_store::memory::Memory;
+    use millstream_store::memory::MemoryStore;
 
     use super::*;
-    use crate::options::Limits;
+    use crate::options::IngressLimits;
 
     #[test]
-    fn one_tenant_leaves_a_quarter_of_the_places_to_others() {
-        let limits = Limits { tails: 8, body_bytes_in_flight: 64 * 1024, ..Limits::default() };
-        let quotas = TenantQuotas::of(Memory::new(), QuotaSettings::default(), &limits);
+    fn tenant_share_leaves_a_quarter() {
+        let limits = IngressLimits { tails: 8, body_bytes_in_flight: 64 * 1024, ..IngressLimits::default() };
+        let quotas = TenantQuotas::of(MemoryStore::new(), QuotaSettings::default(), &limits);
         let (noisy, quiet) = (TenantId::parse("noisy").unwrap(), TenantId::parse("quiet").unwrap());
         let mut streams: Vec<_> =
-            std::iter::from_fn(|| quotas.hold(&noisy, HeldQuota::Streams, 1).ok()).collect();
+            std::iter::from_fn(|| quotas.hold_share(&noisy, HeldQuota::Streams, 1).ok()).collect();
         assert_eq!(streams.len(), 6);
-        let refusal = quotas.hold(&noisy, HeldQuota::Streams, 1).unwrap_err();
+        let refusal = quotas.hold_share(&noisy, HeldQuota::Streams, 1).unwrap_err();
         assert_eq!(refusal.to_string(), "the tenant is at its quota streams = 3/4 (built in)");
-        assert!(quotas.hold(&quiet, HeldQuota::Streams, 1).is_ok());
+        assert!(quotas.hold_share(&quiet, HeldQuota::Streams, 1).is_ok());
         streams.pop();
-        assert!(quotas.hold(&noisy, HeldQuota::Streams, 1).is_ok());
+        assert!(quotas.hold_share(&noisy, HeldQuota::Streams, 1).is_ok());
 
-        let mut bytes = quotas.hold(&noisy, HeldQuota::BodyBytes, 40).unwrap();
-        bytes.merge(quotas.hold(&noisy, HeldQuota::BodyBytes, 8).unwrap());
-        assert!(quotas.hold(&noisy, HeldQuota::BodyBytes, 1).is_err());
-        assert_eq!(quotas.held(&noisy, HeldQuota::BodyBytes), 48 * 1024);
+        let mut bytes = quotas.hold_share(&noisy, HeldQuota::BodyBytes, 40).unwrap();
+        bytes.merge_permit(quotas.hold_share(&noisy, HeldQuota::BodyBytes, 8).unwrap());
+        assert!(quotas.hold_share(&noisy, HeldQuota::BodyBytes, 1).is_err());
+        assert_eq!(quotas.held_amount(&noisy, HeldQuota::BodyBytes), 48 * 1024);
         drop(bytes);
-        assert_eq!(quotas.held(&noisy, HeldQuota::BodyBytes), 0);
+        assert_eq!(quotas.held_amount(&noisy, HeldQuota::BodyBytes), 0);
     }
 }

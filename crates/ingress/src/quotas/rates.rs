@@ -17,7 +17,7 @@ pub(crate) enum RateQuota {
 }
 
 impl RateQuota {
-    const fn names(self) -> (QuotaName, QuotaName) {
+    const fn quota_names(self) -> (QuotaName, QuotaName) {
         match self {
             Self::Requests | Self::Repeats => (QuotaName::RequestsPerSecond, QuotaName::RequestsBurst),
             Self::Events => (QuotaName::EventsPerSecond, QuotaName::EventsBurst),
@@ -27,7 +27,7 @@ impl RateQuota {
 
 /// The token buckets of a tenant; empty while the rate is unlimited.
 #[derive(Debug, Default)]
-pub(super) struct Buckets {
+pub(super) struct TenantTokenBuckets {
     requests: Mutex<Option<TokenBucket>>,
     repeats: Mutex<Option<TokenBucket>>,
     events: Mutex<Option<TokenBucket>>,
@@ -35,21 +35,26 @@ pub(super) struct Buckets {
 
 impl TenantQuotas {
     /// Takes `tokens` from the bucket, or returns when they are available.
-    pub(crate) fn pass(&self, tenant: &TenantId, rate: RateQuota, tokens: u64) -> Result<(), QuotaRefusal> {
-        let (name, burst) = rate.names();
-        let all = self.quota(tenant);
+    pub(crate) fn take_tokens(
+        &self,
+        tenant: &TenantId,
+        rate: RateQuota,
+        tokens: u64,
+    ) -> Result<(), QuotaRefusal> {
+        let (name, burst) = rate.quota_names();
+        let all = self.quota_of(tenant);
         let quota = all.get(name);
         let Some(per_second) = quota.value.at_most() else { return Ok(()) };
         let burst = all.value(burst).at_most().unwrap_or(per_second);
         let fill = BucketRate { per_second, burst };
-        let (usage, now) = (self.usage(tenant), self.began.elapsed());
+        let (usage, now) = (self.usage_of(tenant), self.began.elapsed());
         let bucket = match rate {
             RateQuota::Requests => &usage.rates.requests,
             RateQuota::Repeats => &usage.rates.repeats,
             RateQuota::Events => &usage.rates.events,
         };
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        let bucket = bucket.get_or_insert_with(|| TokenBucket::full(fill, now));
-        bucket.take(fill, tokens, now).map_err(|wait| QuotaRefusal::passing(name, quota, wait))
+        let bucket = bucket.get_or_insert_with(|| TokenBucket::new_full(fill, now));
+        bucket.take(fill, tokens, now).map_err(|wait| QuotaRefusal::with_retry(name, quota, wait))
     }
 }

@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
-use millstream_store::quota_book::QuotaBook;
+use millstream_store::quota_cache::QuotaCache;
 use millstream_store::quota_store::QuotaStore;
 
 use super::{counts, held, rates};
-use crate::options::Limits;
+use crate::options::IngressLimits;
 
 pub(crate) struct TenantQuotas {
-    pub(super) book: QuotaBook,
+    pub(super) book: QuotaCache,
     pub(super) store: Arc<dyn QuotaStore>,
-    pub(super) limits: Limits,
+    pub(super) limits: IngressLimits,
     tenants: RwLock<HashMap<TenantId, Arc<TenantUse>>>,
     pub(super) began: Instant,
 }
@@ -24,7 +24,7 @@ pub(crate) struct TenantQuotas {
 #[derive(Debug, Default)]
 pub(crate) struct TenantUse {
     pub(super) held: held::HeldCounts,
-    pub(super) rates: rates::Buckets,
+    pub(super) rates: rates::TenantTokenBuckets,
     pub(super) counts: counts::RowCounts,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct TenantUse {
 const REMEMBERED: usize = 10_000;
 
 impl TenantQuotas {
-    pub(crate) fn of(store: Arc<dyn QuotaStore>, settings: QuotaSettings, limits: &Limits) -> Self {
+    pub(crate) fn of(store: Arc<dyn QuotaStore>, settings: QuotaSettings, limits: &IngressLimits) -> Self {
         Self {
-            book: QuotaBook::of(settings),
+            book: QuotaCache::from_settings(settings),
             store,
             limits: limits.clone(),
             tenants: RwLock::default(),
@@ -42,16 +42,16 @@ impl TenantQuotas {
         }
     }
 
-    pub(crate) fn quota(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
-        self.book.quota(tenant)
+    pub(crate) fn quota_of(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
+        self.book.effective_quota(tenant)
     }
 
     /// The quota of a tenant with the given row, whether or not this process has read that row yet.
-    pub(crate) fn quota_with(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
+    pub(crate) fn quota_with_row(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
         self.book.quota_with(tenant, row)
     }
 
-    pub(super) fn usage(&self, tenant: &TenantId) -> Arc<TenantUse> {
+    pub(super) fn usage_of(&self, tenant: &TenantId) -> Arc<TenantUse> {
         let known = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(tenant) {
             return Arc::clone(known);
@@ -64,7 +64,7 @@ impl TenantQuotas {
         Arc::clone(tenants.entry(tenant.clone()).or_default())
     }
 
-    pub(super) fn all(&self) -> Vec<(TenantId, Arc<TenantUse>)> {
+    pub(super) fn all_tenants(&self) -> Vec<(TenantId, Arc<TenantUse>)> {
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
         tenants.iter().map(|(tenant, usage)| (tenant.clone(), Arc::clone(usage))).collect()
     }

@@ -21,21 +21,21 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use millstream_core::action_queue::{ActionQueue, WorkerCapability};
 use millstream_core::id::{TenantId, WorkerId};
-use millstream_core::placement::{Capability, Queue};
 use millstream_core::quota::CountedQuota;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::task_board::Presence;
-use millstream_store::{Result, StoreError, Stores};
+use millstream_store::task_board::ExternalWorkerReport;
+use millstream_store::{StoreError, StoreResult, Stores};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::seen_workers::SeenWorkers;
-use super::ticket::Ticket;
+use super::ticket::LeaseTicket;
 use crate::quotas::TenantQuotas;
 
 /// Polling interval while workers wait and nothing is announced.
@@ -51,8 +51,8 @@ const LEASE: Duration = Duration::from_secs(60);
 
 /// Handle to the board.
 #[derive(Debug, Clone)]
-pub(crate) struct Board {
-    waiting: Arc<Mutex<Waiting>>,
+pub(crate) struct WorkerBoard {
+    waiting: Arc<Mutex<BoardState>>,
     /// Notified when a worker arrives.
     came: Arc<Notify>,
     /// Notified when there may be tasks.
@@ -61,8 +61,8 @@ pub(crate) struct Board {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    workers: VecDeque<Waiter>,
+struct BoardState {
+    workers: VecDeque<WaitingWorker>,
     next_ticket: u64,
     /// Leases of undelivered tasks, to be released.
     returned: Vec<Lease>,
@@ -72,13 +72,13 @@ struct Waiting {
 
 /// Capabilities found without tasks since the last wake-up: their workers are skipped.
 #[derive(Debug)]
-struct Idle {
+struct EmptyCapabilities {
     since: Instant,
     /// Capabilities without open tasks.
-    empty: BTreeSet<Capability>,
+    empty: BTreeSet<WorkerCapability>,
 }
 
-impl Idle {
+impl EmptyCapabilities {
     const fn at(since: Instant) -> Self {
         Self { since, empty: BTreeSet::new() }
     }
@@ -86,28 +86,28 @@ impl Idle {
 
 /// A waiting worker.
 #[derive(Debug)]
-struct Waiter {
+struct WaitingWorker {
     worker: WorkerId,
-    can: Capability,
+    can: WorkerCapability,
     most: usize,
     reply: oneshot::Sender<Vec<LeasedAction>>,
-    patience: Patience,
+    patience: LeasePatience,
     /// Grows with every arrival.
     ticket: u64,
 }
 
 /// Whether a worker waits for tasks, or polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum LeasePatience {
     /// Until it disconnects.
     Waits,
     /// Not at all: the worker is answered after one poll of the store.
     Asks,
 }
 
-impl Board {
+impl WorkerBoard {
     /// Starts the loop; it ends when `closing` is cancelled.
-    pub(crate) fn start(
+    pub(crate) fn start_board(
         stores: Stores,
         clock: Arc<dyn Clock>,
         work: Arc<Notify>,
@@ -123,31 +123,37 @@ impl Board {
             tokio::select! {
                 biased;
                 () = ending.cancelled() => {}
-                () = run.serve(&stores, &*clock) => {}
+                () = run.run_board(&stores, &*clock) => {}
             }
         });
         tasks.spawn(async move {
             tokio::select! {
                 biased;
                 () = closing.cancelled() => {}
-                () = tell.tell_presence(&told_stores, &*told_clock) => {}
+                () = tell.record_presence(&told_stores, &*told_clock) => {}
             }
         });
         board
     }
 
     /// Waits for up to `most` tasks that match the capability.
-    pub(crate) fn wait(&self, worker: WorkerId, can: Capability, most: usize, patience: Patience) -> Ticket {
+    pub(crate) fn wait_for_tasks(
+        &self,
+        worker: WorkerId,
+        can: WorkerCapability,
+        most: usize,
+        patience: LeasePatience,
+    ) -> LeaseTicket {
         let (reply, leased) = oneshot::channel();
-        let presence = presence(&worker, &can);
-        let mut waiting = self.waiting();
-        waiting.seen.add(presence);
+        let presence = presence_of(&worker, &can);
+        let mut waiting = self.lock_state();
+        waiting.seen.add_worker(presence);
         let ticket = waiting.next_ticket;
         waiting.next_ticket += 1;
-        waiting.workers.push_back(Waiter { worker, can, most, reply, patience, ticket });
+        waiting.workers.push_back(WaitingWorker { worker, can, most, reply, patience, ticket });
         drop(waiting);
         self.came.notify_one();
-        Ticket { leased, board: self.clone() }
+        LeaseTicket { leased, board: self.clone() }
     }
 
     /// Frees one lease in the tenant's quota.
@@ -159,54 +165,55 @@ impl Board {
     }
 
     /// Releases leases soon; if the release fails, they expire.
-    pub(super) fn give_back(&self, leases: impl IntoIterator<Item = Lease>) {
-        self.waiting().returned.extend(leases);
+    pub(super) fn release_leases(&self, leases: impl IntoIterator<Item = Lease>) {
+        self.lock_state().returned.extend(leases);
         self.came.notify_one();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn lock_state(&self) -> MutexGuard<'_, BoardState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn serve(&self, stores: &Stores, clock: &dyn Clock) {
-        let mut idle = Idle::at(Instant::now());
+    async fn run_board(&self, stores: &Stores, clock: &dyn Clock) {
+        let mut idle = EmptyCapabilities::at(Instant::now());
         loop {
             let is_waited_for = {
-                let mut waiting = self.waiting();
+                let mut waiting = self.lock_state();
                 waiting.workers.retain(|waiter| !waiter.reply.is_closed());
                 !waiting.workers.is_empty()
             };
             tokio::select! {
                 biased;
-                () = self.work.notified() => idle = Idle::at(Instant::now()),
+                () = self.work.notified() => idle = EmptyCapabilities::at(Instant::now()),
                 () = tokio::time::sleep_until(idle.since + TICK), if is_waited_for => {
-                    idle = Idle::at(Instant::now());
+                    idle = EmptyCapabilities::at(Instant::now());
                 }
                 () = self.came.notified() => {}
             }
-            let returned = std::mem::take(&mut self.waiting().returned);
+            let returned = std::mem::take(&mut self.lock_state().returned);
             if !returned.is_empty() {
                 // If the release fails, the leases expire.
-                let _ = stores.actions.release(&returned, clock.now()).await;
+                let _ = stores.actions.release_leases(&returned, clock.now()).await;
                 returned.iter().for_each(|lease| self.end_lease(&lease.key.execution.tenant));
-                idle = Idle::at(Instant::now());
+                idle = EmptyCapabilities::at(Instant::now());
             }
             // Workers that arrive from now on may have been missed by this round.
-            let later = self.waiting().next_ticket;
+            let later = self.lock_state().next_ticket;
             // A failed poll is repeated at the next tick.
-            if let Err(error) = self.hand_out(stores, clock, &mut idle).await {
+            if let Err(error) = self.lease_open_tasks(stores, clock, &mut idle).await {
                 tracing::debug!(%error, "leasing tasks failed");
             }
-            self.answer_the_impatient(later);
+            self.answer_polling_workers(later);
         }
     }
 
     /// Answers polling workers that arrived before this ticket: there are no tasks for them.
-    fn answer_the_impatient(&self, later: u64) {
-        let mut waiting = self.waiting();
-        let (gone, stay): (VecDeque<Waiter>, VecDeque<Waiter>) = std::mem::take(&mut waiting.workers)
-            .into_iter()
-            .partition(|waiter| waiter.patience == Patience::Asks && waiter.ticket < later);
+    fn answer_polling_workers(&self, later: u64) {
+        let mut waiting = self.lock_state();
+        let (gone, stay): (VecDeque<WaitingWorker>, VecDeque<WaitingWorker>) =
+            std::mem::take(&mut waiting.workers)
+                .into_iter()
+                .partition(|waiter| waiter.patience == LeasePatience::Asks && waiter.ticket < later);
         waiting.workers = stay;
         drop(waiting);
         for waiter in gone {
@@ -215,32 +222,42 @@ impl Board {
     }
 
     /// Leases for all workers that can be served now.
-    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock, idle: &mut Idle) -> Result<()> {
-        let hopeful = |waiter: &&Waiter| !idle.empty.contains(&waiter.can);
-        let tenants: BTreeSet<TenantId> =
-            self.waiting().workers.iter().filter(hopeful).map(|waiter| waiter.can.tenant.clone()).collect();
+    async fn lease_open_tasks(
+        &self,
+        stores: &Stores,
+        clock: &dyn Clock,
+        idle: &mut EmptyCapabilities,
+    ) -> StoreResult<()> {
+        let hopeful = |waiter: &&WaitingWorker| !idle.empty.contains(&waiter.can);
+        let tenants: BTreeSet<TenantId> = self
+            .lock_state()
+            .workers
+            .iter()
+            .filter(hopeful)
+            .map(|waiter| waiter.can.tenant.clone())
+            .collect();
         for tenant in tenants {
-            let open = stores.tasks.open_queues(&Queue::tasks_of(&tenant)).await?;
+            let open = stores.tasks.open_queues(&ActionQueue::tasks_of(&tenant)).await?;
             self.note_unserved(&tenant, &open, idle);
             let (mut asking, mut failed) = (FuturesUnordered::new(), None);
             loop {
                 while asking.len() < AT_ONCE
                     && failed.is_none()
-                    && let Some(group) = self.next(&tenant, &open, &idle.empty)
+                    && let Some(group) = self.next_group(&tenant, &open, &idle.empty)
                 {
-                    asking.push(self.lease(stores, clock, group));
+                    asking.push(self.lease_for_group(stores, clock, group));
                 }
                 match asking.next().await {
                     None => break,
-                    Some(Ok(Served::All)) => {}
-                    Some(Ok(Served::NotAll { can, unserved })) => {
+                    Some(Ok(LeaseRound::All)) => {}
+                    Some(Ok(LeaseRound::NotAll { can, unserved })) => {
                         idle.empty.insert(can);
-                        self.put_back(unserved);
+                        self.requeue_unserved(unserved);
                     }
                     // The other statements in flight complete: the tasks that they lease have their
                     // workers.
                     Some(Err((unserved, error))) => {
-                        self.put_back(unserved);
+                        self.requeue_unserved(unserved);
                         failed = Some(error);
                     }
                 }
@@ -253,9 +270,9 @@ impl Board {
     }
 
     /// Marks the capabilities that match none of the open queues.
-    fn note_unserved(&self, tenant: &TenantId, open: &[Queue], idle: &mut Idle) {
-        for waiter in self.waiting().workers.iter().filter(|waiter| waiter.can.tenant == *tenant) {
-            if !open.iter().any(|queue| waiter.can.serves(queue)) && !idle.empty.contains(&waiter.can) {
+    fn note_unserved(&self, tenant: &TenantId, open: &[ActionQueue], idle: &mut EmptyCapabilities) {
+        for waiter in self.lock_state().workers.iter().filter(|waiter| waiter.can.tenant == *tenant) {
+            if !open.iter().any(|queue| waiter.can.serves_queue(queue)) && !idle.empty.contains(&waiter.can) {
                 idle.empty.insert(waiter.can.clone());
             }
         }
@@ -263,15 +280,20 @@ impl Board {
 
     /// Takes the longest waiting worker that matches an open queue and is not marked as without tasks,
     /// together with others of the same capability, in the order of their arrival.
-    fn next(&self, tenant: &TenantId, open: &[Queue], empty: &BTreeSet<Capability>) -> Option<Group> {
-        let mut waiting = self.waiting();
+    fn next_group(
+        &self,
+        tenant: &TenantId,
+        open: &[ActionQueue],
+        empty: &BTreeSet<WorkerCapability>,
+    ) -> Option<WorkerGroup> {
+        let mut waiting = self.lock_state();
         waiting.workers.retain(|waiter| !waiter.reply.is_closed());
-        let mut queues: Arc<[Queue]> = Arc::new([]);
+        let mut queues: Arc<[ActionQueue]> = Arc::new([]);
         let first = waiting.workers.iter().find(|waiter| {
             if waiter.can.tenant != *tenant || empty.contains(&waiter.can) {
                 return false;
             }
-            queues = open.iter().filter(|queue| waiter.can.serves(queue)).cloned().collect();
+            queues = open.iter().filter(|queue| waiter.can.serves_queue(queue)).cloned().collect();
             !queues.is_empty()
         })?;
         let (can, mut tasks, mut waiters) = (first.can.clone(), 0, Vec::new());
@@ -285,36 +307,36 @@ impl Board {
             }
         }
         waiting.workers = others;
-        Some(Group { can, queues, waiters })
+        Some(WorkerGroup { can, queues, waiters })
     }
 
     /// Puts unserved workers back at the front: they have waited longest.
-    fn put_back(&self, unserved: Vec<Waiter>) {
-        let mut waiting = self.waiting();
+    fn requeue_unserved(&self, unserved: Vec<WaitingWorker>) {
+        let mut waiting = self.lock_state();
         for waiter in unserved.into_iter().rev() {
             waiting.workers.push_front(waiter);
         }
     }
 
-    async fn lease(
+    async fn lease_for_group(
         &self,
         stores: &Stores,
         clock: &dyn Clock,
-        group: Group,
-    ) -> std::result::Result<Served, (Vec<Waiter>, StoreError)> {
-        let Group { can, queues, waiters } = group;
+        group: WorkerGroup,
+    ) -> std::result::Result<LeaseRound, (Vec<WaitingWorker>, StoreError)> {
+        let WorkerGroup { can, queues, waiters } = group;
         let mut takers: Vec<WorkerId> =
             waiters.iter().flat_map(|waiter| repeat_n(&waiter.worker, waiter.most)).cloned().collect();
         let wanted = takers.len();
-        match self.quotas.admit_some(&can.tenant, CountedQuota::TaskLeases, count(wanted)).await {
-            Ok(0) => return Ok(Served::NotAll { can, unserved: waiters }),
+        match self.quotas.admit_some(&can.tenant, CountedQuota::TaskLeases, lease_count(wanted)).await {
+            Ok(0) => return Ok(LeaseRound::NotAll { can, unserved: waiters }),
             Ok(admitted) => takers.truncate(usize::try_from(admitted).unwrap_or(usize::MAX)),
             Err(error) => return Err((waiters, error)),
         }
         let grant = LeaseGrant { slots: takers.len(), ttl: LEASE, queues };
         let leased = stores.actions.lease_each(&takers, &grant, clock.now()).await;
         let served = leased.as_ref().map_or(0, Vec::len);
-        let unused = count(takers.len().saturating_sub(served));
+        let unused = lease_count(takers.len().saturating_sub(served));
         self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, unused);
         let leased = match leased {
             Ok(leased) => leased,
@@ -331,29 +353,29 @@ impl Board {
         }
         if !refused.is_empty() {
             // If the release fails, the leases expire.
-            let _ = stores.actions.release(&refused, clock.now()).await;
-            self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, count(refused.len()));
+            let _ = stores.actions.release_leases(&refused, clock.now()).await;
+            self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, lease_count(refused.len()));
             // Other workers may take these tasks.
             self.work.notify_one();
         }
-        Ok(if served < wanted { Served::NotAll { can, unserved } } else { Served::All })
+        Ok(if served < wanted { LeaseRound::NotAll { can, unserved } } else { LeaseRound::All })
     }
 
     /// Records the waiting workers and those that arrived since the last time: a worker busy with a task
     /// does not wait.
-    async fn tell_presence(&self, stores: &Stores, clock: &dyn Clock) {
+    async fn record_presence(&self, stores: &Stores, clock: &dyn Clock) {
         loop {
             tokio::time::sleep(PRESENCE).await;
-            let present: Vec<Presence> = {
-                let mut waiting = self.waiting();
+            let present: Vec<ExternalWorkerReport> = {
+                let mut waiting = self.lock_state();
                 let mut seen = std::mem::take(&mut waiting.seen);
                 for waiter in waiting.workers.iter().filter(|waiter| !waiter.reply.is_closed()) {
-                    seen.add(presence(&waiter.worker, &waiter.can));
+                    seen.add_worker(presence_of(&waiter.worker, &waiter.can));
                 }
                 seen.into_presences()
             };
             if !present.is_empty()
-                && let Err(error) = stores.tasks.present(&present, clock.now()).await
+                && let Err(error) = stores.tasks.record_presence(&present, clock.now()).await
             {
                 tracing::debug!(%error, "recording the presence of workers failed");
             }
@@ -361,8 +383,8 @@ impl Board {
     }
 }
 
-fn presence(worker: &WorkerId, can: &Capability) -> Presence {
-    Presence {
+fn presence_of(worker: &WorkerId, can: &WorkerCapability) -> ExternalWorkerReport {
+    ExternalWorkerReport {
         tenant: can.tenant.clone(),
         name: worker.to_string(),
         kinds: can.kinds.clone(),
@@ -370,22 +392,22 @@ fn presence(worker: &WorkerId, can: &Capability) -> Presence {
     }
 }
 
-fn count(tasks: usize) -> u64 {
+fn lease_count(tasks: usize) -> u64 {
     u64::try_from(tasks).unwrap_or(u64::MAX)
 }
 
 /// Workers with the same capability, and the open queues that match it.
-struct Group {
-    can: Capability,
-    queues: Arc<[Queue]>,
-    waiters: Vec<Waiter>,
+struct WorkerGroup {
+    can: WorkerCapability,
+    queues: Arc<[ActionQueue]>,
+    waiters: Vec<WaitingWorker>,
 }
 
-enum Served {
+enum LeaseRound {
     All,
     /// No more open tasks for now.
     NotAll {
-        can: Capability,
-        unserved: Vec<Waiter>,
+        can: WorkerCapability,
+        unserved: Vec<WaitingWorker>,
     },
 }

@@ -7,53 +7,53 @@
 use millstream_store::action_store::{Lease, LeasedAction};
 use tokio::sync::oneshot;
 
-use super::board::Board;
+use super::board::WorkerBoard;
 
 /// A worker's place in the line; dropping it leaves the line.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct LeaseTicket {
     pub(super) leased: oneshot::Receiver<Vec<LeasedAction>>,
-    pub(super) board: Board,
+    pub(super) board: WorkerBoard,
 }
 
 /// Leased tasks that are not delivered yet.
 #[derive(Debug)]
 #[must_use = "undelivered leases are released on drop"]
-pub(crate) struct Undelivered {
+pub(crate) struct UndeliveredLeases {
     leases: Vec<Lease>,
-    board: Board,
+    board: WorkerBoard,
 }
 
-impl Ticket {
+impl LeaseTicket {
     /// The leased tasks; none when the board has closed, or for a polling worker.
-    pub(crate) async fn leased(&mut self) -> (Vec<LeasedAction>, Undelivered) {
+    pub(crate) async fn wait_for_lease(&mut self) -> (Vec<LeasedAction>, UndeliveredLeases) {
         let leased = (&mut self.leased).await.unwrap_or_default();
         let leases = leased.iter().map(|action| action.lease.clone()).collect();
-        (leased, Undelivered { leases, board: self.board.clone() })
+        (leased, UndeliveredLeases { leases, board: self.board.clone() })
     }
 }
 
-impl Drop for Ticket {
+impl Drop for LeaseTicket {
     fn drop(&mut self) {
         self.leased.close();
         // Leased at the same moment in which the worker left.
         if let Ok(leased) = self.leased.try_recv() {
-            self.board.give_back(leased.into_iter().map(|action| action.lease));
+            self.board.release_leases(leased.into_iter().map(|action| action.lease));
         }
     }
 }
 
-impl Undelivered {
+impl UndeliveredLeases {
     /// Marks the tasks as delivered: the answer is on its way.
-    pub(crate) fn delivered(mut self) {
+    pub(crate) fn mark_delivered(mut self) {
         self.leases.clear();
     }
 }
 
-impl Drop for Undelivered {
+impl Drop for UndeliveredLeases {
     fn drop(&mut self) {
         if !self.leases.is_empty() {
-            self.board.give_back(self.leases.drain(..));
+            self.board.release_leases(self.leases.drain(..));
         }
     }
 }

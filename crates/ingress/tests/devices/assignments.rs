@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::bench::{Bench, open_options};
-use crate::fleet::by;
+use crate::device_fixture::by;
 
 const ASSIGNMENTS: &str = "/v1/devices/one/assignments";
 
 #[tokio::test]
-async fn the_most_important_comes_first_and_then_what_was_assigned_first() {
+async fn assignments_are_sorted_by_priority_then_age() {
     let bench = Bench::open();
     bench.put_device("one", &json!({})).await;
     for (id, priority) in [("a", 1), ("b", 5), ("c", 5), ("d", 9)] {
@@ -26,7 +26,7 @@ async fn the_most_important_comes_first_and_then_what_was_assigned_first() {
 }
 
 #[tokio::test]
-async fn a_device_waits_for_work_and_is_woken_by_it() {
+async fn new_assignment_wakes_waiting_device() {
     let bench = Bench::with_devices(&["one"]).await;
     let waits = bench.get("/v1/devices/one/assignments?wait=30");
     let creates = async {
@@ -38,7 +38,7 @@ async fn a_device_waits_for_work_and_is_woken_by_it() {
 }
 
 #[tokio::test]
-async fn a_device_that_has_seen_the_list_waits_for_another_one() {
+async fn device_with_current_list_waits_for_change() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
     let seen = bench.get(ASSIGNMENTS).await.json();
@@ -57,7 +57,7 @@ async fn a_device_that_has_seen_the_list_waits_for_another_one() {
 }
 
 #[tokio::test]
-async fn a_wait_that_brings_nothing_ends_with_nothing() {
+async fn assignment_wait_times_out_empty() {
     let bench = Bench::with_devices(&["one"]).await;
     let answer = bench.get("/v1/devices/one/assignments?wait=1").await;
     assert_eq!((answer.status.as_u16(), &answer.json()["items"]), (200, &json!([])));
@@ -70,7 +70,7 @@ async fn a_wait_that_brings_nothing_ends_with_nothing() {
 const SOON: std::time::Duration = std::time::Duration::from_secs(3);
 
 #[tokio::test]
-async fn a_device_that_waits_at_one_door_is_woken_by_what_another_one_writes() {
+async fn other_process_wakes_waiting_device() {
     let here = Bench::with_devices(&["one"]).await;
     let elsewhere = Bench::with(open_options(), |_, _| (here.stores.clone(), here.streams.clone()));
     let waits = here.get("/v1/devices/one/assignments?wait=30");

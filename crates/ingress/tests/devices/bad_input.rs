@@ -10,7 +10,7 @@ fn path(problem: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_device() {
+async fn invalid_device_lists_faults() {
     let bench = Bench::open();
     for (body, wrong) in [
         (json!({"capabilities": ["A"]}), "capabilities[0]"),
@@ -41,7 +41,7 @@ async fn what_is_wrong_with_a_device() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_run() {
+async fn invalid_run_lists_faults() {
     let bench = Bench::open();
     for (field, value) in [
         ("run_id", json!("a b")),
@@ -74,7 +74,7 @@ async fn what_is_wrong_with_a_run() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_act() {
+async fn invalid_run_act_lists_faults() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
     for (verb, body, wrong) in [

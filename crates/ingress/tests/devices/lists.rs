@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn lists_go_on_where_the_page_before_ended() {
+async fn device_lists_are_paged() {
     let bench = Bench::with_devices(&["a", "b", "c"]).await;
     for id in ["r-1", "r-2", "r-3"] {
         bench.run(id, json!({})).await;

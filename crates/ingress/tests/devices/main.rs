@@ -11,17 +11,17 @@ mod schema;
 #[allow(dead_code, reason = "the HTTP tests use the rest")]
 mod wire;
 
+mod act_conflicts;
+mod action_settlement;
 mod assignments;
 mod bad_input;
-mod calls;
-mod fleet;
+mod device_fixture;
+mod grpc_devices;
 mod lists;
-mod operating;
-mod refusals;
+mod operator_actions;
 mod repeats;
 mod roles;
 mod roster;
-mod running;
-mod settling;
+mod run_lifecycle;
 mod shapes;
 mod stream;

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::fleet::by;
+use crate::device_fixture::by;
 
 #[tokio::test]
-async fn whatever_a_device_repeats_is_done_once_and_answered_again() {
+async fn repeated_device_act_is_idempotent() {
     let bench = Bench::with_devices(&["one", "two"]).await;
     bench.run("r-1", json!({})).await;
     let (device, token) = bench.holder("r-1").await;
@@ -38,7 +38,7 @@ async fn whatever_a_device_repeats_is_done_once_and_answered_again() {
 }
 
 #[tokio::test]
-async fn a_run_is_created_once_by_its_id() {
+async fn run_creation_is_idempotent_by_id() {
     let bench = Bench::with_devices(&["one"]).await;
     let body = json!({"run_id": "r-1", "kind": "film", "input": [1], "created_by": "one"});
     let first = bench.post("/v1/runs", &body).await;

@@ -5,7 +5,7 @@ use millstream_ingress::{AuthMode, IngressOptions};
 use serde_json::json;
 
 use crate::bench::{Answer, Bench, header, open_options};
-use crate::fleet::request;
+use crate::device_fixture::request;
 
 async fn keyed() -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
@@ -22,7 +22,7 @@ async fn send(bench: &Bench, method: &str, path: &str, body: &serde_json::Value,
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_tenant_is_not_there() {
+async fn foreign_runs_and_devices_are_404() {
     let bench = keyed().await;
     send(&bench, "PUT", "/v1/devices/one", &json!({}), "ms_submit").await;
     send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_submit").await;
@@ -43,7 +43,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_device_key_acts_as_its_own_device_only() {
+async fn device_key_is_bound_to_device() {
     let bench = keyed().await;
     let key = json!({"name": "one", "role": "device", "device": "one"});
     let issued = send(&bench, "POST", "/v1/keys", &key, "ms_admin").await.json();

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::fleet::by;
+use crate::device_fixture::by;
 
 #[tokio::test]
-async fn devices_register_are_looked_at_and_leave() {
+async fn device_is_registered_read_and_deleted() {
     let bench = Bench::with_devices(&["two", "one"]).await;
     let listed = bench.get("/v1/devices").await.json();
     let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|it| it["device_id"].clone()).collect();
@@ -20,7 +20,7 @@ async fn devices_register_are_looked_at_and_leave() {
 }
 
 #[tokio::test]
-async fn what_a_device_had_goes_to_others_when_it_leaves() {
+async fn deleted_device_loses_its_runs() {
     let bench = Bench::with_devices(&["one", "two"]).await;
     bench.run("r-1", json!({})).await;
     let (device, token) = bench.holder("r-1").await;
@@ -33,7 +33,7 @@ async fn what_a_device_had_goes_to_others_when_it_leaves() {
 }
 
 #[tokio::test]
-async fn a_paused_device_is_not_chosen_and_keeps_what_it_has() {
+async fn paused_device_keeps_runs_gets_none() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
     let paused = bench.post("/v1/devices/one/pause", &json!({})).await.json();
@@ -46,7 +46,7 @@ async fn a_paused_device_is_not_chosen_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_says_of_every_run_whether_it_is_still_theirs() {
+async fn heartbeat_reports_held_runs() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.put_device("two", &json!({"capabilities": ["render"]})).await;
     bench.put_device("one", &json!({"capabilities": ["render"]})).await;
@@ -83,7 +83,7 @@ async fn a_heartbeat_says_of_every_run_whether_it_is_still_theirs() {
 }
 
 #[tokio::test]
-async fn progress_comes_with_a_heartbeat_as_well() {
+async fn heartbeat_carries_run_progress() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
     bench.acted("r-1", "accept", by("one", 1)).await;

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::bench::Bench;
-use crate::fleet::by;
+use crate::device_fixture::by;
 use crate::schema::mismatches;
 
 #[tokio::test]
-async fn answers_about_devices_and_runs_have_the_shapes_that_are_documented() {
+async fn device_answers_match_openapi() {
     let bench = Bench::with_devices(&["one", "two"]).await;
     let document = bench.get("/openapi.json").await.json();
     let created = bench.run("r-1", json!({"min_battery": 5, "created_by": "one", "willing": false})).await;

@@ -51,7 +51,7 @@ async fn next(wire: &mut Wire) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_device_hears_its_list_and_then_every_other_one() {
+async fn assignment_stream_sends_each_changed_list() {
     let door = with_device().await;
     let mut wire = stream(&door, "").await;
     let (id, list) = next(&mut wire).await;
@@ -71,7 +71,7 @@ async fn a_device_hears_its_list_and_then_every_other_one() {
 }
 
 #[tokio::test]
-async fn who_comes_back_with_the_last_mark_hears_only_what_is_new() {
+async fn assignment_stream_resumes_from_mark() {
     let door = with_device().await;
     post(&door, "/v1/runs", &json!({"run_id": "r-1", "kind": "film"})).await;
     let (mark, _) = next(&mut stream(&door, "").await).await;
@@ -86,7 +86,7 @@ async fn who_comes_back_with_the_last_mark_hears_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_drain_ends_a_stream_and_is_not_held_up_by_it() {
+async fn drain_ends_assignment_stream() {
     let door = with_device().await;
     let mut wire = stream(&door, "").await;
     next(&mut wire).await;
@@ -97,7 +97,7 @@ async fn a_drain_ends_a_stream_and_is_not_held_up_by_it() {
 }
 
 #[tokio::test]
-async fn the_stream_of_a_device_that_was_forgotten_ends() {
+async fn deleted_device_ends_assignment_stream() {
     let door = with_device().await;
     let mut wire = stream(&door, "").await;
     next(&mut wire).await;
@@ -110,7 +110,7 @@ async fn the_stream_of_a_device_that_was_forgotten_ends() {
 }
 
 #[tokio::test]
-async fn open_streams_are_bounded() {
+async fn open_assignment_streams_are_limited() {
     let mut options = open_options();
     options.limits.tails = 1;
     let door = serve(options).await;

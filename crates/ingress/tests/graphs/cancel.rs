@@ -8,7 +8,7 @@ use crate::create::with_chain;
 const CANCEL: &str = "/v1/graphs/g-1/cancel";
 
 #[tokio::test]
-async fn a_graph_is_cancelled_with_a_reason_and_stays_so() {
+async fn graph_stays_cancelled_with_reason() {
     let (bench, engine) = with_chain("g-1").await;
     let body = json!({"reason": "obsolete"});
     let answer = engine.while_deciding("g-1", bench.post(CANCEL, &body)).await;
@@ -21,7 +21,7 @@ async fn a_graph_is_cancelled_with_a_reason_and_stays_so() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_is_told_that_it_is_on_its_way() {
+async fn graph_cancel_without_wait_is_202() {
     let (bench, _) = with_chain("g-1").await;
     let answer = bench.send(header(post(CANCEL, &json!({})), "prefer", "respond-async")).await;
     assert_eq!((answer.status.as_u16(), answer.json()["status"].clone()), (202, json!("RUNNING")));

@@ -28,7 +28,7 @@ pub(crate) async fn with_chain(id: &str) -> (Bench, Engine) {
 }
 
 #[tokio::test]
-async fn a_graph_is_created_and_can_be_looked_at() {
+async fn graph_is_created_and_read() {
     let bench = Bench::open();
     let created = bench.post("/v1/graphs", &chain("g-1")).await;
     assert_eq!(created.status, 201, "{created:?}");
@@ -43,7 +43,7 @@ async fn a_graph_is_created_and_can_be_looked_at() {
 }
 
 #[tokio::test]
-async fn without_an_id_it_gets_one() {
+async fn graph_id_is_generated() {
     let bench = Bench::open();
     let mut graph = chain("x");
     graph.as_object_mut().unwrap().remove("graph_id");
@@ -54,7 +54,7 @@ async fn without_an_id_it_gets_one() {
 }
 
 #[tokio::test]
-async fn the_same_graph_by_the_same_id_is_a_repeat_and_another_one_a_conflict() {
+async fn changed_graph_with_same_id_conflicts() {
     let bench = Bench::open();
     bench.post("/v1/graphs", &chain("g-1")).await;
     let mut same = chain("g-1");
@@ -67,7 +67,7 @@ async fn the_same_graph_by_the_same_id_is_a_repeat_and_another_one_a_conflict() 
 }
 
 #[tokio::test]
-async fn an_idempotency_key_names_one_graph() {
+async fn idempotency_key_names_one_graph() {
     let bench = Bench::open();
     let mut graph = chain("x");
     graph.as_object_mut().unwrap().remove("graph_id");
@@ -81,7 +81,7 @@ async fn an_idempotency_key_names_one_graph() {
 }
 
 #[tokio::test]
-async fn an_execution_by_that_id_is_a_conflict() {
+async fn graph_id_of_execution_conflicts() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     bench.post("/v1/graphs", &chain("o-1")).await.problem(409, "already-exists");
@@ -89,7 +89,7 @@ async fn an_execution_by_that_id_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn graphs_are_listed_newest_first_by_status_and_page() {
+async fn graphs_are_listed_newest_first() {
     let (bench, engine) = with_chain("g-1").await;
     for id in ["g-2", "g-3"] {
         bench.post("/v1/graphs", &chain(id)).await;
@@ -116,7 +116,7 @@ async fn graphs_are_listed_newest_first_by_status_and_page() {
 }
 
 #[tokio::test]
-async fn creation_rings_and_the_first_nodes_run() {
+async fn graph_creation_starts_first_nodes() {
     let (bench, _) = with_chain("g-1").await;
     let graph = bench.get("/v1/graphs/g-1").await.json();
     assert_eq!(graph["nodes"], json!({"PENDING": 2, "RUNNING": 1}));

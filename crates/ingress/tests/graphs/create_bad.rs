@@ -10,7 +10,7 @@ fn graph(nodes: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_with_its_path() {
+async fn invalid_graph_fault_has_path() {
     let bench = Bench::open();
     for (body, path, words) in [
         (
@@ -52,7 +52,7 @@ async fn what_is_wrong_is_told_with_its_path() {
 }
 
 #[tokio::test]
-async fn garbage_is_400() {
+async fn graph_of_garbage_is_400() {
     let bench = Bench::open();
     for garbage in ["", "{", "{\"name\": }", "\u{0}", "[1,2", "{} x"] {
         bench.send(with_type("/v1/graphs", "application/json", garbage)).await.problem(400, "bad-request");
@@ -61,7 +61,7 @@ async fn garbage_is_400() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_nodes_are_too_many() {
+async fn graph_node_count_is_limited() {
     let bench = Bench::open();
     let nodes: Vec<Value> = (0..100_000).map(|at| json!({"id": format!("n{at}")})).collect();
     let problem = bench.post("/v1/graphs", &graph(json!(nodes))).await.problem(413, "too-large");
@@ -69,7 +69,7 @@ async fn a_hundred_thousand_nodes_are_too_many() {
 }
 
 #[tokio::test]
-async fn twenty_thousand_nodes_are_not() {
+async fn graph_of_twenty_thousand_nodes_is_created() {
     let bench = Bench::open();
     let nodes: Vec<Value> = (0..20_000).map(|at| json!({"id": format!("n{at}")})).collect();
     let created = bench.post("/v1/graphs", &graph(json!(nodes))).await;
@@ -78,7 +78,7 @@ async fn twenty_thousand_nodes_are_not() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_its_limit_is_413_and_one_that_a_batch_may_not_have_is_fine() {
+async fn graph_body_has_its_own_limit() {
     let bench = Bench::open();
     let large = format!("{{\"name\":\"{}\"}}", "x".repeat(16 * 1024 * 1024));
     bench.send(with_type("/v1/graphs", "application/json", large)).await.problem(413, "too-large");
@@ -90,7 +90,7 @@ async fn a_body_beyond_its_limit_is_413_and_one_that_a_batch_may_not_have_is_fin
 }
 
 #[tokio::test]
-async fn the_limit_is_an_option() {
+async fn graph_body_limit_is_configurable() {
     let mut options = open_options();
     options.limits.graph_bytes = 64;
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -99,7 +99,7 @@ async fn the_limit_is_an_option() {
 }
 
 #[tokio::test]
-async fn an_input_that_nests_too_deep_is_refused_with_its_path() {
+async fn deeply_nested_graph_input_is_rejected() {
     let bench = Bench::open();
     let deep = format!("{}{}", "{\"a\":".repeat(70), "1".to_owned() + &"}".repeat(70));
     let body = format!("{{\"name\":\"deep\",\"input\":{deep},\"nodes\":[{{\"id\":\"a\"}}]}}");

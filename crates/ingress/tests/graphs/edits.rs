@@ -14,7 +14,7 @@ async fn edit(bench: &Bench, engine: &Engine, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn edits_are_applied_as_a_whole_and_the_revision_is_told() {
+async fn graph_edits_return_new_revision() {
     let (bench, engine) = with_chain("g-1").await;
     let body = json!({"expected_revision": 1, "edits": [
         {"insert": {"id": "d", "parents": ["a"]}},
@@ -31,7 +31,7 @@ async fn edits_are_applied_as_a_whole_and_the_revision_is_told() {
 }
 
 #[tokio::test]
-async fn another_revision_is_a_conflict_that_names_the_current_one() {
+async fn stale_graph_revision_conflicts() {
     let (bench, engine) = with_chain("g-1").await;
     let body = json!({"expected_revision": 7, "edits": [{"delete": "c"}]});
     let problem = edit(&bench, &engine, &body).await.problem(409, "revision-conflict");
@@ -39,7 +39,7 @@ async fn another_revision_is_a_conflict_that_names_the_current_one() {
 }
 
 #[tokio::test]
-async fn of_two_edits_for_one_revision_one_is_applied() {
+async fn concurrent_graph_edits_apply_once() {
     let (bench, engine) = with_chain("g-1").await;
     let insert = |id: &str| json!({"expected_revision": 1, "edits": [{"insert": {"id": id}}]});
     let (one, other) = (insert("x"), insert("y"));
@@ -66,7 +66,7 @@ async fn of_two_edits_for_one_revision_one_is_applied() {
 }
 
 #[tokio::test]
-async fn edits_that_do_not_fit_are_told_with_their_paths() {
+async fn unfit_graph_edits_have_paths() {
     let (bench, engine) = with_chain("g-1").await;
     for (edits, path, words) in [
         (json!([{"insert": {"id": "a"}}]), "edits[0].insert.id", "already"),
@@ -88,7 +88,7 @@ async fn edits_that_do_not_fit_are_told_with_their_paths() {
 }
 
 #[tokio::test]
-async fn requests_that_are_no_edits_are_refused() {
+async fn malformed_graph_edits_are_rejected() {
     let (bench, engine) = with_chain("g-1").await;
     for (body, path) in [
         (json!({"edits": [{"delete": "c"}]}), "expected_revision"),
@@ -110,7 +110,7 @@ async fn requests_that_are_no_edits_are_refused() {
 }
 
 #[tokio::test]
-async fn a_graph_that_has_ended_is_not_edited() {
+async fn ended_graph_cannot_be_edited() {
     let (bench, engine) = with_chain("g-1").await;
     engine.answer("g-1", "a", NodeStatus::Fail, "null").await;
     let body = json!({"expected_revision": 1, "edits": [{"insert": {"id": "d"}}]});
@@ -118,7 +118,7 @@ async fn a_graph_that_has_ended_is_not_edited() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_gets_the_event() {
+async fn graph_edit_without_wait_is_202() {
     let (bench, engine) = with_chain("g-1").await;
     let body = json!({"expected_revision": 1, "edits": [{"delete": "c"}]});
     let accepted = bench.send(header(post(EDITS, &body), "prefer", "respond-async")).await;
@@ -131,7 +131,7 @@ async fn who_does_not_wait_gets_the_event() {
 }
 
 #[tokio::test]
-async fn an_edit_that_is_repeated_by_its_key_gets_its_old_answer() {
+async fn repeated_graph_edit_returns_original_answer() {
     let (bench, engine) = with_chain("g-1").await;
     let send = async |body: &Value| {
         let request = header(post(EDITS, body), "idempotency-key", "k");
@@ -147,7 +147,7 @@ async fn an_edit_that_is_repeated_by_its_key_gets_its_old_answer() {
 }
 
 #[tokio::test]
-async fn an_edit_may_mention_the_result_of_a_node_that_has_ended() {
+async fn graph_edit_may_reference_ended_node() {
     let (bench, engine) = with_chain("g-1").await;
     engine.answer("g-1", "a", NodeStatus::Pass, r#"{"deep":true}"#).await;
     let insert = |id: &str, condition: &str| json!({"insert": {"id": id, "parents": [{"node": "a", "if": condition}]}});

@@ -3,30 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{Attempt, conclude};
+use millstream_core::action::{AttemptOutcome, conclude_attempt};
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::entropy::{self, Entropy};
-use millstream_core::graph::{Answer, NodeId, NodeStatus, dispatch_spec, turn};
+use millstream_core::graph::{ExecutorAnswer, NodeId, NodeStatus, decide_mailbox, dispatch_spec};
 use millstream_core::id::{ActionKey, Name, WorkerId};
-use millstream_core::log::{Outcome, Plan, State, Waiting};
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{ActionPlan, EventOutcome, ExecutionState, MailboxEvent};
 use millstream_core::machine::evolve;
-use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
-use millstream_core::terms::Terms;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_rpc::blob;
-use millstream_rpc::graph_rows::{self, Blob};
+use millstream_rpc::graph_rows::{self, GraphBlobWrite};
 use millstream_store::Stores;
-use millstream_store::action_store::{Handling, Lease, SettleVerdict, Settlement, Settling};
+use millstream_store::action_store::{FailureHandling, Lease, SettleOutcome, SettleVerdict, Settlement};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::{
-    Commit, Company, Decided, EventVerdict, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, NewAction,
-    OpenActions, SnapshotWrite, Wanted,
+    ActionRelation, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, LoadRequest, LoadVerdict,
+    LoadedExecution, MailboxLimits, NewAction, OpenActions, SnapshotWrite,
 };
-use millstream_store::graph_store::{Dispatch, NodeFilter};
-use millstream_store::outcome::{Whose, settling};
-use millstream_store::views::ActionView;
-use millstream_stream::Streams;
-use millstream_stream::announce::News;
+use millstream_store::graph_store::{NodeDispatch, NodeFilter};
+use millstream_store::outcome::{ActionAttempt, settle_conclusion};
+use millstream_store::views::ActionRecord;
+use millstream_stream::StreamHandles;
+use millstream_stream::announcement::Announcement;
 
 use crate::bench::{Bench, Counter, key};
 use crate::wire::Served;
@@ -37,7 +37,7 @@ pub(crate) const TOKEN: i64 = (2 << 20) + 1;
 
 pub(crate) struct Engine {
     pub(crate) stores: Stores,
-    streams: Streams,
+    streams: StreamHandles,
     clock: Arc<dyn Clock>,
     entropy: Counter,
 }
@@ -67,32 +67,34 @@ fn seeded() -> Counter {
 
 impl Engine {
     /// The same with announcements sent to another stream.
-    pub(crate) fn announcing(self, streams: Streams) -> Self {
+    pub(crate) fn announcing(self, streams: StreamHandles) -> Self {
         Self { streams, ..self }
     }
 
     /// Decides every undecided event of a graph and announces it.
     pub(crate) async fn decide(&self, id: &str) {
-        let wanted = Wanted { execution: key(id), known: None };
-        let loaded = self.stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
-        let Some(Loaded::Found(loaded)) = loaded else { panic!("{id} was not found") };
+        let wanted = LoadRequest { execution: key(id), known: None };
+        let loaded =
+            self.stores.executions.load_executions(&[wanted], MailboxLimits::default()).await.unwrap().pop();
+        let Some(LoadVerdict::Found(loaded)) = loaded else { panic!("{id} was not found") };
         if loaded.mailbox.is_empty() {
             return;
         }
         let LoadedExecution { definition, seq, pause, state, graph, mailbox, .. } = *loaded;
         let (state, transitions) = state.unwrap();
         let graph = graph.map(|bytes| Arc::new(blob::decode(&bytes).unwrap()));
-        let state = transitions.iter().fold(State { graph, ..state }, |state, it| evolve(Some(state), it));
-        let turn = turn(state, &mailbox, pause, self.clock.now());
+        let state =
+            transitions.iter().fold(ExecutionState { graph, ..state }, |state, it| evolve(Some(state), it));
+        let turn = decide_mailbox(state, &mailbox, pause, self.clock.now());
         let (mut transitions, mut decided, mut actions) = (Vec::new(), Vec::new(), Vec::new());
         for (event_id, outcome) in turn.outcomes {
             let verdict = match outcome {
-                Outcome::Applied(applied) => {
+                EventOutcome::Applied(applied) => {
                     let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
                     let none = applied.actions.is_empty();
                     let status = if none { EventStatus::Completed } else { EventStatus::Processing };
                     actions.extend(applied.actions.into_iter().map(|planned| NewAction {
-                        terms: Terms::engine(),
+                        terms: LeasePolicy::engine_for_all(),
                         undoes: None,
                         incident: None,
                         key: ActionKey { execution: key(id), seq, action: planned.name },
@@ -103,33 +105,37 @@ impl Engine {
                         status: ActionStatus::Ready,
                         scope: None,
                         input: match planned.plan {
-                            Plan::Ready { input } => Some(input),
-                            other @ (Plan::Inline { .. }
-                            | Plan::Waiting { .. }
-                            | Plan::Standby { .. }
-                            | Plan::Broken { .. }) => panic!("{other:?}"),
+                            ActionPlan::Ready { input } => Some(input),
+                            other @ (ActionPlan::Inline { .. }
+                            | ActionPlan::Waiting { .. }
+                            | ActionPlan::Standby { .. }
+                            | ActionPlan::Broken { .. }) => panic!("{other:?}"),
                         },
                         result: None,
                         error: None,
-                        handling: Handling::Unhandled,
-                        company: Company::Independent,
+                        handling: FailureHandling::Unhandled,
+                        company: ActionRelation::Independent,
                     }));
                     transitions.push(applied.transition);
                     EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
                 }
-                Outcome::Rejected { reason } => {
+                EventOutcome::Rejected { reason } => {
                     EventVerdict::Rejected { state: turn.state.state.clone(), reason }
                 }
-                Outcome::Deferred => EventVerdict::Deferred,
+                EventOutcome::Deferred => EventVerdict::Deferred,
             };
-            decided.push(Decided { event_id, accept_no: accepted(&mailbox, event_id).accept_no, verdict });
+            decided.push(DecidedEvent {
+                event_id,
+                accept_no: accepted(&mailbox, event_id).accept_no,
+                verdict,
+            });
         }
         let graph = turn.state.graph.as_ref().filter(|_| !transitions.is_empty()).map(|graph| {
             let payload = |event_id| Some(&accepted(&mailbox, event_id).payload);
-            Box::new(graph_rows::of_commit(&transitions, &payload, graph, Blob::Skip))
+            Box::new(graph_rows::rows_of_commit(&transitions, &payload, graph, GraphBlobWrite::Skip))
         });
-        let ended = turn.state.phase != Phase::Active;
-        let commit = Commit {
+        let ended = turn.state.phase != ExecutionPhase::Active;
+        let commit = ExecutionCommit {
             execution: key(id),
             definition,
             expected: seq,
@@ -144,9 +150,9 @@ impl Engine {
             state: turn.state.clone(),
             graph,
         };
-        self.stores.executions.commit(&me(), &[commit], &grant(), self.clock.now()).await.unwrap();
-        let news = News { execution: key(id), seq: turn.state.seq, event: None };
-        self.streams.announcer.announce(&[news]).await.unwrap();
+        self.stores.executions.commit_executions(&me(), &[commit], &grant(), self.clock.now()).await.unwrap();
+        let news = Announcement { execution: key(id), seq: turn.state.seq, event: None };
+        self.streams.announcer.announce_commits(&[news]).await.unwrap();
     }
 
     /// The result of `asking`, while every event of the graph is decided as it arrives.
@@ -165,15 +171,15 @@ impl Engine {
     }
 
     /// The latest attempt at a node.
-    pub(crate) async fn attempt(&self, id: &str, node: &str) -> ActionView {
-        let all = self.stores.execution_views.actions(&key(id), None, 1_000).await.unwrap();
+    pub(crate) async fn attempt(&self, id: &str, node: &str) -> ActionRecord {
+        let all = self.stores.execution_views.list_actions(&key(id), None, 1_000).await.unwrap();
         all.into_iter().rfind(|action| action.key.action.as_str() == node).unwrap()
     }
 
     /// Performs a node: its answer is recorded and decided.
     pub(crate) async fn answer(&self, id: &str, node: &str, status: NodeStatus, result: &str) {
-        let attempt = self.stores.graph_views.nodes(&key(id), &only(node), None, 1).await.unwrap();
-        let answer = Answer {
+        let attempt = self.stores.graph_views.list_nodes(&key(id), &only(node), None, 1).await.unwrap();
+        let answer = ExecutorAnswer {
             status,
             attempt: attempt[0].attempt,
             result: Some(RawJson::parse(result).unwrap()),
@@ -183,11 +189,13 @@ impl Engine {
             executor: Some("bench".to_owned()),
         };
         let action = self.attempt(id, node).await;
-        let whose = Whose { key: &action.key, revision: 0, traceparent: None };
-        let performed = Attempt::Success { result: RawJson::of(&answer) };
-        let conclusion = conclude(&dispatch_spec(&name(node)), &whose.shown(), 1, performed, 0.0);
+        let whose = ActionAttempt { key: &action.key, revision: 0, traceparent: None };
+        let performed = AttemptOutcome::Success { result: RawJson::from_value(&answer) };
+        let conclusion =
+            conclude_attempt(&dispatch_spec(&name(node)), &whose.attempt_id(), 1, performed, 0.0);
         let now = self.clock.now();
-        let outcome = settling(whose, conclusion, now, &mut || entropy::event_id(now, &self.entropy));
+        let outcome =
+            settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &self.entropy));
         self.settle(&action, outcome).await;
         self.decide(id).await;
     }
@@ -198,36 +206,37 @@ impl Engine {
 
     /// Records and announces the executor of a node.
     pub(crate) async fn dispatch(&self, id: &str, node: &str, executor: &str) {
-        let attempt = self.stores.graph_views.nodes(&key(id), &only(node), None, 1).await.unwrap();
-        let dispatch = Dispatch {
+        let attempt = self.stores.graph_views.list_nodes(&key(id), &only(node), None, 1).await.unwrap();
+        let dispatch = NodeDispatch {
             execution: key(id),
             node: name(node),
             attempt: attempt[0].attempt,
             executor: executor.to_owned(),
             reason: "it was there".to_owned(),
         };
-        let contexts = self.stores.graphs.dispatch(&[dispatch], 1_000, self.clock.now()).await.unwrap();
+        let contexts =
+            self.stores.graphs.record_dispatches(&[dispatch], 1_000, self.clock.now()).await.unwrap();
         assert!(contexts[0].is_some(), "{node} was not dispatched");
-        let news = News { execution: key(id), seq: millstream_core::id::Seq(1), event: None };
-        self.streams.announcer.announce(&[news]).await.unwrap();
+        let news = Announcement { execution: key(id), seq: millstream_core::id::Seq(1), event: None };
+        self.streams.announcer.announce_commits(&[news]).await.unwrap();
     }
 
     /// The executor has deferred the node's result.
     pub(crate) async fn accepted(&self, id: &str, node: &str) {
         let action = self.attempt(id, node).await;
-        self.settle(&action, Settling::Awaiting { until: None }).await;
+        self.settle(&action, SettleOutcome::Awaiting { until: None }).await;
     }
 
-    async fn settle(&self, action: &ActionView, outcome: Settling) {
+    async fn settle(&self, action: &ActionRecord, outcome: SettleOutcome) {
         let lease = Lease { key: action.key.clone(), epoch: action.epoch };
         let settlement = Settlement { lease, event_id: action.event_id, outcome };
         let now = self.clock.now();
-        let settled = self.stores.actions.settle(&me(), &[settlement], &grant(), now).await.unwrap();
+        let settled = self.stores.actions.settle_actions(&me(), &[settlement], &grant(), now).await.unwrap();
         assert!(matches!(settled.verdicts[0], SettleVerdict::Recorded { .. }), "{settled:?}");
     }
 }
 
-fn accepted(mailbox: &[Waiting], event_id: millstream_core::id::EventId) -> &Waiting {
+fn accepted(mailbox: &[MailboxEvent], event_id: millstream_core::id::EventId) -> &MailboxEvent {
     mailbox.iter().find(|event| event.event_id == event_id).unwrap()
 }
 
@@ -244,5 +253,5 @@ fn me() -> WorkerId {
 }
 
 fn grant() -> LeaseGrant {
-    LeaseGrant { slots: 1_000, ttl: Duration::from_secs(60), queues: [Queue::engine()].into() }
+    LeaseGrant { slots: 1_000, ttl: Duration::from_secs(60), queues: [ActionQueue::engine_for_all()].into() }
 }

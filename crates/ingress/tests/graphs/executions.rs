@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::create::with_chain;
 
 #[tokio::test]
-async fn a_graph_can_be_looked_at_as_an_execution() {
+async fn graph_is_readable_as_execution() {
     let (bench, _) = with_chain("g-1").await;
     let execution = bench.get("/v1/executions/g-1").await.json();
     assert_eq!(
@@ -27,7 +27,7 @@ async fn a_graph_can_be_looked_at_as_an_execution() {
 }
 
 #[tokio::test]
-async fn the_history_says_what_became_of_nodes_and_the_graph_when_it_ended() {
+async fn graph_history_shows_node_outcomes() {
     let (bench, engine) = with_chain("g-1").await;
     assert_eq!(bench.get("/v1/graphs/g-1").await.json()["ended_at"], json!(null));
     engine.answer("g-1", "a", NodeStatus::Fail, "1").await;
@@ -52,7 +52,7 @@ async fn the_history_says_what_became_of_nodes_and_the_graph_when_it_ended() {
 }
 
 #[tokio::test]
-async fn a_graph_takes_no_events_but_says_what_it_takes() {
+async fn graph_rejects_events_naming_edits() {
     let (bench, _) = with_chain("g-1").await;
     for name in ["pay", "millstream.edit", "millstream.node"] {
         let problem = bench.post("/v1/executions/g-1/events", &json!({"name": name})).await;
@@ -65,7 +65,7 @@ async fn a_graph_takes_no_events_but_says_what_it_takes() {
 }
 
 #[tokio::test]
-async fn nothing_that_looks_for_a_definition_breaks_over_a_graph() {
+async fn definition_lookups_tolerate_graphs() {
     let (bench, engine) = with_chain("g-1").await;
     let started = bench.post("/v1/executions", &json!({"definition": "millstream.graph"})).await;
     started.problem(404, "not-found");

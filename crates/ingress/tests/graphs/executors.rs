@@ -9,7 +9,7 @@ fn executor(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn executors_make_themselves_known_and_leave() {
+async fn executor_registers_and_retires() {
     let bench = Bench::open();
     for name in ["second", "first"] {
         let answer = bench.post("/v1/executors", &executor(name)).await;
@@ -27,7 +27,7 @@ async fn executors_make_themselves_known_and_leave() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_executor_is_told_with_its_path() {
+async fn invalid_executor_fault_has_path() {
     let bench = Bench::open();
     let with = |field: &str, value: Value| {
         let mut executor = executor("x");

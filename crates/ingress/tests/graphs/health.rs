@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1alpha;
 use tower::ServiceExt;
 
 use crate::bench::{Bench, open_options};
-use crate::calls::{Clients, refused};
+use crate::grpc_client::{Clients, refused};
 use crate::wire::serve;
 
 fn of(service: &str) -> HealthCheckRequest {
@@ -26,7 +26,7 @@ fn of(service: &str) -> HealthCheckRequest {
 }
 
 #[tokio::test]
-async fn health_follows_readiness() {
+async fn grpc_health_follows_readiness() {
     let mut options = open_options();
     options.drain_delay = Duration::from_secs(2);
     let clients = Clients::of(serve(options).await).await;
@@ -56,7 +56,7 @@ const SERVICES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn reflection_lists_the_services() {
+async fn reflection_lists_services() {
     let clients = Clients::open().await;
     let mut reflection = ServerReflectionClient::new(clients.channel.clone());
     let list = MessageRequest::ListServices(String::new());
@@ -73,7 +73,7 @@ async fn reflection_lists_the_services() {
 }
 
 #[tokio::test]
-async fn older_clients_are_answered_too() {
+async fn reflection_supports_v1alpha_clients() {
     let clients = Clients::open().await;
     let mut reflection =
         v1alpha::server_reflection_client::ServerReflectionClient::new(clients.channel.clone());
@@ -94,7 +94,7 @@ async fn older_clients_are_answered_too() {
 }
 
 #[tokio::test]
-async fn reflection_reads_no_more_than_64_kib_over_one_call() {
+async fn reflection_call_input_is_limited() {
     let clients = Clients::open().await;
     let mut reflection = ServerReflectionClient::new(clients.channel.clone());
     let requests = (0..16).map(|_| ServerReflectionRequest {
@@ -107,7 +107,7 @@ async fn reflection_reads_no_more_than_64_kib_over_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_health_ends_after_a_while_although_nothing_changes() {
+async fn health_watch_ends_after_its_limit() {
     let bench = Bench::open();
     let watch = Request::post("/grpc.health.v1.Health/Watch").header("content-type", "application/grpc");
     let watch = watch.body(Body::from(Bytes::from_static(&[0; 5]))).unwrap();

@@ -1,7 +1,7 @@
 //! Nodes: the list, one node with its result, and the log that executors wrote.
 
 use millstream_core::graph::NodeStatus;
-use millstream_store::graph_store::NodeLog;
+use millstream_store::graph_store::ExecutorLogText;
 use serde_json::{Value, json};
 
 use crate::bench::key;
@@ -13,7 +13,7 @@ fn ids(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nodes_are_listed_by_id_by_status_and_page_without_results() {
+async fn nodes_are_listed_without_results() {
     let (bench, engine) = with_chain("g-1").await;
     engine.answer("g-1", "a", NodeStatus::Pass, r#"{"x":1}"#).await;
     let all = bench.get("/v1/graphs/g-1/nodes").await.json();
@@ -32,7 +32,7 @@ async fn nodes_are_listed_by_id_by_status_and_page_without_results() {
 }
 
 #[tokio::test]
-async fn one_node_has_its_result_and_says_why_it_stands_there() {
+async fn node_has_result_and_reason() {
     let (bench, engine) = with_chain("g-1").await;
     engine.dispatch("g-1", "a", "exec-1").await;
     let running = bench.get("/v1/graphs/g-1/nodes/a").await.json();
@@ -48,13 +48,18 @@ async fn one_node_has_its_result_and_says_why_it_stands_there() {
 }
 
 #[tokio::test]
-async fn what_executors_wrote_is_kept_in_order_and_paged() {
+async fn node_log_is_ordered_and_paged() {
     let (bench, engine) = with_chain("g-1").await;
-    let logs: Vec<NodeLog> = ["one", "two", "three"]
+    let logs: Vec<ExecutorLogText> = ["one", "two", "three"]
         .iter()
-        .map(|text| NodeLog { execution: key("g-1"), node: name("a"), attempt: 1, text: (*text).to_owned() })
+        .map(|text| ExecutorLogText {
+            execution: key("g-1"),
+            node: name("a"),
+            attempt: 1,
+            text: (*text).to_owned(),
+        })
         .collect();
-    engine.stores.graphs.keep_logs(&logs, bench.clock.now()).await.unwrap();
+    engine.stores.graphs.append_logs(&logs, bench.clock.now()).await.unwrap();
     let texts = |page: &Value| -> Vec<String> {
         let items = page["items"].as_array().unwrap().iter();
         items.map(|entry| entry["text"].as_str().unwrap().to_owned()).collect()

@@ -1,6 +1,6 @@
 //! Reports of executors: results and progress, under the token of their attempt.
 
-use millstream_core::graph::{NodeStatus, Token};
+use millstream_core::graph::{NodeStatus, NodeToken};
 use serde_json::json;
 
 use crate::bench::{Answer, Bench};
@@ -19,7 +19,7 @@ async fn accepted() -> (Bench, Engine) {
 }
 
 #[tokio::test]
-async fn a_result_under_the_current_token_moves_the_graph_on() {
+async fn node_result_with_current_token_advances_graph() {
     let (bench, engine) = accepted().await;
     let body = json!({"token": TOKEN, "status": "PASS", "result": {"x": 1}, "logs": "done\n"});
     let answer = bench.post(RESULT, &body).await;
@@ -33,7 +33,7 @@ async fn a_result_under_the_current_token_moves_the_graph_on() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_repeated_is_fine_and_another_one_is_not() {
+async fn different_second_node_result_conflicts() {
     let (bench, engine) = accepted().await;
     let body = json!({"token": TOKEN, "status": "PASS", "result": 1});
     assert_eq!(bench.post(RESULT, &body).await.status, 200);
@@ -46,7 +46,7 @@ async fn a_result_that_is_repeated_is_fine_and_another_one_is_not() {
 }
 
 #[tokio::test]
-async fn who_had_an_earlier_attempt_does_not_speak_for_the_next_one() {
+async fn earlier_attempt_cannot_report_node() {
     let (bench, engine) = accepted().await;
     engine.answer("g-1", "a", NodeStatus::Crash, "null").await;
     engine.decide("g-1").await;
@@ -57,7 +57,7 @@ async fn who_had_an_earlier_attempt_does_not_speak_for_the_next_one() {
     let late = json!({"token": TOKEN, "status": "PASS", "result": "mine"});
     bench.post(RESULT, &late).await.problem(409, "conflict");
     bench.post(PROGRESS, &json!({"token": TOKEN, "progress": 1})).await.problem(409, "conflict");
-    let token = Token::of(second.key.seq, second.epoch).as_i64();
+    let token = NodeToken::of_lease(second.key.seq, second.epoch).as_i64();
     let body = json!({"token": token, "status": "PASS", "result": "yours"});
     assert_eq!(bench.post(RESULT, &body).await.status, 200);
     engine.decide("g-1").await;
@@ -65,7 +65,7 @@ async fn who_had_an_earlier_attempt_does_not_speak_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_stale_token_is_told_who_has_the_attempt_now() {
+async fn stale_node_token_names_holder() {
     let (bench, _) = accepted().await;
     for (path, body) in
         [(RESULT, json!({"token": 7, "status": "PASS"})), (PROGRESS, json!({"token": 7, "progress": 1}))]
@@ -80,7 +80,7 @@ async fn a_stale_token_is_told_who_has_the_attempt_now() {
 }
 
 #[tokio::test]
-async fn an_attempt_is_found_by_its_key_and_after_edits_around_it() {
+async fn node_attempt_is_found_despite_edits() {
     let (bench, engine) = accepted().await;
     let body = json!({"expected_revision": 1, "edits": [{"insert": {"id": "d", "parents": ["a"]}}]});
     let edited = engine.while_deciding("g-1", bench.post("/v1/graphs/g-1/edits", &body)).await;
@@ -96,7 +96,7 @@ async fn an_attempt_is_found_by_its_key_and_after_edits_around_it() {
 }
 
 #[tokio::test]
-async fn progress_is_kept_while_the_attempt_is_performed() {
+async fn progress_of_running_attempt_is_stored() {
     let (bench, engine) = with_chain("g-1").await;
     let told = json!({"token": TOKEN, "progress": {"subtasks_done": [0]}, "logs": "one\n"});
     let answer = bench.post(PROGRESS, &told).await;
@@ -110,7 +110,7 @@ async fn progress_is_kept_while_the_attempt_is_performed() {
 }
 
 #[tokio::test]
-async fn progress_is_kept_of_an_attempt_that_is_answered_later() {
+async fn progress_of_deferred_attempt_is_stored() {
     let (bench, _) = accepted().await;
     let told = |token: i64, done: i64| json!({"token": token, "progress": {"subtasks_done": [done]}});
     let answer = bench.post(PROGRESS, &told(TOKEN, 0)).await;
@@ -124,7 +124,7 @@ async fn progress_is_kept_of_an_attempt_that_is_answered_later() {
 }
 
 #[tokio::test]
-async fn a_result_may_bring_edits() {
+async fn node_result_may_carry_edits() {
     let (bench, engine) = accepted().await;
     let body = json!({"token": TOKEN, "status": "PASS", "result": {"n": 2}, "edits": [
         {"insert": {"id": "d", "parents": [{"node": "a", "if": "results.a.n == 2"}]}},
@@ -138,7 +138,7 @@ async fn a_result_may_bring_edits() {
 }
 
 #[tokio::test]
-async fn reports_that_say_nothing_useful_are_refused() {
+async fn invalid_node_report_is_rejected() {
     let (bench, _) = accepted().await;
     let large = "x".repeat(1024 * 1024 + 1);
     for (body, path) in [
@@ -167,7 +167,7 @@ fn is_running(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_that_is_an_execution_reports_by_itself() {
+async fn execution_node_accepts_no_report() {
     let bench = Bench::open();
     let graph = json!({"graph_id": "g-1", "name": "nested", "nodes": [
         {"id": "a", "graph": {"name": "inner", "nodes": [{"id": "x"}]}},
@@ -180,7 +180,7 @@ async fn a_node_that_is_an_execution_reports_by_itself() {
 }
 
 #[tokio::test]
-async fn of_a_fan_out_only_its_instances_are_reported_on() {
+async fn fan_out_report_needs_instance() {
     let bench = Bench::open();
     let graph = json!({"graph_id": "g-1", "name": "many", "input": {"list": [1, 2]}, "nodes": [
         {"id": "a", "fan_out": {"over": "input.list"}},

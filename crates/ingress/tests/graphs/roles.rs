@@ -25,7 +25,7 @@ async fn send(bench: &Bench, request: Request<Body>, key: &str) -> crate::bench:
 }
 
 #[tokio::test]
-async fn every_route_has_its_role() {
+async fn graph_routes_require_roles() {
     let bench = keyed().await;
     let created = send(&bench, post("/v1/graphs", &chain("g-1")), "ms_submit").await;
     assert_eq!(created.status, 201, "{created:?}");
@@ -62,7 +62,7 @@ async fn every_route_has_its_role() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_tenant_is_not_there() {
+async fn foreign_graphs_are_404() {
     let bench = keyed().await;
     send(&bench, post("/v1/graphs", &chain("g-1")), "ms_submit").await;
     let executor = json!({"name": "mine", "address": "http://h:1", "capacity": 1});

@@ -9,7 +9,7 @@ use crate::engine::TOKEN;
 use crate::schema::mismatches;
 
 #[tokio::test]
-async fn answers_about_graphs_have_the_shapes_that_are_documented() {
+async fn graph_answers_match_openapi() {
     let (bench, engine) = with_chain("g-1").await;
     let document = bench.get("/openapi.json").await.json();
     engine.dispatch("g-1", "a", "exec-1").await;
@@ -58,7 +58,7 @@ async fn answers_about_graphs_have_the_shapes_that_are_documented() {
 }
 
 #[tokio::test]
-async fn the_example_of_the_document_is_a_graph() {
+async fn openapi_graph_example_is_valid() {
     let bench = crate::bench::Bench::open();
     let document = bench.get("/openapi.json").await.json();
     let example = &document["components"]["schemas"]["NewGraph"]["examples"][0];

@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, Version};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use millstream_ingress::{IngressListeners, IngressOptions, ServerTls, TlsFiles, TlsListener, run};
-use millstream_testkit::certificates::dial;
+use millstream_ingress::{IngressListeners, IngressOptions, ServerTls, TlsFiles, TlsListener, run_ingress};
+use millstream_testkit::certificates::connect_tls;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_testkit::{TestCa, TestCertificate, eventually};
 use tempfile::TempDir;
@@ -34,10 +34,10 @@ struct TlsDoor {
 async fn open(client_ca: Option<&TestCa>) -> TlsDoor {
     let (ca, directory) = (TestCa::new("servers"), tempfile::tempdir().unwrap());
     let certificate = ca.issue_local();
-    let (file, key) = certificate.write(directory.path(), "door");
+    let (file, key) = certificate.write_pem_files(directory.path(), "door");
     let client_ca: Option<PathBuf> = client_ca.map(|ca| {
         let file = directory.path().join("clients.crt");
-        ca.write(&file);
+        ca.write_pem(&file);
         file
     });
     let door = serve_tls(open_options(), TlsFiles { certificate: file, key, client_ca }).await;
@@ -48,30 +48,30 @@ async fn open(client_ca: Option<&TestCa>) -> TlsDoor {
 async fn serve_tls(options: IngressOptions, files: TlsFiles) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tls = Some(TlsListener { listener, tls: ServerTls::load(files).unwrap() });
+    let tls = Some(TlsListener { listener, tls: ServerTls::load_files(files).unwrap() });
     let (deps, shutdown) = (deps(), CancellationToken::new());
     let listeners = IngressListeners { plain: None, tls };
-    let ended = tokio::spawn(run(deps.clone(), options, listeners, shutdown.clone()));
+    let ended = tokio::spawn(run_ingress(deps.clone(), options, listeners, shutdown.clone()));
     Served { address, deps, shutdown, ended }
 }
 
 impl TlsDoor {
     /// The certificate that a new connection gets.
     async fn shown(&self) -> Vec<u8> {
-        let stream = dial(&self.ca.connector(None, &[]), self.door.address).await.unwrap();
+        let stream = connect_tls(&self.ca.tls_connector(None, &[]), self.door.address).await.unwrap();
         stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
     }
 
     /// The answer of `/healthz` on a new connection; `None` when the connection is rejected.
     async fn status_for(&self, connector: &TlsConnector) -> Option<StatusCode> {
-        let stream = dial(connector, self.door.address).await.ok()?;
+        let stream = connect_tls(connector, self.door.address).await.ok()?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         tokio::spawn(connection);
         sender.send_request(healthz()).await.ok().map(|answer| answer.status())
     }
 
     async fn until_shown(&self, certificate: &TestCertificate) {
-        let wanted = certificate.chain()[0].to_vec();
+        let wanted = certificate.certificate_chain()[0].to_vec();
         eventually(PATIENCE, || async {
             if self.shown().await == wanted { Ok(()) } else { Err("another certificate is shown") }
         })
@@ -84,9 +84,9 @@ fn healthz() -> Request<Body> {
 }
 
 #[tokio::test]
-async fn alpn_chooses_the_http_version_of_a_tls_connection() {
+async fn alpn_selects_http_version() {
     let TlsDoor { ca, door, directory: _directory, .. } = open(None).await;
-    let stream = dial(&ca.connector(None, &["h2", "http/1.1"]), door.address).await.unwrap();
+    let stream = connect_tls(&ca.tls_connector(None, &["h2", "http/1.1"]), door.address).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
@@ -95,7 +95,7 @@ async fn alpn_chooses_the_http_version_of_a_tls_connection() {
     assert_eq!((answer.status(), answer.version()), (StatusCode::OK, Version::HTTP_2));
 
     for offered in [&["http/1.1"][..], &[]] {
-        let stream = dial(&ca.connector(None, offered), door.address).await.unwrap();
+        let stream = connect_tls(&ca.tls_connector(None, offered), door.address).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         let answer = sender.send_request(healthz()).await.unwrap();
@@ -106,10 +106,10 @@ async fn alpn_chooses_the_http_version_of_a_tls_connection() {
 #[tokio::test]
 async fn grpc_is_served_over_tls() {
     let TlsDoor { ca, door, directory: _directory, .. } = open(None).await;
-    let (connector, address) = (ca.connector(None, &["h2"]), door.address);
+    let (connector, address) = (ca.tls_connector(None, &["h2"]), door.address);
     let dialling = tower::service_fn(move |_| {
         let connector = connector.clone();
-        async move { dial(&connector, address).await.map(TokioIo::new) }
+        async move { connect_tls(&connector, address).await.map(TokioIo::new) }
     });
     let channel = Endpoint::from_static("http://localhost").connect_with_connector(dialling).await.unwrap();
     let asked = HealthCheckRequest { service: String::new() };
@@ -118,20 +118,20 @@ async fn grpc_is_served_over_tls() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_required_when_a_client_ca_is_set() {
+async fn client_ca_requires_client_certificate() {
     let (clients, others) = (TestCa::new("clients"), TestCa::new("others"));
     let tls = open(Some(&clients)).await;
-    let (good, foreign) = (clients.issue(&["cli"]), others.issue(&["cli"]));
+    let (good, foreign) = (clients.issue_certificate(&["cli"]), others.issue_certificate(&["cli"]));
     for (identity, status) in [(None, None), (Some(&foreign), None), (Some(&good), Some(StatusCode::OK))] {
-        let connector = tls.ca.connector(identity, &["http/1.1"]);
+        let connector = tls.ca.tls_connector(identity, &["http/1.1"]);
         assert_eq!(tls.status_for(&connector).await, status, "{identity:?}");
     }
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends_is_cut_off_and_does_not_hold_up_the_drain() {
+async fn unfinished_tls_handshake_times_out() {
     let (ca, directory) = (TestCa::new("servers"), tempfile::tempdir().unwrap());
-    let (certificate, key) = ca.issue_local().write(directory.path(), "door");
+    let (certificate, key) = ca.issue_local().write_pem_files(directory.path(), "door");
     let mut options = open_options();
     options.limits.head_timeout = Duration::from_millis(100);
     let files = TlsFiles { certificate, key, client_ca: None };
@@ -148,37 +148,37 @@ async fn a_handshake_that_never_ends_is_cut_off_and_does_not_hold_up_the_drain()
 }
 
 #[tokio::test]
-async fn plain_http_on_a_tls_port_gets_no_answer_of_http() {
+async fn tls_port_rejects_plain_http() {
     let TlsDoor { door, directory: _directory, .. } = open(None).await;
     let answer = door.request("GET", "/healthz", "", "").await;
     assert!(!answer.contains("HTTP/1.1"), "{answer}");
 }
 
 #[tokio::test]
-async fn a_changed_certificate_is_served_and_open_connections_live_on() {
+async fn changed_certificate_keeps_open_connections() {
     let tls = open(None).await;
-    let stream = dial(&tls.ca.connector(None, &["h2"]), tls.door.address).await.unwrap();
+    let stream = connect_tls(&tls.ca.tls_connector(None, &["h2"]), tls.door.address).await.unwrap();
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     tls.until_shown(&tls.certificate).await;
 
     let fresh = tls.ca.issue_local();
-    fresh.write(tls.directory.path(), "door");
+    fresh.write_pem_files(tls.directory.path(), "door");
     tls.until_shown(&fresh).await;
     assert_eq!(sender.send_request(healthz()).await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_client_ca_that_was_replaced_refuses_the_certificates_of_the_old_one() {
+async fn replaced_client_ca_rejects_old_certificates() {
     let (clients, others) = (TestCa::new("clients"), TestCa::new("others"));
     let tls = open(Some(&clients)).await;
-    let (old, new) = (clients.issue(&["cli"]), others.issue(&["cli"]));
+    let (old, new) = (clients.issue_certificate(&["cli"]), others.issue_certificate(&["cli"]));
     // A connector shared between connections would resume a session.
-    let connector = tls.ca.connector(Some(&old), &[]);
+    let connector = tls.ca.tls_connector(Some(&old), &[]);
     assert_eq!(tls.status_for(&connector).await, Some(StatusCode::OK));
-    others.write(&tls.directory.path().join("clients.crt"));
-    let newcomer = tls.ca.connector(Some(&new), &[]);
+    others.write_pem(&tls.directory.path().join("clients.crt"));
+    let newcomer = tls.ca.tls_connector(Some(&new), &[]);
     eventually(PATIENCE, || async { tls.status_for(&newcomer).await.ok_or("refused") }).await;
     assert_eq!(tls.status_for(&connector).await, None);
 }

@@ -64,7 +64,7 @@ async fn whole(door: &Served, extra: &str) -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test]
-async fn everything_that_happened_is_told_in_order_and_then_the_stream_ends() {
+async fn graph_watch_replays_in_order_then_ends() {
     let (door, engine) = with_chain().await;
     engine.decide("g-1").await;
     engine.dispatch("g-1", "a", "exec-1").await;
@@ -85,7 +85,7 @@ async fn everything_that_happened_is_told_in_order_and_then_the_stream_ends() {
 }
 
 #[tokio::test]
-async fn who_goes_on_from_any_event_gets_exactly_the_rest() {
+async fn graph_watch_resumes_from_any_event() {
     let (door, engine) = with_chain().await;
     run(&engine).await;
     let all = whole(&door, "").await;
@@ -105,7 +105,7 @@ async fn who_goes_on_from_any_event_gets_exactly_the_rest() {
 }
 
 #[tokio::test]
-async fn a_watcher_hears_what_happens_while_it_listens() {
+async fn graph_watch_streams_live_events() {
     let (door, engine) = with_chain().await;
     let mut wire = watch(&door, "connection: close\r\n").await;
     wire.until("event: workflow.created").await;
@@ -116,7 +116,7 @@ async fn a_watcher_hears_what_happens_while_it_listens() {
 }
 
 #[tokio::test]
-async fn a_lost_announcement_costs_time_and_nothing_else() {
+async fn graph_watch_survives_lost_announcement() {
     let (door, _) = with_chain().await;
     let mut wire = watch(&door, "").await;
     wire.until("event: workflow.created").await;
@@ -126,7 +126,7 @@ async fn a_lost_announcement_costs_time_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_drain_ends_a_watch_and_is_not_held_up_by_it() {
+async fn drain_ends_graph_watch() {
     let (door, _) = with_chain().await;
     let mut wire = watch(&door, "").await;
     wire.until("event: workflow.created").await;
@@ -137,7 +137,7 @@ async fn a_drain_ends_a_watch_and_is_not_held_up_by_it() {
 }
 
 #[tokio::test]
-async fn open_watches_are_bounded_and_places_are_checked() {
+async fn open_graph_watches_are_limited() {
     let mut options = open_options();
     options.limits.tails = 1;
     let door = serve(options).await;

@@ -10,7 +10,7 @@ use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
-use millstream_store::Result as StoreResult;
+use millstream_store::StoreResult;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeyView, NewKey,
 };
@@ -40,7 +40,7 @@ fn bare(method: &Method, path: &str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn what_is_not_a_live_key_is_401() {
+async fn invalid_key_is_401() {
     let bench = with_keys().await;
     for value in
         ["", "Bearer", "Bearer ", "Bearer ms_unknown", "Bearer nope", "Basic ms_a_admin", "ms_a_admin"]
@@ -52,7 +52,7 @@ async fn what_is_not_a_live_key_is_401() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_stops_working_within_the_time_a_lookup_is_believed() {
+async fn revoked_key_expires_from_cache() {
     let options = IngressOptions {
         auth: AuthMode::Keys,
         key_ttl: std::time::Duration::from_millis(20),
@@ -82,7 +82,7 @@ async fn a_revoked_key_stops_working_within_the_time_a_lookup_is_believed() {
 }
 
 #[tokio::test]
-async fn tenants_do_not_see_each_other_and_may_use_the_same_names() {
+async fn tenants_are_isolated() {
     let bench = with_keys().await;
     for tenant in ["a", "b"] {
         let put = keyed(yaml("/v1/definitions", ORDER), &format!("ms_{tenant}_admin"));
@@ -116,7 +116,7 @@ async fn tenants_do_not_see_each_other_and_may_use_the_same_names() {
 }
 
 #[tokio::test]
-async fn the_actor_of_an_event_is_the_name_of_the_key() {
+async fn event_actor_is_key_name() {
     let bench = with_keys().await;
     bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_a_admin")).await;
     let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
@@ -126,7 +126,7 @@ async fn the_actor_of_an_event_is_the_name_of_the_key() {
 }
 
 #[tokio::test]
-async fn a_key_counts_from_the_moment_it_exists() {
+async fn new_key_works_immediately() {
     let bench = Bench::open();
     assert_eq!(bench.get("/v1/workers").await.status, 200);
     bench.key("ms_first", "a", Role::Read).await;
@@ -136,7 +136,7 @@ async fn a_key_counts_from_the_moment_it_exists() {
 }
 
 #[tokio::test]
-async fn an_open_door_closes_when_the_first_key_exists_and_stays_closed() {
+async fn first_key_closes_open_ingress() {
     let bench = Bench::open();
     assert_eq!(bench.get("/v1/workers").await.status, 200);
     bench.key("ms_first", "default", Role::Admin).await;
@@ -161,7 +161,7 @@ async fn an_open_door_closes_when_the_first_key_exists_and_stays_closed() {
 }
 
 #[tokio::test]
-async fn insecure_no_auth_never_overrides_a_key_revoked_or_not() {
+async fn insecure_no_auth_never_overrides_key() {
     let options = IngressOptions { auth: AuthMode::InsecureNoAuth, ..open_options() };
     let bench = Bench::with(options.clone(), |stores, streams| (stores, streams));
     assert_eq!(bench.get("/v1/workers").await.status, 200);
@@ -204,7 +204,7 @@ async fn insecure_no_auth_checks_host_and_origin() {
 }
 
 #[tokio::test]
-async fn an_open_ingress_refuses_a_second_host_and_what_a_proxy_passes_on() {
+async fn open_ingress_rejects_second_or_forwarded_host() {
     let bench = Bench::open();
     let twice = header(header(get("/v1/workers"), "host", "localhost"), "host", "evil.test");
     bench.send(twice).await.problem(403, "host-refused");
@@ -213,7 +213,7 @@ async fn an_open_ingress_refuses_a_second_host_and_what_a_proxy_passes_on() {
 }
 
 #[tokio::test]
-async fn once_keys_exist_any_host_is_served_to_a_key() {
+async fn keyed_request_may_use_any_host() {
     let bench = Bench::open();
     bench.key("ms_a", "default", Role::Read).await;
     let proxied = header(header(get("/v1/workers"), "host", "mill.example"), "x-forwarded-for", "10.1.2.3");
@@ -222,7 +222,7 @@ async fn once_keys_exist_any_host_is_served_to_a_key() {
 }
 
 #[tokio::test]
-async fn an_open_door_serves_no_foreign_host_and_no_foreign_origin() {
+async fn open_ingress_rejects_foreign_host_and_origin() {
     let mut options = open_options();
     options.allowed_hosts = vec!["mill.test".to_owned()];
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -236,7 +236,7 @@ async fn an_open_door_serves_no_foreign_host_and_no_foreign_origin() {
 }
 
 #[tokio::test]
-async fn an_open_ingress_serves_pages_of_its_own_origin_only() {
+async fn open_ingress_serves_own_origin_only() {
     let mut options = open_options();
     options.allowed_hosts = vec!["mill.test".to_owned(), "localhost:3000".to_owned()];
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -263,7 +263,7 @@ async fn an_open_ingress_serves_pages_of_its_own_origin_only() {
 }
 
 #[tokio::test]
-async fn an_open_ingress_refuses_a_request_that_names_no_host() {
+async fn open_ingress_requires_host_header() {
     let door = serve(open_options()).await;
     for version in ["HTTP/1.0", "HTTP/1.1"] {
         for (host, status) in [("", "403"), ("host: \r\n", "403"), ("host: localhost\r\n", "200")] {
@@ -279,7 +279,7 @@ async fn an_open_ingress_refuses_a_request_that_names_no_host() {
         .stores
         .keys
         .create_key(
-            &NewKey::of(TenantId::default_tenant(), "k", Role::Read, Sha256::digest(b"ms_k").into()),
+            &NewKey::for_tenant(TenantId::default_tenant(), "k", Role::Read, Sha256::digest(b"ms_k").into()),
             door.deps.clock.now(),
         )
         .await
@@ -294,7 +294,7 @@ async fn an_open_ingress_refuses_a_request_that_names_no_host() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_valid_key_takes_no_slot() {
+async fn unauthenticated_call_takes_no_slot() {
     let mut options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     options.limits.in_flight = 0;
     let bench = Bench::with(options, |stores, streams| (stores, streams));
@@ -306,7 +306,7 @@ async fn a_call_without_a_valid_key_takes_no_slot() {
 }
 
 #[tokio::test]
-async fn a_tail_ends_when_its_key_is_revoked_or_expires() {
+async fn key_end_closes_tail() {
     let bench = with_keys().await;
     bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_a_admin")).await;
     let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
@@ -314,7 +314,7 @@ async fn a_tail_ends_when_its_key_is_revoked_or_expires() {
     let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
     let brief = NewKey {
         expires_at: Some(bench.clock.now().plus(Duration::from_secs(1))),
-        ..NewKey::of(tenant.clone(), "brief", Role::Read, Sha256::digest(b"ms_brief").into())
+        ..NewKey::for_tenant(tenant.clone(), "brief", Role::Read, Sha256::digest(b"ms_brief").into())
     };
     assert!(bench.stores.keys.create_key(&brief, bench.clock.now()).await.unwrap());
     let tail = |secret: &str| bench.app.clone().oneshot(keyed(get("/v1/executions/o-1/tail"), secret));
@@ -331,7 +331,7 @@ async fn a_tail_ends_when_its_key_is_revoked_or_expires() {
 }
 
 #[tokio::test]
-async fn a_long_poll_ends_when_its_key_is_revoked() {
+async fn key_revocation_ends_long_poll() {
     let bench = with_keys().await;
     let lease = post("/v1/tasks/lease", &json!({"types": ["any"], "wait": "60s"}));
     let waiting = bench.app.clone().oneshot(keyed(lease, "ms_a_submit"));
@@ -419,7 +419,7 @@ fn with_counted_lookups() -> (Bench, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_in() {
+async fn key_guesses_are_rate_limited() {
     let (bench, lookups) = with_counted_lookups();
     bench.key("ms_honest", "tenant-a", Role::Read).await;
     let guess = |n: usize| {
@@ -435,7 +435,7 @@ async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_i
 }
 
 #[tokio::test]
-async fn a_wrong_key_that_is_sent_again_costs_no_further_lookup() {
+async fn repeated_wrong_key_is_cached() {
     let (bench, lookups) = with_counted_lookups();
     bench.key("ms_honest", "tenant-a", Role::Read).await;
     for _ in 0..20 {
@@ -445,7 +445,7 @@ async fn a_wrong_key_that_is_sent_again_costs_no_further_lookup() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_of_an_open_ingress_do_not_wait_for_a_silent_store() {
+async fn probes_do_not_wait_for_store() {
     let bench = Bench::with(open_options(), |mut stores, streams| {
         let (inner, lookups) = (stores.keys.clone(), Arc::default());
         stores.keys = Arc::new(CountedKeys { inner, lookups, silent: true });

@@ -41,7 +41,7 @@ fn check_mixed(items: &Value) {
 }
 
 #[tokio::test]
-async fn each_item_of_an_array_has_its_verdict_in_order() {
+async fn array_batch_has_ordered_verdicts() {
     let bench = two_orders().await;
     let answer = bench.post("/v1/events", &Value::Array(mixed())).await;
     assert_eq!(answer.status, 202, "{answer:?}");
@@ -53,7 +53,7 @@ async fn each_item_of_an_array_has_its_verdict_in_order() {
 }
 
 #[tokio::test]
-async fn ndjson_is_read_line_by_line() {
+async fn ndjson_batch_is_read_by_line() {
     let bench = two_orders().await;
     let lines: Vec<_> = mixed().iter().map(ToString::to_string).collect();
     let body = format!("{}\r\n\n", lines.join("\n"));
@@ -63,7 +63,7 @@ async fn ndjson_is_read_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_not_json_fails_alone_and_an_array_that_is_not_json_fails_whole() {
+async fn malformed_ndjson_line_fails_alone() {
     let bench = two_orders().await;
     let good = json!({"execution_id": "o-1", "name": "note"}).to_string();
     let lines = format!("{good}\n{{\"execution_id\":\n{good}");
@@ -78,7 +78,7 @@ async fn a_line_that_is_not_json_fails_alone_and_an_array_that_is_not_json_fails
 }
 
 #[tokio::test]
-async fn a_batch_is_bounded_in_items_and_bytes() {
+async fn batch_items_and_bytes_are_limited() {
     let bench = two_orders().await;
     let item = json!({"execution_id": "o-1", "name": "note"});
     let full = bench.post("/v1/events", &Value::Array(vec![item.clone(); 1_000])).await;
@@ -92,14 +92,14 @@ async fn a_batch_is_bounded_in_items_and_bytes() {
 }
 
 #[tokio::test]
-async fn a_header_key_for_a_whole_batch_is_refused_and_not_ignored() {
+async fn batch_idempotency_header_is_rejected() {
     let bench = two_orders().await;
     let request = header(post("/v1/events", &json!([])), "idempotency-key", "k");
     bench.send(request).await.problem(400, "bad-request");
 }
 
 #[tokio::test]
-async fn acceptance_follows_the_order_of_the_batch() {
+async fn batch_events_keep_their_order() {
     let bench = two_orders().await;
     let items: Vec<_> =
         (0..200).map(|n| json!({"execution_id": "o-1", "name": "note", "payload": n})).collect();

@@ -8,27 +8,27 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::middleware::map_request;
-use millstream_core::definition::{Format, parse};
+use millstream_core::definition::{SourceFormat, parse};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::log::{Outcome, Plan, Transition};
-use millstream_core::machine::{Machine, turn};
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{ActionPlan, EventOutcome, Transition};
+use millstream_core::machine::{Machine, decide_mailbox};
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::status::{ActionStatus, EventStatus, Role};
-use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_ingress::{AuthMode, Deps, IngressOptions, Life, router};
+use millstream_ingress::{AuthMode, IngressDeps, IngressLifecycle, IngressOptions, build_router};
 use millstream_store::Stores;
-use millstream_store::action_store::Handling;
+use millstream_store::action_store::FailureHandling;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::{
-    Commit, Company, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, NewAction, OpenActions,
-    SnapshotWrite, Wanted,
+    ActionRelation, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, LoadRequest, LoadVerdict,
+    MailboxLimits, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::key_store::NewKey;
-use millstream_store::memory::Memory;
-use millstream_stream::Streams;
-use millstream_stream::announce::News;
+use millstream_store::memory::MemoryStore;
+use millstream_stream::StreamHandles;
+use millstream_stream::announcement::Announcement;
 use millstream_stream::embedded::EmbeddedStream;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -63,7 +63,7 @@ impl Entropy for Counter {
 pub(crate) struct Bench {
     pub(crate) app: Router,
     pub(crate) stores: Stores,
-    pub(crate) streams: Streams,
+    pub(crate) streams: StreamHandles,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) draining: CancellationToken,
 }
@@ -73,7 +73,7 @@ pub(crate) fn open_options() -> IngressOptions {
         auth: AuthMode::OpenOnLoopback,
         sync_wait: Duration::from_secs(20),
         reread: Duration::from_millis(50),
-        executor_networks: NetworkPolicy::allowing(vec!["127.0.0.0/8".parse().unwrap()]),
+        executor_networks: NetworkPolicy::allowing_networks(vec!["127.0.0.0/8".parse().unwrap()]),
         ..IngressOptions::default()
     }
 }
@@ -86,14 +86,15 @@ impl Bench {
     /// An ingress with other options, on stores and streams that `change` may wrap.
     pub(crate) fn with(
         options: IngressOptions,
-        change: impl FnOnce(Stores, Streams) -> (Stores, Streams),
+        change: impl FnOnce(Stores, StreamHandles) -> (Stores, StreamHandles),
     ) -> Self {
         let deps = deps();
         let (stores, streams) = change(deps.stores.clone(), deps.streams.clone());
         let clock = deps.clock.clone();
         let draining = CancellationToken::new();
-        let deps = Deps { stores: stores.clone(), streams: streams.clone(), ..deps };
-        let app = router(deps, options, &Life::until(draining.clone())).layer(map_request(name_host));
+        let deps = IngressDeps { stores: stores.clone(), streams: streams.clone(), ..deps };
+        let app = build_router(deps, options, &IngressLifecycle::until_drained(draining.clone()))
+            .layer(map_request(name_host));
         Self { app, stores, streams, clock, draining }
     }
 
@@ -133,7 +134,7 @@ impl Bench {
         // An operator belongs to no tenant; a key with the role work is bound to a person.
         let key = NewKey {
             bound_to: (role == Role::Work).then(|| "ann".to_owned()),
-            ..NewKey::of(TenantId::parse(tenant).unwrap(), name, role, hash)
+            ..NewKey::for_tenant(TenantId::parse(tenant).unwrap(), name, role, hash)
         };
         assert!(self.stores.keys.create_key(&key, self.clock.now()).await.unwrap());
     }
@@ -153,12 +154,12 @@ async fn name_host(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-pub(crate) fn deps() -> Deps {
+pub(crate) fn deps() -> IngressDeps {
     let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let entropy = Arc::new(Counter::default());
-    Deps {
-        stores: Stores::of(Memory::new()),
-        streams: Streams::of(EmbeddedStream::new(&*entropy)),
+    IngressDeps {
+        stores: Stores::from_backend(MemoryStore::new()),
+        streams: StreamHandles::from_backend(EmbeddedStream::new(&*entropy)),
         clock: Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch))),
         entropy,
         metrics: Arc::new(|| "millstream_up 1\n".to_owned()),
@@ -169,73 +170,77 @@ pub(crate) fn key(id: &str) -> ExecutionKey {
     ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
 }
 
-pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock, id: &str) {
-    let wanted = Wanted { execution: key(id), known: None };
-    let loaded = stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
-    let Some(Loaded::Found(loaded)) = loaded else { panic!("{id} was not found") };
+pub(crate) async fn decide(stores: &Stores, streams: &StreamHandles, clock: &dyn Clock, id: &str) {
+    let wanted = LoadRequest { execution: key(id), known: None };
+    let loaded = stores.executions.load_executions(&[wanted], MailboxLimits::default()).await.unwrap().pop();
+    let Some(LoadVerdict::Found(loaded)) = loaded else { panic!("{id} was not found") };
     let definition = &loaded.definition;
     let tenant = TenantId::default_tenant();
-    let stored = stores.definitions.get(&tenant, &definition.name, Some(definition.version)).await.unwrap();
-    let machine = Machine::compile(parse(&stored.unwrap().source, Format::Json).unwrap()).unwrap();
+    let stored =
+        stores.definitions.get_definition(&tenant, &definition.name, Some(definition.version)).await.unwrap();
+    let machine = Machine::compile(parse(&stored.unwrap().source, SourceFormat::Json).unwrap()).unwrap();
     let (state, _) = loaded.state.unwrap();
     let before = state.state.clone();
-    let turn = turn(&machine, state, &loaded.mailbox, loaded.pause, clock.now());
+    let turn = decide_mailbox(&machine, state, &loaded.mailbox, loaded.pause, clock.now());
     let mut transitions = Vec::new();
     let mut decided = Vec::new();
     let mut actions = Vec::new();
     for (event_id, outcome) in turn.outcomes {
         let verdict = match outcome {
-            Outcome::Applied(applied) => {
+            EventOutcome::Applied(applied) => {
                 let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
                 let status =
                     if applied.actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
-                actions.extend(applied.actions.into_iter().map(|planned| {
-                    NewAction {
-                        terms: machine
-                            .action(&planned.name)
-                            .map_or_else(Terms::engine, |spec| Terms::of(spec, &TenantId::default_tenant())),
-                        undoes: None,
-                        incident: None,
-                        key: ActionKey { execution: key(id), seq, action: planned.name },
-                        event_id,
-                        traceparent: None,
-                        ordinal: planned.ordinal,
-                        needs: planned.needs,
-                        status: match planned.plan {
-                            Plan::Waiting { .. } => ActionStatus::Waiting,
-                            Plan::Standby { .. } => ActionStatus::Standby,
-                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => {
-                                ActionStatus::Ready
-                            }
-                        },
-                        scope: match &planned.plan {
-                            Plan::Waiting { scope } | Plan::Standby { scope } => Some(scope.clone()),
-                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => None,
-                        },
-                        input: match planned.plan {
-                            Plan::Inline { input, .. } | Plan::Ready { input } => Some(input),
-                            Plan::Waiting { .. } | Plan::Standby { .. } | Plan::Broken { .. } => None,
-                        },
-                        result: None,
-                        error: None,
-                        handling: Handling::Unhandled,
-                        company: Company::Together,
-                    }
+                actions.extend(applied.actions.into_iter().map(|planned| NewAction {
+                    terms:
+                        machine.action_spec(&planned.name).map_or_else(LeasePolicy::engine_for_all, |spec| {
+                            LeasePolicy::of_action(spec, &TenantId::default_tenant())
+                        }),
+                    undoes: None,
+                    incident: None,
+                    key: ActionKey { execution: key(id), seq, action: planned.name },
+                    event_id,
+                    traceparent: None,
+                    ordinal: planned.ordinal,
+                    needs: planned.needs,
+                    status: match planned.plan {
+                        ActionPlan::Waiting { .. } => ActionStatus::Waiting,
+                        ActionPlan::Standby { .. } => ActionStatus::Standby,
+                        ActionPlan::Inline { .. } | ActionPlan::Ready { .. } | ActionPlan::Broken { .. } => {
+                            ActionStatus::Ready
+                        }
+                    },
+                    scope: match &planned.plan {
+                        ActionPlan::Waiting { scope } | ActionPlan::Standby { scope } => Some(scope.clone()),
+                        ActionPlan::Inline { .. } | ActionPlan::Ready { .. } | ActionPlan::Broken { .. } => {
+                            None
+                        }
+                    },
+                    input: match planned.plan {
+                        ActionPlan::Inline { input, .. } | ActionPlan::Ready { input } => Some(input),
+                        ActionPlan::Waiting { .. }
+                        | ActionPlan::Standby { .. }
+                        | ActionPlan::Broken { .. } => None,
+                    },
+                    result: None,
+                    error: None,
+                    handling: FailureHandling::Unhandled,
+                    company: ActionRelation::Together,
                 }));
                 transitions.push(applied.transition);
                 EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
             }
-            Outcome::Rejected { reason } => EventVerdict::Rejected { state: before.clone(), reason },
-            Outcome::Deferred => EventVerdict::Deferred,
+            EventOutcome::Rejected { reason } => EventVerdict::Rejected { state: before.clone(), reason },
+            EventOutcome::Deferred => EventVerdict::Deferred,
         };
         let accept_no = loaded.mailbox.iter().find(|event| event.event_id == event_id).unwrap().accept_no;
-        decided.push(Decided { event_id, accept_no, verdict });
+        decided.push(DecidedEvent { event_id, accept_no, verdict });
     }
     let by_request = transitions.last().is_some_and(|last: &Transition| last.name.is_end());
     let open_actions = if by_request { OpenActions::Cancel } else { OpenActions::Keep };
     let armed = transitions.iter().flat_map(|transition| transition.decision.timers.clone());
     let armed = armed.filter(|timer| timer.armed_seq == turn.state.entered_seq).collect();
-    let commit = Commit {
+    let commit = ExecutionCommit {
         execution: key(id),
         definition: loaded.definition.clone(),
         expected: loaded.seq,
@@ -254,11 +259,11 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
     let lease = LeaseGrant {
         slots: 0,
         ttl: Duration::from_secs(15),
-        queues: [millstream_core::placement::Queue::engine()].into(),
+        queues: [millstream_core::action_queue::ActionQueue::engine_for_all()].into(),
     };
-    stores.executions.commit(&worker, &[commit], &lease, clock.now()).await.unwrap();
-    let news = News { execution: key(id), seq: turn.state.seq, event: None };
-    streams.announcer.announce(&[news]).await.unwrap();
+    stores.executions.commit_executions(&worker, &[commit], &lease, clock.now()).await.unwrap();
+    let news = Announcement { execution: key(id), seq: turn.state.seq, event: None };
+    streams.announcer.announce_commits(&[news]).await.unwrap();
 }
 
 #[derive(Debug)]

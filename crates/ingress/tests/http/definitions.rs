@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::{Bench, ORDER, with_type, yaml};
 
 #[tokio::test]
-async fn a_new_definition_is_201_and_the_same_again_is_200_with_that_version() {
+async fn repeated_definition_returns_same_version() {
     let bench = Bench::open();
     let first = bench.send(yaml("/v1/definitions", ORDER)).await;
     assert_eq!(first.status, 201, "{first:?}");
@@ -17,7 +17,7 @@ async fn a_new_definition_is_201_and_the_same_again_is_200_with_that_version() {
 }
 
 #[tokio::test]
-async fn a_changed_definition_is_the_next_version_and_the_old_one_stays() {
+async fn changed_definition_is_next_version() {
     let bench = Bench::with_order().await;
     let changed = ORDER.replace("total: 10", "total: 11");
     let second = bench.send(yaml("/v1/definitions", &changed)).await;
@@ -31,7 +31,7 @@ async fn a_changed_definition_is_the_next_version_and_the_old_one_stays() {
 }
 
 #[tokio::test]
-async fn json_and_yaml_of_the_same_definition_are_the_same_version() {
+async fn json_and_yaml_definitions_are_equal() {
     let bench = Bench::with_order().await;
     let source = bench.get("/v1/definitions/order").await.json()["definition"].to_string();
     let again = bench.send(with_type("/v1/definitions", "application/json; charset=utf-8", source)).await;
@@ -39,7 +39,7 @@ async fn json_and_yaml_of_the_same_definition_are_the_same_version() {
 }
 
 #[tokio::test]
-async fn an_invalid_definition_is_422_with_every_problem() {
+async fn invalid_definition_lists_every_fault() {
     let bench = Bench::open();
     let wrong = "name: order\ninitial: receivd\nstates:\n  received: { on: { pay: { to: payed } } }\n  paid: { final: true }\n";
     let document = bench.send(yaml("/v1/definitions", wrong)).await.problem(422, "invalid");
@@ -54,7 +54,7 @@ async fn an_invalid_definition_is_422_with_every_problem() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_definition_at_all_is_refused_by_kind() {
+async fn malformed_definition_body_is_rejected() {
     let bench = Bench::open();
     bench
         .send(with_type("/v1/definitions", "text/plain", ORDER))
@@ -67,7 +67,7 @@ async fn a_body_that_is_no_definition_at_all_is_refused_by_kind() {
 }
 
 #[tokio::test]
-async fn definitions_are_listed_by_name_in_pages() {
+async fn definitions_are_paged_by_name() {
     let bench = Bench::open();
     for name in ["c", "a", "b"] {
         bench.send(yaml("/v1/definitions", &ORDER.replace("name: order", &format!("name: {name}")))).await;
@@ -83,7 +83,7 @@ async fn definitions_are_listed_by_name_in_pages() {
 }
 
 #[tokio::test]
-async fn names_and_versions_that_do_not_exist_are_404() {
+async fn unknown_definition_is_404() {
     let bench = Bench::with_order().await;
     for path in ["nothing", "order/versions/2", "order/versions/one", "NOT%20A%20NAME"] {
         bench.get(&format!("/v1/definitions/{path}")).await.problem(404, "not-found");
@@ -91,7 +91,7 @@ async fn names_and_versions_that_do_not_exist_are_404() {
 }
 
 #[tokio::test]
-async fn a_definition_is_compiled_off_the_runtime() {
+async fn definition_is_compiled_off_runtime() {
     let bench = Bench::open();
     bench.get("/v1/definitions").await;
     // The store of the test answers immediately: a request that compiles nothing is ready at its first poll.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_ingress::Deps;
+use millstream_ingress::IngressDeps;
 use millstream_testkit::eventually;
 
 use crate::bench::{deps, open_options};
-use crate::faulty::{FaultyBells, FaultyLog};
+use crate::faulty_backends::{FaultyBells, FaultyLog};
 use crate::wire::{serve, serve_on};
 
 async fn ended(door: crate::wire::Served) {
@@ -16,7 +16,7 @@ async fn ended(door: crate::wire::Served) {
 }
 
 #[tokio::test]
-async fn an_idle_door_leaves_at_once_and_closes_kept_connections() {
+async fn idle_ingress_drains_immediately() {
     let door = serve(open_options()).await;
     let mut idle = door.connect().await;
     idle.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
@@ -27,11 +27,11 @@ async fn an_idle_door_leaves_at_once_and_closes_kept_connections() {
 }
 
 #[tokio::test]
-async fn a_request_in_flight_is_finished_and_its_bell_is_rung() {
+async fn drain_finishes_request_in_flight() {
     let plain = deps();
     let log = Arc::new(FaultyLog::over(plain.stores.events.clone()));
     let bells = Arc::new(FaultyBells::default());
-    let mut slow: Deps = plain;
+    let mut slow: IngressDeps = plain;
     slow.stores.events = log.clone();
     slow.streams.bells = bells.clone();
     let door = serve_on(slow, open_options()).await;
@@ -59,7 +59,7 @@ async fn a_request_in_flight_is_finished_and_its_bell_is_rung() {
 }
 
 #[tokio::test]
-async fn readiness_is_red_before_the_door_closes() {
+async fn drain_ends_readiness_first() {
     let mut options = open_options();
     options.drain_delay = Duration::from_secs(2);
     let door = serve(options).await;
@@ -71,7 +71,7 @@ async fn readiness_is_red_before_the_door_closes() {
 }
 
 #[tokio::test]
-async fn tails_and_waits_do_not_hold_up_the_drain() {
+async fn tails_and_waits_do_not_block_drain() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let mut tail = door.connect().await;
@@ -97,7 +97,7 @@ async fn tails_and_waits_do_not_hold_up_the_drain() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_by_the_deadline_is_cut_off() {
+async fn drain_deadline_closes_connections() {
     let mut options = open_options();
     options.drain_deadline = Duration::from_millis(200);
     let plain = deps();

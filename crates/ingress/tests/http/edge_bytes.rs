@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Request};
 use hyper::body::Body as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use millstream_core::status::Role;
-use millstream_fuzz::edge::{EdgeInputs, is_server_error, throw};
+use millstream_fuzz::edge::{EdgeInputs, is_server_error, send_input};
 use millstream_ingress::{AuthMode, IngressOptions};
 use tower::ServiceExt;
 
@@ -20,7 +20,7 @@ const INPUTS: usize = 300;
 const THREADS: usize = 6;
 
 #[tokio::test]
-async fn hostile_bytes_are_never_answered_with_5xx() {
+async fn mutated_bytes_never_cause_5xx() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _here = metrics::set_default_local_recorder(&recorder);
     let deps = deps();
@@ -35,7 +35,7 @@ async fn hostile_bytes_are_never_answered_with_5xx() {
             let mut inputs = EdgeInputs::seeded(thread as u64, "ms_a");
             for n in 0..INPUTS / THREADS {
                 let input = inputs.next_input();
-                let answer = throw(address, &input).unwrap();
+                let answer = send_input(address, &input).unwrap();
                 let (sent, said) = (String::from_utf8_lossy(&input), String::from_utf8_lossy(&answer));
                 assert!(
                     !is_server_error(&answer),
@@ -72,7 +72,7 @@ async fn grpc_code(bench: &Bench, path: &str, message: &[u8]) -> Option<String> 
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_decoded_is_an_invalid_argument() {
+async fn undecodable_grpc_message_is_invalid_argument() {
     let bench = Bench::open();
     let undecodable: [(&str, &[u8]); 5] = [
         ("no message", &[]),

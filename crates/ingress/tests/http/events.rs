@@ -15,7 +15,7 @@ fn keyed(body: &Value, key: &str) -> Request<axum::body::Body> {
 }
 
 #[tokio::test]
-async fn an_event_is_202_with_its_location_and_can_be_read_through_its_life() {
+async fn event_is_202_with_location() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let accepted = bench.post("/v1/executions/o-1/events", &pay(5)).await;
@@ -35,7 +35,7 @@ async fn an_event_is_202_with_its_location_and_can_be_read_through_its_life() {
 }
 
 #[tokio::test]
-async fn payload_bytes_come_back_as_they_were_sent() {
+async fn event_payload_bytes_are_preserved() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let body = r#"{"name":"note","payload":{"b":1.50,"a":"\u0000","n":123456789012345678901234567890}}"#;
@@ -45,7 +45,7 @@ async fn payload_bytes_come_back_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn a_repeat_by_key_is_the_same_event_with_its_status_now() {
+async fn repeated_key_returns_same_event() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let first = bench.send(keyed(&pay(5), "k-1")).await.json();
@@ -62,7 +62,7 @@ async fn a_repeat_by_key_is_the_same_event_with_its_status_now() {
 }
 
 #[tokio::test]
-async fn fifty_posts_of_one_key_at_once_are_one_event() {
+async fn concurrent_posts_of_key_make_one_event() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let answers = join_all((0..50).map(|_| bench.send(keyed(&pay(5), "same")))).await;
@@ -79,7 +79,7 @@ async fn fifty_posts_of_one_key_at_once_are_one_event() {
 }
 
 #[tokio::test]
-async fn a_refused_event_does_not_burn_its_key() {
+async fn rejected_event_keeps_key_unused() {
     let bench = Bench::with_order().await;
     bench.send(keyed(&pay(5), "k-1")).await.problem(404, "not-found");
     bench.start("o-1").await;
@@ -88,7 +88,7 @@ async fn a_refused_event_does_not_burn_its_key() {
 }
 
 #[tokio::test]
-async fn what_no_state_mentions_is_422_with_a_hint_and_what_is_reserved_is_422() {
+async fn unknown_or_reserved_event_is_422() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let typo = bench.post("/v1/executions/o-1/events", &json!({"name": "shipp"})).await;
@@ -99,7 +99,7 @@ async fn what_no_state_mentions_is_422_with_a_hint_and_what_is_reserved_is_422()
 }
 
 #[tokio::test]
-async fn an_event_that_does_not_fit_the_state_is_accepted_and_rejected_later() {
+async fn unhandled_event_is_rejected_by_decision() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let accepted = bench.post("/v1/executions/o-1/events", &json!({"name": "expire"})).await;
@@ -111,7 +111,7 @@ async fn an_event_that_does_not_fit_the_state_is_accepted_and_rejected_later() {
 }
 
 #[tokio::test]
-async fn events_for_an_ended_execution_are_accepted_and_rejected() {
+async fn event_for_ended_execution_is_rejected_later() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     for body in [pay(1), json!({"name": "ship"}), json!({"name": "note"})] {
@@ -123,7 +123,7 @@ async fn events_for_an_ended_execution_are_accepted_and_rejected() {
 }
 
 #[tokio::test]
-async fn the_strict_check_refuses_what_the_state_cannot_take_when_nothing_is_undecided() {
+async fn strict_check_rejects_unhandled_event() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let strict = |name: &str| {
@@ -140,7 +140,7 @@ async fn the_strict_check_refuses_what_the_state_cannot_take_when_nothing_is_und
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_request_is_named() {
+async fn invalid_event_request_lists_faults() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let path = "/v1/executions/o-1/events";
@@ -163,7 +163,7 @@ async fn what_is_wrong_with_the_request_is_named() {
 }
 
 #[tokio::test]
-async fn a_payload_at_the_limit_is_accepted_and_one_byte_more_is_413() {
+async fn event_payload_limit_is_exact() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let of = |bytes: usize| json!({"name": "note", "payload": "x".repeat(bytes - 2)});
@@ -172,7 +172,7 @@ async fn a_payload_at_the_limit_is_accepted_and_one_byte_more_is_413() {
 }
 
 #[tokio::test]
-async fn events_that_do_not_exist_are_404() {
+async fn unknown_event_id_is_404() {
     let bench = Bench::with_order().await;
     bench.get("/v1/events/00000000-0000-7000-8000-000000000000").await.problem(404, "not-found");
     bench.get("/v1/events/not-an-id").await.problem(404, "not-found");
@@ -181,16 +181,17 @@ async fn events_that_do_not_exist_are_404() {
 }
 
 #[tokio::test]
-async fn the_trace_of_the_caller_travels_with_the_event() {
-    use millstream_store::execution_store::{Loaded, MailboxLimits, Wanted};
+async fn event_keeps_traceparent_of_caller() {
+    use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits};
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     bench.send(header(post("/v1/executions/o-1/events", &pay(1)), "traceparent", trace)).await;
     bench.send(header(post("/v1/executions/o-1/events", &pay(1)), "traceparent", "nonsense")).await;
-    let wanted = Wanted { execution: crate::bench::key("o-1"), known: None };
-    let loaded = bench.stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
-    let Some(Loaded::Found(loaded)) = loaded else { panic!("not found") };
+    let wanted = LoadRequest { execution: crate::bench::key("o-1"), known: None };
+    let loaded =
+        bench.stores.executions.load_executions(&[wanted], MailboxLimits::default()).await.unwrap().pop();
+    let Some(LoadVerdict::Found(loaded)) = loaded else { panic!("not found") };
     assert_eq!(loaded.mailbox[0].traceparent.as_deref(), Some(trace));
     let begun = loaded.mailbox[1].traceparent.as_deref().unwrap();
     assert!(begun.starts_with("00-") && begun.len() == trace.len() && begun != trace, "{begun}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::bench::{Bench, header, post};
 
 #[tokio::test]
-async fn a_start_is_201_with_the_execution_and_its_location() {
+async fn start_is_201_with_location() {
     let bench = Bench::with_order().await;
     let body = json!({"definition": "order", "execution_id": "o-1", "input": {"customer": "ann"}});
     let answer = bench.post("/v1/executions", &body).await;
@@ -26,7 +26,7 @@ async fn a_start_is_201_with_the_execution_and_its_location() {
 }
 
 #[tokio::test]
-async fn the_same_id_and_input_again_is_200_and_other_input_is_409() {
+async fn repeated_start_with_other_input_conflicts() {
     let bench = Bench::with_order().await;
     let body = json!({"definition": "order", "execution_id": "o-1", "input": {"customer": "ann"}});
     let first = bench.post("/v1/executions", &body).await;
@@ -39,7 +39,7 @@ async fn the_same_id_and_input_again_is_200_and_other_input_is_409() {
 }
 
 #[tokio::test]
-async fn a_repeat_is_a_repeat_even_when_the_latest_version_has_changed() {
+async fn start_repeat_ignores_newer_definition() {
     let bench = Bench::with_order().await;
     let body = json!({"definition": "order", "execution_id": "o-1"});
     bench.post("/v1/executions", &body).await;
@@ -50,7 +50,7 @@ async fn a_repeat_is_a_repeat_even_when_the_latest_version_has_changed() {
 }
 
 #[tokio::test]
-async fn without_an_id_the_idempotency_key_is_the_identity() {
+async fn idempotency_key_identifies_start() {
     let bench = Bench::with_order().await;
     let start = |input: Value| {
         header(
@@ -69,7 +69,7 @@ async fn without_an_id_the_idempotency_key_is_the_identity() {
 }
 
 #[tokio::test]
-async fn events_come_with_the_start_in_the_same_commit_and_in_order() {
+async fn start_commits_initial_events_in_order() {
     let bench = Bench::with_order().await;
     let events = json!([{"name": "pay", "payload": {"amount": 7}}, {"name": "ship"}]);
     let body = json!({"definition": "order", "execution_id": "o-1", "events": events});
@@ -87,7 +87,7 @@ async fn events_come_with_the_start_in_the_same_commit_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_start_is_refused_for_each_thing_that_is_wrong_with_it() {
+async fn invalid_start_lists_faults() {
     let bench = Bench::with_order().await;
     let refused = |body: Value, status: u16, kind: &'static str| {
         let bench = &bench;
@@ -113,7 +113,7 @@ async fn a_start_is_refused_for_each_thing_that_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn an_array_of_starts_has_one_verdict_each_in_order() {
+async fn start_array_has_ordered_verdicts() {
     let bench = Bench::with_order().await;
     let starts = json!([
         {"definition": "order", "execution_id": "o-1"},
@@ -135,7 +135,7 @@ async fn an_array_of_starts_has_one_verdict_each_in_order() {
 }
 
 #[tokio::test]
-async fn the_past_is_folded_from_the_log() {
+async fn past_state_is_folded_from_log() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     bench.post("/v1/executions/o-1/events", &json!({"name": "pay", "payload": {"amount": 3}})).await;
@@ -157,7 +157,7 @@ async fn the_past_is_folded_from_the_log() {
 }
 
 #[tokio::test]
-async fn timers_and_actions_of_an_execution_are_shown() {
+async fn execution_timers_and_actions_are_listed() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let timers = bench.get("/v1/executions/o-1/timers").await.json();

@@ -6,14 +6,14 @@ use millstream_core::action::ErrorClass;
 use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::time::Timestamp;
 use millstream_store::incidents::{
-    IncidentFilter, IncidentGroup, IncidentView, Incidents, Resolved, Resolving,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentView, Incidents, ResolveVerdict,
 };
-use millstream_store::intervention::Decision;
-use millstream_store::{Result, Stores};
+use millstream_store::intervention::DecisionRecord;
+use millstream_store::{StoreResult, Stores};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, key, open_options, with_type};
-use crate::trouble::{PAYMENT, fail_all};
+use crate::failed_actions::{PAYMENT, fail_all};
 
 /// Records the size of each batch of decisions, and may fail all of it again.
 struct Watched {
@@ -30,27 +30,30 @@ impl Incidents for Watched {
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>> {
+    ) -> StoreResult<Vec<IncidentView>> {
         self.inner.list_incidents(tenant, filter, after, limit).await
     }
 
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>> {
         self.inner.incident_groups(tenant, limit).await
     }
 
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
-        self.inner.incidents(keys).await
+    async fn find_incidents(
+        &self,
+        keys: &[(TenantId, IncidentId)],
+    ) -> StoreResult<Vec<Option<IncidentView>>> {
+        self.inner.find_incidents(keys).await
     }
 
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>> {
+    ) -> StoreResult<Vec<ResolveVerdict>> {
         self.batches.lock().unwrap().push(batch.len());
-        let verdicts = self.inner.resolve(tenant, batch, by, now).await;
+        let verdicts = self.inner.resolve_incidents(tenant, batch, by, now).await;
         if let Some(stores) = &self.again {
             fail_all(stores, now, ErrorClass::Status).await;
         }
@@ -87,7 +90,7 @@ async fn fingerprint(bench: &Bench, class: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_group_is_tried_again_in_batches_and_others_are_left_alone() {
+async fn group_retry_runs_in_batches() {
     let batches = Arc::new(Mutex::new(Vec::new()));
     let bench = Bench::with(open_options(), |mut stores, streams| {
         let (inner, batches) = (stores.incidents.clone(), batches.clone());
@@ -103,14 +106,14 @@ async fn a_group_is_tried_again_in_batches_and_others_are_left_alone() {
     assert_eq!(answer.json(), json!({"resolved": 300, "remaining": 0}));
     assert_eq!(*batches.lock().unwrap(), [256, 44]);
     assert_eq!(open(&bench).await, 2);
-    let recorded = bench.stores.interventions.decisions(&key("p-7")).await.unwrap().pop().unwrap();
+    let recorded = bench.stores.interventions.list_decisions(&key("p-7")).await.unwrap().pop().unwrap();
     assert_eq!((recorded.kind.as_str(), recorded.reason.as_deref()), ("retry", Some("the bank is back")));
     let again = bench.post(&path, &json!({})).await;
     assert_eq!((again.status.as_u16(), again.json()), (202, json!({"resolved": 0, "remaining": 0})));
 }
 
 #[tokio::test]
-async fn a_few_of_a_group_are_tried_first() {
+async fn group_retry_may_be_limited() {
     let bench = Bench::with_payment().await;
     failed(&bench, 0..5, ErrorClass::Status).await;
     let path = format!("/v1/incidents/groups/{}/retry", fingerprint(&bench, "status").await);
@@ -119,7 +122,7 @@ async fn a_few_of_a_group_are_tried_first() {
 }
 
 #[tokio::test]
-async fn what_fails_again_meanwhile_is_left_alone_and_counted() {
+async fn group_retry_skips_new_incidents() {
     let bench = Bench::with(open_options(), |mut stores, streams| {
         let (inner, again) = (stores.incidents.clone(), Some(stores.clone()));
         stores.incidents = Arc::new(Watched { inner, batches: Arc::default(), again });
@@ -133,7 +136,7 @@ async fn what_fails_again_meanwhile_is_left_alone_and_counted() {
 }
 
 #[tokio::test]
-async fn every_execution_of_a_group_is_ended() {
+async fn group_cancel_ends_every_execution() {
     let bench = Bench::with_payment().await;
     for (ids, word, ended) in [(0..2, "fail", "failed"), (2..4, "cancel", "cancelled")] {
         failed(&bench, ids.clone(), ErrorClass::Status).await;
@@ -149,7 +152,7 @@ async fn every_execution_of_a_group_is_ended() {
 }
 
 #[tokio::test]
-async fn hostile_decisions_about_groups_are_refused() {
+async fn invalid_group_resolution_is_rejected() {
     let bench = Bench::with_payment().await;
     failed(&bench, 0..1, ErrorClass::Status).await;
     let good = fingerprint(&bench, "status").await;

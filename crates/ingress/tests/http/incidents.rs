@@ -6,14 +6,14 @@ use millstream_ingress::{AuthMode, IngressOptions};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, get, header, open_options};
-use crate::trouble::decision;
+use crate::failed_actions::decision;
 
 fn executions(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().map(|item| item["execution_id"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
-async fn incidents_are_listed_newest_first_page_by_page() {
+async fn incidents_are_paged_newest_first() {
     let bench = Bench::with_payment().await;
     for id in ["p-1", "p-2", "p-3"] {
         bench.incident(id).await;
@@ -26,7 +26,7 @@ async fn incidents_are_listed_newest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_list_is_narrowed_by_status_fingerprint_execution_and_definition() {
+async fn incidents_are_filtered() {
     let bench = Bench::with_payment().await;
     let resolved = bench.incident("p-1").await;
     let open = bench.incident("p-2").await;
@@ -51,7 +51,7 @@ async fn a_list_is_narrowed_by_status_fingerprint_execution_and_definition() {
 }
 
 #[tokio::test]
-async fn the_same_trouble_is_one_group() {
+async fn equal_incidents_form_one_group() {
     let bench = Bench::with_payment().await;
     bench.incident("p-1").await;
     let newest = bench.incident("p-2").await;
@@ -71,7 +71,7 @@ async fn the_same_trouble_is_one_group() {
 }
 
 #[tokio::test]
-async fn one_incident_shows_the_input_and_what_was_tried() {
+async fn incident_shows_input_and_attempts() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let id = incident["incident_id"].as_str().unwrap();
@@ -89,7 +89,7 @@ async fn one_incident_shows_the_input_and_what_was_tried() {
 }
 
 #[tokio::test]
-async fn incidents_are_for_readers_of_the_tenant_and_decisions_for_its_admins() {
+async fn incident_routes_require_roles() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let stores = bench.stores.clone();

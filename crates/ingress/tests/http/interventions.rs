@@ -7,13 +7,13 @@ use axum::http::Request;
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
-use millstream_store::intervention::Burial;
-use millstream_stream::doorbell::Bell;
+use millstream_store::intervention::EventBurial;
+use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, ORDER, get, header, key, open_options, post, with_type, yaml};
-use crate::faulty::FaultyBells;
+use crate::faulty_backends::FaultyBells;
 
 fn bare(path: &str) -> Request<axum::body::Body> {
     Request::post(path).body(axum::body::Body::empty()).unwrap()
@@ -21,7 +21,7 @@ fn bare(path: &str) -> Request<axum::body::Body> {
 
 async fn bury(bench: &Bench, execution: ExecutionKey, event: &Value) {
     let event_id = EventId(event["event_id"].as_str().unwrap().parse().unwrap());
-    let burial = Burial {
+    let burial = EventBurial {
         execution,
         event_id,
         error: "undecidable".to_owned(),
@@ -31,11 +31,11 @@ async fn bury(bench: &Bench, execution: ExecutionKey, event: &Value) {
             reason: "undecidable".to_owned(),
         },
     };
-    bench.stores.interventions.bury(&[burial], bench.clock.now()).await.unwrap();
+    bench.stores.interventions.bury_events(&[burial], bench.clock.now()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_dead_event_is_tried_again_and_rung() {
+async fn retried_dead_event_rings_doorbell() {
     let bells = Arc::new(FaultyBells::default());
     let bench = Bench::with(open_options(), |stores, mut streams| {
         streams.bells = bells.clone();
@@ -55,7 +55,7 @@ async fn a_dead_event_is_tried_again_and_rung() {
     assert_eq!(bench.get("/v1/executions/o-1").await.json()["status"], "active");
     eventually(Duration::from_secs(10), || async {
         let rung = bells.rung.lock().unwrap().clone();
-        if rung.contains(&Bell::Mailbox(key("o-1"))) && rung.contains(&Bell::Actions(key("o-1"))) {
+        if rung.contains(&Doorbell::Mailbox(key("o-1"))) && rung.contains(&Doorbell::Actions(key("o-1"))) {
             Ok(())
         } else {
             Err(rung)
@@ -67,7 +67,7 @@ async fn a_dead_event_is_tried_again_and_rung() {
 }
 
 #[tokio::test]
-async fn a_cancel_is_an_event_with_its_reason_and_actor() {
+async fn cancel_event_has_reason_and_actor() {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     bench.key("ms_x", "default", Role::Admin).await;
@@ -89,7 +89,7 @@ async fn a_cancel_is_an_event_with_its_reason_and_actor() {
 }
 
 #[tokio::test]
-async fn a_cancel_needs_no_body_and_refuses_a_wrong_one() {
+async fn cancel_body_is_optional() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let path = "/v1/executions/o-1/cancel";

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::Request;
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
-use millstream_ingress::{AuthMode, Deps, IngressOptions};
+use millstream_ingress::{AuthMode, IngressDeps, IngressOptions};
 use millstream_store::key_store::{KeyFilter, KeyRotation, NewKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -59,7 +59,7 @@ fn issued(answer: &Answer) -> (String, String) {
 }
 
 #[tokio::test]
-async fn an_admin_creates_a_key_whose_secret_is_shown_once() {
+async fn created_key_shows_secret_once() {
     let bench = managed().await;
     let document = millstream_ingress::openapi::document();
     let answer = create(&bench, "ms_a", json!({"name": "ci", "role": "read", "expires_in": "1h"})).await;
@@ -83,7 +83,7 @@ async fn an_admin_creates_a_key_whose_secret_is_shown_once() {
 }
 
 #[tokio::test]
-async fn an_admin_sees_and_manages_the_keys_of_its_own_tenant_only() {
+async fn admin_manages_own_tenant_keys_only() {
     let bench = managed().await;
     let (id, _) = issued(&create(&bench, "ms_b", json!({"name": "theirs", "role": "read"})).await);
     let tenants: Vec<_> = listed(&bench, "ms_a", "").await.iter().map(|key| key["tenant"].clone()).collect();
@@ -100,7 +100,7 @@ async fn an_admin_sees_and_manages_the_keys_of_its_own_tenant_only() {
 }
 
 #[tokio::test]
-async fn an_operator_manages_the_keys_of_any_tenant_and_names_the_tenant() {
+async fn operator_manages_keys_of_any_tenant() {
     let bench = managed().await;
     let nameless = create(&bench, OPERATOR, json!({"name": "boss", "role": "admin"})).await;
     assert_eq!(nameless.problem(422, "invalid")["problems"][0]["path"], "tenant");
@@ -120,7 +120,7 @@ async fn an_operator_manages_the_keys_of_any_tenant_and_names_the_tenant() {
 }
 
 #[tokio::test]
-async fn no_key_issues_a_key_with_more_rights_than_its_own() {
+async fn key_cannot_escalate_its_role() {
     let bench = managed().await;
     create(&bench, "ms_a", json!({"name": "x", "role": "operator"})).await.problem(403, "forbidden");
     for role in Role::ALL.iter().filter(|role| !matches!(role, Role::Admin | Role::Operator)) {
@@ -141,7 +141,7 @@ async fn no_key_issues_a_key_with_more_rights_than_its_own() {
 }
 
 #[tokio::test]
-async fn both_keys_work_until_the_overlap_of_a_rotation_ends() {
+async fn rotated_key_works_until_overlap_ends() {
     let bench = managed().await;
     let (id, old) = issued(&create(&bench, "ms_a", json!({"name": "ci", "role": "read"})).await);
     let answer = rotate(&bench, "ms_a", &id, json!({"overlap": "2s"})).await;
@@ -162,7 +162,7 @@ async fn both_keys_work_until_the_overlap_of_a_rotation_ends() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_at_once_and_listed_as_revoked() {
+async fn revoked_key_is_rejected_immediately() {
     let bench = managed().await;
     let (id, secret) = issued(&create(&bench, "ms_a", json!({"name": "ci", "role": "read"})).await);
     assert_eq!(as_key(&bench, &secret, get("/v1/executions")).await.status, 200);
@@ -181,7 +181,7 @@ async fn a_revoked_key_is_refused_at_once_and_listed_as_revoked() {
 }
 
 #[tokio::test]
-async fn a_key_that_another_process_revoked_issues_no_key() {
+async fn remotely_revoked_key_cannot_issue() {
     let bench = managed().await;
     assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
     let tenant = TenantId::parse("tenant-a").unwrap();
@@ -194,13 +194,13 @@ async fn a_key_that_another_process_revoked_issues_no_key() {
 }
 
 #[tokio::test]
-async fn a_key_whose_overlap_ended_in_another_process_issues_no_key() {
+async fn remotely_expired_key_cannot_issue() {
     let bench = managed().await;
     assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
     let tenant = TenantId::parse("tenant-a").unwrap();
     let own = bench.stores.keys.list_keys(&KeyFilter::Tenant(tenant.clone()), None, 1).await.unwrap();
     let (now, hash) = (bench.clock.now(), Sha256::digest(b"ms_next").into());
-    let successor = NewKey::of(tenant, own[0].name.clone(), Role::Admin, hash);
+    let successor = NewKey::for_tenant(tenant, own[0].name.clone(), Role::Admin, hash);
     let rotation = KeyRotation { predecessor: own[0].hash, expires_at: now, successor };
     assert!(bench.stores.keys.rotate_key(&rotation, now).await.unwrap());
     // This process caches the key for a few seconds more.
@@ -209,7 +209,7 @@ async fn a_key_whose_overlap_ended_in_another_process_issues_no_key() {
 }
 
 #[tokio::test]
-async fn an_open_ingress_issues_no_key() {
+async fn open_ingress_issues_no_key() {
     let bench = Bench::open();
     assert_eq!(bench.get("/v1/keys").await.json()["items"], json!([]));
     let body = json!({"name": "x", "role": "admin"});
@@ -219,7 +219,7 @@ async fn an_open_ingress_issues_no_key() {
 }
 
 #[tokio::test]
-async fn bound_keys_name_what_they_are_bound_to() {
+async fn bound_key_names_its_subject() {
     let bench = managed().await;
     let missing = create(&bench, "ms_a", json!({"name": "ann", "role": "work"})).await;
     assert_eq!(missing.problem(422, "invalid")["problems"][0]["path"], "person");
@@ -234,7 +234,7 @@ async fn bound_keys_name_what_they_are_bound_to() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_well_described_is_refused_with_every_fault() {
+async fn invalid_key_request_lists_faults() {
     let bench = managed().await;
     let bad = json!({"name": "a#b", "role": "boss", "tenant": "T", "expires_in": "0s", "secret": "ms_mine"});
     let faults = create(&bench, "ms_a", bad).await.problem(422, "invalid")["problems"].clone();
@@ -248,7 +248,7 @@ async fn a_key_that_is_not_well_described_is_refused_with_every_fault() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_page_by_page() {
+async fn keys_are_paged() {
     let bench = managed().await;
     for n in 0..4 {
         issued(&create(&bench, "ms_a", json!({"name": format!("k{n}"), "role": "read"})).await);
@@ -267,12 +267,12 @@ async fn keys_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_key_that_expires_renews_itself_for_its_own_lifetime() {
+async fn rotated_key_keeps_its_lifetime() {
     let bench = managed().await;
     let now = bench.clock.now();
     let brief = NewKey {
         expires_at: Some(now.plus(Duration::from_secs(3600))),
-        ..NewKey::of(
+        ..NewKey::for_tenant(
             TenantId::parse("tenant-a").unwrap(),
             "brief",
             Role::Admin,
@@ -292,7 +292,7 @@ async fn a_key_that_expires_renews_itself_for_its_own_lifetime() {
 }
 
 #[tokio::test]
-async fn the_last_use_of_a_key_is_recorded_when_the_ingress_ends() {
+async fn shutdown_records_last_key_use() {
     let bench = managed().await;
     let (id, secret) = issued(&create(&bench, "ms_a", json!({"name": "x", "role": "read"})).await);
     let last_use = async || {
@@ -300,7 +300,7 @@ async fn the_last_use_of_a_key_is_recorded_when_the_ingress_ends() {
         keys.into_iter().find(|key| key["key_id"] == id).unwrap()["last_used_at"].clone()
     };
     assert_eq!(last_use().await, Value::Null);
-    let deps = Deps { stores: bench.stores.clone(), ..deps() };
+    let deps = IngressDeps { stores: bench.stores.clone(), ..deps() };
     let door = serve_on(deps, IngressOptions { auth: AuthMode::Keys, ..open_options() }).await;
     let authorization = format!("authorization: Bearer {secret}\r\n");
     let answer = door.request("GET", "/v1/workers", &authorization, "").await;

@@ -10,7 +10,7 @@ fn ids(page: &Value, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn executions_come_newest_first_in_pages_that_meet() {
+async fn executions_are_paged_newest_first() {
     let bench = Bench::with_order().await;
     for n in 0..7 {
         bench.start(&format!("o-{n}")).await;
@@ -31,7 +31,7 @@ async fn executions_come_newest_first_in_pages_that_meet() {
 }
 
 #[tokio::test]
-async fn executions_are_filtered_by_definition_state_and_status() {
+async fn executions_are_filtered() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     bench.start("o-2").await;
@@ -47,7 +47,7 @@ async fn executions_are_filtered_by_definition_state_and_status() {
 }
 
 #[tokio::test]
-async fn history_goes_on_where_the_last_page_ended() {
+async fn history_is_paged() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     for _ in 0..5 {
@@ -65,7 +65,7 @@ async fn history_goes_on_where_the_last_page_ended() {
 }
 
 #[tokio::test]
-async fn heavy_history_comes_in_smaller_pages() {
+async fn large_history_pages_are_shortened() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let heavy = "x".repeat(255 * 1024);
@@ -82,7 +82,7 @@ async fn heavy_history_comes_in_smaller_pages() {
 }
 
 #[tokio::test]
-async fn actions_and_timers_are_lists_like_all_others() {
+async fn actions_and_timers_are_paged() {
     let bench = Bench::open();
     let busy = r#"
 name: busy
@@ -134,7 +134,7 @@ async fn pages(bench: &Bench, path: &str, show: impl Fn(&Value) -> String) -> Ve
 }
 
 #[tokio::test]
-async fn events_come_in_the_order_of_acceptance() {
+async fn events_are_listed_in_accept_order() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     for n in 0..5 {
@@ -153,7 +153,7 @@ async fn events_come_in_the_order_of_acceptance() {
 }
 
 #[tokio::test]
-async fn parameters_that_do_not_exist_or_cannot_be_read_are_named() {
+async fn invalid_query_parameter_is_named() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let cursor = bench.get("/v1/executions?limit=1").await.json()["next_cursor"].clone();
@@ -176,13 +176,13 @@ async fn parameters_that_do_not_exist_or_cannot_be_read_are_named() {
 }
 
 #[tokio::test]
-async fn workers_that_beat_lately_are_listed() {
+async fn live_workers_are_listed() {
     use millstream_core::id::WorkerId;
-    use millstream_store::worker_store::WorkerBeat;
+    use millstream_store::worker_store::WorkerHeartbeat;
     let bench = Bench::open();
     let now = bench.clock.now();
     for (name, seen) in [("here", now), ("gone", now.minus(std::time::Duration::from_secs(3600)))] {
-        let beat = WorkerBeat {
+        let beat = WorkerHeartbeat {
             worker: WorkerId::parse(name).unwrap(),
             started_at: now,
             lanes: vec![0, 1],
@@ -190,7 +190,7 @@ async fn workers_that_beat_lately_are_listed() {
             version: "0.1.0".to_owned(),
             calls: Vec::new(),
         };
-        bench.stores.workers.beat(&beat, seen).await.unwrap();
+        bench.stores.workers.record_worker_heartbeat(&beat, seen).await.unwrap();
     }
     let workers = bench.get("/v1/workers").await.json();
     assert_eq!(ids(&workers, "worker_id"), ["here"]);

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod auth;
+mod backend_failures;
 mod batch;
 mod bench;
 mod definitions;
@@ -11,19 +12,21 @@ mod edge_bytes;
 #[path = "../graphs/engine.rs"]
 #[allow(dead_code, reason = "the tests of graphs use the rest")]
 mod engine;
+mod event_waits;
 mod events;
 mod executions;
-mod failures;
-mod faulty;
+mod failed_actions;
+mod faulty_backends;
+mod group_commit;
 mod group_resolutions;
-mod groups;
-mod hostile;
+mod hostile_input;
 mod incidents;
 mod interventions;
 mod keys;
 mod lists;
+mod metric_series;
 mod openapi;
-mod performers;
+mod performer_views;
 mod problems;
 mod quotas;
 mod repeats;
@@ -34,15 +37,12 @@ mod roles_grpc;
 mod roles_http;
 mod row_quotas;
 mod schema;
-mod scraping;
 mod signals;
 mod slow;
 mod sockets;
 mod start_bounds;
 mod tail;
 mod tasks;
-mod trouble;
-mod undelivered;
-mod unread;
-mod waiting;
+mod undelivered_leases;
+mod unread_answers;
 mod wire;

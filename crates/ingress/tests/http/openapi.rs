@@ -7,8 +7,8 @@ use axum::http::{Method, Request};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, ORDER, get, yaml};
+use crate::failed_actions::decision;
 use crate::schema::mismatches;
-use crate::trouble::decision;
 
 /// The route table of the contract.
 const ROUTES: &[(&str, &str)] = &[
@@ -130,7 +130,7 @@ const ROUTES: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_route_is_in_the_document_and_every_documented_route_exists() {
+async fn openapi_lists_exactly_the_routes() {
     let bench = Bench::open();
     let document = bench.get("/openapi.json").await.json();
     let mut documented = BTreeSet::new();
@@ -154,7 +154,7 @@ async fn every_route_is_in_the_document_and_every_documented_route_exists() {
 }
 
 #[test]
-fn every_schema_that_is_named_exists() {
+fn openapi_schema_references_resolve() {
     fn references(value: &Value, found: &mut BTreeSet<String>) {
         match value {
             Value::Object(map) => {
@@ -176,7 +176,7 @@ fn every_schema_that_is_named_exists() {
 }
 
 #[test]
-fn operation_ids_are_unique() {
+fn openapi_operation_ids_are_unique() {
     let document = millstream_ingress::openapi::document();
     let paths = document["paths"].as_object().unwrap().values();
     let ids: Vec<_> = paths
@@ -187,7 +187,7 @@ fn operation_ids_are_unique() {
 }
 
 #[test]
-fn every_link_leads_to_an_operation_with_the_parameters_of_its_path() {
+fn openapi_links_match_operations() {
     let document = millstream_ingress::openapi::document();
     let operations = || {
         let paths = document["paths"].as_object().unwrap().iter();
@@ -217,7 +217,7 @@ fn every_link_leads_to_an_operation_with_the_parameters_of_its_path() {
 
 /// The gate and the body reader answer before any handler: each call documents their problems.
 #[tokio::test]
-async fn refusals_that_no_handler_makes_are_documented_on_every_call() {
+async fn openapi_documents_common_problems() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let document = bench.get("/openapi.json").await.json();
@@ -254,7 +254,7 @@ async fn refusals_that_no_handler_makes_are_documented_on_every_call() {
 }
 
 #[tokio::test]
-async fn real_answers_have_the_shapes_that_are_documented() {
+async fn execution_answers_match_openapi() {
     let bench = Bench::open();
     let document = bench.get("/openapi.json").await.json();
     let put = bench.send(yaml("/v1/definitions", ORDER)).await.json();
@@ -299,7 +299,7 @@ async fn real_answers_have_the_shapes_that_are_documented() {
 }
 
 #[tokio::test]
-async fn incidents_and_signals_have_the_shapes_that_are_documented() {
+async fn incident_answers_match_openapi() {
     let bench = Bench::with_payment().await;
     let document = bench.get("/openapi.json").await.json();
     let (first, second) = (bench.incident("p-1").await, bench.incident("p-2").await);

@@ -20,7 +20,7 @@ fn shown(answer: &Answer) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn documents_look_like_this() {
+async fn problem_documents_match_snapshots() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let requests = [
@@ -41,7 +41,7 @@ async fn documents_look_like_this() {
 }
 
 #[tokio::test]
-async fn a_request_id_is_echoed_and_named_in_the_document() {
+async fn problem_names_request_id() {
     let bench = Bench::open();
     let answer = bench.send(header(get("/v1/executions/none"), "x-request-id", "abc-123")).await;
     assert_eq!(answer.header("x-request-id"), "abc-123");
@@ -51,7 +51,7 @@ async fn a_request_id_is_echoed_and_named_in_the_document() {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_know_is_405_and_names_those_it_knows() {
+async fn unknown_method_is_405_with_allow() {
     let bench = Bench::open();
     let answer = bench.send(Request::put("/v1/definitions").body(Body::empty()).unwrap()).await;
     answer.problem(405, "method-not-allowed");
@@ -60,7 +60,7 @@ async fn a_method_that_a_path_does_not_know_is_405_and_names_those_it_knows() {
 }
 
 #[tokio::test]
-async fn health_is_told_and_the_document_is_served() {
+async fn health_and_openapi_are_served() {
     let bench = Bench::open();
     assert_eq!(bench.get("/healthz").await.json()["status"], "ok");
     let ready = bench.get("/readyz").await.json();

@@ -6,14 +6,14 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use bytes::Bytes;
 use futures::StreamExt;
-use millstream_core::action::{ActionError, ErrorClass};
+use millstream_core::action::{ActionFailure, ErrorClass};
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{Name, TenantId, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
-use millstream_ingress::{AuthMode, IngressOptions, Limits};
-use millstream_store::action_store::{Settlement, Settling};
+use millstream_ingress::{AuthMode, IngressLimits, IngressOptions};
+use millstream_store::action_store::{SettleOutcome, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
@@ -31,7 +31,7 @@ pub(crate) fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
 }
 
 /// An ingress with the tenants `noisy` and `quiet`, each with a key.
-pub(crate) async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
+pub(crate) async fn two_tenants(limits: IngressLimits, quotas: QuotaSettings) -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, limits, quotas, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     for tenant in ["noisy", "quiet"] {
@@ -73,8 +73,9 @@ pub(crate) fn refused(answer: &Answer, status: u16, kind: &str, quota: &str) -> 
 }
 
 #[tokio::test]
-async fn tails_of_one_tenant_leave_room_for_another() {
-    let bench = two_tenants(Limits { tails: 4, ..Limits::default() }, QuotaSettings::default()).await;
+async fn tails_are_shared_between_tenants() {
+    let bench =
+        two_tenants(IngressLimits { tails: 4, ..IngressLimits::default() }, QuotaSettings::default()).await;
     for tenant in ["noisy", "quiet"] {
         assert_eq!(order(&bench, tenant, "o-1").await.status, 201);
     }
@@ -95,8 +96,9 @@ async fn tails_of_one_tenant_leave_room_for_another() {
 }
 
 #[tokio::test]
-async fn long_polls_of_one_tenant_leave_room_for_another() {
-    let bench = two_tenants(Limits { waits: 4, ..Limits::default() }, QuotaSettings::default()).await;
+async fn long_polls_are_shared_between_tenants() {
+    let bench =
+        two_tenants(IngressLimits { waits: 4, ..IngressLimits::default() }, QuotaSettings::default()).await;
     let lease = |tenant, wish: Value| of(tenant, post("/v1/tasks/lease", &wish));
     let patient = || json!({"types": ["x"], "wait": "60s"});
     let polls: Vec<_> =
@@ -149,7 +151,7 @@ async fn used_by_default(bench: &Bench, name: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn external_workers_hold_no_more_tasks_than_the_quota_and_an_outcome_makes_room() {
+async fn task_lease_quota_frees_on_outcome() {
     let bench = open_with(at_most(&[(QuotaName::TaskLeases, 2)]));
     errands(&bench, 5).await;
     let held = lease(&bench, 10).await;
@@ -167,18 +169,19 @@ async fn external_workers_hold_no_more_tasks_than_the_quota_and_an_outcome_makes
 }
 
 #[tokio::test]
-async fn an_action_that_waits_for_a_quota_says_which() {
+async fn action_explains_blocking_quota() {
     let bench = open_with(QuotaSettings::default());
     errands(&bench, 1).await;
     let (worker, now) = (WorkerId::parse("w").unwrap(), bench.clock.now());
-    let queue = Queue::task(&TenantId::default_tenant(), &Name::parse("run").unwrap(), &Default::default());
+    let queue =
+        ActionQueue::of_task(&TenantId::default_tenant(), &Name::parse("run").unwrap(), &Default::default());
     let grant = LeaseGrant { slots: 1, ttl: Duration::from_secs(60), queues: [queue].into() };
     let leased = bench.stores.actions.lease(&worker, &grant, now).await.unwrap().remove(0);
     let message = "the tenant is at its quota open_executions = 2 (from the settings)".to_owned();
-    let error = RawJson::of(&ActionError { class: ErrorClass::Quota, message, status: None });
-    let outcome = Settling::Postponed { at: now.plus(Duration::from_secs(60)), error: Some(error) };
+    let error = RawJson::from_value(&ActionFailure { class: ErrorClass::Quota, message, status: None });
+    let outcome = SettleOutcome::Postponed { at: now.plus(Duration::from_secs(60)), error: Some(error) };
     let settlement = Settlement { lease: leased.lease, event_id: leased.event_id, outcome };
-    bench.stores.actions.settle(&worker, &[settlement], &grant.of(0), now).await.unwrap();
+    bench.stores.actions.settle_actions(&worker, &[settlement], &grant.with_slots(0), now).await.unwrap();
     let why = bench.get("/v1/tasks/default%2Fe-0%2F2%2Frun/why").await.json();
     let reason = why["reason"].as_str().unwrap();
     assert!(reason.starts_with("the next attempt, number 1,"), "{why}");
@@ -186,7 +189,7 @@ async fn an_action_that_waits_for_a_quota_says_which() {
 }
 
 #[tokio::test]
-async fn an_outcome_is_recorded_for_a_tenant_at_its_events_and_open_executions() {
+async fn task_outcome_bypasses_exhausted_quotas() {
     let quotas =
         [(QuotaName::OpenExecutions, 1), (QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)];
     let bench = open_with(at_most(&quotas));
@@ -250,9 +253,9 @@ async fn repeats_and_cancels_pass(bench: &Bench, first: &Answer, quota: &str) {
 }
 
 #[tokio::test]
-async fn a_tenant_over_its_request_rate_cancels_and_hears_of_what_it_sent_before() {
+async fn rate_limited_tenant_may_cancel() {
     let quotas = at_most(&[(QuotaName::RequestsPerSecond, 2), (QuotaName::RequestsBurst, 20)]);
-    let bench = two_tenants(Limits::default(), quotas).await;
+    let bench = two_tenants(IngressLimits::default(), quotas).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let first = bench.send(note("o-1", "k-1")).await;
     assert_eq!(first.status, 202);
@@ -260,8 +263,10 @@ async fn a_tenant_over_its_request_rate_cancels_and_hears_of_what_it_sent_before
 }
 
 #[tokio::test]
-async fn a_tenant_with_its_share_in_flight_cancels_and_hears_of_what_it_sent_before() {
-    let bench = two_tenants(Limits { in_flight: 16, ..Limits::default() }, QuotaSettings::default()).await;
+async fn tenant_at_flight_share_may_cancel() {
+    let bench =
+        two_tenants(IngressLimits { in_flight: 16, ..IngressLimits::default() }, QuotaSettings::default())
+            .await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let first = bench.send(note("o-1", "k-1")).await;
     queue(&bench, "noisy").await;
@@ -288,8 +293,8 @@ pub(crate) async fn queue(bench: &Bench, tenant: &str) {
 }
 
 #[tokio::test]
-async fn dripping_imports_of_one_tenant_leave_bytes_for_the_posts_of_another() {
-    let limits = Limits { body_bytes_in_flight: 16 << 20, ..Limits::default() };
+async fn slow_imports_leave_bytes_for_others() {
+    let limits = IngressLimits { body_bytes_in_flight: 16 << 20, ..IngressLimits::default() };
     let bench = two_tenants(limits, QuotaSettings::default()).await;
     queue(&bench, "noisy").await;
     let imports: Vec<_> =
@@ -301,16 +306,18 @@ async fn dripping_imports_of_one_tenant_leave_bytes_for_the_posts_of_another() {
 }
 
 #[tokio::test]
-async fn an_import_that_drips_for_ever_ends_at_its_quota() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::ImportDuration, 100)])).await;
+async fn endless_import_ends_at_quota() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::ImportDuration, 100)])).await;
     queue(&bench, "noisy").await;
     let request = dripping("noisy");
     refused(&bench.send(request).await, 403, "quota-exceeded", "import_duration");
 }
 
 #[tokio::test]
-async fn requests_of_one_tenant_leave_slots_for_another() {
-    let bench = two_tenants(Limits { in_flight: 4, ..Limits::default() }, QuotaSettings::default()).await;
+async fn request_slots_are_shared_between_tenants() {
+    let bench =
+        two_tenants(IngressLimits { in_flight: 4, ..IngressLimits::default() }, QuotaSettings::default())
+            .await;
     queue(&bench, "noisy").await;
     let imports: Vec<_> =
         (0..3).map(|_| tokio::spawn(bench.app.clone().oneshot(dripping("noisy")))).collect();
@@ -324,8 +331,8 @@ async fn requests_of_one_tenant_leave_slots_for_another() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_executors_than_its_quota_and_those_go_on() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Executors, 3)])).await;
+async fn executor_quota_keeps_registered_executors() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::Executors, 3)])).await;
     let register = |tenant: &str, n: usize| {
         let executor = json!({"name": format!("e{n}"), "address": "http://127.0.0.1:1", "capacity": 1});
         of(tenant, post("/v1/executors", &executor))
@@ -342,8 +349,8 @@ async fn a_tenant_has_no_more_executors_than_its_quota_and_those_go_on() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_definitions_than_its_quota_and_the_latest_may_come_again() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Definitions, 2)])).await;
+async fn definition_quota_allows_repeats() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::Definitions, 2)])).await;
     let put =
         |n: u32| of("noisy", yaml("/v1/definitions", &ORDER.replace("total: 10", &format!("total: {n}"))));
     assert_eq!(bench.send(put(1)).await.status, 201);
@@ -353,8 +360,8 @@ async fn a_tenant_has_no_more_definitions_than_its_quota_and_the_latest_may_come
 }
 
 #[tokio::test]
-async fn an_attempt_of_a_hundred_years_is_refused_by_name() {
-    let bench = two_tenants(Limits::default(), QuotaSettings::default()).await;
+async fn attempt_time_quota_is_named() {
+    let bench = two_tenants(IngressLimits::default(), QuotaSettings::default()).await;
     let definition = "{name: x, initial: a, states: {a: {on: {go: {to: b, do: [act]}}}, b: {final: true}}, \
         actions: {act: {http: {url: 'http://h.example/'}, timeout: 36500d}}}";
     let problem = bench.send(of("noisy", yaml("/v1/definitions", definition))).await.problem(422, "invalid");
@@ -363,8 +370,8 @@ async fn an_attempt_of_a_hundred_years_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_tenant_at_its_open_executions_is_refused_new_ones_and_told_of_old_ones() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenExecutions, 2)])).await;
+async fn open_execution_quota_answers_repeats() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::OpenExecutions, 2)])).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let keyed = || {
         let request = post("/v1/executions", &json!({"definition": "order"}));
@@ -384,9 +391,9 @@ async fn a_tenant_at_its_open_executions_is_refused_new_ones_and_told_of_old_one
 }
 
 #[tokio::test]
-async fn events_beyond_the_rate_are_throttled_and_a_known_key_is_answered() {
+async fn event_rate_limit_answers_repeats() {
     let quotas = at_most(&[(QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)]);
-    let bench = two_tenants(Limits::default(), quotas).await;
+    let bench = two_tenants(IngressLimits::default(), quotas).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let note = |key: &str| {
         let request = post("/v1/executions/o-1/events", &json!({"name": "note"}));
@@ -412,9 +419,9 @@ async fn events_beyond_the_rate_are_throttled_and_a_known_key_is_answered() {
 }
 
 #[tokio::test]
-async fn repeats_beyond_the_request_rate_have_a_rate_as_well() {
+async fn repeats_have_own_rate_limit() {
     let quotas = at_most(&[(QuotaName::RequestsPerSecond, 1), (QuotaName::RequestsBurst, 3)]);
-    let bench = two_tenants(Limits::default(), quotas).await;
+    let bench = two_tenants(IngressLimits::default(), quotas).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let mut answers = Vec::new();
     while answers.len() < 100 && answers.last() != Some(&429) {
@@ -425,8 +432,8 @@ async fn repeats_beyond_the_request_rate_have_a_rate_as_well() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_rate_are_throttled_for_their_tenant_alone() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::RequestsPerSecond, 2)])).await;
+async fn request_rate_limit_is_per_tenant() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::RequestsPerSecond, 2)])).await;
     let list = || of("noisy", get("/v1/definitions"));
     let mut answer = bench.send(list()).await;
     while answer.status == 200 {
@@ -443,7 +450,7 @@ fn put_quota(path: &str, quota: &Value) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn a_quota_that_is_set_is_shown_with_its_source_and_comes_into_force() {
+async fn set_quota_shows_source_and_applies() {
     let bench = Bench::with_order().await;
     let quota = json!({"open_executions": 1, "streams": "1/2", "max_action_timeout": "1h"});
     let set = bench.send(put_quota("/v1/tenants/default/quota", &quota)).await;
@@ -467,7 +474,7 @@ async fn a_quota_that_is_set_is_shown_with_its_source_and_comes_into_force() {
 }
 
 #[tokio::test]
-async fn a_quota_that_is_misspelt_is_refused_with_every_problem() {
+async fn invalid_quota_lists_faults() {
     let bench = Bench::open();
     let wrong = json!({"stream": 1, "devices": "some"});
     let problem = bench.send(put_quota("/v1/tenants/default/quota", &wrong)).await.problem(422, "invalid");
@@ -476,8 +483,8 @@ async fn a_quota_that_is_misspelt_is_refused_with_every_problem() {
 }
 
 #[tokio::test]
-async fn a_tenant_sees_its_own_quotas_and_sets_none() {
-    let bench = two_tenants(Limits::default(), QuotaSettings::default()).await;
+async fn tenant_reads_own_quotas_only() {
+    let bench = two_tenants(IngressLimits::default(), QuotaSettings::default()).await;
     for path in ["quota", "usage"] {
         let own = format!("/v1/tenants/noisy/{path}");
         assert_eq!(bench.send(of("noisy", get(&own))).await.status, 200);

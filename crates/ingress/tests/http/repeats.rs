@@ -7,7 +7,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, ORDER, header, open_options, post, yaml};
-use millstream_store::housekeeping::Outlived;
+use millstream_store::housekeeping::RetentionCutoffs;
 
 const EVENTS: &str = "/v1/executions/o-1/events";
 
@@ -26,12 +26,15 @@ async fn removed(bench: &Bench) {
     }
     bench.decide("o-1").await;
     let later = bench.clock.now().plus(Duration::from_secs(3600));
-    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
+    assert_eq!(
+        bench.stores.housekeeping.purge_executions(RetentionCutoffs::uniform(later), 10).await.unwrap(),
+        1
+    );
     bench.get("/v1/executions/o-1").await.problem(404, "not-found");
 }
 
 #[tokio::test]
-async fn a_repeat_is_not_held_to_the_state_that_it_led_to() {
+async fn repeat_ignores_state_after_original() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let strict = |body: &Value| header(keyed(EVENTS, body), "millstream-validate", "state");
@@ -51,7 +54,7 @@ async fn a_repeat_is_not_held_to_the_state_that_it_led_to() {
 }
 
 #[tokio::test]
-async fn a_repeated_cancel_is_the_same_cancel() {
+async fn repeated_cancel_is_same_event() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let path = "/v1/executions/o-1/cancel";
@@ -65,7 +68,7 @@ async fn a_repeated_cancel_is_the_same_cancel() {
 }
 
 #[tokio::test]
-async fn a_repeat_after_retention_is_told_what_is_last_known() {
+async fn repeat_after_retention_returns_known_status() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;
     let note = json!({"name": "note"});
@@ -91,7 +94,7 @@ async fn a_repeat_after_retention_is_told_what_is_last_known() {
 }
 
 #[tokio::test]
-async fn a_start_by_key_is_not_started_again_after_retention() {
+async fn keyed_start_survives_retention() {
     let bench = Bench::with_order().await;
     let start = json!({"definition": "order", "execution_id": "o-1"});
     assert_eq!(bench.send(keyed("/v1/executions", &start)).await.status, 201);
@@ -110,7 +113,7 @@ async fn a_start_by_key_is_not_started_again_after_retention() {
 }
 
 #[tokio::test]
-async fn a_start_by_key_is_known_when_the_definition_would_refuse_it_today() {
+async fn keyed_start_repeat_ignores_new_definition() {
     let bench = Bench::with_order().await;
     let start = json!({"definition": "order", "events": [{"name": "note"}]});
     let first = bench.send(keyed("/v1/executions", &start)).await;
@@ -123,7 +126,7 @@ async fn a_start_by_key_is_known_when_the_definition_would_refuse_it_today() {
 }
 
 #[tokio::test]
-async fn an_id_that_another_door_has_used_again_is_another_execution() {
+async fn id_reused_by_other_process_is_reloaded() {
     let bench = Bench::with_order().await;
     let other = Bench::with(open_options(), |_, _| (bench.stores.clone(), bench.streams.clone()));
     bench.start("o-1").await;

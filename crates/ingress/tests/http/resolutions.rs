@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use millstream_core::id::{EventId, IncidentId, TenantId};
 use millstream_core::incident::NewIncident;
-use millstream_core::status::{Resolution, Role};
+use millstream_core::status::{IncidentResolution, Role};
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::incidents::{
-    IncidentFilter, IncidentGroup, IncidentView, Incidents, Resolved, Resolving,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentView, Incidents, ResolveVerdict,
 };
-use millstream_store::intervention::{Burial, Decision};
-use millstream_stream::doorbell::Bell;
+use millstream_store::intervention::{DecisionRecord, EventBurial};
+use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, get, header, key, open_options, post, with_type};
-use crate::faulty::FaultyBells;
-use crate::trouble::{PAYMENT, decision};
+use crate::failed_actions::{PAYMENT, decision};
+use crate::faulty_backends::FaultyBells;
 
 async fn detail(bench: &Bench, incident: &Value) -> Value {
     bench.get(&format!("/v1/incidents/{}", incident["incident_id"].as_str().unwrap())).await.json()
@@ -40,13 +40,13 @@ async fn dead(bench: &Bench, id: &str) -> Value {
         class: millstream_core::action::ErrorClass::Internal,
         reason: "undecidable".to_owned(),
     };
-    let burial = Burial { execution: key(id), event_id, error: "undecidable".to_owned(), incident };
-    bench.stores.interventions.bury(&[burial], bench.clock.now()).await.unwrap();
+    let burial = EventBurial { execution: key(id), event_id, error: "undecidable".to_owned(), incident };
+    bench.stores.interventions.bury_events(&[burial], bench.clock.now()).await.unwrap();
     json!({"incident_id": event_id.to_string(), "event_id": event_id.to_string()})
 }
 
 #[tokio::test]
-async fn a_retry_makes_the_action_ready_under_the_same_key_and_rings() {
+async fn incident_retry_keeps_action_key() {
     let bells = Arc::new(FaultyBells::default());
     let bench = Bench::with(open_options(), |stores, mut streams| {
         streams.bells = bells.clone();
@@ -67,7 +67,7 @@ async fn a_retry_makes_the_action_ready_under_the_same_key_and_rings() {
     assert_eq!(status(&bench, "p-1").await, "active");
     eventually(Duration::from_secs(10), || async {
         let rung = bells.rung.lock().unwrap().clone();
-        let both = [Bell::Mailbox(key("p-1")), Bell::Actions(key("p-1"))];
+        let both = [Doorbell::Mailbox(key("p-1")), Doorbell::Actions(key("p-1"))];
         if both.iter().all(|bell| rung.contains(bell)) { Ok(()) } else { Err(rung) }
     })
     .await;
@@ -79,7 +79,7 @@ async fn a_retry_makes_the_action_ready_under_the_same_key_and_rings() {
 }
 
 #[tokio::test]
-async fn a_retry_with_another_input_has_another_key() {
+async fn incident_retry_with_input_changes_key() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let mut input = detail(&bench, &incident).await["input"].clone();
@@ -97,7 +97,7 @@ async fn a_retry_with_another_input_has_another_key() {
 }
 
 #[tokio::test]
-async fn an_input_that_cannot_be_performed_is_refused_with_its_place() {
+async fn invalid_retry_input_has_path() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let path = decision(&incident, "retry");
@@ -126,7 +126,7 @@ async fn an_input_that_cannot_be_performed_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_skipped_action_has_the_result_and_the_execution_is_told() {
+async fn skipped_action_delivers_result() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let body = json!({"result": {"receipt": "r-1"}, "reason": "paid by hand"});
@@ -148,7 +148,7 @@ async fn a_skipped_action_has_the_result_and_the_execution_is_told() {
 }
 
 #[tokio::test]
-async fn a_result_may_be_null_but_not_missing() {
+async fn skip_result_may_be_null() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let path = decision(&incident, "skip");
@@ -160,7 +160,7 @@ async fn a_result_may_be_null_but_not_missing() {
 }
 
 #[tokio::test]
-async fn a_failed_and_a_cancelled_execution_end_by_an_event() {
+async fn incident_fail_or_cancel_posts_event() {
     let bench = Bench::with_payment().await;
     for (id, word, event, ended) in
         [("p-1", "fail", "millstream.fail", "failed"), ("p-2", "cancel", "millstream.cancel", "cancelled")]
@@ -178,7 +178,7 @@ async fn a_failed_and_a_cancelled_execution_end_by_an_event() {
 }
 
 #[tokio::test]
-async fn who_and_why_are_recorded() {
+async fn resolution_records_actor_and_reason() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let stores = bench.stores.clone();
@@ -191,7 +191,7 @@ async fn who_and_why_are_recorded() {
     let path = format!("/v1/incidents/{}", incident["incident_id"].as_str().unwrap());
     let resolved = bench.send(keyed(get(&path))).await.json()["resolved"].clone();
     assert_eq!((&resolved["actor"], &resolved["reason"]), (&json!("default-admin"), &json!("hopeless")));
-    let recorded = bench.stores.interventions.decisions(&key("p-1")).await.unwrap().pop().unwrap();
+    let recorded = bench.stores.interventions.list_decisions(&key("p-1")).await.unwrap().pop().unwrap();
     assert_eq!((recorded.kind.as_str(), recorded.actor.as_deref()), ("fail", Some("default-admin")));
     assert_eq!(recorded.reason.as_deref(), Some("hopeless"));
     let again = bench.send(keyed(post(&decision(&incident, "retry"), &json!({})))).await;
@@ -201,7 +201,7 @@ async fn who_and_why_are_recorded() {
 }
 
 #[tokio::test]
-async fn an_incident_is_decided_once() {
+async fn incident_is_resolved_once() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     let (retry, skip) = (decision(&incident, "retry"), decision(&incident, "skip"));
@@ -226,34 +226,37 @@ impl Incidents for BeatenTo {
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>> {
+    ) -> StoreResult<Vec<IncidentView>> {
         self.0.list_incidents(tenant, filter, after, limit).await
     }
 
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>> {
         self.0.incident_groups(tenant, limit).await
     }
 
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
-        self.0.incidents(keys).await
+    async fn find_incidents(
+        &self,
+        keys: &[(TenantId, IncidentId)],
+    ) -> StoreResult<Vec<Option<IncidentView>>> {
+        self.0.find_incidents(keys).await
     }
 
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>> {
-        let first: Vec<_> = batch.iter().map(|(id, _)| (*id, Resolving::Retry)).collect();
-        let faster = Decision { actor: Some("ada".to_owned()), reason: None };
-        self.0.resolve(tenant, &first, &faster, now).await?;
-        self.0.resolve(tenant, batch, by, now).await
+    ) -> StoreResult<Vec<ResolveVerdict>> {
+        let first: Vec<_> = batch.iter().map(|(id, _)| (*id, IncidentDecision::Retry)).collect();
+        let faster = DecisionRecord { actor: Some("ada".to_owned()), reason: None };
+        self.0.resolve_incidents(tenant, &first, &faster, now).await?;
+        self.0.resolve_incidents(tenant, batch, by, now).await
     }
 }
 
 #[tokio::test]
-async fn whoever_comes_second_is_told_what_the_first_one_decided() {
+async fn second_resolution_names_first() {
     let bench = Bench::with(open_options(), |mut stores, streams| {
         stores.incidents = Arc::new(BeatenTo(stores.incidents.clone()));
         (stores, streams)
@@ -265,11 +268,11 @@ async fn whoever_comes_second_is_told_what_the_first_one_decided() {
     assert!(problem["detail"].as_str().unwrap().contains("retry by \"ada\""), "{problem}");
     let pending = bench.get("/v1/events?execution_id=p-1&status=pending").await.json();
     assert_eq!(pending["items"], json!([]), "the second one's event is not there");
-    assert_eq!(detail(&bench, &incident).await["resolved"]["resolution"], Resolution::Retry.as_str());
+    assert_eq!(detail(&bench, &incident).await["resolved"]["resolution"], IncidentResolution::Retry.as_str());
 }
 
 #[tokio::test]
-async fn a_dead_event_is_tried_again_or_rejected_and_has_neither_input_nor_result() {
+async fn dead_event_incident_takes_no_input() {
     let bench = Bench::with_payment().await;
     let incident = dead(&bench, "p-1").await;
     let shown = detail(&bench, &incident).await;
@@ -295,7 +298,7 @@ async fn a_dead_event_is_tried_again_or_rejected_and_has_neither_input_nor_resul
 }
 
 #[tokio::test]
-async fn hostile_decisions_are_refused_and_decide_nothing() {
+async fn invalid_resolution_is_rejected() {
     let bench = Bench::with_payment().await;
     let incident = bench.incident("p-1").await;
     for word in ["retry", "skip", "fail", "cancel"] {

@@ -25,7 +25,7 @@ async fn refused(bench: &Bench, request: Request<Body>) -> Option<u16> {
 }
 
 #[tokio::test]
-async fn every_http_operation_admits_exactly_the_roles_of_its_permission() {
+async fn http_operations_admit_permitted_roles_only() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let calls = role_table::http_access();
@@ -83,7 +83,7 @@ const PERMISSION_DENIED: &str = "7";
 const UNIMPLEMENTED: &str = "12";
 
 #[tokio::test]
-async fn every_grpc_method_admits_exactly_the_roles_of_its_permission() {
+async fn grpc_methods_admit_permitted_roles_only() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let table = role_table::grpc_access();
@@ -119,13 +119,13 @@ async fn every_grpc_method_admits_exactly_the_roles_of_its_permission() {
 }
 
 #[test]
-fn the_documented_role_table_is_that_of_the_routes() {
+fn role_table_matches_documentation() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SECURITY-ROLES.md");
     let written = std::fs::read_to_string(path).unwrap_or_default();
     let (begin, end) =
         ("<!-- begin of the generated tables -->\n\n", "\n<!-- end of the generated tables -->");
     let table = written.split_once(begin).and_then(|(_, rest)| rest.split_once(end)).map(|(table, _)| table);
-    let expected = role_table::markdown();
+    let expected = role_table::render_role_tables();
     if table != Some(expected.as_str()) && std::env::var_os("MILLSTREAM_WRITE_ROLE_TABLE").is_some() {
         let (before, rest) = written.split_once(begin).unwrap();
         let (_, after) = rest.split_once(end).unwrap();
@@ -139,7 +139,7 @@ fn the_documented_role_table_is_that_of_the_routes() {
 }
 
 #[tokio::test]
-async fn a_submit_key_that_registers_an_executor_is_told_which_role_to_create() {
+async fn executor_refusal_names_required_role() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let executor = json!({"name": "mine", "address": "http://h:1", "capacity": 1});
@@ -153,7 +153,7 @@ async fn a_submit_key_that_registers_an_executor_is_told_which_role_to_create() 
 }
 
 #[tokio::test]
-async fn an_operator_key_is_told_that_it_belongs_to_no_tenant() {
+async fn operator_refusal_explains_missing_tenant() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let answer = bench.send(keyed(get("/v1/executions"), &secret(OWNER, Role::Operator))).await;
@@ -163,7 +163,7 @@ async fn an_operator_key_is_told_that_it_belongs_to_no_tenant() {
 }
 
 #[tokio::test]
-async fn metrics_of_all_tenants_are_shown_to_operators_only() {
+async fn fleet_metrics_require_operator() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let full = bench.send(keyed(get("/metrics"), &secret(OWNER, Role::Operator))).await;
@@ -185,11 +185,11 @@ async fn metrics_of_all_tenants_are_shown_to_operators_only() {
 }
 
 #[tokio::test]
-async fn hosts_of_workers_are_shown_to_operators_only() {
+async fn worker_hosts_require_operator() {
     let data = OwnedData::furnished().await;
     let bench = &data.bench;
     let worker = millstream_core::id::WorkerId::parse("host-7-4711-0badcafe").unwrap();
-    let beat = millstream_store::worker_store::WorkerBeat {
+    let beat = millstream_store::worker_store::WorkerHeartbeat {
         worker,
         started_at: bench.clock.now(),
         lanes: vec![0],
@@ -197,7 +197,7 @@ async fn hosts_of_workers_are_shown_to_operators_only() {
         version: "1".to_owned(),
         calls: Vec::new(),
     };
-    bench.stores.workers.beat(&beat, bench.clock.now()).await.unwrap();
+    bench.stores.workers.record_worker_heartbeat(&beat, bench.clock.now()).await.unwrap();
     let seen = bench.send(keyed(get("/v1/workers"), &secret(OWNER, Role::Operator))).await;
     assert_eq!(seen.json()["items"][0]["worker_id"], "host-7-4711-0badcafe");
     for role in [Role::Read, Role::Admin, Role::Submit] {

@@ -152,7 +152,7 @@ fn of_a_tenant() -> impl Iterator<Item = (String, Vec<Role>)> {
 }
 
 #[tokio::test]
-async fn every_role_of_a_grpc_method_reaches_its_own_data() {
+async fn grpc_roles_reach_own_data() {
     let (mut calls, mut wrong) = (0, Vec::new());
     for (call, roles) in of_a_tenant() {
         for role in roles {
@@ -175,7 +175,7 @@ async fn every_role_of_a_grpc_method_reaches_its_own_data() {
 }
 
 #[tokio::test]
-async fn no_grpc_method_shows_or_changes_another_tenants_data() {
+async fn grpc_methods_isolate_tenants() {
     let data = OwnedData::furnished().await;
     let (mut before, mut wrong) = (owned(&data).await, Vec::new());
     let (makes, names): (Vec<_>, Vec<_>) = of_a_tenant().partition(|(call, _)| needs_nothing_to_exist(call));

@@ -142,7 +142,7 @@ fn is_read(call: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_role_that_may_read_is_shown_its_own_tenants_data() {
+async fn http_readers_see_own_data() {
     let data = OwnedData::furnished().await;
     let own_tenant = format!(r#""tenant":"{OWNER}""#);
     let (mut reads, mut wrong) = (0, Vec::new());
@@ -165,7 +165,7 @@ async fn every_role_that_may_read_is_shown_its_own_tenants_data() {
 }
 
 #[tokio::test]
-async fn every_role_that_may_write_reaches_its_own_tenants_data() {
+async fn http_writers_reach_own_data() {
     let mut wrong = Vec::new();
     for CallAccess { call, needs } in role_table::http_access() {
         if is_read(&call) || !concerns_a_tenant(needs) {
@@ -219,7 +219,7 @@ fn told_apart_by(data: &OwnedData, shown: &Shown) -> String {
 }
 
 #[tokio::test]
-async fn no_role_of_another_tenant_sees_or_changes_data() {
+async fn http_operations_isolate_tenants() {
     let data = OwnedData::furnished().await;
     let (mut before, mut wrong) = (owned(&data).await, Vec::new());
     let mut calls = role_table::http_access();

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use millstream_core::quota::QuotaName;
 use millstream_core::status::Role;
-use millstream_ingress::Limits;
+use millstream_ingress::IngressLimits;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, ORDER, header, post, with_type, yaml};
@@ -17,9 +17,9 @@ fn device(tenant: &str, id: &str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn beyond_half_of_a_quota_of_devices_those_of_other_processes_count_at_once() {
+async fn device_quota_counts_other_processes() {
     let quotas = at_most(&[(QuotaName::Devices, 4)]);
-    let first = two_tenants(Limits::default(), quotas.clone()).await;
+    let first = two_tenants(IngressLimits::default(), quotas.clone()).await;
     let auth = millstream_ingress::AuthMode::Keys;
     let options = millstream_ingress::IngressOptions { auth, quotas, ..crate::bench::open_options() };
     let second = crate::bench::Bench::with(options, |_, streams| (first.stores.clone(), streams));
@@ -30,8 +30,8 @@ async fn beyond_half_of_a_quota_of_devices_those_of_other_processes_count_at_onc
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_devices_than_its_quota_and_those_are_heard() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Devices, 2)])).await;
+async fn device_quota_keeps_known_devices() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::Devices, 2)])).await;
     for id in ["d1", "d2"] {
         assert!(bench.send(device("noisy", id)).await.status.is_success());
     }
@@ -48,8 +48,8 @@ async fn run(bench: &Bench, tenant: &str, id: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_run_beyond_the_open_runs_is_refused_and_a_known_run_is_answered() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenRuns, 2)])).await;
+async fn open_run_quota_answers_repeats() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::OpenRuns, 2)])).await;
     for id in ["r1", "r2"] {
         assert_eq!(run(&bench, "noisy", id).await.status, 201);
     }
@@ -60,9 +60,9 @@ async fn a_run_beyond_the_open_runs_is_refused_and_a_known_run_is_answered() {
 }
 
 #[tokio::test]
-async fn a_run_is_an_event_of_its_tenants_rate() {
+async fn run_counts_against_event_rate() {
     let rate = [(QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)];
-    let bench = two_tenants(Limits::default(), at_most(&rate)).await;
+    let bench = two_tenants(IngressLimits::default(), at_most(&rate)).await;
     let mut made = 0;
     let refusal = loop {
         let answer = run(&bench, "noisy", &format!("r{made}")).await;
@@ -78,8 +78,8 @@ async fn a_run_is_an_event_of_its_tenants_rate() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_keys_than_its_quota_and_an_operator_helps_out() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Keys, 3)])).await;
+async fn key_quota_exempts_operator() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::Keys, 3)])).await;
     bench.key("ms_operator", "any", Role::Operator).await;
     let wish = |name: &str| json!({"name": name, "role": "read"});
     let create = |name: &str| of("noisy", post("/v1/keys", &wish(name)));
@@ -104,9 +104,9 @@ fn put(tenant: &str, path: &str, body: &Value) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_queues_and_people_than_its_quotas() {
+async fn queue_and_people_quotas_apply() {
     let quotas = [(QuotaName::Queues, 2), (QuotaName::People, 2)];
-    let bench = two_tenants(Limits::default(), at_most(&quotas)).await;
+    let bench = two_tenants(IngressLimits::default(), at_most(&quotas)).await;
     for (kind, body) in [("queues", json!({})), ("people", json!({"skills": ["weld"]}))] {
         let send = |tenant: &str, id: &str| bench.send(put(tenant, &format!("/v1/{kind}/{id}"), &body));
         for id in ["a", "b"] {
@@ -128,8 +128,8 @@ async fn import(bench: &Bench, tenant: &str, ids: &[&str], payload: &Value) -> A
 }
 
 #[tokio::test]
-async fn an_import_ends_at_the_quota_of_items_and_items_that_are_there_may_come_again() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::QueueItems, 2)])).await;
+async fn item_quota_ends_import() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::QueueItems, 2)])).await;
     for tenant in ["noisy", "quiet"] {
         queue(&bench, tenant).await;
     }
@@ -143,8 +143,8 @@ async fn an_import_ends_at_the_quota_of_items_and_items_that_are_there_may_come_
 }
 
 #[tokio::test]
-async fn payloads_beyond_the_stored_bytes_are_refused_and_known_keys_are_answered() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::StoredBytes, 64 * 1024)])).await;
+async fn stored_byte_quota_answers_repeats() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::StoredBytes, 64 * 1024)])).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     queue(&bench, "noisy").await;
     let long = json!({"text": "x".repeat(128 * 1024)});

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
-use millstream_stream::doorbell::Bell;
+use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, get, header, key, open_options, post, with_type};
-use crate::faulty::FaultyBells;
+use crate::faulty_backends::FaultyBells;
 
 const PARCEL: &str = r#"
 name: parcel
@@ -41,7 +41,7 @@ fn paid(correlation: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_the_execution_that_has_the_correlation() {
+async fn signal_is_delivered_by_correlation() {
     let bells = std::sync::Arc::new(FaultyBells::default());
     let bench = Bench::with(open_options(), |stores, mut streams| {
         streams.bells = bells.clone();
@@ -59,7 +59,7 @@ async fn a_signal_goes_to_the_execution_that_has_the_correlation() {
     assert_eq!(answer.header("location"), format!("/v1/signals/{id}"));
     eventually(Duration::from_secs(10), || async {
         let rung = bells.rung.lock().unwrap().clone();
-        if rung.contains(&Bell::Mailbox(key("x-2"))) { Ok(()) } else { Err(rung) }
+        if rung.contains(&Doorbell::Mailbox(key("x-2"))) { Ok(()) } else { Err(rung) }
     })
     .await;
     let signal = bench.get(answer.header("location")).await.json();
@@ -72,7 +72,7 @@ async fn a_signal_goes_to_the_execution_that_has_the_correlation() {
 }
 
 #[tokio::test]
-async fn a_signal_that_nobody_waits_for_is_kept_until_somebody_does() {
+async fn signal_is_buffered_until_correlated() {
     let bench = parcels().await;
     let answer = bench.post("/v1/signals", &paid("o-1")).await;
     let accepted = answer.json();
@@ -94,7 +94,7 @@ async fn a_signal_that_nobody_waits_for_is_kept_until_somebody_does() {
 }
 
 #[tokio::test]
-async fn a_signal_expires() {
+async fn buffered_signal_expires() {
     let bench = parcels().await;
     let mut body = paid("o-1");
     body["wait_for"] = json!("1ms");
@@ -110,7 +110,7 @@ async fn a_signal_expires() {
 }
 
 #[tokio::test]
-async fn a_repeat_by_key_is_the_same_signal_wherever_it_is_now() {
+async fn repeated_signal_returns_current_status() {
     let bench = parcels().await;
     let first = keyed(&bench, "k-1", &paid("o-1")).await;
     let again = keyed(&bench, "k-1", &paid("o-1")).await;
@@ -134,7 +134,7 @@ async fn a_repeat_by_key_is_the_same_signal_wherever_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_repeat_gets_its_old_answer_although_it_would_be_refused_today() {
+async fn signal_repeat_ignores_new_checks() {
     let bench = parcels().await;
     let body = json!({"correlation": "o-1", "name": "unheard-of"});
     let first = keyed(&bench, "k-1", &body).await.json();
@@ -147,7 +147,7 @@ async fn a_repeat_gets_its_old_answer_although_it_would_be_refused_today() {
 }
 
 #[tokio::test]
-async fn a_name_that_the_definition_does_not_mention_is_refused_with_a_hint() {
+async fn unknown_signal_name_has_hint() {
     let bench = parcels().await;
     parcel(&bench, "parcel", "x-1", "o-1").await;
     let body = json!({"correlation": "o-1", "name": "piad"});
@@ -159,7 +159,7 @@ async fn a_name_that_the_definition_does_not_mention_is_refused_with_a_hint() {
 }
 
 #[tokio::test]
-async fn a_signal_that_several_could_take_is_refused_unless_it_names_the_definition() {
+async fn ambiguous_signal_needs_definition() {
     let bench = parcels().await;
     bench.define(&PARCEL.replace("name: parcel", "name: letter")).await;
     for (definition, id) in [("parcel", "x-1"), ("letter", "l-1"), ("letter", "l-2")] {
@@ -178,7 +178,7 @@ async fn a_signal_that_several_could_take_is_refused_unless_it_names_the_definit
 }
 
 #[tokio::test]
-async fn hostile_signals_are_refused() {
+async fn invalid_signals_are_rejected() {
     let bench = parcels().await;
     for (field, value) in [
         ("correlation", json!("")),
@@ -213,7 +213,7 @@ async fn hostile_signals_are_refused() {
 }
 
 #[tokio::test]
-async fn a_signal_stays_within_its_tenant() {
+async fn signals_isolate_tenants() {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     bench.key("ms_submit", "default", Role::Submit).await;

@@ -21,7 +21,7 @@ fn impatient() -> IngressOptions {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_byte_by_byte_is_cut_off_although_it_never_stops() {
+async fn slow_header_times_out() {
     let door = serve(impatient()).await;
     let mut wire = door.connect().await;
     let begun = Instant::now();
@@ -32,7 +32,7 @@ async fn a_head_that_comes_byte_by_byte_is_cut_off_although_it_never_stops() {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_byte_by_byte_is_408_although_it_never_stops() {
+async fn slow_body_is_408() {
     let door = serve(impatient()).await;
     door.order("o-1").await;
     for framing in ["content-length: 100000", "transfer-encoding: chunked"] {
@@ -50,7 +50,7 @@ async fn a_body_that_comes_byte_by_byte_is_408_although_it_never_stops() {
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed_before_and_after_a_request() {
+async fn silent_connection_is_closed() {
     let door = serve(impatient()).await;
     let mut silent = door.connect().await;
     assert_eq!(silent.rest().await, "");
@@ -63,7 +63,7 @@ async fn a_connection_that_says_nothing_is_closed_before_and_after_a_request() {
 /// It sends more and more requests and reads no answer, until its receive buffer and our send buffer are
 /// full.
 #[tokio::test]
-async fn a_client_that_asks_and_never_reads_is_cut_off() {
+async fn pipelining_client_without_reads_is_closed() {
     let door = serve(impatient()).await;
     let mut wire = door.connect().await;
     let many = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(500);
@@ -71,7 +71,7 @@ async fn a_client_that_asks_and_never_reads_is_cut_off() {
 }
 
 #[tokio::test]
-async fn silent_connections_that_take_every_place_give_it_up_in_time() {
+async fn silent_connections_free_their_places() {
     let mut options = impatient();
     options.limits.connections = 20;
     let door = serve(options).await;

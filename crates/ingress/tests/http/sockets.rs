@@ -8,7 +8,7 @@ use crate::bench::open_options;
 use crate::wire::serve;
 
 #[tokio::test]
-async fn a_request_over_a_socket_is_answered_and_the_connection_kept() {
+async fn socket_connection_is_kept_alive() {
     let door = serve(open_options()).await;
     let mut wire = door.connect().await;
     for _ in 0..3 {
@@ -19,7 +19,7 @@ async fn a_request_over_a_socket_is_answered_and_the_connection_kept() {
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_is_cut_off() {
+async fn endless_header_is_cut_off() {
     let mut options = open_options();
     options.limits.head_timeout = Duration::from_millis(100);
     let door = serve(options).await;
@@ -30,7 +30,7 @@ async fn a_head_that_never_ends_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_408() {
+async fn unfinished_body_is_408() {
     let mut options = open_options();
     options.limits.body_timeout = Duration::from_millis(100);
     let door = serve(options).await;
@@ -46,7 +46,7 @@ async fn a_body_that_never_ends_is_408() {
 }
 
 #[tokio::test]
-async fn a_body_that_announces_too_much_is_413_before_it_is_sent() {
+async fn oversized_content_length_is_413() {
     let door = serve(open_options()).await;
     let mut wire = door.connect().await;
     wire.send(
@@ -59,7 +59,7 @@ async fn a_body_that_announces_too_much_is_413_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_chunked_body_is_bounded_as_it_arrives() {
+async fn chunked_body_size_is_limited() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let mut wire = door.connect().await;
@@ -77,7 +77,7 @@ async fn a_chunked_body_is_bounded_as_it_arrives() {
 }
 
 #[tokio::test]
-async fn a_head_beyond_all_bounds_is_refused_and_the_door_lives_on() {
+async fn oversized_header_leaves_ingress_alive() {
     let door = serve(open_options()).await;
     let mut wire = door.connect().await;
     wire.send(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(60 * 1024))).await;
@@ -93,7 +93,7 @@ async fn a_head_beyond_all_bounds_is_refused_and_the_door_lives_on() {
 }
 
 #[tokio::test]
-async fn at_the_limit_an_idle_connection_is_closed_for_a_new_one() {
+async fn connection_limit_evicts_idle_connection() {
     let mut options = open_options();
     options.limits.connections = 1;
     let door = serve(options).await;
@@ -107,7 +107,7 @@ async fn at_the_limit_an_idle_connection_is_closed_for_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_after_sending_has_its_event_accepted() {
+async fn event_of_disconnected_client_is_accepted() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let body = "{\"name\":\"note\"}";
@@ -130,13 +130,13 @@ async fn a_client_that_hangs_up_after_sending_has_its_event_accepted() {
 }
 
 #[tokio::test]
-async fn an_open_door_refuses_to_stand_on_a_public_address() {
-    use millstream_ingress::{AuthMode, IngressError, IngressOptions, run};
+async fn open_ingress_requires_loopback_address() {
+    use millstream_ingress::{AuthMode, IngressError, IngressOptions, run_ingress};
     let refused = async |auth: AuthMode| {
         let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
         let stopped = tokio_util::sync::CancellationToken::new();
         stopped.cancel();
-        run(crate::bench::deps(), IngressOptions { auth, ..open_options() }, listener, stopped).await
+        run_ingress(crate::bench::deps(), IngressOptions { auth, ..open_options() }, listener, stopped).await
     };
     let open = refused(AuthMode::OpenOnLoopback).await;
     assert!(matches!(open, Err(IngressError::OpenBeyondLoopback(_))), "{open:?}");
@@ -146,18 +146,18 @@ async fn an_open_door_refuses_to_stand_on_a_public_address() {
 }
 
 #[tokio::test]
-async fn insecure_no_auth_is_warned_about_on_every_start_with_keys_or_without() {
+async fn insecure_no_auth_logs_warning() {
     use millstream_core::status::Role;
-    use millstream_ingress::{AuthMode, IngressOptions, run};
+    use millstream_ingress::{AuthMode, IngressOptions, run_ingress};
     use millstream_testkit::captured_log::CapturedLog;
     let bench = crate::bench::Bench::open();
     let log_of_start = async |auth: AuthMode| {
-        let log = CapturedLog::begin();
+        let log = CapturedLog::start_capture();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stopped = tokio_util::sync::CancellationToken::new();
         stopped.cancel();
-        let deps = millstream_ingress::Deps { stores: bench.stores.clone(), ..crate::bench::deps() };
-        run(deps, IngressOptions { auth, ..open_options() }, listener, stopped).await.unwrap();
+        let deps = millstream_ingress::IngressDeps { stores: bench.stores.clone(), ..crate::bench::deps() };
+        run_ingress(deps, IngressOptions { auth, ..open_options() }, listener, stopped).await.unwrap();
         log.text()
     };
     let flag = "--insecure-no-auth";

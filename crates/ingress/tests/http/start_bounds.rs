@@ -1,7 +1,7 @@
 //! Bounds on the evaluation cost of the starts of one request, and the checks that precede their decision.
 
 use millstream_core::quota::QuotaName;
-use millstream_ingress::Limits;
+use millstream_ingress::IngressLimits;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, post, yaml};
@@ -20,7 +20,7 @@ fn dear(at: usize) -> Value {
 }
 
 #[tokio::test]
-async fn dear_starts_of_one_array_are_left_for_another_request() {
+async fn expensive_starts_stay_undecided() {
     let bench = Bench::open();
     assert!(bench.send(yaml("/v1/definitions", DEAR)).await.status.is_success());
     let starts: Vec<Value> = (0..30).map(dear).collect();
@@ -37,8 +37,8 @@ async fn dear_starts_of_one_array_are_left_for_another_request() {
 }
 
 #[tokio::test]
-async fn a_start_over_quota_is_refused_undecided() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenExecutions, 1)])).await;
+async fn start_over_quota_is_not_evaluated() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::OpenExecutions, 1)])).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     // A decision would reject the input.
     let start = json!({"definition": "order", "execution_id": "o-2", "input": 7});
@@ -49,8 +49,8 @@ async fn a_start_over_quota_is_refused_undecided() {
 }
 
 #[tokio::test]
-async fn an_array_of_starts_is_admitted_up_to_the_quota() {
-    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenExecutions, 3)])).await;
+async fn start_array_is_admitted_up_to_quota() {
+    let bench = two_tenants(IngressLimits::default(), at_most(&[(QuotaName::OpenExecutions, 3)])).await;
     assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
     let ids = ["o-2", "o-1", "o-3", "o-4", "o-1"];
     let starts: Vec<Value> =

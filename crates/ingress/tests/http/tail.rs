@@ -17,7 +17,7 @@ async fn post(door: &Served, body: &str) {
 }
 
 #[tokio::test]
-async fn transitions_arrive_as_they_happen_and_the_end_is_told() {
+async fn tail_streams_transitions_then_end() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let mut wire = tail(&door, "connection: close\r\n").await;
@@ -41,7 +41,7 @@ async fn transitions_arrive_as_they_happen_and_the_end_is_told() {
 }
 
 #[tokio::test]
-async fn a_tail_resumes_after_the_last_event_id() {
+async fn tail_resumes_after_last_event_id() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     for _ in 0..3 {
@@ -57,7 +57,7 @@ async fn a_tail_resumes_after_the_last_event_id() {
 }
 
 #[tokio::test]
-async fn after_the_end_a_reconnecting_client_is_told_to_stop() {
+async fn ended_tail_answers_reconnect_with_204() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     post(&door, r#"{"name":"pay","payload":{"amount":1}}"#).await;
@@ -74,7 +74,7 @@ async fn after_the_end_a_reconnecting_client_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_silent_tail_is_kept_alive() {
+async fn silent_tail_sends_keep_alive() {
     let mut options = open_options();
     options.keep_alive = Duration::from_millis(50);
     let door = serve(options).await;
@@ -86,7 +86,7 @@ async fn a_silent_tail_is_kept_alive() {
 }
 
 #[tokio::test]
-async fn a_lost_announcement_costs_time_and_nothing_else() {
+async fn tail_survives_lost_announcement() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let mut wire = tail(&door, "").await;
@@ -99,7 +99,7 @@ async fn a_lost_announcement_costs_time_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn open_tails_are_bounded_and_given_back() {
+async fn open_tails_are_limited() {
     let mut options = open_options();
     options.limits.tails = 1;
     let door = serve(options).await;
@@ -118,7 +118,7 @@ async fn open_tails_are_bounded_and_given_back() {
 }
 
 #[tokio::test]
-async fn a_wrong_last_event_id_is_named() {
+async fn invalid_last_event_id_is_rejected() {
     let door = serve(open_options()).await;
     door.order("o-1").await;
     let answer = door.request("GET", "/v1/executions/o-1/tail", "last-event-id: soon\r\n", "").await;

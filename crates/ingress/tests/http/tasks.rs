@@ -58,7 +58,7 @@ fn path(task: &Value, act: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_task_is_leased_with_everything_that_a_worker_needs() {
+async fn leased_task_has_worker_fields() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let tasks = lease(&bench, &wish()).await;
@@ -74,7 +74,7 @@ async fn a_task_is_leased_with_everything_that_a_worker_needs() {
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_gets_a_task_as_soon_as_there_is_one() {
+async fn new_task_wakes_waiting_worker() {
     let bench = images(open_options()).await;
     let waiting = tokio::spawn({
         let (app, wish) = (bench.app.clone(), wish());
@@ -89,7 +89,7 @@ async fn a_worker_that_waits_gets_a_task_as_soon_as_there_is_one() {
 }
 
 #[tokio::test]
-async fn who_does_not_wait_gets_what_is_there_at_once() {
+async fn task_lease_without_wait_returns_immediately() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     assert_eq!(lease(&bench, &json!({"types": ["resize"], "labels": ["gpu"]})).await[0]["attempt"], 1);
@@ -99,7 +99,7 @@ async fn who_does_not_wait_gets_what_is_there_at_once() {
 }
 
 #[tokio::test]
-async fn without_work_the_wait_ends_with_nothing() {
+async fn task_lease_wait_times_out_empty() {
     let bench = images(open_options()).await;
     let begun = Instant::now();
     assert!(lease(&bench, &json!({"types": ["resize"], "wait": "1s"})).await.is_empty());
@@ -107,7 +107,7 @@ async fn without_work_the_wait_ends_with_nothing() {
 }
 
 #[tokio::test]
-async fn a_result_is_recorded_and_what_needs_it_gets_it() {
+async fn task_result_reaches_dependent_action() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let task = lease(&bench, &wish()).await.remove(0);
@@ -122,7 +122,7 @@ async fn a_result_is_recorded_and_what_needs_it_gets_it() {
 }
 
 #[tokio::test]
-async fn many_results_in_one_request_have_a_verdict_each() {
+async fn task_result_batch_has_verdicts() {
     let bench = images(open_options()).await;
     for id in ["i-1", "i-2", "i-3"] {
         go(&bench, id).await;
@@ -153,11 +153,11 @@ async fn many_results_in_one_request_have_a_verdict_each() {
 }
 
 #[tokio::test]
-async fn who_waits_for_an_event_hears_of_its_task() {
+async fn task_outcome_ends_event_wait() {
     let options = IngressOptions { reread: Duration::from_secs(60), ..open_options() };
     let bench = images(options).await;
     go(&bench, "i-1").await;
-    let mut heard = bench.streams.announcer.listen().await.unwrap();
+    let mut heard = bench.streams.announcer.subscribe_all().await.unwrap();
     let task = lease(&bench, &wish()).await.remove(0);
     bench.post(&path(&task, "complete"), &json!({"token": task["token"], "result": {"name": "x"}})).await;
     let word = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await.unwrap().unwrap();
@@ -166,7 +166,7 @@ async fn who_waits_for_an_event_hears_of_its_task() {
 }
 
 #[tokio::test]
-async fn a_late_word_is_refused_with_who_has_the_task_now() {
+async fn stale_task_token_names_holder() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let first = lease(&bench, &wish()).await.remove(0);
@@ -199,7 +199,7 @@ async fn a_late_word_is_refused_with_who_has_the_task_now() {
 }
 
 #[tokio::test]
-async fn progress_is_handed_to_the_next_attempt() {
+async fn task_progress_reaches_next_attempt() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let first = lease(&bench, &wish()).await.remove(0);
@@ -209,7 +209,7 @@ async fn progress_is_handed_to_the_next_attempt() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_lost_too_often_is_given_up() {
+async fn task_lease_losses_are_limited() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     assert_eq!(lease(&bench, &wish()).await[0]["attempt"], 1);
@@ -223,7 +223,7 @@ async fn a_task_that_is_lost_too_often_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_failure_is_retried_for_good_or_for_a_person() {
+async fn failed_task_follows_then_field() {
     let bench = images(open_options()).await;
     for (id, then, outcome, state) in [
         ("a", "retry", "retried", "working"),
@@ -248,7 +248,7 @@ async fn a_failure_is_retried_for_good_or_for_a_person() {
 }
 
 #[tokio::test]
-async fn a_failure_after_the_execution_was_cancelled_is_not_said_to_be_retried() {
+async fn failed_task_of_cancelled_execution_is_cancelled() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let task = lease(&bench, &wish()).await.remove(0);
@@ -259,7 +259,7 @@ async fn a_failure_after_the_execution_was_cancelled_is_not_said_to_be_retried()
 }
 
 #[tokio::test]
-async fn why_says_what_is_missing_and_who_is_connected() {
+async fn task_why_lists_connected_workers() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let why = "/v1/tasks/default%2Fi-1%2F2%2Fresize/why";
@@ -290,7 +290,7 @@ async fn why_says_what_is_missing_and_who_is_connected() {
 }
 
 #[tokio::test]
-async fn bad_input_is_named_and_the_task_stays_leased() {
+async fn invalid_task_result_keeps_lease() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;
     let bad = bench.post("/v1/tasks/lease", &json!({"types": [], "max": 0, "wait": 61, "label": 1})).await;
@@ -316,7 +316,7 @@ async fn bad_input_is_named_and_the_task_stays_leased() {
 }
 
 #[tokio::test]
-async fn a_worker_sees_the_tasks_of_its_own_tenant_only() {
+async fn task_leases_isolate_tenants() {
     let bench = Bench::open();
     bench.key("ms_own", "default", Role::Admin).await;
     bench.key("ms_other", "other", Role::Submit).await;
@@ -336,7 +336,7 @@ async fn a_worker_sees_the_tasks_of_its_own_tenant_only() {
 }
 
 #[tokio::test]
-async fn what_was_leased_for_a_worker_that_has_gone_is_given_back() {
+async fn undelivered_task_lease_is_returned() {
     let bench = images(open_options()).await;
     let gone = tokio::spawn({
         let (app, wish) = (bench.app.clone(), wish());

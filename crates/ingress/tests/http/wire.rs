@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_ingress::{Deps, IngressError, IngressOptions, run};
+use millstream_ingress::{IngressDeps, IngressError, IngressOptions, run_ingress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -13,7 +13,7 @@ use crate::bench::{decide, deps};
 /// An ingress with a socket.
 pub(crate) struct Served {
     pub(crate) address: std::net::SocketAddr,
-    pub(crate) deps: Deps,
+    pub(crate) deps: IngressDeps,
     pub(crate) shutdown: CancellationToken,
     pub(crate) ended: JoinHandle<Result<(), IngressError>>,
 }
@@ -22,11 +22,11 @@ pub(crate) async fn serve(options: IngressOptions) -> Served {
     serve_on(deps(), options).await
 }
 
-pub(crate) async fn serve_on(deps: Deps, options: IngressOptions) -> Served {
+pub(crate) async fn serve_on(deps: IngressDeps, options: IngressOptions) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    let ended = tokio::spawn(run(deps.clone(), options, listener, shutdown.clone()));
+    let ended = tokio::spawn(run_ingress(deps.clone(), options, listener, shutdown.clone()));
     Served { address, deps, shutdown, ended }
 }
 

@@ -30,7 +30,7 @@ async fn problems(bench: &Bench, id: &str, answer: Value) -> Vec<(String, String
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_refused_with_every_problem() {
+async fn answer_violating_schema_lists_faults() {
     let bench = Bench::office(strict(), 1).await;
     let id = bench.begun("ann").await;
     let found = problems(&bench, &id, json!({"label": "cow", "score": -1, "more": 1})).await;
@@ -43,7 +43,7 @@ async fn an_answer_of_the_wrong_shape_is_refused_with_every_problem() {
 }
 
 #[tokio::test]
-async fn rules_are_asked_about_answers_of_the_right_shape() {
+async fn queue_rules_check_valid_answers() {
     let bench = Bench::office(strict(), 1).await;
     let id = bench.begun("ann").await;
     let found = problems(&bench, &id, json!({"label": "cat"})).await;
@@ -54,7 +54,7 @@ async fn rules_are_asked_about_answers_of_the_right_shape() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_an_invalid_answer() {
+async fn oversized_answer_is_invalid() {
     let bench = Bench::office(json!({}), 1).await;
     let id = bench.begun("ann").await;
     let found = problems(&bench, &id, json!("a".repeat(70_000))).await;
@@ -62,7 +62,7 @@ async fn an_answer_that_is_too_large_is_an_invalid_answer() {
 }
 
 #[tokio::test]
-async fn an_item_is_done_when_enough_people_have_handed_it_in() {
+async fn item_completes_with_required_answers() {
     let bench = Bench::office(json!({"overlap": 2}), 1).await;
     bench.worked("ann", json!({"label": 1})).await;
     assert_eq!(bench.item("i-0").await["status"], "open");
@@ -72,7 +72,7 @@ async fn an_item_is_done_when_enough_people_have_handed_it_in() {
 }
 
 #[tokio::test]
-async fn a_new_schema_is_what_the_next_answer_is_judged_by() {
+async fn new_queue_schema_applies_to_next_answer() {
     let bench = Bench::office(json!({"schema": {"type": "string"}}), 1).await;
     let id = bench.begun("ann").await;
     problems(&bench, &id, json!(1)).await;
@@ -82,7 +82,7 @@ async fn a_new_schema_is_what_the_next_answer_is_judged_by() {
 }
 
 #[tokio::test]
-async fn rules_that_take_too_much_work_on_an_answer_refuse_it() {
+async fn expensive_queue_rules_reject_answer() {
     let rule = "answer.all(x, answer.all(y, x == y))";
     let queue = json!({"rules": [{"if": format!("!({rule})"), "message": "all must be the same"}]});
     let bench = Bench::office(queue, 1).await;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn requests_that_are_wrong_say_where() {
+async fn invalid_people_requests_have_paths() {
     let bench = Bench::office(json!({}), 1).await;
     let id = bench.begun("ann").await;
     let about = |verb: &str| format!("/v1/assignments/{id}/{verb}");
@@ -46,7 +46,7 @@ async fn requests_that_are_wrong_say_where() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn unknown_assignment_or_item_is_404() {
     let bench = Bench::office(json!({}), 1).await;
     let none = "00000000-0000-7000-8000-000000000000";
     for id in [none, "no-uuid"] {
@@ -61,7 +61,7 @@ async fn what_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_assignment_is_its_persons_alone() {
+async fn assignment_rejects_other_people() {
     let bench = Bench::office(json!({}), 1).await;
     let id = bench.begun("ann").await;
     for (verb, body) in [
@@ -75,7 +75,7 @@ async fn an_assignment_is_its_persons_alone() {
 }
 
 #[tokio::test]
-async fn what_is_not_possible_now_names_the_state() {
+async fn impossible_assignment_act_names_state() {
     let bench = Bench::office(json!({}), 1).await;
     let id = bench.given("ann").await;
     for (verb, body) in [
@@ -90,7 +90,7 @@ async fn what_is_not_possible_now_names_the_state() {
 }
 
 #[tokio::test]
-async fn a_queue_may_want_a_reason_for_skipping() {
+async fn queue_may_require_skip_reason() {
     let bench = Bench::office(json!({"skip_requires_reason": true}), 1).await;
     let id = bench.begun("ann").await;
     let problem =

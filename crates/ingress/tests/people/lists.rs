@@ -23,7 +23,7 @@ async fn pages(bench: &Bench, path: &str, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn everything_is_listed_once_in_order() {
+async fn people_lists_are_paged() {
     let bench = Bench::office(json!({}), 5).await;
     for name in ["a", "b", "c"] {
         bench.queue(name, json!({})).await;
@@ -37,7 +37,7 @@ async fn everything_is_listed_once_in_order() {
 }
 
 #[tokio::test]
-async fn what_a_person_did_is_found_by_person_status_queue_and_item() {
+async fn assignments_are_filtered() {
     let bench = Bench::office(json!({}), 5).await;
     for _ in 0..3 {
         bench.worked("ann", json!(1)).await;

@@ -8,16 +8,16 @@ mod bench;
 #[path = "../http/schema.rs"]
 mod schema;
 
+mod action_settlement;
 mod answers;
 mod bad_input;
-mod handing_out;
-mod importing;
+mod item_import;
 mod lists;
-mod office;
-mod operating;
+mod next_assignment;
+mod operator_actions;
+mod people_fixture;
 mod queues;
 mod repeats;
 mod roles;
-mod settling;
 mod shapes;
 mod stats;

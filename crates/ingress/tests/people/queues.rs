@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::{Bench, with_type};
 
 #[tokio::test]
-async fn a_queue_is_created_once_and_changed_after_that() {
+async fn queue_put_creates_then_replaces() {
     let bench = Bench::open();
     let put = |config| {
         let bench = &bench;
@@ -25,7 +25,7 @@ async fn a_queue_is_created_once_and_changed_after_that() {
 }
 
 #[tokio::test]
-async fn a_queue_may_be_written_in_yaml() {
+async fn queue_may_be_yaml() {
     let bench = Bench::open();
     let mut request =
         with_type("/v1/queues/review", "application/yaml", "timeout_seconds: 30m\nskills: [legal]\n");
@@ -35,7 +35,7 @@ async fn a_queue_may_be_written_in_yaml() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_is_refused_when_the_queue_is_put() {
+async fn unusable_queue_schema_is_rejected() {
     let bench = Bench::open();
     for (schema, path) in [
         (json!({"properties": {"a": {"type": "strnig"}}}), "schema.properties.a.type"),
@@ -49,7 +49,7 @@ async fn a_schema_that_cannot_be_used_is_refused_when_the_queue_is_put() {
 }
 
 #[tokio::test]
-async fn a_paused_queue_hands_nothing_out_and_what_is_open_goes_on() {
+async fn paused_queue_assigns_nothing() {
     let bench = Bench::office(json!({}), 2).await;
     let id = bench.begun("ann").await;
     assert_eq!(bench.post("/v1/queues/q/pause", &json!({})).await.json()["state"], "paused");
@@ -61,7 +61,7 @@ async fn a_paused_queue_hands_nothing_out_and_what_is_open_goes_on() {
 }
 
 #[tokio::test]
-async fn people_have_skills_and_may_be_paused() {
+async fn person_has_skills_and_pause() {
     let bench = Bench::office(json!({"skills": ["legal"]}), 1).await;
     assert_eq!(bench.next("ann").await["idle"], "skills");
     assert_eq!(bench.put("/v1/people/ann", &json!({"skills": ["legal"]})).await.status, 200);

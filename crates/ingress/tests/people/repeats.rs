@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn what_was_given_is_given_again() {
+async fn repeated_next_returns_same_assignment() {
     let bench = Bench::office(json!({}), 2).await;
     let id = bench.given("ann").await;
     let again = bench.next("ann").await;
@@ -13,7 +13,7 @@ async fn what_was_given_is_given_again() {
 }
 
 #[tokio::test]
-async fn starting_submitting_and_skipping_twice_is_doing_it_once() {
+async fn repeated_assignment_act_is_idempotent() {
     let bench = Bench::office(json!({"skip_requires_reason": true}), 2).await;
     let ann = bench.begun("ann").await;
     let started = bench.done(&ann, "start", json!({"person": "ann"})).await;
@@ -31,7 +31,7 @@ async fn starting_submitting_and_skipping_twice_is_doing_it_once() {
 }
 
 #[tokio::test]
-async fn the_same_items_again_are_a_repeat() {
+async fn repeated_item_import_is_idempotent() {
     let bench = Bench::office(json!({}), 3).await;
     let items = json!([{"item_id": "i-0", "payload": {"n": 0}}, {"item_id": "i-1", "payload": {"other": 1}}]);
     let report = bench.post("/v1/queues/q/items", &items).await.json();
@@ -49,7 +49,7 @@ async fn the_same_items_again_are_a_repeat() {
 }
 
 #[tokio::test]
-async fn withdrawing_twice_is_withdrawing_once() {
+async fn repeated_item_withdrawal_is_idempotent() {
     let bench = Bench::office(json!({}), 1).await;
     let first = bench.post("/v1/items/i-0/withdraw", &json!({"reason": "old"})).await.json();
     assert_eq!((&first["status"], &first["reason"]), (&json!("withdrawn"), &json!("old")));

@@ -5,7 +5,7 @@ use millstream_ingress::{AuthMode, IngressOptions};
 use serde_json::{Value, json};
 
 use crate::bench::{Answer, Bench, header, open_options};
-use crate::office::request;
+use crate::people_fixture::request;
 
 async fn keyed() -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
@@ -22,7 +22,7 @@ async fn send(bench: &Bench, method: &str, path: &str, body: &Value, key: &str) 
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_tenant_is_not_there() {
+async fn foreign_queues_and_items_are_404() {
     let bench = keyed().await;
     send(&bench, "PUT", "/v1/queues/q", &json!({}), "ms_admin").await;
     send(&bench, "PUT", "/v1/people/ann", &json!({}), "ms_admin").await;
@@ -46,7 +46,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_work_key_works_as_its_own_person_only() {
+async fn work_key_is_bound_to_person() {
     let bench = keyed().await;
     bench.key("ms_work", "default", Role::Work).await;
     send(&bench, "PUT", "/v1/queues/q", &json!({}), "ms_admin").await;

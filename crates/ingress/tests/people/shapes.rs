@@ -6,7 +6,7 @@ use crate::bench::{Bench, with_type};
 use crate::schema::mismatches;
 
 #[tokio::test]
-async fn answers_about_peoples_work_have_the_shapes_that_are_documented() {
+async fn people_answers_match_openapi() {
     let config = json!({
         "overlap": 2, "schema": {"type": "integer"}, "escalate": {"event": "late"}, "due": "1h", "people": ["ann", "bob"],
         "per_person": {"open": 2, "total": 9}, "rules": [{"if": "answer < 0", "message": "m", "path": "/"}],

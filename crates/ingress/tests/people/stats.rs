@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::bench::Bench;
 
 #[tokio::test]
-async fn totals_and_rates_by_queue_by_person_and_by_both() {
+async fn queue_stats_group_by_person_and_queue() {
     let bench = Bench::office(json!({}), 4).await;
     bench.worked("ann", json!(1)).await;
     bench.worked("ann", json!(1)).await;

@@ -2,36 +2,37 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{Graph, GraphOptions, Instances, NodeId, NodeParts, Parts};
+use millstream_core::graph::{FanOutInstances, Graph, GraphOptions, GraphParts, NodeId, NodeParts};
 use millstream_core::raw::RawJson;
 use prost::Message as _;
 use prost::bytes::Bytes;
 
-use crate::path::Path;
+use crate::path::FieldPath;
 use crate::proto;
-use crate::read::{Json, Reading, node_at, workflow_options};
+use crate::read::{JsonOrigin, MessageReader, node_at, read_workflow_options};
 use crate::status::status_in;
-use crate::unreadable::Unreadable;
+use crate::unreadable::StoredFormError;
 
 const WHAT: &str = "the stored graph";
 
 /// Decodes a graph. Invalid bytes are an error, never a panic.
-pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
+pub fn decode(bytes: &[u8]) -> Result<Graph, StoredFormError> {
     // Nodes are decoded one at a time: ten thousand decoded messages would take ten times the memory of
     // their bytes.
-    let split = proto::GraphStateSplit::decode(Bytes::copy_from_slice(bytes)).map_err(corrupt)?;
+    let split = proto::GraphStateSplit::decode(Bytes::copy_from_slice(bytes)).map_err(corrupt_graph)?;
     let proto::GraphStateSplit { head, nodes } = split;
-    let mut reading = Reading::new(Json::Stored);
-    let at = Path::ROOT;
-    let Head { name, description, creator, input, options, revision } = head_at(head, &at, &mut reading)?;
-    let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading)?;
-    let parts = Parts { name, description, creator, input, options, revision, nodes };
-    reading.faults.or(Some(parts)).map(Graph::assemble).map_err(corrupt)
+    let mut reading = MessageReader::new(JsonOrigin::Stored);
+    let at = FieldPath::ROOT;
+    let StoredGraphHead { name, description, creator, input, options, revision } =
+        head_at(head, &at, &mut reading)?;
+    let nodes = self::decode_nodes(nodes, &at.field("nodes"), &mut reading)?;
+    let parts = GraphParts { name, description, creator, input, options, revision, nodes };
+    reading.faults.finish_with(Some(parts)).map(Graph::from_parts).map_err(corrupt_graph)
 }
 
 /// The data of a graph without its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct StoredGraphHead {
     pub name: String,
     pub description: String,
     pub creator: Option<String>,
@@ -41,57 +42,66 @@ pub struct Head {
 }
 
 /// Decodes the head alone, without the nodes.
-pub fn head(bytes: &[u8]) -> Result<Head, Unreadable> {
-    let proto::GraphStateHead { head } = proto::GraphStateHead::decode(bytes).map_err(corrupt)?;
-    let mut reading = Reading::new(Json::Stored);
-    let head = head_at(head, &Path::ROOT, &mut reading)?;
-    reading.faults.or(Some(head)).map_err(corrupt)
+pub fn decode_head(bytes: &[u8]) -> Result<StoredGraphHead, StoredFormError> {
+    let proto::GraphStateHead { head } = proto::GraphStateHead::decode(bytes).map_err(corrupt_graph)?;
+    let mut reading = MessageReader::new(JsonOrigin::Stored);
+    let head = head_at(head, &FieldPath::ROOT, &mut reading)?;
+    reading.faults.finish_with(Some(head)).map_err(corrupt_graph)
 }
 
-fn corrupt(why: impl std::fmt::Display) -> Unreadable {
-    Unreadable::new(WHAT, why)
+fn corrupt_graph(why: impl std::fmt::Display) -> StoredFormError {
+    StoredFormError::new(WHAT, why)
 }
 
 fn head_at(
     given: Option<proto::GraphHead>,
-    at: &Path<'_>,
-    reading: &mut Reading,
-) -> Result<Head, Unreadable> {
-    let given = given.ok_or_else(|| corrupt("it has no head"))?;
-    Ok(Head {
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Result<StoredGraphHead, StoredFormError> {
+    let given = given.ok_or_else(|| corrupt_graph("it has no head"))?;
+    Ok(StoredGraphHead {
         name: given.name,
         description: given.description,
         creator: given.creator,
-        input: reading.json_or_null(&given.input_json, &at.field("input_json")),
-        options: workflow_options(given.options, &at.field("options"), reading),
+        input: reading.read_json_or_null(&given.input_json, &at.field("input_json")),
+        options: read_workflow_options(given.options, &at.field("options"), reading),
         revision: given.revision,
     })
 }
 
-fn nodes(given: Vec<Bytes>, at: &Path<'_>, reading: &mut Reading) -> Result<Vec<NodeParts>, Unreadable> {
+fn decode_nodes(
+    given: Vec<Bytes>,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Result<Vec<NodeParts>, StoredFormError> {
     let mut nodes = Vec::with_capacity(given.len());
     for (index, bytes) in given.into_iter().enumerate() {
         let at = at.at(index);
-        let state = proto::NodeState::decode(bytes).map_err(|error| corrupt(format!("{at}: {error}")))?;
-        nodes.extend(node(state, &at, reading));
+        let state =
+            proto::NodeState::decode(bytes).map_err(|error| corrupt_graph(format!("{at}: {error}")))?;
+        nodes.extend(decode_node(state, &at, reading));
     }
     Ok(nodes)
 }
 
-fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option<NodeParts> {
+fn decode_node(
+    given: proto::NodeState,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Option<NodeParts> {
     let spec = match given.node {
         Some(node) => node_at(node, &at.field("node"), reading),
         None => {
-            reading.fault(&at.field("node"), "is missing");
+            reading.add_fault(&at.field("node"), "is missing");
             None
         }
     };
     let status = status_in(given.status);
     if status.is_none() {
-        reading.fault(&at.field("status"), format!("{} is not a status", given.status));
+        reading.add_fault(&at.field("status"), format!("{} is not a status", given.status));
     }
-    let kept = reading.json(&given.kept_json, &at.field("kept_json"));
-    let of = instance(&given.instance_of, &given.item_json, at, reading);
+    let kept = reading.read_json(&given.kept_json, &at.field("kept_json"));
+    let of = decode_instance(&given.instance_of, &given.item_json, at, reading);
     Some(NodeParts {
         spec: Arc::new(spec?),
         status: status?,
@@ -100,7 +110,7 @@ fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option
         kept,
         avoid: given.avoid,
         of,
-        instances: given.instances.map(|proto::InstanceCounts { all, open, failed }| Instances {
+        instances: given.instances.map(|proto::InstanceCounts { all, open, failed }| FanOutInstances {
             all,
             open,
             failed,
@@ -108,10 +118,15 @@ fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option
     })
 }
 
-fn instance(of: &str, item: &str, at: &Path<'_>, reading: &mut Reading) -> Option<(NodeId, RawJson)> {
+fn decode_instance(
+    of: &str,
+    item: &str,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Option<(NodeId, RawJson)> {
     if of.is_empty() {
         return None;
     }
-    let of = reading.name(of, &at.field("instance_of"));
-    Some((of?, reading.json_or_null(item, &at.field("item_json"))))
+    let of = reading.read_name(of, &at.field("instance_of"));
+    Some((of?, reading.read_json_or_null(item, &at.field("item_json"))))
 }

@@ -1,6 +1,6 @@
 //! Encodes graphs for storage.
 
-use millstream_core::graph::{Graph, Instances, Node};
+use millstream_core::graph::{FanOutInstances, Graph, Node};
 use prost::Message as _;
 use prost::encoding::message;
 
@@ -16,33 +16,33 @@ const NODE_BYTES: usize = 160;
 /// Encodes a graph. Deterministic.
 pub fn encode(graph: &Graph) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(NODE_BYTES * (graph.nodes.len() + 1) + graph.input.len());
-    proto::GraphStateHead { head: Some(head(graph)) }.encode_raw(&mut bytes);
+    proto::GraphStateHead { head: Some(encode_head(graph)) }.encode_raw(&mut bytes);
     // One node at a time: ten thousand messages would take more memory than their bytes.
     for node in graph.nodes.values() {
-        message::encode(NODES, &state(node), &mut bytes);
+        message::encode(NODES, &encode_node(node), &mut bytes);
     }
     bytes
 }
 
-fn head(graph: &Graph) -> proto::GraphHead {
+fn encode_head(graph: &Graph) -> proto::GraphHead {
     proto::GraphHead {
         name: graph.name.clone(),
         description: graph.description.clone(),
         creator: graph.creator.clone(),
         input_json: json_or_empty(&graph.input),
-        options: write::workflow_options(&graph.options),
+        options: write::encode_workflow_options(&graph.options),
         revision: graph.revision,
     }
 }
 
-fn state(node: &Node) -> proto::NodeState {
+fn encode_node(node: &Node) -> proto::NodeState {
     let (instance_of, item_json) = match &node.of {
         Some((of, item)) => (of.as_str().to_owned(), item.as_str().to_owned()),
         None => Default::default(),
     };
-    let counts = |Instances { all, open, failed }| proto::InstanceCounts { all, open, failed };
+    let counts = |FanOutInstances { all, open, failed }| proto::InstanceCounts { all, open, failed };
     proto::NodeState {
-        node: Some(write::node(&node.spec)),
+        node: Some(write::encode_node_spec(&node.spec)),
         status: status_out(node.status).into(),
         attempt: node.attempt,
         why: node.why.clone(),

@@ -5,5 +5,5 @@
 mod decode;
 mod encode;
 
-pub use decode::{Head, decode, head};
+pub use decode::{StoredGraphHead, decode, decode_head};
 pub use encode::encode;

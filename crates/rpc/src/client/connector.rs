@@ -25,11 +25,11 @@ use tokio::time::timeout;
 use tonic::transport::Uri;
 use tower::Service;
 
-use super::options::Options;
+use super::options::ExecutorClientOptions;
 use crate::address::literal_ip;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, BoxError>> + Send>>;
+type DialError = Box<dyn std::error::Error + Send + Sync>;
+type DialFuture = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, DialError>> + Send>>;
 
 /// Network operations of the connector. Tests substitute a double that opens no external connections.
 #[tonic::async_trait]
@@ -38,7 +38,7 @@ pub trait ExecutorNetwork: Send + Sync + std::fmt::Debug {
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 
     /// Connects to one of these addresses and to no other.
-    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError>;
+    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, DialError>;
 }
 
 /// No address of the host is allowed.
@@ -66,7 +66,7 @@ impl ExecutorConnector {
         Self { network, policy, resolve_timeout }
     }
 
-    async fn connect(self, uri: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
+    async fn connect(self, uri: Uri) -> Result<TokioIo<TcpStream>, DialError> {
         let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
             return Err(format!("{uri} names no host and port").into());
         };
@@ -77,7 +77,7 @@ impl ExecutorConnector {
                 .map_err(|_| format!("the name {host} was not resolved in time"))??,
         };
         let addresses = match &self.policy {
-            Some(policy) => passing(policy, host, found)?,
+            Some(policy) => allowed_addresses(policy, host, found)?,
             None => found,
         };
         if addresses.is_empty() {
@@ -88,7 +88,7 @@ impl ExecutorConnector {
 }
 
 /// The addresses that the policy allows.
-fn passing(
+fn allowed_addresses(
     policy: &NetworkPolicy,
     host: &str,
     found: Vec<SocketAddr>,
@@ -96,7 +96,7 @@ fn passing(
     let mut refused = None;
     let allowed: Vec<SocketAddr> = found
         .into_iter()
-        .filter(|address| policy.check(address.ip()).inspect_err(|why| refused = Some(*why)).is_ok())
+        .filter(|address| policy.check_address(address.ip()).inspect_err(|why| refused = Some(*why)).is_ok())
         .collect();
     match refused {
         Some(why) if allowed.is_empty() => Err(ForbiddenHost { host: host.to_owned(), why }),
@@ -106,14 +106,14 @@ fn passing(
 
 impl Service<Uri> for ExecutorConnector {
     type Response = TokioIo<TcpStream>;
-    type Error = BoxError;
-    type Future = Connecting;
+    type Error = DialError;
+    type Future = DialFuture;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, uri: Uri) -> Connecting {
+    fn call(&mut self, uri: Uri) -> DialFuture {
         Box::pin(self.clone().connect(uri))
     }
 }
@@ -126,7 +126,7 @@ pub(super) struct SystemNetwork {
 }
 
 impl SystemNetwork {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &ExecutorClientOptions) -> Self {
         Self { connect_timeout: options.connect_timeout, silence: options.silence }
     }
 }
@@ -142,7 +142,7 @@ impl ExecutorNetwork for SystemNetwork {
 
     /// Like tonic's own connector, which tries both address families in parallel. Without a TCP timeout the
     /// kernel would resend a request to a dead host for a quarter of an hour.
-    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError> {
+    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, DialError> {
         let Some(port) = addresses.first().map(SocketAddr::port) else {
             return Err("there is no address to connect to".into());
         };

@@ -37,7 +37,7 @@ pub enum CallFailure {
 
 impl CallFailure {
     /// The status of the node after this failure.
-    pub fn status(&self) -> NodeStatus {
+    pub fn node_status(&self) -> NodeStatus {
         match self {
             Self::Unreachable(_) | Self::Garbage(_) => NodeStatus::InfraError,
             Self::Crashed(_) => NodeStatus::Crash,
@@ -71,7 +71,7 @@ impl CallFailure {
 impl From<Status> for CallFailure {
     fn from(status: Status) -> Self {
         match status.source() {
-            Some(source) => local(source),
+            Some(source) => classify_local(source),
             None if status.code() == Code::DeadlineExceeded => Self::TimedOut,
             None => Self::Refused { code: status.code(), message: status.message().to_owned() },
         }
@@ -79,26 +79,26 @@ impl From<Status> for CallFailure {
 }
 
 /// Classifies a failure on this side, or on the way.
-fn local(source: &(dyn Error + 'static)) -> CallFailure {
-    causes(source).find_map(known).unwrap_or_else(|| CallFailure::Crashed(chain(source)))
+fn classify_local(source: &(dyn Error + 'static)) -> CallFailure {
+    error_chain(source).find_map(classify_cause).unwrap_or_else(|| CallFailure::Crashed(join_causes(source)))
 }
 
 /// The failure that a cause identifies, if it is a known one.
-fn known(cause: &(dyn Error + 'static)) -> Option<CallFailure> {
+fn classify_cause(cause: &(dyn Error + 'static)) -> Option<CallFailure> {
     if cause.is::<TimeoutExpired>() {
         return Some(CallFailure::TimedOut);
     }
     if cause.is::<ConnectError>() {
-        return Some(CallFailure::Unreachable(chain(cause)));
+        return Some(CallFailure::Unreachable(join_causes(cause)));
     }
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         // The connection closed while the request was still queued.
-        return error.is_canceled().then(|| CallFailure::Unreachable(chain(cause)));
+        return error.is_canceled().then(|| CallFailure::Unreachable(join_causes(cause)));
     }
-    cause.downcast_ref::<h2::Error>().map(http2)
+    cause.downcast_ref::<h2::Error>().map(classify_http2)
 }
 
-fn http2(error: &h2::Error) -> CallFailure {
+fn classify_http2(error: &h2::Error) -> CallFailure {
     let unprocessed = match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => true,
         // The peer shuts down and accepts no new calls.
@@ -117,9 +117,9 @@ fn http2(error: &h2::Error) -> CallFailure {
 }
 
 /// An error with its causes, without repetitions.
-fn chain(error: &(dyn Error + 'static)) -> String {
+fn join_causes(error: &(dyn Error + 'static)) -> String {
     let mut texts: Vec<String> = Vec::new();
-    for text in causes(error).map(ToString::to_string) {
+    for text in error_chain(error).map(ToString::to_string) {
         if texts.last().is_none_or(|last| !last.ends_with(&text)) {
             texts.push(text);
         }
@@ -127,6 +127,6 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     texts.join(": ")
 }
 
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }

@@ -13,6 +13,6 @@ mod tls;
 
 pub use connector::ExecutorNetwork;
 pub use failure::CallFailure;
-pub use options::{Options, Ping};
-pub use pool::Executors;
+pub use options::{ExecutorClientOptions, Http2Ping};
+pub use pool::ExecutorClients;
 pub use target::{ExecutorOrigin, ExecutorTarget};

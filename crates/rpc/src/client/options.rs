@@ -16,13 +16,13 @@ use super::tls::SecuredConnector;
 
 /// Options of calls to executors.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ExecutorClientOptions {
     /// Timeout of connecting.
     pub connect_timeout: Duration,
     /// A host that acknowledges nothing for about this long is gone, and its calls fail as crashes.
     pub silence: Duration,
     /// Only for executors that allow it.
-    pub ping: Option<Ping>,
+    pub ping: Option<Http2Ping>,
     /// Cached connections. Beyond this number, the least recently used one is closed after its calls.
     pub connections: NonZeroUsize,
     /// Networks in which registered executors may be. Executors from the settings may be anywhere.
@@ -33,7 +33,7 @@ pub struct Options {
 
 /// HTTP/2 pings while a call is in flight.
 #[derive(Debug, Clone, Copy)]
-pub struct Ping {
+pub struct Http2Ping {
     pub every: Duration,
     /// Without an answer for this long the connection is closed.
     pub timeout: Duration,
@@ -42,7 +42,7 @@ pub struct Ping {
 /// Enough for one process, at some hundred bytes each.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(4096).expect("4096 is not zero");
 
-impl Default for Options {
+impl Default for ExecutorClientOptions {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(5),
@@ -56,13 +56,13 @@ impl Default for Options {
 }
 
 /// A channel that connects on first use.
-pub(super) fn channel(
+pub(super) fn lazy_channel(
     address: &str,
-    options: &Options,
+    options: &ExecutorClientOptions,
     connector: SecuredConnector,
 ) -> Result<Channel, Error> {
     let mut endpoint = Endpoint::from_shared(address.to_owned())?;
-    if let Some(Ping { every, timeout }) = options.ping {
+    if let Some(Http2Ping { every, timeout }) = options.ping {
         endpoint = endpoint.http2_keep_alive_interval(every).keep_alive_timeout(timeout);
     }
     Ok(endpoint.connect_with_connector_lazy(connector))

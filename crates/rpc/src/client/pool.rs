@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 
 use super::connector::{ExecutorConnector, ExecutorNetwork, SystemNetwork};
 use super::failure::CallFailure;
-use super::options::{self, Options};
+use super::options::{self, ExecutorClientOptions};
 use super::target::{ExecutorOrigin, ExecutorTarget};
 use super::tls::{ExecutorTrust, SecuredConnector};
 use crate::address;
@@ -31,22 +31,22 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Clients of executors, by address. Clones share the connections. An address that is both in the settings
 /// and registered has two connections: only one of them is checked.
 #[derive(Clone)]
-pub struct Executors {
-    options: Options,
+pub struct ExecutorClients {
+    options: ExecutorClientOptions,
     policy: Arc<NetworkPolicy>,
     network: Arc<dyn ExecutorNetwork>,
     trust: Arc<ExecutorTrust>,
     clients: Arc<Mutex<LruCache<ExecutorTarget, NodeServiceClient<Channel>>>>,
 }
 
-impl Executors {
-    pub fn new(options: Options) -> Self {
+impl ExecutorClients {
+    pub fn new(options: ExecutorClientOptions) -> Self {
         let network = Arc::new(SystemNetwork::new(&options));
         Self::on_network(options, network)
     }
 
     /// Uses another network than the system's.
-    pub fn on_network(options: Options, network: Arc<dyn ExecutorNetwork>) -> Self {
+    pub fn on_network(options: ExecutorClientOptions, network: Arc<dyn ExecutorNetwork>) -> Self {
         let clients = Arc::new(Mutex::new(LruCache::new(options.connections)));
         let policy = Arc::new(options.policy.clone());
         let trust = Arc::new(ExecutorTrust::new(options.private_roots.clone()));
@@ -54,7 +54,7 @@ impl Executors {
     }
 
     /// Performs an attempt at the executor. Dropping the future cancels the call, which the executor sees.
-    pub async fn execute(
+    pub async fn execute_node(
         &self,
         executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
@@ -64,7 +64,7 @@ impl Executors {
         if left.is_zero() {
             return Err(CallFailure::TimedOut);
         }
-        let mut client = self.client(executor)?;
+        let mut client = self.client_of(executor)?;
         let mut request = Request::new(request);
         request.set_timeout(left + GRACE);
         match timeout_at(deadline, client.execute_node(request)).await {
@@ -74,19 +74,19 @@ impl Executors {
     }
 
     /// Closes the connection to a retired executor after its calls.
-    pub fn forget(&self, executor: &ExecutorTarget) {
+    pub fn forget_executor(&self, executor: &ExecutorTarget) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).pop(executor);
     }
 
-    fn client(&self, executor: &ExecutorTarget) -> Result<NodeServiceClient<Channel>, CallFailure> {
+    fn client_of(&self, executor: &ExecutorTarget) -> Result<NodeServiceClient<Channel>, CallFailure> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(executor) {
             return Ok(client.clone());
         }
         let address = executor.address.as_str();
         let no_address = |why: String| CallFailure::Unreachable(format!("the address {address:?} {why}"));
-        address::check(address).map_err(|why| no_address(why.to_owned()))?;
-        let channel = options::channel(address, &self.options, self.connector(executor.origin))
+        address::check_address(address).map_err(|why| no_address(why.to_owned()))?;
+        let channel = options::lazy_channel(address, &self.options, self.connector_for(executor.origin))
             .map_err(|why| no_address(why.to_string()))?;
         let client = NodeServiceClient::new(channel)
             .max_decoding_message_size(RESPONSE_BYTES)
@@ -95,7 +95,7 @@ impl Executors {
         Ok(client)
     }
 
-    fn connector(&self, origin: ExecutorOrigin) -> SecuredConnector {
+    fn connector_for(&self, origin: ExecutorOrigin) -> SecuredConnector {
         let policy = match origin {
             ExecutorOrigin::Configured => None,
             ExecutorOrigin::Registered => Some(Arc::clone(&self.policy)),
@@ -106,13 +106,13 @@ impl Executors {
     }
 }
 
-impl Default for Executors {
+impl Default for ExecutorClients {
     fn default() -> Self {
-        Self::new(Options::default())
+        Self::new(ExecutorClientOptions::default())
     }
 }
 
-impl fmt::Debug for Executors {
+impl fmt::Debug for ExecutorClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executors").field("options", &self.options).finish_non_exhaustive()
     }

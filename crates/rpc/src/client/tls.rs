@@ -21,9 +21,9 @@ use tower::Service;
 
 use super::connector::ExecutorConnector;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-type Connecting =
-    Pin<Box<dyn Future<Output = Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError>> + Send>>;
+type TlsConnectError = Box<dyn std::error::Error + Send + Sync>;
+type TlsConnectFuture =
+    Pin<Box<dyn Future<Output = Result<MaybeHttpsStream<TokioIo<TcpStream>>, TlsConnectError>> + Send>>;
 
 /// Trusted CAs. Those of the system are read on the first call with TLS.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl ExecutorTrust {
         Self { private_roots, config: OnceLock::new() }
     }
 
-    fn config(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
+    fn client_config_once(&self) -> Result<Arc<ClientConfig>, rustls::Error> {
         self.config.get_or_init(|| client_config(&self.private_roots).map(Arc::new)).clone()
     }
 }
@@ -68,25 +68,25 @@ impl SecuredConnector {
         Self { plain, trust, timeout }
     }
 
-    async fn connect(mut self, uri: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, BoxError> {
+    async fn connect(mut self, uri: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, TlsConnectError> {
         if uri.scheme_str() != Some("https") {
             return Ok(MaybeHttpsStream::Http(self.plain.call(uri).await?));
         }
-        let mut tls = HttpsConnector::from((self.plain, self.trust.config()?));
+        let mut tls = HttpsConnector::from((self.plain, self.trust.client_config_once()?));
         timeout(self.timeout, tls.call(uri)).await.map_err(|_| "no TLS connection in time")?
     }
 }
 
 impl Service<Uri> for SecuredConnector {
     type Response = MaybeHttpsStream<TokioIo<TcpStream>>;
-    type Error = BoxError;
-    type Future = Connecting;
+    type Error = TlsConnectError;
+    type Future = TlsConnectFuture;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TlsConnectError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, uri: Uri) -> Connecting {
+    fn call(&mut self, uri: Uri) -> TlsConnectFuture {
         Box::pin(self.clone().connect(uri))
     }
 }

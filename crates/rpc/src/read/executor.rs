@@ -2,46 +2,46 @@
 
 use millstream_core::id::TenantId;
 use millstream_core::network_policy::NetworkPolicy;
-use millstream_core::problem::Problems;
-use millstream_store::executor_store::Executor;
+use millstream_core::problem::ValidationProblems;
+use millstream_store::executor_store::RegisteredExecutor;
 
-use super::text::{Json, Reading};
+use super::text::{JsonOrigin, MessageReader};
 use crate::address;
-use crate::path::Path;
+use crate::path::FieldPath;
 use crate::proto;
 
 /// Upper bound of the roles, or labels, of one executor.
 const MANY: usize = 64;
 const LONGEST_ROLE: usize = 256;
 
-/// Paths begin with `executor`, the field of the request.
-pub fn executor(
+/// Paths begin with `read_executor`, the field of the request.
+pub fn read_executor(
     given: proto::Executor,
     tenant: &TenantId,
     policy: &NetworkPolicy,
-) -> Result<Executor, Problems> {
-    let mut reading = Reading::new(Json::Checked);
-    let at = Path::ROOT.field("executor");
-    let name = reading.name(&given.name, &at.field("name"));
+) -> Result<RegisteredExecutor, ValidationProblems> {
+    let mut reading = MessageReader::new(JsonOrigin::Checked);
+    let at = FieldPath::ROOT.field("executor");
+    let name = reading.read_name(&given.name, &at.field("name"));
     if let Err(why) = address::check_registration(&given.address, policy) {
-        reading.fault(&at.field("address"), why);
+        reading.add_fault(&at.field("address"), why);
     }
     if given.capacity == 0 {
-        reading.fault(&at.field("capacity"), "must be at least 1");
+        reading.add_fault(&at.field("capacity"), "must be at least 1");
     }
     for (field, count) in [("roles", given.roles.len()), ("labels", given.labels.len())] {
         if count > MANY {
-            reading.fault(&at.field(field), format!("has {count} items, at most {MANY} are allowed"));
+            reading.add_fault(&at.field(field), format!("has {count} items, at most {MANY} are allowed"));
         }
     }
     let roles = at.field("roles");
     for (index, role) in given.roles.iter().enumerate() {
         if role.is_empty() || role.len() > LONGEST_ROLE {
-            reading.fault(&roles.at(index), format!("must have 1 to {LONGEST_ROLE} bytes"));
+            reading.add_fault(&roles.at(index), format!("must have 1 to {LONGEST_ROLE} bytes"));
         }
     }
-    let labels = reading.names(&given.labels, &at.field("labels"));
-    let executor = name.map(|name| Executor {
+    let labels = reading.read_names(&given.labels, &at.field("labels"));
+    let executor = name.map(|name| RegisteredExecutor {
         tenant: tenant.clone(),
         name,
         address: given.address,
@@ -50,5 +50,5 @@ pub fn executor(
         capacity: given.capacity,
         load: given.load,
     });
-    reading.faults.or(executor)
+    reading.faults.finish_with(executor)
 }

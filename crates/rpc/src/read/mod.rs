@@ -11,12 +11,12 @@ mod node;
 mod options;
 mod text;
 
-pub use answer::{Asked, Garbage, Heard, MAX_ERROR_CHARS, response, result};
-pub use edit::edits;
-pub use executor::executor;
-pub use graph::workflow;
-pub use node::node;
+pub use answer::{InvalidNodeAnswer, MAX_ERROR_CHARS, NodeAnswer, NodeQuestion, read_response, read_result};
+pub use edit::read_edits;
+pub use executor::read_executor;
+pub use graph::read_workflow;
+pub use node::read_node;
 
 pub(crate) use node::node_at;
-pub(crate) use options::workflow_options;
-pub(crate) use text::{Json, Reading};
+pub(crate) use options::read_workflow_options;
+pub(crate) use text::{JsonOrigin, MessageReader};

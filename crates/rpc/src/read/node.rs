@@ -3,33 +3,37 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::graph::{Agent, Edge, FanOut, NodeSpec, OnFailure, SubExecution, Task};
+use millstream_core::graph::{FanOut, GraphEdge, NodeAgent, NodeOnFailure, NodeSpec, NodeTask, SubExecution};
 use millstream_core::id::Name;
-use millstream_core::problem::Problems;
+use millstream_core::problem::ValidationProblems;
 
 use super::graph::graph_at;
-use super::options::node_options;
-use super::text::{Json, Reading};
-use crate::path::Path;
+use super::options::read_node_options;
+use super::text::{JsonOrigin, MessageReader};
+use crate::path::FieldPath;
 use crate::proto;
 
 /// Reads a node to create. Output-only fields are ignored.
-pub fn node(given: proto::Node) -> Result<NodeSpec, Problems> {
-    let mut reading = Reading::new(Json::Checked);
-    let spec = node_at(given, &Path::ROOT, &mut reading);
-    reading.faults.or(spec)
+pub fn read_node(given: proto::Node) -> Result<NodeSpec, ValidationProblems> {
+    let mut reading = MessageReader::new(JsonOrigin::Checked);
+    let spec = node_at(given, &FieldPath::ROOT, &mut reading);
+    reading.faults.finish_with(spec)
 }
 
 /// `None` means that there is a problem. A node that is returned may have problems as well.
-pub(crate) fn node_at(given: proto::Node, at: &Path<'_>, reading: &mut Reading) -> Option<NodeSpec> {
-    let id = reading.name(&given.id, &at.field("id"));
-    let parents = parents(given.parents, &at.field("parents"), reading);
-    let agent = agent(given.agent, &at.field("agent"), reading);
-    let task = task(given.assigned_task, &at.field("assigned_task"), reading);
-    let options = node_options(given.options, &at.field("options"), reading);
-    let on_failure = on_failure(given.on_failure, &at.field("on_failure"), reading);
+pub(crate) fn node_at(
+    given: proto::Node,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Option<NodeSpec> {
+    let id = reading.read_name(&given.id, &at.field("id"));
+    let parents = read_parents(given.parents, &at.field("parents"), reading);
+    let agent = read_agent(given.agent, &at.field("agent"), reading);
+    let task = read_task(given.assigned_task, &at.field("assigned_task"), reading);
+    let options = read_node_options(given.options, &at.field("options"), reading);
+    let on_failure = read_on_failure(given.on_failure, &at.field("on_failure"), reading);
     let graph = given.graph.map(|graph| graph_at(graph, &at.field("graph"), reading)).map(Arc::new);
-    let execution = given.execution.and_then(|it| execution(it, &at.field("execution"), reading));
+    let execution = given.execution.and_then(|it| read_execution(it, &at.field("execution"), reading));
     Some(NodeSpec {
         id: id?,
         parents,
@@ -44,47 +48,55 @@ pub(crate) fn node_at(given: proto::Node, at: &Path<'_>, reading: &mut Reading) 
     })
 }
 
-fn parents(given: Vec<proto::Parent>, at: &Path<'_>, reading: &mut Reading) -> Vec<Edge> {
+fn read_parents(
+    given: Vec<proto::Parent>,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Vec<GraphEdge> {
     let edge = |(index, parent): (usize, proto::Parent)| {
         let proto::Parent { node, condition } = parent;
-        Some(Edge { from: reading.name(&node, &at.at(index).field("node"))?, condition })
+        Some(GraphEdge { from: reading.read_name(&node, &at.at(index).field("node"))?, condition })
     };
     given.into_iter().enumerate().filter_map(edge).collect()
 }
 
-fn agent(given: Option<proto::Agent>, at: &Path<'_>, reading: &mut Reading) -> Agent {
-    let Some(proto::Agent { r#type, model, role, labels }) = given else { return Agent::default() };
-    Agent { kind: r#type, model, role, labels: reading.names(&labels, &at.field("labels")) }
+fn read_agent(given: Option<proto::Agent>, at: &FieldPath<'_>, reading: &mut MessageReader) -> NodeAgent {
+    let Some(proto::Agent { r#type, model, role, labels }) = given else { return NodeAgent::default() };
+    NodeAgent { kind: r#type, model, role, labels: reading.read_names(&labels, &at.field("labels")) }
 }
 
-fn task(given: Option<proto::Task>, at: &Path<'_>, reading: &mut Reading) -> Task {
-    let Some(given) = given else { return Task::default() };
+fn read_task(given: Option<proto::Task>, at: &FieldPath<'_>, reading: &mut MessageReader) -> NodeTask {
+    let Some(given) = given else { return NodeTask::default() };
     let mut dependencies = BTreeMap::new();
     for (name, node) in given.dependencies {
         match Name::parse(&node) {
             Ok(node) => {
                 dependencies.insert(name, node);
             }
-            Err(error) => reading.fault(&at.field("dependencies"), format!("{name:?} {error}")),
+            Err(error) => reading.add_fault(&at.field("dependencies"), format!("{name:?} {error}")),
         }
     }
-    Task { goal: given.goal, dependencies, subtasks: given.subtasks }
+    NodeTask { goal: given.goal, dependencies, subtasks: given.subtasks }
 }
 
-fn on_failure(number: i32, at: &Path<'_>, reading: &mut Reading) -> OnFailure {
+fn read_on_failure(number: i32, at: &FieldPath<'_>, reading: &mut MessageReader) -> NodeOnFailure {
     match proto::OnFailure::try_from(number) {
-        Ok(proto::OnFailure::Unspecified | proto::OnFailure::Skip) => OnFailure::Skip,
-        Ok(proto::OnFailure::Continue) => OnFailure::Continue,
+        Ok(proto::OnFailure::Unspecified | proto::OnFailure::Skip) => NodeOnFailure::Skip,
+        Ok(proto::OnFailure::Continue) => NodeOnFailure::Continue,
         Err(_) => {
-            reading.fault(at, format!("{number} is not a way to handle a failure"));
-            OnFailure::Skip
+            reading.add_fault(at, format!("{number} is not a way to handle a failure"));
+            NodeOnFailure::Skip
         }
     }
 }
 
-fn execution(given: proto::SubExecution, at: &Path<'_>, reading: &mut Reading) -> Option<SubExecution> {
+fn read_execution(
+    given: proto::SubExecution,
+    at: &FieldPath<'_>,
+    reading: &mut MessageReader,
+) -> Option<SubExecution> {
     let proto::SubExecution { definition, version, input_json } = given;
-    let input = reading.json_or_null(&input_json, &at.field("input_json"));
-    let definition = reading.name(&definition, &at.field("definition"))?;
+    let input = reading.read_json_or_null(&input_json, &at.field("input_json"));
+    let definition = reading.read_name(&definition, &at.field("definition"))?;
     Some(SubExecution { definition, version, input })
 }

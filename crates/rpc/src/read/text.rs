@@ -6,11 +6,11 @@ use std::fmt;
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
-use crate::path::{Faults, Path};
+use crate::path::{FieldPath, MessageFaults};
 
 /// How strictly JSON is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Json {
+pub(crate) enum JsonOrigin {
     /// Untrusted: of bounded depth.
     Checked,
     /// From our own store, which checked it before: values beyond today's depth limit must remain readable.
@@ -19,54 +19,56 @@ pub(crate) enum Json {
 
 /// State of reading one message.
 #[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) faults: Faults,
-    json: Json,
+pub(crate) struct MessageReader {
+    pub(crate) faults: MessageFaults,
+    json: JsonOrigin,
 }
 
-impl Reading {
-    pub(crate) fn new(json: Json) -> Self {
-        Self { faults: Faults::default(), json }
+impl MessageReader {
+    pub(crate) fn new(json: JsonOrigin) -> Self {
+        Self { faults: MessageFaults::default(), json }
     }
 
-    pub(crate) fn fault(&mut self, at: &Path<'_>, message: impl fmt::Display) {
+    pub(crate) fn add_fault(&mut self, at: &FieldPath<'_>, message: impl fmt::Display) {
         self.faults.add(at, message);
     }
 
-    pub(crate) fn name(&mut self, text: &str, at: &Path<'_>) -> Option<Name> {
+    pub(crate) fn read_name(&mut self, text: &str, at: &FieldPath<'_>) -> Option<Name> {
         match Name::parse(text) {
             Ok(name) => Some(name),
             Err(error) => {
-                self.fault(at, error);
+                self.add_fault(at, error);
                 None
             }
         }
     }
 
-    pub(crate) fn names(&mut self, texts: &[String], at: &Path<'_>) -> BTreeSet<Name> {
-        texts.iter().enumerate().filter_map(|(index, text)| self.name(text, &at.at(index))).collect()
+    pub(crate) fn read_names(&mut self, texts: &[String], at: &FieldPath<'_>) -> BTreeSet<Name> {
+        texts.iter().enumerate().filter_map(|(index, text)| self.read_name(text, &at.at(index))).collect()
     }
 
     /// The empty string is no value.
-    pub(crate) fn json(&mut self, text: &str, at: &Path<'_>) -> Option<RawJson> {
+    pub(crate) fn read_json(&mut self, text: &str, at: &FieldPath<'_>) -> Option<RawJson> {
         if text.is_empty() {
             return None;
         }
         let parsed = match self.json {
-            Json::Checked => RawJson::parse(text).map_err(|error| error.to_string()),
-            Json::Stored => serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}")),
+            JsonOrigin::Checked => RawJson::parse(text).map_err(|error| error.to_string()),
+            JsonOrigin::Stored => {
+                serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))
+            }
         };
         match parsed {
             Ok(json) => Some(json),
             Err(error) => {
-                self.fault(at, error);
+                self.add_fault(at, error);
                 None
             }
         }
     }
 
     /// For fields whose empty string means null.
-    pub(crate) fn json_or_null(&mut self, text: &str, at: &Path<'_>) -> RawJson {
-        self.json(text, at).unwrap_or_else(RawJson::null)
+    pub(crate) fn read_json_or_null(&mut self, text: &str, at: &FieldPath<'_>) -> RawJson {
+        self.read_json(text, at).unwrap_or_else(RawJson::null)
     }
 }

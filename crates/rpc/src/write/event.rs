@@ -1,6 +1,6 @@
 //! Encodes events of a workflow for watchers.
 
-use millstream_core::graph::{Notice, Updated};
+use millstream_core::graph::{GraphTransitionNotice, NodeSpecUpdate};
 use millstream_core::id::{ExecutionId, Seq};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -11,11 +11,11 @@ use crate::length::time_out;
 use crate::proto;
 use crate::proto::workflow_event::What;
 use crate::status::status_out;
-use crate::unreadable::Unreadable;
+use crate::unreadable::StoredFormError;
 
 /// Position and time of an event.
 #[derive(Debug, Clone)]
-pub struct Occasion<'a> {
+pub struct WorkflowEventHead<'a> {
     /// Resume position of a watcher, which the server assigns.
     pub position: String,
     pub workflow: &'a ExecutionId,
@@ -23,18 +23,25 @@ pub struct Occasion<'a> {
 }
 
 /// One notice of the transition `seq`.
-pub fn notice_event(occasion: Occasion<'_>, seq: Seq, notice: &Notice) -> proto::WorkflowEvent {
-    event(occasion, seq.0, what(notice))
+pub fn notice_event(
+    occasion: WorkflowEventHead<'_>,
+    seq: Seq,
+    notice: &GraphTransitionNotice,
+) -> proto::WorkflowEvent {
+    build_event(occasion, seq.0, encode_notice(notice))
 }
 
 /// One dispatch, which has no transition on the log.
-pub fn dispatch_event(occasion: Occasion<'_>, dispatched: proto::NodeDispatched) -> proto::WorkflowEvent {
-    event(occasion, 0, What::NodeDispatched(dispatched))
+pub fn dispatch_event(
+    occasion: WorkflowEventHead<'_>,
+    dispatched: proto::NodeDispatched,
+) -> proto::WorkflowEvent {
+    build_event(occasion, 0, What::NodeDispatched(dispatched))
 }
 
-/// One element of [`Fed::Dispatched`](millstream_store::feed::Fed).
+/// One element of [`Fed::StoredDispatch`](millstream_store::feed::FeedContent).
 #[derive(Debug, Deserialize)]
-struct Dispatched {
+struct StoredDispatch {
     node: String,
     attempt: u32,
     executor: String,
@@ -43,10 +50,10 @@ struct Dispatched {
 }
 
 /// The dispatches of a feed entry, in its order.
-pub fn dispatches(stored: &RawJson) -> Result<Vec<proto::NodeDispatched>, Unreadable> {
-    let dispatched: Vec<Dispatched> =
-        stored.decode().map_err(|error| Unreadable::new("the stored dispatches", error))?;
-    let message = |Dispatched { node, attempt, executor, reason }| proto::NodeDispatched {
+pub fn decode_dispatches(stored: &RawJson) -> Result<Vec<proto::NodeDispatched>, StoredFormError> {
+    let dispatched: Vec<StoredDispatch> =
+        stored.decode().map_err(|error| StoredFormError::new("the stored dispatches", error))?;
+    let message = |StoredDispatch { node, attempt, executor, reason }| proto::NodeDispatched {
         node_id: node,
         attempt,
         executor,
@@ -55,7 +62,7 @@ pub fn dispatches(stored: &RawJson) -> Result<Vec<proto::NodeDispatched>, Unread
     Ok(dispatched.into_iter().map(message).collect())
 }
 
-fn event(occasion: Occasion<'_>, seq: i64, what: What) -> proto::WorkflowEvent {
+fn build_event(occasion: WorkflowEventHead<'_>, seq: i64, what: What) -> proto::WorkflowEvent {
     proto::WorkflowEvent {
         position: occasion.position,
         workflow_id: occasion.workflow.as_str().to_owned(),
@@ -65,54 +72,69 @@ fn event(occasion: Occasion<'_>, seq: i64, what: What) -> proto::WorkflowEvent {
     }
 }
 
-fn what(notice: &Notice) -> What {
+fn encode_notice(notice: &GraphTransitionNotice) -> What {
     match notice {
-        Notice::Created { name, creator, nodes } => What::Created(proto::WorkflowCreated {
+        GraphTransitionNotice::Created { name, creator, nodes } => What::Created(proto::WorkflowCreated {
             name: name.clone(),
             creator: creator.clone().unwrap_or_default(),
-            nodes: count(*nodes),
+            nodes: clamp_count(*nodes),
         }),
-        Notice::Edited { revision, inserted, updated, deleted } => What::Edited(proto::WorkflowEdited {
-            revision: *revision,
-            inserted: inserted.iter().map(|node| spec::node(node)).collect(),
-            updated: updated.iter().map(update).collect(),
-            deleted: deleted.iter().map(|id| id.as_str().to_owned()).collect(),
-        }),
-        Notice::Expanded { node, instances, revision } => What::NodeExpanded(proto::NodeExpanded {
-            node_id: node.as_str().to_owned(),
-            instances: count(*instances),
-            revision: *revision,
-        }),
-        Notice::Scheduled { node, attempt, why } => What::NodeScheduled(proto::NodeScheduled {
+        GraphTransitionNotice::Edited { revision, inserted, updated, deleted } => {
+            What::Edited(proto::WorkflowEdited {
+                revision: *revision,
+                inserted: inserted.iter().map(|node| spec::encode_node_spec(node)).collect(),
+                updated: updated.iter().map(encode_update).collect(),
+                deleted: deleted.iter().map(|id| id.as_str().to_owned()).collect(),
+            })
+        }
+        GraphTransitionNotice::Expanded { node, instances, revision } => {
+            What::NodeExpanded(proto::NodeExpanded {
+                node_id: node.as_str().to_owned(),
+                instances: clamp_count(*instances),
+                revision: *revision,
+            })
+        }
+        GraphTransitionNotice::Scheduled { node, attempt, why } => {
+            What::NodeScheduled(proto::NodeScheduled {
+                node_id: node.as_str().to_owned(),
+                attempt: *attempt,
+                why: why.clone().unwrap_or_default(),
+            })
+        }
+        GraphTransitionNotice::Retried { node, attempt, why } => What::NodeRetried(proto::NodeRetried {
             node_id: node.as_str().to_owned(),
             attempt: *attempt,
             why: why.clone().unwrap_or_default(),
         }),
-        Notice::Retried { node, attempt, why } => What::NodeRetried(proto::NodeRetried {
-            node_id: node.as_str().to_owned(),
-            attempt: *attempt,
-            why: why.clone().unwrap_or_default(),
-        }),
-        Notice::NodeCompleted { node, status, attempt, why } => What::NodeCompleted(proto::NodeCompleted {
-            node_id: node.as_str().to_owned(),
-            status: status_out(*status).into(),
-            attempt: *attempt,
-            why: why.clone().unwrap_or_default(),
-        }),
-        Notice::Completed => ended(proto::WorkflowStatus::Passed, None),
-        Notice::Failed { reason } => ended(proto::WorkflowStatus::Failed, reason.as_ref()),
-        Notice::Cancelled { reason } => ended(proto::WorkflowStatus::Cancelled, reason.as_ref()),
+        GraphTransitionNotice::NodeCompleted { node, status, attempt, why } => {
+            What::NodeCompleted(proto::NodeCompleted {
+                node_id: node.as_str().to_owned(),
+                status: status_out(*status).into(),
+                attempt: *attempt,
+                why: why.clone().unwrap_or_default(),
+            })
+        }
+        GraphTransitionNotice::Completed => encode_end(proto::WorkflowStatus::Passed, None),
+        GraphTransitionNotice::Failed { reason } => {
+            encode_end(proto::WorkflowStatus::Failed, reason.as_ref())
+        }
+        GraphTransitionNotice::Cancelled { reason } => {
+            encode_end(proto::WorkflowStatus::Cancelled, reason.as_ref())
+        }
     }
 }
 
-fn update(updated: &Updated) -> proto::NodeUpdate {
-    proto::NodeUpdate { was: Some(spec::node(&updated.was)), is: Some(spec::node(&updated.is)) }
+fn encode_update(updated: &NodeSpecUpdate) -> proto::NodeUpdate {
+    proto::NodeUpdate {
+        was: Some(spec::encode_node_spec(&updated.was)),
+        is: Some(spec::encode_node_spec(&updated.is)),
+    }
 }
 
-fn ended(status: proto::WorkflowStatus, reason: Option<&String>) -> What {
+fn encode_end(status: proto::WorkflowStatus, reason: Option<&String>) -> What {
     What::Ended(proto::WorkflowEnded { status: status.into(), reason: reason.cloned().unwrap_or_default() })
 }
 
-fn count(number: usize) -> u32 {
+fn clamp_count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

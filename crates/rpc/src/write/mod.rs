@@ -5,8 +5,8 @@ mod request;
 mod spec;
 mod view;
 
-pub use event::{Occasion, dispatch_event, dispatches, notice_event};
-pub use request::{Attempt, REQUEST_BYTES, execute_request};
+pub use event::{WorkflowEventHead, decode_dispatches, dispatch_event, notice_event};
+pub use request::{AttemptCall, REQUEST_BYTES, execute_request};
 pub(crate) use spec::json_or_empty;
-pub use spec::{edit, graph, node, workflow_options};
-pub use view::{Results, executor, log_entry, node_view, workflow_view};
+pub use spec::{encode_edit, encode_graph_spec, encode_node_spec, encode_workflow_options};
+pub use view::{NodeResultForm, encode_executor, log_entry, node_view, workflow_view};

@@ -1,10 +1,10 @@
 //! Encodes the request for one attempt at a node.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
+use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
 use millstream_core::id::ExecutionId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::graph_store::{DispatchContext, Upstream};
+use millstream_store::graph_store::{DispatchContext, UpstreamResult};
 use prost::Message as _;
 
 use super::spec;
@@ -12,7 +12,7 @@ use super::view::result_ref;
 use crate::length::time_out;
 use crate::proto;
 use crate::status::status_out;
-use crate::unreadable::Unreadable;
+use crate::unreadable::StoredFormError;
 
 /// The default message limit of gRPC implementations. Results beyond it are sent by reference: see
 /// [`execute_request`].
@@ -20,11 +20,11 @@ pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
 
 /// An attempt, without the stored data of its node.
 #[derive(Debug, Clone)]
-pub struct Attempt {
+pub struct AttemptCall {
     pub workflow: ExecutionId,
     pub node: NodeId,
     pub attempt: u32,
-    pub token: Token,
+    pub token: NodeToken,
     /// The key of the dispatch's action.
     pub idempotency_key: String,
     /// The workflow's input.
@@ -35,15 +35,15 @@ pub struct Attempt {
 /// The whole request within [`REQUEST_BYTES`]: results that do not fit are replaced by references, those of
 /// the last parents first.
 pub fn execute_request(
-    attempt: &Attempt,
+    attempt: &AttemptCall,
     context: &DispatchContext,
-) -> Result<proto::ExecuteNodeRequest, Unreadable> {
-    let upstream = context.upstream.iter().map(|node| self::upstream(&attempt.workflow, node));
-    let downstream = context.downstream.iter().map(|(id, goal)| self::downstream(id, goal));
+) -> Result<proto::ExecuteNodeRequest, StoredFormError> {
+    let upstream = context.upstream.iter().map(|node| self::encode_upstream(&attempt.workflow, node));
+    let downstream = context.downstream.iter().map(|(id, goal)| self::encode_downstream(id, goal));
     let mut request = proto::ExecuteNodeRequest {
         workflow_id: attempt.workflow.as_str().to_owned(),
         node_id: attempt.node.as_str().to_owned(),
-        node: Some(node(attempt, context)?),
+        node: Some(encode_running_node(attempt, context)?),
         upstream_nodes: upstream.collect(),
         downstream_nodes: downstream.collect(),
         attempt: attempt.attempt,
@@ -52,13 +52,17 @@ pub fn execute_request(
         input_json: spec::json_or_empty(&attempt.input),
         deadline: Some(time_out(attempt.deadline)),
     };
-    trim(&mut request, &attempt.workflow);
+    trim_results(&mut request, &attempt.workflow);
     Ok(request)
 }
 
-fn node(attempt: &Attempt, context: &DispatchContext) -> Result<proto::Node, Unreadable> {
-    let spec: NodeSpec = context.spec.decode().map_err(|error| Unreadable::new("the stored node", error))?;
-    let mut node = spec::node(&spec);
+fn encode_running_node(
+    attempt: &AttemptCall,
+    context: &DispatchContext,
+) -> Result<proto::Node, StoredFormError> {
+    let spec: NodeSpec =
+        context.spec.decode().map_err(|error| StoredFormError::new("the stored node", error))?;
+    let mut node = spec::encode_node_spec(&spec);
     node.status = status_out(NodeStatus::Running).into();
     node.attempt = attempt.attempt;
     if let Some((of, item)) = &context.instance {
@@ -68,7 +72,7 @@ fn node(attempt: &Attempt, context: &DispatchContext) -> Result<proto::Node, Unr
     Ok(node)
 }
 
-fn upstream(workflow: &ExecutionId, upstream: &Upstream) -> proto::Node {
+fn encode_upstream(workflow: &ExecutionId, upstream: &UpstreamResult) -> proto::Node {
     let mut task = proto::Task::default();
     match &upstream.result {
         Some(result) => task.results_json = result.as_str().to_owned(),
@@ -86,7 +90,7 @@ fn upstream(workflow: &ExecutionId, upstream: &Upstream) -> proto::Node {
     }
 }
 
-fn downstream(id: &NodeId, goal: &str) -> proto::Node {
+fn encode_downstream(id: &NodeId, goal: &str) -> proto::Node {
     proto::Node {
         id: id.as_str().to_owned(),
         assigned_task: Some(proto::Task { goal: goal.to_owned(), ..proto::Task::default() }),
@@ -94,7 +98,7 @@ fn downstream(id: &NodeId, goal: &str) -> proto::Node {
     }
 }
 
-fn trim(request: &mut proto::ExecuteNodeRequest, workflow: &ExecutionId) {
+fn trim_results(request: &mut proto::ExecuteNodeRequest, workflow: &ExecutionId) {
     let mut over = request.encoded_len().saturating_sub(REQUEST_BYTES);
     for node in request.upstream_nodes.iter_mut().rev() {
         if over == 0 {

@@ -4,7 +4,7 @@ use millstream_core::graph::{NodeSpec, NodeStatus};
 use millstream_core::id::ExecutionId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::executor_store::Executor;
+use millstream_store::executor_store::RegisteredExecutor;
 use millstream_store::graph_store::{GraphView, LogView, NodeView};
 use millstream_store::views::ExecutionView;
 use serde::Deserialize;
@@ -14,11 +14,11 @@ use crate::blob;
 use crate::length::time_out;
 use crate::proto;
 use crate::status::{status_out, workflow_status_out};
-use crate::unreadable::Unreadable;
+use crate::unreadable::StoredFormError;
 
 /// How the result of a node is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Results {
+pub enum NodeResultForm {
     /// The whole result, whatever its size.
     Whole,
     /// Its size alone.
@@ -29,10 +29,11 @@ pub enum Results {
 pub fn node_view(
     view: &NodeView,
     workflow: &ExecutionId,
-    results: Results,
-) -> Result<proto::Node, Unreadable> {
-    let spec: NodeSpec = view.spec.decode().map_err(|error| Unreadable::new("the stored node", error))?;
-    let mut node = spec::node(&spec);
+    results: NodeResultForm,
+) -> Result<proto::Node, StoredFormError> {
+    let spec: NodeSpec =
+        view.spec.decode().map_err(|error| StoredFormError::new("the stored node", error))?;
+    let mut node = spec::encode_node_spec(&spec);
     node.children = view.children.iter().map(|id| id.as_str().to_owned()).collect();
     node.status = status_out(view.status).into();
     node.attempt = view.attempt;
@@ -50,8 +51,10 @@ pub fn node_view(
     if let Some(result) = &view.result {
         let task = node.assigned_task.get_or_insert_default();
         match results {
-            Results::Whole => task.results_json = result.as_str().to_owned(),
-            Results::Sizes => task.results_ref = Some(result_ref(workflow, view.node.as_str(), result.len())),
+            NodeResultForm::Whole => task.results_json = result.as_str().to_owned(),
+            NodeResultForm::Sizes => {
+                task.results_ref = Some(result_ref(workflow, view.node.as_str(), result.len()))
+            }
         }
     }
     Ok(node)
@@ -67,7 +70,7 @@ pub(crate) fn result_ref(workflow: &ExecutionId, node: &str, bytes: usize) -> pr
 
 /// The content of [`GraphRows::metadata`](millstream_store::graph_store::GraphRows).
 #[derive(Debug, Default, Deserialize)]
-struct Metadata {
+struct GraphMetadataRow {
     name: String,
     #[serde(default)]
     description: String,
@@ -80,17 +83,17 @@ pub fn workflow_view(
     graph: &GraphView,
     execution: &ExecutionView,
     nodes: Vec<proto::Node>,
-) -> Result<proto::Workflow, Unreadable> {
-    let head = blob::head(&graph.blob)?;
+) -> Result<proto::Workflow, StoredFormError> {
+    let head = blob::decode_head(&graph.blob)?;
     let count = |(status, count): (&NodeStatus, &u32)| proto::NodeCount {
         status: status_out(*status).into(),
         count: *count,
     };
     Ok(proto::Workflow {
         workflow_id: graph.execution.execution.as_str().to_owned(),
-        metadata: Some(metadata(&graph.metadata)?),
+        metadata: Some(decode_metadata(&graph.metadata)?),
         input_json: spec::json_or_empty(&head.input),
-        options: spec::workflow_options(&head.options),
+        options: spec::encode_workflow_options(&head.options),
         nodes,
         status: workflow_status_out(execution.status).into(),
         revision: graph.revision,
@@ -102,9 +105,9 @@ pub fn workflow_view(
     })
 }
 
-fn metadata(stored: &RawJson) -> Result<proto::WorkflowMetadata, Unreadable> {
-    let Metadata { name, description, creator } =
-        stored.decode().map_err(|error| Unreadable::new("the stored metadata", error))?;
+fn decode_metadata(stored: &RawJson) -> Result<proto::WorkflowMetadata, StoredFormError> {
+    let GraphMetadataRow { name, description, creator } =
+        stored.decode().map_err(|error| StoredFormError::new("the stored metadata", error))?;
     Ok(proto::WorkflowMetadata { name, description, creator: creator.unwrap_or_default() })
 }
 
@@ -118,7 +121,7 @@ pub fn log_entry(view: &LogView) -> proto::NodeLogEntry {
     }
 }
 
-pub fn executor(executor: &Executor, seen_at: Timestamp) -> proto::Executor {
+pub fn encode_executor(executor: &RegisteredExecutor, seen_at: Timestamp) -> proto::Executor {
     proto::Executor {
         name: executor.name.as_str().to_owned(),
         address: executor.address.clone(),

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex};
 use millstream_core::graph::NodeStatus;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_rpc::client::{
-    CallFailure, ExecutorNetwork, ExecutorOrigin, ExecutorTarget, Executors, Options,
+    CallFailure, ExecutorClientOptions, ExecutorClients, ExecutorNetwork, ExecutorOrigin, ExecutorTarget,
 };
 use millstream_rpc::proto::ExecuteNodeResponse;
 use tokio::net::TcpStream;
 use tonic::Code;
 
-use crate::executor::{Running, in_time, request, serve};
+use crate::executor::{RunningServer, in_time, request, serve};
 
 #[derive(Debug)]
 struct FakeNetwork {
@@ -39,13 +39,13 @@ impl ExecutorNetwork for FakeNetwork {
     }
 }
 
-struct World {
-    _executor: Running,
+struct NetworkFixture {
+    _executor: RunningServer,
     network: Arc<FakeNetwork>,
-    executors: Executors,
+    executors: ExecutorClients,
 }
 
-async fn world(answers: &[&[&str]], allow: &[&str]) -> World {
+async fn world(answers: &[&[&str]], allow: &[&str]) -> NetworkFixture {
     let executor = serve(|_| async { Ok(ExecuteNodeResponse::default()) }).await;
     let parse = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
     let network = Arc::new(FakeNetwork {
@@ -53,14 +53,18 @@ async fn world(answers: &[&[&str]], allow: &[&str]) -> World {
         dialled: Mutex::default(),
         executor: executor.address,
     });
-    let policy = NetworkPolicy::allowing(allow.iter().map(|net| net.parse().unwrap()).collect());
-    let options = Options { policy, ..Options::default() };
-    World { _executor: executor, executors: Executors::on_network(options, network.clone()), network }
+    let policy = NetworkPolicy::allowing_networks(allow.iter().map(|net| net.parse().unwrap()).collect());
+    let options = ExecutorClientOptions { policy, ..ExecutorClientOptions::default() };
+    NetworkFixture {
+        _executor: executor,
+        executors: ExecutorClients::on_network(options, network.clone()),
+        network,
+    }
 }
 
-impl World {
+impl NetworkFixture {
     async fn call(&self, executor: &ExecutorTarget) -> Result<ExecuteNodeResponse, CallFailure> {
-        self.executors.execute(executor, request(), in_time()).await
+        self.executors.execute_node(executor, request(), in_time()).await
     }
 
     fn dialled(&self) -> Vec<Vec<String>> {
@@ -70,7 +74,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_registered_executor_is_not_dialled_at_a_forbidden_address() {
+async fn forbidden_address_is_never_dialled() {
     let world = world(&[&["127.0.0.1:6379"]], &[]).await;
     for url in [
         "http://127.0.0.1:6379",
@@ -92,24 +96,24 @@ async fn a_registered_executor_is_not_dialled_at_a_forbidden_address() {
 }
 
 #[tokio::test]
-async fn a_name_is_dialled_only_at_its_addresses_that_pass() {
+async fn only_allowed_addresses_are_dialled() {
     let world = world(&[&["10.0.0.1:7000", "93.184.216.34:7000", "[::1]:7000"]], &[]).await;
     world.call(&ExecutorTarget::registered("http://mixed.example:7000")).await.unwrap();
     assert_eq!(world.dialled(), [["93.184.216.34:7000"]]);
 }
 
 #[tokio::test]
-async fn a_second_dns_answer_cannot_change_what_was_checked() {
+async fn dns_rebinding_is_prevented() {
     let world = world(&[&["93.184.216.34:7000"], &["127.0.0.1:7000"]], &[]).await;
     let executor = ExecutorTarget::registered("http://rebinding.example:7000");
     world.call(&executor).await.unwrap();
-    world.executors.forget(&executor);
+    world.executors.forget_executor(&executor);
     world.call(&executor).await.unwrap_err();
     assert_eq!(world.dialled(), [["93.184.216.34:7000"]]);
 }
 
 #[tokio::test]
-async fn an_allowed_network_is_dialled() {
+async fn allowed_network_is_dialled() {
     let world = world(&[&["10.1.2.3:7000"]], &["10.1.0.0/16"]).await;
     world.call(&ExecutorTarget::registered("http://inside.example:7000")).await.unwrap();
     world.call(&ExecutorTarget::registered("http://10.1.9.9:7000")).await.unwrap();
@@ -118,7 +122,7 @@ async fn an_allowed_network_is_dialled() {
 }
 
 #[tokio::test]
-async fn an_executor_of_the_settings_is_trusted_and_does_not_lend_that_to_a_tenant() {
+async fn configured_trust_excludes_registered_executor() {
     let world = world(&[&["127.0.0.1:7000"]], &[]).await;
     let url = "http://10.0.0.1:7000";
     world.call(&ExecutorTarget::configured(url)).await.unwrap();
@@ -127,12 +131,12 @@ async fn an_executor_of_the_settings_is_trusted_and_does_not_lend_that_to_a_tena
 }
 
 #[test]
-fn a_tenant_cannot_tell_what_is_behind_an_address() {
+fn tenant_sees_uniform_call_failures() {
     let secret = || "what is behind it".to_owned();
     let unimplemented = CallFailure::Refused { code: Code::Unimplemented, message: secret() };
     let unreachable = [CallFailure::Unreachable(secret()), CallFailure::Garbage(secret()), unimplemented];
     for failure in &unreachable {
-        assert_eq!(failure.status(), NodeStatus::InfraError, "{failure}");
+        assert_eq!(failure.node_status(), NodeStatus::InfraError, "{failure}");
         let shown = failure.shown_to_tenant(ExecutorOrigin::Registered);
         assert_eq!(shown, "the executor could not be reached", "{failure}");
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_rpc::client::{CallFailure, ExecutorTarget, Executors};
+use millstream_rpc::client::{CallFailure, ExecutorClients, ExecutorTarget};
 use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -15,14 +15,14 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-pub(crate) type Answer = Result<ExecuteNodeResponse, Status>;
-type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
-type Behaviour = Arc<dyn Fn(Request<ExecuteNodeRequest>) -> Answering + Send + Sync>;
+pub(crate) type ExecutorReply = Result<ExecuteNodeResponse, Status>;
+type ExecutorReplyFuture = Pin<Box<dyn Future<Output = ExecutorReply> + Send>>;
+type ExecutorBehaviour = Arc<dyn Fn(Request<ExecuteNodeRequest>) -> ExecutorReplyFuture + Send + Sync>;
 
-pub(crate) struct Executor(Behaviour);
+pub(crate) struct ScriptedExecutor(ExecutorBehaviour);
 
 #[tonic::async_trait]
-impl NodeService for Executor {
+impl NodeService for ScriptedExecutor {
     async fn execute_node(
         &self,
         request: Request<ExecuteNodeRequest>,
@@ -32,36 +32,36 @@ impl NodeService for Executor {
 }
 
 /// A server that runs until it is dropped.
-pub(crate) struct Running {
+pub(crate) struct RunningServer {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl RunningServer {
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// An executor that answers with `behave`.
-pub(crate) async fn serve<F, R>(behave: F) -> Running
+pub(crate) async fn serve<F, R>(behave: F) -> RunningServer
 where
     F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = ExecutorReply> + Send + 'static,
 {
     serve_on(listen().await, behave)
 }
 
-pub(crate) fn serve_on<F, R>(listener: TcpListener, behave: F) -> Running
+pub(crate) fn serve_on<F, R>(listener: TcpListener, behave: F) -> RunningServer
 where
     F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = ExecutorReply> + Send + 'static,
 {
     let address = listener.local_addr().unwrap();
     let service = service(behave);
@@ -69,20 +69,21 @@ where
         let incoming = TcpListenerStream::new(listener);
         Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
     });
-    Running { address, task }
+    RunningServer { address, task }
 }
 
-pub(crate) fn service<F, R>(behave: F) -> NodeServiceServer<Executor>
+pub(crate) fn service<F, R>(behave: F) -> NodeServiceServer<ScriptedExecutor>
 where
     F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
-    R: Future<Output = Answer> + Send + 'static,
+    R: Future<Output = ExecutorReply> + Send + 'static,
 {
-    let behave: Behaviour = Arc::new(move |request| -> Answering { Box::pin(behave(request)) });
-    NodeServiceServer::new(Executor(behave))
+    let behave: ExecutorBehaviour =
+        Arc::new(move |request| -> ExecutorReplyFuture { Box::pin(behave(request)) });
+    NodeServiceServer::new(ScriptedExecutor(behave))
 }
 
 /// A socket that runs `act` for every connection.
-pub(crate) async fn raw<F, R>(act: F) -> Running
+pub(crate) async fn raw<F, R>(act: F) -> RunningServer
 where
     F: Fn(TcpStream) -> R + Send + Sync + 'static,
     R: Future<Output = ()> + Send + 'static,
@@ -94,7 +95,7 @@ where
             tokio::spawn(act(stream));
         }
     });
-    Running { address, task }
+    RunningServer { address, task }
 }
 
 pub(crate) async fn listen() -> TcpListener {
@@ -124,5 +125,5 @@ pub(crate) fn trusted(url: &str) -> ExecutorTarget {
 }
 
 pub(crate) async fn call(url: &str) -> Result<ExecuteNodeResponse, CallFailure> {
-    Executors::default().execute(&trusted(url), request(), in_time()).await
+    ExecutorClients::default().execute_node(&trusted(url), request(), in_time()).await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_core::graph::NodeStatus;
-use millstream_rpc::client::{CallFailure, Executors, Options, Ping};
+use millstream_rpc::client::{CallFailure, ExecutorClientOptions, ExecutorClients, Http2Ping};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -12,15 +12,15 @@ use tonic::Code;
 use crate::executor::{call, in_time, listen, raw, request, reserved, serve, trusted};
 
 #[tokio::test]
-async fn nobody_there_is_unreachable() {
+async fn missing_executor_is_unreachable() {
     let (_socket, address) = reserved();
     let failure = call(&format!("http://{address}")).await.unwrap_err();
     assert!(matches!(&failure, CallFailure::Unreachable(why) if why.contains("refused")), "{failure}");
-    assert_eq!(failure.status(), NodeStatus::InfraError);
+    assert_eq!(failure.node_status(), NodeStatus::InfraError);
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_unreachable() {
+async fn invalid_executor_address_is_unreachable() {
     for address in ["", "nonsense", "http://", "http://127.0.0.1:0", "ftp://127.0.0.1:1"] {
         let failure = call(address).await.unwrap_err();
         assert!(matches!(failure, CallFailure::Unreachable(_)), "{address}: {failure}");
@@ -28,7 +28,7 @@ async fn an_address_that_is_none_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_closed_at_once_is_no_answer() {
+async fn closed_connection_is_no_answer() {
     let door = raw(|stream| async move { drop(stream) }).await;
     for _ in 0..20 {
         // Whether the request was sent before is a race; neither result blames the task.
@@ -38,7 +38,7 @@ async fn a_connection_that_is_closed_at_once_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_during_the_call_is_a_crash() {
+async fn broken_connection_is_a_crash() {
     for reset in [false, true] {
         let (began, mut begun) = tokio::sync::mpsc::channel(1);
         let executor = serve(move |_| {
@@ -71,19 +71,19 @@ async fn a_connection_that_breaks_during_the_call_is_a_crash() {
         cut.notify_one();
         let failure = calling.await.unwrap().unwrap_err();
         assert!(matches!(failure, CallFailure::Crashed(_)), "{failure}");
-        assert_eq!(failure.status(), NodeStatus::Crash);
+        assert_eq!(failure.node_status(), NodeStatus::Crash);
     }
 }
 
 #[tokio::test]
-async fn an_executor_that_panics_over_the_node_is_a_crash() {
+async fn panicking_executor_is_a_crash() {
     let executor = serve(|_| async { panic!("the executor's own bug") }).await;
     let failure = call(&executor.url()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Crashed(_)), "{failure}");
 }
 
 #[tokio::test]
-async fn what_speaks_another_protocol_is_garbage() {
+async fn peer_with_other_protocol_is_garbage() {
     let door = raw(|mut stream| async move {
         let mut heard = [0; 4096];
         let _ = stream.read(&mut heard).await;
@@ -93,11 +93,11 @@ async fn what_speaks_another_protocol_is_garbage() {
     .await;
     let failure = call(&door.url()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Garbage(_)), "{failure}");
-    assert_eq!(failure.status(), NodeStatus::InfraError);
+    assert_eq!(failure.node_status(), NodeStatus::InfraError);
 }
 
 #[tokio::test]
-async fn a_server_without_the_service_refuses() {
+async fn server_without_node_service_refuses() {
     let listener = listen().await;
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -117,14 +117,15 @@ async fn a_server_without_the_service_refuses() {
 }
 
 #[tokio::test]
-async fn pings_notice_a_peer_that_hangs() {
+async fn pings_detect_hanging_peer() {
     let mute = raw(|mut stream| async move {
         let mut heard = [0; 4096];
         while stream.read(&mut heard).await.is_ok_and(|count| count > 0) {}
     })
     .await;
-    let ping = Ping { every: Duration::from_millis(50), timeout: Duration::from_millis(50) };
-    let executors = Executors::new(Options { ping: Some(ping), ..Options::default() });
-    let failure = executors.execute(&trusted(&mute.url()), request(), in_time()).await.unwrap_err();
+    let ping = Http2Ping { every: Duration::from_millis(50), timeout: Duration::from_millis(50) };
+    let executors =
+        ExecutorClients::new(ExecutorClientOptions { ping: Some(ping), ..ExecutorClientOptions::default() });
+    let failure = executors.execute_node(&trusted(&mute.url()), request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Crashed(_)), "{failure}");
 }

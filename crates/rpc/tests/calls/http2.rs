@@ -2,7 +2,7 @@
 
 use h2::Reason;
 use h2::server::{Connection, SendResponse, handshake};
-use millstream_rpc::client::{CallFailure, Executors};
+use millstream_rpc::client::{CallFailure, ExecutorClients};
 use millstream_rpc::proto::ExecuteNodeResponse;
 use prost::bytes::Bytes;
 use tokio::net::TcpStream;
@@ -11,10 +11,10 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Code;
 use tonic::codegen::http::{HeaderMap, Response};
 
-use crate::executor::{Running, call, in_time, listen, raw, request, service, trusted};
+use crate::executor::{RunningServer, call, in_time, listen, raw, request, service, trusted};
 
 /// Runs `act` on the first request of every connection, and keeps the connection open.
-async fn first_request(act: fn(&mut Connection<TcpStream, Bytes>, SendResponse<Bytes>)) -> Running {
+async fn first_request(act: fn(&mut Connection<TcpStream, Bytes>, SendResponse<Bytes>)) -> RunningServer {
     raw(move |stream| async move {
         let Ok(mut connection) = handshake(stream).await else { return };
         let Some(Ok((_, respond))) = connection.accept().await else { return };
@@ -29,13 +29,13 @@ async fn ended_by(act: fn(&mut Connection<TcpStream, Bytes>, SendResponse<Bytes>
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_taken_is_unreachable() {
+async fn refused_stream_is_unreachable() {
     let failure = ended_by(|_, mut respond| respond.send_reset(Reason::REFUSED_STREAM)).await;
     assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
 }
 
 #[tokio::test]
-async fn a_stream_that_is_reset_is_a_crash() {
+async fn reset_stream_is_a_crash() {
     for act in [
         (|_, mut respond| respond.send_reset(Reason::INTERNAL_ERROR)) as fn(&mut _, SendResponse<Bytes>),
         |_, mut respond| respond.send_reset(Reason::CANCEL),
@@ -52,7 +52,7 @@ async fn a_stream_that_is_reset_is_a_crash() {
 }
 
 #[tokio::test]
-async fn a_web_server_refuses_as_its_status_says() {
+async fn http_status_maps_to_grpc_code() {
     let failure = ended_by(|_, mut respond| {
         let response = Response::builder().status(503).body(()).unwrap();
         respond.send_response(response, true).unwrap();
@@ -62,7 +62,7 @@ async fn a_web_server_refuses_as_its_status_says() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_message_are_refused() {
+async fn undecodable_answer_is_refused() {
     for body in [&b"<html>hello</html>"[..], &b"\0\0\0\0\x02\x0a\x7f"[..]] {
         let server = raw(move |stream| async move {
             let Ok(mut connection) = handshake(stream).await else { return };
@@ -82,7 +82,7 @@ async fn bytes_that_are_no_message_are_refused() {
 }
 
 #[tokio::test]
-async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new_ones() {
+async fn draining_executor_finishes_its_calls() {
     let (began, mut begun) = mpsc::channel(1);
     let (release, released) = oneshot::channel::<()>();
     let released = std::sync::Arc::new(tokio::sync::Mutex::new(Some(released)));
@@ -106,10 +106,10 @@ async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new
             .serve_with_incoming_shutdown(incoming, stopped)
             .await
     });
-    let executors = Executors::default();
+    let executors = ExecutorClients::default();
     let first = tokio::spawn({
         let (executors, url) = (executors.clone(), url.clone());
-        async move { executors.execute(&trusted(&url), request(), in_time()).await }
+        async move { executors.execute_node(&trusted(&url), request(), in_time()).await }
     });
     begun.recv().await.unwrap();
     stop.send(()).unwrap();
@@ -117,7 +117,7 @@ async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new
     while tokio::net::TcpStream::connect(url.trim_start_matches("http://")).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let failure = executors.execute(&trusted(&url), request(), in_time()).await.unwrap_err();
+    let failure = executors.execute_node(&trusted(&url), request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
     release.send(()).unwrap();
     assert_eq!(first.await.unwrap().unwrap().status, 3);

@@ -5,13 +5,13 @@ use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
 #[test]
-fn reflection_accepts_the_description() {
+fn reflection_accepts_descriptor_set() {
     let builder = tonic_reflection::server::Builder::configure();
     builder.register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET).build_v1().unwrap();
 }
 
 #[test]
-fn tells_of_every_service_and_not_of_the_stored_form() {
+fn reflection_hides_the_storage_format() {
     let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
     let services: Vec<&str> =
         set.file.iter().flat_map(|file| &file.service).map(|service| service.name()).collect();

@@ -4,13 +4,13 @@ use millstream_core::graph::limits::{MAX_EDITS, MAX_RESULT_BYTES};
 use millstream_core::graph::{NodeEdit, NodeId, NodeStatus};
 use millstream_core::id::ExecutionId;
 use millstream_rpc::proto::{self, ExecuteNodeResponse};
-use millstream_rpc::read::{self, Asked, Garbage, Heard, MAX_ERROR_CHARS};
+use millstream_rpc::read::{self, InvalidNodeAnswer, MAX_ERROR_CHARS, NodeAnswer, NodeQuestion};
 use proptest::prelude::*;
 use prost::Message as _;
 
-fn heard(given: ExecuteNodeResponse) -> Result<Heard, Garbage> {
+fn heard(given: ExecuteNodeResponse) -> Result<NodeAnswer, InvalidNodeAnswer> {
     let (workflow, node) = (ExecutionId::parse("w").unwrap(), NodeId::parse("n").unwrap());
-    read::response(given, Asked { workflow: &workflow, node: &node, attempt: 2, executor: "e" })
+    read::read_response(given, NodeQuestion { workflow: &workflow, node: &node, attempt: 2, executor: "e" })
 }
 
 fn passed() -> ExecuteNodeResponse {
@@ -27,7 +27,7 @@ fn garbage(given: ExecuteNodeResponse) -> String {
 }
 
 #[test]
-fn an_answer_is_what_the_graph_needs_of_it() {
+fn executor_answer_is_decoded() {
     let delete = proto::NodeEdit { kind: 3, node_id: "x".into(), node: None };
     let given = ExecuteNodeResponse {
         results_json: r#"{"n": 9007199254740993}"#.into(),
@@ -35,7 +35,7 @@ fn an_answer_is_what_the_graph_needs_of_it() {
         logs: "line".into(),
         ..passed()
     };
-    let Heard::Now { answer, logs } = heard(given).unwrap() else { panic!("it is an answer") };
+    let NodeAnswer::Now { answer, logs } = heard(given).unwrap() else { panic!("it is an answer") };
     assert_eq!((answer.status, answer.attempt, logs.as_str()), (NodeStatus::Pass, 2, "line"));
     assert_eq!(answer.result.unwrap().as_str(), r#"{"n": 9007199254740993}"#);
     assert_eq!(answer.edits, [NodeEdit::Delete(NodeId::parse("x").unwrap())]);
@@ -43,7 +43,7 @@ fn an_answer_is_what_the_graph_needs_of_it() {
 }
 
 #[test]
-fn only_what_can_become_of_work_is_a_status() {
+fn only_outcomes_are_answer_statuses() {
     for number in -1..12 {
         let status = millstream_rpc::status::status_in(number);
         let fits = status.is_some_and(|status| status == NodeStatus::Pass || status.is_failure());
@@ -58,7 +58,7 @@ fn only_what_can_become_of_work_is_a_status() {
 }
 
 #[test]
-fn an_answer_about_another_node_is_not_used() {
+fn answer_with_foreign_ids_is_invalid() {
     let said = garbage(ExecuteNodeResponse { node_id: "other".into(), ..passed() });
     assert_eq!(said, "it has the ids of node \"other\" of the workflow \"w\"");
     garbage(ExecuteNodeResponse { workflow_id: String::new(), ..passed() });
@@ -66,7 +66,7 @@ fn an_answer_about_another_node_is_not_used() {
 }
 
 #[test]
-fn a_result_is_json_and_not_larger_than_is_kept() {
+fn node_result_json_is_bounded() {
     let with = |results_json: String| heard(ExecuteNodeResponse { results_json, ..passed() });
     assert!(with(format!("\"{}\"", "x".repeat(MAX_RESULT_BYTES - 2))).is_ok());
     let said = with(format!("\"{}\"", "x".repeat(MAX_RESULT_BYTES))).unwrap_err();
@@ -78,7 +78,7 @@ fn a_result_is_json_and_not_larger_than_is_kept() {
 }
 
 #[test]
-fn edits_that_cannot_be_read_and_too_many_of_them_are_garbage() {
+fn invalid_edits_make_answer_invalid() {
     let said = garbage(ExecuteNodeResponse { edits: vec![proto::NodeEdit::default()], ..passed() });
     assert_eq!(said, "edits[0].kind: must be INSERT, UPDATE or DELETE");
     let delete = proto::NodeEdit { kind: 3, node_id: "x".into(), node: None };
@@ -87,35 +87,36 @@ fn edits_that_cannot_be_read_and_too_many_of_them_are_garbage() {
 }
 
 #[test]
-fn a_long_story_about_an_error_is_cut() {
+fn long_executor_error_is_truncated() {
     let given = ExecuteNodeResponse { status: 5, error: "é".repeat(MAX_ERROR_CHARS + 1), ..passed() };
-    let Heard::Now { answer, .. } = heard(given).unwrap() else { panic!("it is an answer") };
+    let NodeAnswer::Now { answer, .. } = heard(given).unwrap() else { panic!("it is an answer") };
     assert_eq!(answer.error.unwrap().chars().count(), MAX_ERROR_CHARS);
 }
 
 #[test]
-fn accepted_means_later_and_nothing_else() {
+fn accepted_answer_carries_no_outcome() {
     let accepted = || ExecuteNodeResponse { accepted: true, status: 0, ..passed() };
-    assert_eq!(heard(accepted()), Ok(Heard::Later { logs: String::new() }));
+    assert_eq!(heard(accepted()), Ok(NodeAnswer::Later { logs: String::new() }));
     assert!(heard(ExecuteNodeResponse { status: 3, ..accepted() }).is_err());
     assert!(heard(ExecuteNodeResponse { results_json: "1".into(), ..accepted() }).is_err());
     assert!(heard(ExecuteNodeResponse { node_id: "other".into(), ..accepted() }).is_err());
 }
 
 #[test]
-fn a_result_that_comes_later_is_read_by_the_same_rules() {
+fn later_result_follows_same_rules() {
     let (workflow, node) = (ExecutionId::parse("w").unwrap(), NodeId::parse("n").unwrap());
-    let asked = Asked { workflow: &workflow, node: &node, attempt: 1, executor: "e" };
+    let asked = NodeQuestion { workflow: &workflow, node: &node, attempt: 1, executor: "e" };
     let good = proto::NodeResult { status: 4, error: "no".into(), logs: "l".into(), ..Default::default() };
-    let (answer, logs) = read::result(good, asked).unwrap();
+    let (answer, logs) = read::read_result(good, asked).unwrap();
     assert_eq!((answer.status, answer.error.as_deref(), logs.as_str()), (NodeStatus::Fail, Some("no"), "l"));
-    let problems = read::result(proto::NodeResult { status: 2, ..Default::default() }, asked).unwrap_err();
+    let problems =
+        read::read_result(proto::NodeResult { status: 2, ..Default::default() }, asked).unwrap_err();
     assert_eq!(problems.to_string(), "status: RUNNING is not the outcome of an attempt");
 }
 
 proptest! {
     #[test]
-    fn whatever_comes_is_an_answer_or_garbage(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_answer_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(given) = ExecuteNodeResponse::decode(bytes.as_slice()) {
             let _ = heard(ExecuteNodeResponse { workflow_id: "w".into(), node_id: "n".into(), ..given });
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::graph::{
-    Agent, Edge, FanOut, Graph, GraphOptions, GraphSpec, Instances, NodeEdit, NodeId, NodeOptions, NodeParts,
-    NodeRetry, NodeSpec, NodeStatus, OnFailure, Parts, SubExecution, Task,
+    FanOut, FanOutInstances, Graph, GraphEdge, GraphOptions, GraphParts, GraphSpec, NodeAgent, NodeEdit,
+    NodeId, NodeOnFailure, NodeOptions, NodeParts, NodeRetry, NodeSpec, NodeStatus, NodeTask, SubExecution,
 };
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
@@ -67,8 +67,8 @@ fn options() -> impl Strategy<Value = GraphOptions> {
         .prop_map(|(timeout, max_parallel, node)| GraphOptions { timeout, max_parallel, node })
 }
 
-fn agent() -> impl Strategy<Value = Agent> {
-    (text(), text(), text(), btree_set(name(), 0..3)).prop_map(|(kind, model, role, labels)| Agent {
+fn agent() -> impl Strategy<Value = NodeAgent> {
+    (text(), text(), text(), btree_set(name(), 0..3)).prop_map(|(kind, model, role, labels)| NodeAgent {
         kind,
         model,
         role,
@@ -76,9 +76,9 @@ fn agent() -> impl Strategy<Value = Agent> {
     })
 }
 
-fn task() -> impl Strategy<Value = Task> {
+fn task() -> impl Strategy<Value = NodeTask> {
     (text(), btree_map(text(), name(), 0..3), vec(text(), 0..3))
-        .prop_map(|(goal, dependencies, subtasks)| Task { goal, dependencies, subtasks })
+        .prop_map(|(goal, dependencies, subtasks)| NodeTask { goal, dependencies, subtasks })
 }
 
 fn sub_execution() -> impl Strategy<Value = SubExecution> {
@@ -96,7 +96,7 @@ fn spec_within(
     graph: BoxedStrategy<Option<Arc<GraphSpec>>>,
 ) -> impl Strategy<Value = NodeSpec> {
     let edge = (0..parents_of.max(1), option::of(text()))
-        .prop_map(|(from, condition)| Edge { from: node_id(from), condition });
+        .prop_map(|(from, condition)| GraphEdge { from: node_id(from), condition });
     let edges = vec(edge, 0..if parents_of == 0 { 1 } else { 4 });
     let first = (edges, agent(), task(), node_options(), any::<bool>(), any::<bool>());
     let second = (option::of(text()), graph, option::of(sub_execution()));
@@ -108,7 +108,7 @@ fn spec_within(
             agent,
             task,
             options,
-            on_failure: if skip { OnFailure::Skip } else { OnFailure::Continue },
+            on_failure: if skip { NodeOnFailure::Skip } else { NodeOnFailure::Continue },
             is_final,
             fan_out: over.map(|over| FanOut { over }),
             graph,
@@ -143,8 +143,12 @@ pub(crate) fn edit() -> impl Strategy<Value = NodeEdit> {
     ]
 }
 
-fn instances() -> impl Strategy<Value = Instances> {
-    (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(all, open, failed)| Instances { all, open, failed })
+fn instances() -> impl Strategy<Value = FanOutInstances> {
+    (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(all, open, failed)| FanOutInstances {
+        all,
+        open,
+        failed,
+    })
 }
 
 fn node(number: usize) -> impl Strategy<Value = NodeParts> {
@@ -162,6 +166,6 @@ pub(crate) fn graph() -> impl Strategy<Value = Graph> {
     let head = (text(), text(), option::of(text()), json(), options(), any::<u32>());
     (head, nodes).prop_map(|(head, nodes)| {
         let (name, description, creator, input, options, revision) = head;
-        Graph::assemble(Parts { name, description, creator, input, options, revision, nodes })
+        Graph::from_parts(GraphParts { name, description, creator, input, options, revision, nodes })
     })
 }

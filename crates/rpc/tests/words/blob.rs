@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millstream_core::graph::{
-    Agent, Edge, Graph, GraphOptions, NodeOptions, NodeParts, NodeSpec, NodeStatus, OnFailure, Parts, Task,
+    Graph, GraphEdge, GraphOptions, GraphParts, NodeAgent, NodeOnFailure, NodeOptions, NodeParts, NodeSpec,
+    NodeStatus, NodeTask,
 };
 use millstream_core::raw::RawJson;
-use millstream_rpc::blob::{decode, encode, head};
+use millstream_rpc::blob::{decode, decode_head, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -18,21 +19,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_is_read_back(graph in arbitrary::graph()) {
+    fn stored_graphs_round_trip(graph in arbitrary::graph()) {
         let bytes = encode(&graph);
         prop_assert_eq!(decode(&bytes), Ok(graph.clone()));
-        let head = head(&bytes).unwrap();
+        let head = decode_head(&bytes).unwrap();
         prop_assert_eq!((head.name, head.input, head.options), (graph.name, graph.input, graph.options));
     }
 
     #[test]
-    fn hostile_bytes_are_an_error_at_most(bytes in vec(any::<u8>(), 0..200)) {
+    fn random_graph_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
         let _ = decode(&bytes);
-        let _ = head(&bytes);
+        let _ = decode_head(&bytes);
     }
 
     #[test]
-    fn damaged_bytes_are_an_error_at_most(
+    fn damaged_graph_bytes_never_panic(
         graph in arbitrary::graph(),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<prop::sample::Index>(),
@@ -48,35 +49,35 @@ proptest! {
 }
 
 #[test]
-fn bytes_without_a_head_are_no_graph() {
+fn graph_bytes_need_a_head() {
     let error = decode(&[]).unwrap_err();
     assert_eq!(error.to_string(), "the stored graph cannot be read: it has no head");
 }
 
 #[test]
-fn says_where_stored_nodes_are_wrong() {
+fn corrupt_graph_error_names_field() {
     let mut graph = wide(3);
     let mut bytes = encode(&graph);
     // A second node without any field.
     bytes.extend([0x12, 0x00]);
     let error = decode(&bytes).unwrap_err();
     assert!(error.why.contains("nodes[3].node: is missing"), "{error}");
-    graph.input = RawJson::trusted("{");
+    graph.input = RawJson::from_trusted_text("{");
     let error = decode(&encode(&graph)).unwrap_err();
     assert!(error.why.contains("input_json: not valid JSON"), "{error}");
 }
 
 #[test]
-fn values_deeper_than_we_would_accept_today_can_still_be_read() {
+fn deep_stored_values_stay_readable() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let mut graph = wide(1);
-    graph.input = RawJson::trusted(deep);
+    graph.input = RawJson::from_trusted_text(deep);
     assert_eq!(decode(&encode(&graph)), Ok(graph));
 }
 
 /// Prints the cost; a release build asserts its bound.
 #[test]
-fn ten_thousand_nodes_are_written_in_milliseconds() {
+fn encodes_10_000_nodes_in_milliseconds() {
     let graph = wide(10_000);
     let best = |work: &dyn Fn()| {
         let times = (0..10).map(|_| {
@@ -102,14 +103,15 @@ fn wide(count: usize) -> Graph {
         None => BTreeSet::new(),
     };
     let node = |number: usize| {
-        let edges = parents(number).into_iter().map(|from| Edge { from: node_id(from), condition: None });
+        let edges =
+            parents(number).into_iter().map(|from| GraphEdge { from: node_id(from), condition: None });
         let spec = NodeSpec {
             id: node_id(number),
             parents: edges.collect(),
-            agent: Agent { role: "planner".into(), ..Agent::default() },
-            task: Task { goal: format!("do the work of number {number}"), ..Task::default() },
+            agent: NodeAgent { role: "planner".into(), ..NodeAgent::default() },
+            task: NodeTask { goal: format!("do the work of number {number}"), ..NodeTask::default() },
             options: NodeOptions::default(),
-            on_failure: OnFailure::Skip,
+            on_failure: NodeOnFailure::Skip,
             is_final: false,
             fan_out: None,
             graph: None,
@@ -126,7 +128,7 @@ fn wide(count: usize) -> Graph {
             instances: None,
         }
     };
-    Graph::assemble(Parts {
+    Graph::from_parts(GraphParts {
         name: "wide".into(),
         description: String::new(),
         creator: None,

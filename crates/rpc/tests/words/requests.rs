@@ -1,24 +1,24 @@
 //! Requests to executors.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
+use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, NodeToken};
 use millstream_core::id::ExecutionId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_rpc::proto;
-use millstream_rpc::write::{self, Attempt, REQUEST_BYTES};
-use millstream_store::graph_store::{DispatchContext, Upstream};
+use millstream_rpc::write::{self, AttemptCall, REQUEST_BYTES};
+use millstream_store::graph_store::{DispatchContext, UpstreamResult};
 use prost::Message as _;
 
 fn id(text: &str) -> NodeId {
     NodeId::parse(text).unwrap()
 }
 
-fn attempt() -> Attempt {
-    Attempt {
+fn attempt() -> AttemptCall {
+    AttemptCall {
         workflow: ExecutionId::parse("w").unwrap(),
         node: id("n"),
         attempt: 2,
-        token: Token::shown(7),
+        token: NodeToken::from_executor(7),
         idempotency_key: "default/w/4/n".into(),
         input: RawJson::parse(r#"{"a":1.0}"#).unwrap(),
         deadline: Timestamp::from_millis(1_500),
@@ -31,25 +31,31 @@ fn spec() -> RawJson {
             "task": {"goal": "g", "dependencies": {"plan": "a"}}}"#,
     )
     .unwrap();
-    RawJson::of(&spec)
+    RawJson::from_value(&spec)
 }
 
-fn upstream(node: &str, result: Option<String>, bytes: usize) -> Upstream {
-    let result = result.map(RawJson::trusted);
-    Upstream { node: id(node), status: NodeStatus::Pass, instance_of: None, result, result_bytes: bytes }
+fn upstream(node: &str, result: Option<String>, bytes: usize) -> UpstreamResult {
+    let result = result.map(RawJson::from_trusted_text);
+    UpstreamResult {
+        node: id(node),
+        status: NodeStatus::Pass,
+        instance_of: None,
+        result,
+        result_bytes: bytes,
+    }
 }
 
-fn context(upstream: Vec<Upstream>) -> DispatchContext {
+fn context(upstream: Vec<UpstreamResult>) -> DispatchContext {
     DispatchContext {
         spec: spec(),
-        instance: Some((id("many"), RawJson::trusted("\"item\""))),
+        instance: Some((id("many"), RawJson::from_trusted_text("\"item\""))),
         upstream,
         downstream: vec![(id("c"), "go on".into())],
     }
 }
 
 #[test]
-fn a_request_has_everything_that_an_executor_needs() {
+fn execute_request_is_complete() {
     let above =
         vec![upstream("a", Some("[1]".into()), 3), upstream("b", None, 5_000_000), upstream("c", None, 0)];
     let request = write::execute_request(&attempt(), &context(above)).unwrap();
@@ -73,7 +79,7 @@ fn a_request_has_everything_that_an_executor_needs() {
 }
 
 #[test]
-fn a_request_stays_within_what_everybody_accepts() {
+fn execute_request_stays_within_limit() {
     let megabyte = || Some(format!("\"{}\"", "x".repeat(1 << 20)));
     let bytes = (1 << 20) + 2;
     let above: Vec<_> = ["a", "b", "c", "d"].map(|node| upstream(node, megabyte(), bytes)).into();
@@ -89,8 +95,8 @@ fn a_request_stays_within_what_everybody_accepts() {
 }
 
 #[test]
-fn a_stored_node_that_cannot_be_read_is_told() {
-    let broken = DispatchContext { spec: RawJson::trusted("{}"), ..context(Vec::new()) };
+fn corrupt_stored_node_is_reported() {
+    let broken = DispatchContext { spec: RawJson::from_trusted_text("{}"), ..context(Vec::new()) };
     let error = write::execute_request(&attempt(), &broken).unwrap_err();
     assert!(error.to_string().starts_with("the stored node cannot be read: missing field"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Round trips of user-written specs, and their problems.
 
-use millstream_core::problem::Problems;
+use millstream_core::problem::ValidationProblems;
 use millstream_rpc::{proto, read, write};
 use proptest::prelude::*;
 
@@ -10,30 +10,30 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn nodes_come_back_as_they_were(spec in arbitrary::spec(3)) {
-        prop_assert_eq!(read::node(write::node(&spec)), Ok(spec));
+    fn node_specs_round_trip(spec in arbitrary::spec(3)) {
+        prop_assert_eq!(read::read_node(write::encode_node_spec(&spec)), Ok(spec));
     }
 
     #[test]
-    fn workflows_come_back_as_they_were(spec in arbitrary::graph_spec()) {
-        let proto::Graph { name, description, input_json, options, nodes } = write::graph(&spec);
+    fn workflow_specs_round_trip(spec in arbitrary::graph_spec()) {
+        let proto::Graph { name, description, input_json, options, nodes } = write::encode_graph_spec(&spec);
         let metadata = Some(proto::WorkflowMetadata { name, description, creator: "another creator".into() });
         let workflow = proto::Workflow { metadata, input_json, options, nodes, ..Default::default() };
-        prop_assert_eq!(read::workflow(workflow), Ok(spec));
+        prop_assert_eq!(read::read_workflow(workflow), Ok(spec));
     }
 
     #[test]
-    fn edits_come_back_as_they_were(edits in prop::collection::vec(arbitrary::edit(), 0..4)) {
-        prop_assert_eq!(read::edits(edits.iter().map(write::edit).collect()), Ok(edits));
+    fn node_edits_round_trip(edits in prop::collection::vec(arbitrary::edit(), 0..4)) {
+        prop_assert_eq!(read::read_edits(edits.iter().map(write::encode_edit).collect()), Ok(edits));
     }
 }
 
-fn lines(problems: Problems) -> Vec<String> {
+fn lines(problems: ValidationProblems) -> Vec<String> {
     problems.0.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn every_mistake_is_told_with_its_place() {
+fn workflow_problems_name_their_paths() {
     let good = proto::Node { id: "a".into(), ..Default::default() };
     let bad = proto::Node {
         id: "B".into(),
@@ -53,7 +53,7 @@ fn every_mistake_is_told_with_its_place() {
         ..Default::default()
     };
     let workflow = proto::Workflow { nodes: vec![good, bad], ..Default::default() };
-    let found = lines(read::workflow(workflow).unwrap_err());
+    let found = lines(read::read_workflow(workflow).unwrap_err());
     let places: Vec<&str> = found.iter().filter_map(|line| line.split(": ").next()).collect();
     assert_eq!(
         places,
@@ -73,13 +73,13 @@ fn every_mistake_is_told_with_its_place() {
 }
 
 #[test]
-fn twenty_thousand_mistakes_are_told_a_hundred_times() {
+fn reported_problems_are_capped() {
     let workflow = proto::Workflow { nodes: vec![proto::Node::default(); 20_000], ..Default::default() };
-    assert_eq!(read::workflow(workflow).unwrap_err().0.len(), 100);
+    assert_eq!(read::read_workflow(workflow).unwrap_err().0.len(), 100);
 }
 
 #[test]
-fn an_edit_says_what_it_is_and_of_which_node() {
+fn edits_need_kind_and_node() {
     let node = || Some(proto::Node { id: "a".into(), ..Default::default() });
     let edit = |kind: i32, node, node_id: &str| proto::NodeEdit { kind, node, node_id: node_id.into() };
     let given = vec![
@@ -92,7 +92,7 @@ fn an_edit_says_what_it_is_and_of_which_node() {
         edit(2, node(), "a"),
     ];
     assert_eq!(
-        lines(read::edits(given).unwrap_err()),
+        lines(read::read_edits(given).unwrap_err()),
         [
             "edits[0].kind: must be INSERT, UPDATE or DELETE",
             "edits[1].kind: 9 is not a kind of edit",
@@ -105,16 +105,16 @@ fn an_edit_says_what_it_is_and_of_which_node() {
 }
 
 #[test]
-fn what_is_left_out_has_the_documented_default() {
+fn omitted_retry_options_get_defaults() {
     let retry = Some(proto::RetryOptions::default());
     let options = Some(proto::ExecutionOptions { timeout: None, retry });
-    let spec = read::node(proto::Node { id: "a".into(), options, ..Default::default() }).unwrap();
+    let spec = read::read_node(proto::Node { id: "a".into(), options, ..Default::default() }).unwrap();
     assert_eq!(spec.options.retry, Some(millstream_core::graph::NodeRetry::default()));
 }
 
 #[test]
-fn input_nested_too_deep_is_refused() {
+fn deeply_nested_input_is_refused() {
     let input_json = format!("{}{}", "[".repeat(65), "]".repeat(65));
-    let found = lines(read::workflow(proto::Workflow { input_json, ..Default::default() }).unwrap_err());
+    let found = lines(read::read_workflow(proto::Workflow { input_json, ..Default::default() }).unwrap_err());
     assert_eq!(found, ["input_json: nested deeper than 64 levels"]);
 }

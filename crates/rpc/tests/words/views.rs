@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::graph::{Graph, GraphOptions, NodeId, NodeStatus, Parts};
+use millstream_core::graph::{Graph, GraphOptions, GraphParts, NodeId, NodeStatus};
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::State;
+use millstream_core::log::ExecutionState;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ExecutionStatus, Phase};
+use millstream_core::status::{ExecutionPhase, ExecutionStatus};
 use millstream_core::time::Timestamp;
-use millstream_rpc::write::Results;
+use millstream_rpc::write::NodeResultForm;
 use millstream_rpc::{blob, proto, read, write};
 use millstream_store::graph_store::{GraphView, LogView, NodeView};
 use millstream_store::views::ExecutionView;
@@ -27,10 +27,10 @@ fn node_view() -> NodeView {
         attempt: 2,
         seq: Seq(9),
         why: Some("because".into()),
-        spec: RawJson::trusted(r#"{"id": "n", "parents": ["a"], "is_final": true}"#),
+        spec: RawJson::from_trusted_text(r#"{"id": "n", "parents": ["a"], "is_final": true}"#),
         children: vec![id("c"), id("d")],
-        instance: Some((id("many"), RawJson::trusted("4"))),
-        result: Some(RawJson::trusted("[1.50]")),
+        instance: Some((id("many"), RawJson::from_trusted_text("4"))),
+        result: Some(RawJson::from_trusted_text("[1.50]")),
         error: Some("no".into()),
         executor: Some("e".into()),
         executor_reason: Some("alone".into()),
@@ -41,8 +41,8 @@ fn node_view() -> NodeView {
 }
 
 #[test]
-fn a_node_is_shown_with_its_state() {
-    let node = write::node_view(&node_view(), &workflow(), Results::Whole).unwrap();
+fn node_view_has_its_state() {
+    let node = write::node_view(&node_view(), &workflow(), NodeResultForm::Whole).unwrap();
     let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
     let expected = proto::Node {
         id: "n".into(),
@@ -66,20 +66,20 @@ fn a_node_is_shown_with_its_state() {
 }
 
 #[test]
-fn lists_of_nodes_carry_sizes_instead_of_results() {
-    let node = write::node_view(&node_view(), &workflow(), Results::Sizes).unwrap();
+fn node_lists_carry_result_sizes() {
+    let node = write::node_view(&node_view(), &workflow(), NodeResultForm::Sizes).unwrap();
     let task = node.assigned_task.unwrap();
     let reference = proto::ResultRef { workflow_id: "w".into(), node_id: "n".into(), size_bytes: 6 };
     assert_eq!((task.results_json.as_str(), task.results_ref), ("", Some(reference)));
 }
 
 #[test]
-fn a_workflow_is_shown_with_its_counts() {
-    let graph = Graph::assemble(Parts {
+fn workflow_view_counts_nodes() {
+    let graph = Graph::from_parts(GraphParts {
         name: "stored twice".into(),
         description: String::new(),
         creator: None,
-        input: RawJson::trusted(r#"{"a": 1}"#),
+        input: RawJson::from_trusted_text(r#"{"a": 1}"#),
         options: GraphOptions { max_parallel: Some(3), ..GraphOptions::default() },
         revision: 1,
         nodes: Vec::new(),
@@ -87,7 +87,7 @@ fn a_workflow_is_shown_with_its_counts() {
     let key = ExecutionKey { tenant: TenantId::default_tenant(), execution: workflow() };
     let view = GraphView {
         execution: key.clone(),
-        metadata: RawJson::trusted(r#"{"name": "a name", "creator": "ci", "description": ""}"#),
+        metadata: RawJson::from_trusted_text(r#"{"name": "a name", "creator": "ci", "description": ""}"#),
         revision: 4,
         blob: Arc::from(blob::encode(&graph)),
         snapshot_seq: Seq(1),
@@ -110,12 +110,12 @@ fn execution(execution: ExecutionKey) -> ExecutionView {
         position: AcceptNo(1),
         definition,
         status: ExecutionStatus::Paused,
-        state: State {
+        state: ExecutionState {
             format: 1,
             seq: Seq(1),
             state: Name::parse("running").unwrap(),
             entered_seq: Seq(1),
-            phase: Phase::Active,
+            phase: ExecutionPhase::Active,
             reason: None,
             context: Default::default(),
             at: Timestamp::EPOCH,
@@ -131,7 +131,7 @@ fn execution(execution: ExecutionKey) -> ExecutionView {
 }
 
 #[test]
-fn an_executor_comes_back_as_it_registered() {
+fn executor_round_trips_after_registration() {
     let given = proto::Executor {
         name: "gpu-7".into(),
         address: "http://executor.example:7000".into(),
@@ -142,17 +142,18 @@ fn an_executor_comes_back_as_it_registered() {
         seen_at: None,
     };
     let executor =
-        read::executor(given.clone(), &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap();
+        read::read_executor(given.clone(), &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap();
     assert_eq!(executor.labels, BTreeSet::from([Name::parse("gpu").unwrap()]));
-    let shown = write::executor(&executor, Timestamp::from_millis(3_000));
+    let shown = write::encode_executor(&executor, Timestamp::from_millis(3_000));
     assert_eq!(proto::Executor { seen_at: None, ..shown }, given);
 }
 
 #[test]
-fn an_executor_that_cannot_be_called_is_not_registered() {
+fn invalid_executor_is_not_registered() {
     let given =
         proto::Executor { roles: vec![String::new()], labels: vec!["A".into()], ..Default::default() };
-    let problems = read::executor(given, &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap_err();
+    let problems =
+        read::read_executor(given, &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap_err();
     let places: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
     assert_eq!(
         places,
@@ -161,7 +162,7 @@ fn an_executor_that_cannot_be_called_is_not_registered() {
 }
 
 #[test]
-fn a_log_entry_is_shown_as_it_is_kept() {
+fn log_entry_is_encoded_unchanged() {
     let view = LogView { position: 3, attempt: 1, text: "t".into(), truncated: true, at: Timestamp::EPOCH };
     let shown = write::log_entry(&view);
     assert_eq!((shown.position, shown.attempt, shown.text.as_str(), shown.truncated), (3, 1, "t", true));

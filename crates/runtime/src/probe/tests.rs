@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
-use millstream_store::Result as StoreResult;
+use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeyView, NewKey,
 };
-use millstream_store::memory::Memory;
-use millstream_stream::Streams;
+use millstream_store::memory::MemoryStore;
+use millstream_stream::StreamHandles;
 use millstream_stream::embedded::EmbeddedStream;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
@@ -31,7 +31,7 @@ struct ProbedKeys {
 }
 
 impl ProbedKeys {
-    async fn query(&self) {
+    async fn count_query(&self) {
         self.queries.fetch_add(1, Ordering::SeqCst);
         if self.hang {
             std::future::pending::<()>().await;
@@ -46,7 +46,7 @@ impl KeyStore for ProbedKeys {
     }
 
     async fn find_keys(&self, hashes: &[KeyHash]) -> StoreResult<Vec<Option<KeyView>>> {
-        self.query().await;
+        self.count_query().await;
         self.keys.find_keys(hashes).await
     }
 
@@ -73,7 +73,7 @@ impl KeyStore for ProbedKeys {
     }
 
     async fn keys_exist(&self) -> StoreResult<bool> {
-        self.query().await;
+        self.count_query().await;
         self.keys.keys_exist().await
     }
 
@@ -90,20 +90,20 @@ impl KeyStore for ProbedKeys {
     }
 }
 
-async fn worker(hang: bool) -> (Shared, Arc<ProbedKeys>) {
-    let mut stores = Stores::of(Memory::new());
+async fn worker_with_keys(hang: bool) -> (RoleDependencies, Arc<ProbedKeys>) {
+    let mut stores = Stores::from_backend(MemoryStore::new());
     let keys = Arc::new(ProbedKeys { keys: stores.keys.clone(), queries: AtomicUsize::new(0), hang });
     stores.keys = keys.clone();
-    let streams = Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()));
-    (Shared::new(stores, streams).await, keys)
+    let streams = StreamHandles::from_backend(EmbeddedStream::new(&SystemEntropy::from_system()));
+    (RoleDependencies::new(stores, streams).await, keys)
 }
 
-fn probe(shared: &Shared, address: &str) -> Arc<ProbeState> {
+fn probe_state(shared: &RoleDependencies, address: &str) -> Arc<ProbeState> {
     let page: MetricsText = Arc::new(|| "millstream_up 1\n".to_owned());
     ProbeState::of(address.parse().unwrap(), shared, page, CancellationToken::new())
 }
 
-fn asking(host: &str, key: Option<&KeySecret>) -> HeaderMap {
+fn request_headers(host: &str, key: Option<&KeySecret>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, host.parse().unwrap());
     if let Some(key) = key {
@@ -112,52 +112,63 @@ fn asking(host: &str, key: Option<&KeySecret>) -> HeaderMap {
     headers
 }
 
-async fn refusal(shared: &Shared, address: &str, host: &str, key: Option<&KeySecret>) -> Option<u16> {
-    refused(&probe(shared, address), &asking(host, key)).await.map(|(status, _)| status.as_u16())
+async fn refusal_status(
+    shared: &RoleDependencies,
+    address: &str,
+    host: &str,
+    key: Option<&KeySecret>,
+) -> Option<u16> {
+    metrics_refusal(&probe_state(shared, address), &request_headers(host, key))
+        .await
+        .map(|(status, _)| status.as_u16())
 }
 
-async fn create_key(shared: &Shared, role: Role) -> KeySecret {
-    let secret = KeySecret::draw();
-    let key = NewKey::of(TenantId::default_tenant(), role.to_string(), role, secret.hash());
+async fn create_key(shared: &RoleDependencies, role: Role) -> KeySecret {
+    let secret = KeySecret::generate();
+    let key = NewKey::for_tenant(TenantId::default_tenant(), role.to_string(), role, secret.hash());
     assert!(shared.stores.keys.create_key(&key, shared.clock.now()).await.unwrap());
     secret
 }
 
 #[tokio::test]
-async fn metrics_of_a_worker_need_its_own_host_or_the_key_of_an_operator() {
-    let (shared, _) = worker(false).await;
+async fn worker_metrics_need_host_or_operator() {
+    let (shared, _) = worker_with_keys(false).await;
     for address in [LOOPBACK, BEYOND] {
-        assert_eq!(refusal(&shared, address, "evil.example", None).await, Some(403), "{address}");
-        assert_eq!(refusal(&shared, address, address, None).await, None, "{address}");
+        assert_eq!(refusal_status(&shared, address, "evil.example", None).await, Some(403), "{address}");
+        assert_eq!(refusal_status(&shared, address, address, None).await, None, "{address}");
     }
     let (operator, read) = (create_key(&shared, Role::Operator).await, create_key(&shared, Role::Read).await);
-    assert_eq!(refusal(&shared, BEYOND, BEYOND, None).await, Some(401));
-    assert_eq!(refusal(&shared, BEYOND, BEYOND, Some(&KeySecret::draw())).await, Some(401));
-    assert_eq!(refusal(&shared, BEYOND, BEYOND, Some(&read)).await, Some(403));
-    assert_eq!(refusal(&shared, BEYOND, "mill.example", Some(&operator)).await, None);
-    assert_eq!(refusal(&shared, LOOPBACK, LOOPBACK, None).await, None, "scrapers of the machine itself");
-    assert_eq!(refusal(&shared, LOOPBACK, "evil.example", None).await, Some(403));
+    assert_eq!(refusal_status(&shared, BEYOND, BEYOND, None).await, Some(401));
+    assert_eq!(refusal_status(&shared, BEYOND, BEYOND, Some(&KeySecret::generate())).await, Some(401));
+    assert_eq!(refusal_status(&shared, BEYOND, BEYOND, Some(&read)).await, Some(403));
+    assert_eq!(refusal_status(&shared, BEYOND, "mill.example", Some(&operator)).await, None);
+    assert_eq!(
+        refusal_status(&shared, LOOPBACK, LOOPBACK, None).await,
+        None,
+        "scrapers of the machine itself"
+    );
+    assert_eq!(refusal_status(&shared, LOOPBACK, "evil.example", None).await, Some(403));
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_on_loopback_do_not_ask_the_store() {
-    let (shared, keys) = worker(true).await;
-    assert_eq!(refusal(&shared, LOOPBACK, LOOPBACK, None).await, None);
+async fn loopback_metrics_skip_the_store() {
+    let (shared, keys) = worker_with_keys(true).await;
+    assert_eq!(refusal_status(&shared, LOOPBACK, LOOPBACK, None).await, None);
     assert_eq!(keys.queries.load(Ordering::SeqCst), 0);
     assert_eq!(
-        refusal(&shared, BEYOND, BEYOND, None).await,
+        refusal_status(&shared, BEYOND, BEYOND, None).await,
         Some(503),
         "a store that hangs is waited for briefly"
     );
 }
 
 #[tokio::test]
-async fn scrapers_share_the_lookup_of_their_key() {
-    let (shared, keys) = worker(false).await;
+async fn scrapers_share_key_lookup() {
+    let (shared, keys) = worker_with_keys(false).await;
     let operator = create_key(&shared, Role::Operator).await;
-    let probe = probe(&shared, BEYOND);
+    let probe = probe_state(&shared, BEYOND);
     for _ in 0..20 {
-        let answer = scrape(State(probe.clone()), asking(BEYOND, Some(&operator))).await;
+        let answer = serve_metrics(State(probe.clone()), request_headers(BEYOND, Some(&operator))).await;
         assert_eq!(answer.status(), StatusCode::OK);
     }
     assert_eq!(keys.queries.load(Ordering::SeqCst), 2, "whether keys exist, and this key");
@@ -165,15 +176,15 @@ async fn scrapers_share_the_lookup_of_their_key() {
 
 #[tokio::test]
 async fn connections_to_the_probe_are_bounded() {
-    let (shared, _) = worker(false).await;
+    let (shared, _) = worker_with_keys(false).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let probe = serve_on(listener, probe(&shared, &address.to_string()));
+    let probe = serve_on(listener, probe_state(&shared, &address.to_string()));
     let mut open = Vec::new();
-    for _ in 0..=limits().connections_per_address {
+    for _ in 0..=probe_limits().connections_per_address {
         open.push(TcpStream::connect(address).await.unwrap());
     }
     let closed = tokio::time::timeout(Duration::from_secs(10), open[0].read(&mut [0; 1])).await;
     assert_eq!(closed.expect("the oldest is still open").unwrap(), 0);
-    probe.end().await;
+    probe.stop_serving().await;
 }

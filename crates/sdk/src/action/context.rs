@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millstream_core::id::ActionKey;
 use millstream_core::raw::RawJson;
-use millstream_worker::{Call, Pulse};
+use millstream_worker::{ActionCall, AttemptPulse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,24 +25,24 @@ pub struct ActionContext {
     token: i64,
     deadline: Instant,
     last_progress: Option<RawJson>,
-    signs: Signs,
+    signs: HeartbeatSenders,
 }
 
 /// Receivers of heartbeats: the engine, and a test that records each of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Signs {
-    pub(crate) pulse: Pulse,
+pub(crate) struct HeartbeatSenders {
+    pub(crate) pulse: AttemptPulse,
     pub(crate) seen: Option<mpsc::UnboundedSender<Option<Value>>>,
 }
 
 impl ActionContext {
     /// The context of a call, and its input.
-    pub(crate) fn of(call: Call) -> (Self, RawJson) {
-        let signs = Signs { pulse: call.pulse.clone(), seen: None };
-        Self::watched(call, signs)
+    pub(crate) fn of_call(call: ActionCall) -> (Self, RawJson) {
+        let signs = HeartbeatSenders { pulse: call.pulse.clone(), seen: None };
+        Self::of_watched_call(call, signs)
     }
 
-    pub(crate) fn watched(call: Call, signs: Signs) -> (Self, RawJson) {
+    pub(crate) fn of_watched_call(call: ActionCall, signs: HeartbeatSenders) -> (Self, RawJson) {
         let context = Self {
             key: call.key,
             action: call.action,
@@ -88,17 +88,17 @@ impl ActionContext {
 
     /// Whether the execution was cancelled: the result is no longer needed.
     pub fn is_cancelled(&self) -> bool {
-        self.signs.pulse.cancelled().is_cancelled()
+        self.signs.pulse.cancellation().is_cancelled()
     }
 
     /// Resolves when the execution is cancelled. An action that ignores it runs on to its end.
     pub async fn cancelled(&self) {
-        self.signs.pulse.cancelled().cancelled().await;
+        self.signs.pulse.cancellation().cancelled().await;
     }
 
     /// Sends a heartbeat. Needed only where the definition has a `heartbeat` for the action.
     pub fn heartbeat(&self) {
-        self.sign(None);
+        self.send_beat(None);
     }
 
     /// Sends a heartbeat with the current progress. The next attempt, if there is one, finds the newest
@@ -110,11 +110,11 @@ impl ActionContext {
         let refused =
             |why: String| ActionError::fail(format!("cannot store progress: {why}")).class("progress");
         let value = serde_json::to_value(value).map_err(|error| refused(error.to_string()))?;
-        let told = RawJson::of(&value);
+        let told = RawJson::from_value(&value);
         if told.len() > LONGEST_PROGRESS {
             return Err(refused(format!("it is {} bytes of JSON, more than {LONGEST_PROGRESS}", told.len())));
         }
-        self.sign(Some((told, value)));
+        self.send_beat(Some((told, value)));
         Ok(())
     }
 
@@ -127,9 +127,9 @@ impl ActionContext {
         })
     }
 
-    fn sign(&self, progress: Option<(RawJson, Value)>) {
+    fn send_beat(&self, progress: Option<(RawJson, Value)>) {
         let (told, progress) = progress.unzip();
-        self.signs.pulse.beat(told);
+        self.signs.pulse.send_beat(told);
         if let Some(seen) = &self.signs.seen {
             // The receiver may be gone.
             let _ = seen.send(progress);

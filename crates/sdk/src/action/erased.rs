@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,10 +17,11 @@ use super::error::ActionError;
 use super::outcome;
 
 /// An action of any types.
-pub(crate) type ActionFn = Arc<dyn Fn(ActionContext, RawJson) -> BoxFuture<'static, Attempt> + Send + Sync>;
+pub(crate) type ActionFn =
+    Arc<dyn Fn(ActionContext, RawJson) -> BoxFuture<'static, AttemptOutcome> + Send + Sync>;
 
 /// Erases the types.
-pub(crate) fn erase<F, I, O, Fut>(action: F) -> ActionFn
+pub(crate) fn erase_action<F, I, O, Fut>(action: F) -> ActionFn
 where
     F: Fn(ActionContext, I) -> Fut + Send + Sync + 'static,
     I: DeserializeOwned + Send + 'static,
@@ -35,7 +36,7 @@ where
                 Ok(performing) => performing.await,
                 Err(error) => Err(error),
             };
-            outcome::attempt(result.and_then(|output| write_output(&output)))
+            outcome::attempt_of_result(result.and_then(|output| write_output(&output)))
         })
     })
 }
@@ -62,30 +63,30 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Deserialize)]
-    struct Order {
+    struct OrderInput {
         #[expect(dead_code, reason = "only its type matters")]
-        lines: Vec<Line>,
+        lines: Vec<OrderLine>,
     }
 
     #[derive(Debug, Deserialize)]
-    struct Line {
+    struct OrderLine {
         #[expect(dead_code, reason = "only its type matters")]
         amount: u64,
     }
 
     #[test]
-    fn input_that_does_not_fit_is_named_with_its_place() {
-        let input = RawJson::trusted(r#"{"lines":[{"amount":1},{"amount":"ten"}]}"#);
-        let error = read_input::<Order>(&input).unwrap_err();
+    fn action_input_error_names_place() {
+        let input = RawJson::from_trusted_text(r#"{"lines":[{"amount":1},{"amount":"ten"}]}"#);
+        let error = read_input::<OrderInput>(&input).unwrap_err();
         assert_eq!(error.class_name(), "input");
         assert!(error.message().starts_with("lines[1].amount: invalid type: string \"ten\""), "{error}");
-        let error = read_input::<Order>(&RawJson::trusted("[]")).unwrap_err();
+        let error = read_input::<OrderInput>(&RawJson::from_trusted_text("[]")).unwrap_err();
         assert!(error.message().starts_with("invalid length 0"), "{error}");
     }
 
     #[test]
-    fn output_that_json_cannot_hold_is_a_failure_for_good() {
+    fn unserialisable_action_output_fails() {
         let error = write_output(&std::collections::HashMap::from([((1, 2), 3)])).unwrap_err();
-        assert_eq!((error.class_name(), error.decision()), ("output", crate::Decision::Fail));
+        assert_eq!((error.class_name(), error.decision()), ("output", crate::FailureDecision::Fail));
     }
 }

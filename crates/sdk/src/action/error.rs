@@ -17,14 +17,14 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionError {
-    decision: Decision,
+    decision: FailureDecision,
     class: String,
     message: String,
 }
 
 /// Consequence of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum FailureDecision {
     /// Another attempt, as the action's `retry` allows; not sooner than requested.
     Retry { after: Option<Duration> },
     /// No further attempt: the event of `on_failure` is sent; without one the execution is paused.
@@ -39,25 +39,25 @@ const CLASS: &str = "failed";
 impl ActionError {
     /// Another attempt may succeed.
     pub fn retry(message: impl fmt::Display) -> Self {
-        Self::new(Decision::Retry { after: None }, message)
+        Self::new(FailureDecision::Retry { after: None }, message)
     }
 
     /// Another attempt may succeed, but not before this much time has passed.
     pub fn retry_after(message: impl fmt::Display, wait: Duration) -> Self {
-        Self::new(Decision::Retry { after: Some(wait) }, message)
+        Self::new(FailureDecision::Retry { after: Some(wait) }, message)
     }
 
     /// No further attempt can succeed.
     pub fn fail(message: impl fmt::Display) -> Self {
-        Self::new(Decision::Fail, message)
+        Self::new(FailureDecision::Fail, message)
     }
 
     /// An operator must decide before anything else happens.
     pub fn pause(message: impl fmt::Display) -> Self {
-        Self::new(Decision::Pause, message)
+        Self::new(FailureDecision::Pause, message)
     }
 
-    fn new(decision: Decision, message: impl fmt::Display) -> Self {
+    fn new(decision: FailureDecision, message: impl fmt::Display) -> Self {
         Self { decision, class: CLASS.to_owned(), message: message.to_string() }
     }
 
@@ -85,7 +85,7 @@ impl ActionError {
     }
 
     /// The consequence.
-    pub fn decision(&self) -> Decision {
+    pub fn decision(&self) -> FailureDecision {
         self.decision
     }
 
@@ -151,18 +151,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_author_decides_what_an_error_means() {
+    fn author_decides_error_consequence() {
         let broken = || "x".parse::<u8>();
-        assert_eq!(broken().or_retry().unwrap_err().decision(), Decision::Retry { after: None });
-        assert_eq!(broken().or_fail().unwrap_err().decision(), Decision::Fail);
-        assert_eq!(broken().or_pause().unwrap_err().decision(), Decision::Pause);
+        assert_eq!(broken().or_retry().unwrap_err().decision(), FailureDecision::Retry { after: None });
+        assert_eq!(broken().or_fail().unwrap_err().decision(), FailureDecision::Fail);
+        assert_eq!(broken().or_pause().unwrap_err().decision(), FailureDecision::Pause);
         let later = broken().or_retry_after(Duration::from_secs(3)).unwrap_err();
-        assert_eq!(later.decision(), Decision::Retry { after: Some(Duration::from_secs(3)) });
+        assert_eq!(later.decision(), FailureDecision::Retry { after: Some(Duration::from_secs(3)) });
         assert_eq!(later.to_string(), "failed: invalid digit found in string");
     }
 
     #[test]
-    fn a_class_is_always_a_name() {
+    fn error_class_is_a_valid_name() {
         let class = |text: &str| ActionError::fail("x").class(text).class_name().to_owned();
         assert_eq!(class("card_declined"), "card_declined");
         assert_eq!(class("Card declined!"), "card_declined_");

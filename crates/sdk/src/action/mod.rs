@@ -11,7 +11,7 @@ mod outcome;
 mod registry;
 
 pub use context::ActionContext;
-pub(crate) use context::Signs;
-pub(crate) use erased::{erase, read_input, write_output};
-pub use error::{ActionError, Decide, Decision};
-pub(crate) use registry::Registry;
+pub(crate) use context::HeartbeatSenders;
+pub(crate) use erased::{erase_action, read_input, write_output};
+pub use error::{ActionError, Decide, FailureDecision};
+pub(crate) use registry::ActionRegistry;

@@ -1,24 +1,26 @@
 //! Maps the end of an action to the engine's outcome.
 
-use millstream_core::action::{ActionError as Told, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure as Told, AttemptOutcome, ErrorClass};
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
-use super::error::{ActionError, Decision};
+use super::error::{ActionError, FailureDecision};
 
-pub(crate) fn attempt(result: Result<RawJson, ActionError>) -> Attempt {
+pub(crate) fn attempt_of_result(result: Result<RawJson, ActionError>) -> AttemptOutcome {
     let error = match result {
-        Ok(result) => return Attempt::Success { result },
+        Ok(result) => return AttemptOutcome::Success { result },
         Err(error) => error,
     };
     match error.decision() {
-        Decision::Retry { after } => Attempt::Transient { error: told(&error), retry_after: after },
-        Decision::Fail => Attempt::Permanent { error: told(&error) },
-        Decision::Pause => Attempt::Pause { error: told(&error) },
+        FailureDecision::Retry { after } => {
+            AttemptOutcome::Transient { error: reported_error(&error), retry_after: after }
+        }
+        FailureDecision::Fail => AttemptOutcome::Permanent { error: reported_error(&error) },
+        FailureDecision::Pause => AttemptOutcome::Pause { error: reported_error(&error) },
     }
 }
 
-fn told(error: &ActionError) -> Told {
+fn reported_error(error: &ActionError) -> Told {
     // Not shortened here: the engine could not recognise the first half of a secret that was cut in two.
     let message = error.message().to_owned();
     // An invalid class name falls back to `failed`.
@@ -33,17 +35,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_author_decided_is_what_the_engine_is_told() {
+    fn engine_gets_the_authors_decision() {
         let wait = Duration::from_secs(3);
-        let told = attempt(Err(ActionError::retry_after("later", wait)));
+        let told = attempt_of_result(Err(ActionError::retry_after("later", wait)));
         assert!(
-            matches!(told, Attempt::Transient { retry_after: Some(after), .. } if after == wait),
+            matches!(told, AttemptOutcome::Transient { retry_after: Some(after), .. } if after == wait),
             "{told:?}"
         );
-        let told = attempt(Err(ActionError::fail("no").class("card_declined")));
-        let Attempt::Permanent { error } = told else { panic!("{told:?}") };
+        let told = attempt_of_result(Err(ActionError::fail("no").class("card_declined")));
+        let AttemptOutcome::Permanent { error } = told else { panic!("{told:?}") };
         assert_eq!((error.class.as_str(), error.message.as_str()), ("card_declined", "no"));
-        assert!(matches!(attempt(Err(ActionError::pause("look"))), Attempt::Pause { .. }));
-        assert!(matches!(attempt(Ok(RawJson::null())), Attempt::Success { .. }));
+        assert!(matches!(attempt_of_result(Err(ActionError::pause("look"))), AttemptOutcome::Pause { .. }));
+        assert!(matches!(attempt_of_result(Ok(RawJson::null())), AttemptOutcome::Success { .. }));
     }
 }

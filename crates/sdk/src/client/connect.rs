@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::ClientError;
-use super::retry::Retry;
+use super::retry::ClientRetry;
 
 /// Long enough for a commit under load; a call that waits for an outcome adds its own wait.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -17,16 +17,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// carries an idempotency key and every start an id, created once and kept over the retries.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<ClientInner>,
 }
 
-pub(super) struct Inner {
+pub(super) struct ClientInner {
     pub(super) http: reqwest::Client,
     /// Without a trailing slash.
     pub(super) base: String,
     pub(super) key: Option<String>,
     pub(super) timeout: Duration,
-    pub(super) retry: Retry,
+    pub(super) retry: ClientRetry,
 }
 
 /// Builds a [`Client`].
@@ -35,7 +35,7 @@ pub struct ClientBuilder {
     url: String,
     key: Option<String>,
     timeout: Duration,
-    retry: Retry,
+    retry: ClientRetry,
     ca: Option<Vec<u8>>,
     identity: Option<Vec<u8>>,
 }
@@ -52,7 +52,7 @@ impl Client {
             url: url.into(),
             key: None,
             timeout: TIMEOUT,
-            retry: Retry::default(),
+            retry: ClientRetry::default(),
             ca: None,
             identity: None,
         }
@@ -76,7 +76,7 @@ impl ClientBuilder {
 
     /// Retry policy of calls. Eight attempts within about ten seconds by default.
     #[must_use]
-    pub fn retry(mut self, retry: Retry) -> Self {
+    pub fn retry(mut self, retry: ClientRetry) -> Self {
         self.retry = retry;
         self
     }
@@ -111,12 +111,12 @@ impl ClientBuilder {
         let mut builder = reqwest::Client::builder();
         if let Some(pem) = ca {
             let roots = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|error| unusable("CA certificates", &error))?;
+                .map_err(|error| unusable_certificate("CA certificates", &error))?;
             builder = builder.tls_certs_merge(roots);
         }
         if let Some(pem) = identity {
-            let identity =
-                reqwest::Identity::from_pem(&pem).map_err(|error| unusable("client certificate", &error))?;
+            let identity = reqwest::Identity::from_pem(&pem)
+                .map_err(|error| unusable_certificate("client certificate", &error))?;
             builder = builder.identity(identity);
         }
         let http = builder
@@ -126,11 +126,11 @@ impl ClientBuilder {
             .user_agent(concat!("millstream-sdk/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
-        Ok(Client { inner: Arc::new(Inner { http, base, key, timeout, retry }) })
+        Ok(Client { inner: Arc::new(ClientInner { http, base, key, timeout, retry }) })
     }
 }
 
-fn unusable(what: &str, error: &reqwest::Error) -> ClientError {
+fn unusable_certificate(what: &str, error: &reqwest::Error) -> ClientError {
     ClientError::Unsendable(format!("the {what} cannot be used: {error}"))
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_not_printed() {
+    fn client_debug_hides_key() {
         let builder = Client::builder("http://127.0.0.1:7400").key("ms_secret");
         assert!(!format!("{builder:?}").contains("secret"));
         assert!(!format!("{:?}", builder.build().unwrap().send("x", "pay")).contains("secret"));

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::connect::Client;
 use super::error::ClientError;
 use super::json;
-use super::listing::List;
+use super::listing::PagedList;
 use super::run_acts::{RunAssignment, RunProgress};
-use super::transport::{Ask, Repeat, segment};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// A device, as it registers itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ pub struct DeviceView {
 
 /// State of a device. Omitted fields keep their last value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Vitals {
+pub struct DeviceVitals {
     /// 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
@@ -71,7 +71,7 @@ pub struct Vitals {
 /// The server's answer to a heartbeat for one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct RunHeard {
+pub struct RunHeartbeatAnswer {
     pub run_id: String,
     pub seat: u16,
     pub token: i64,
@@ -152,14 +152,14 @@ impl NewDevice {
 }
 
 #[derive(Serialize)]
-struct Beat<'a> {
+struct DeviceHeartbeatBody<'a> {
     #[serde(flatten)]
-    vitals: &'a Vitals,
-    runs: Vec<RunBeat<'a>>,
+    vitals: &'a DeviceVitals,
+    runs: Vec<RunHeartbeatBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct RunBeat<'a> {
+struct RunHeartbeatBody<'a> {
     run_id: &'a str,
     seat: u16,
     token: i64,
@@ -170,32 +170,40 @@ struct RunBeat<'a> {
 impl Client {
     /// Registers a device, or replaces its registration. The last call counts.
     pub async fn register_device(&self, device: &NewDevice) -> Result<DeviceView, ClientError> {
-        let ask = Ask::put(path(&device.id, "")).json(json::body(device)?);
-        self.ask(&ask).await?.json()
+        let ask = ApiRequest::put(device_path(&device.id, "")).with_json(json::json_body(device)?);
+        self.send_request(&ask).await?.json()
     }
 
     pub async fn device(&self, id: &str) -> Result<DeviceView, ClientError> {
-        self.ask(&Ask::get(path(id, ""))).await?.json()
+        self.send_request(&ApiRequest::get(device_path(id, ""))).await?.json()
     }
 
     /// All devices in the order of their ids.
-    pub fn devices(&self) -> List<DeviceView> {
-        List::new(self, Ask::get("/v1/devices"))
+    pub fn devices(&self) -> PagedList<DeviceView> {
+        PagedList::new(self, ApiRequest::get("/v1/devices"))
     }
 
     /// Pauses a device: it gets no new runs and keeps those that it has.
     pub async fn pause_device(&self, id: &str) -> Result<DeviceView, ClientError> {
-        self.ask(&Ask::post(path(id, "/pause"), Repeat::Always).json(b"{}".to_vec())).await?.json()
+        self.send_request(
+            &ApiRequest::post(device_path(id, "/pause"), RepeatPolicy::Always).with_json(b"{}".to_vec()),
+        )
+        .await?
+        .json()
     }
 
     /// Resumes a paused device.
     pub async fn resume_device(&self, id: &str) -> Result<DeviceView, ClientError> {
-        self.ask(&Ask::post(path(id, "/resume"), Repeat::Always).json(b"{}".to_vec())).await?.json()
+        self.send_request(
+            &ApiRequest::post(device_path(id, "/resume"), RepeatPolicy::Always).with_json(b"{}".to_vec()),
+        )
+        .await?
+        .json()
     }
 
     /// Removes a device; its runs are reassigned.
     pub async fn remove_device(&self, id: &str) -> Result<(), ClientError> {
-        self.ask(&Ask::delete(path(id, ""))).await.map(|_| ())
+        self.send_request(&ApiRequest::delete(device_path(id, ""))).await.map(|_| ())
     }
 
     /// Sends a heartbeat with the device's state, its runs and their progress. Returns for each run, in the
@@ -203,27 +211,27 @@ impl Client {
     pub async fn heartbeat_device(
         &self,
         id: &str,
-        vitals: &Vitals,
+        vitals: &DeviceVitals,
         runs: &[(&RunAssignment, Option<&RunProgress>)],
-    ) -> Result<Vec<RunHeard>, ClientError> {
+    ) -> Result<Vec<RunHeartbeatAnswer>, ClientError> {
         #[derive(Deserialize)]
-        struct Heard {
-            runs: Vec<RunHeard>,
+        struct DeviceHeartbeatAnswer {
+            runs: Vec<RunHeartbeatAnswer>,
         }
-        let runs = runs.iter().map(|(run, progress)| RunBeat {
+        let runs = runs.iter().map(|(run, progress)| RunHeartbeatBody {
             run_id: &run.run_id,
             seat: run.seat,
             token: run.token,
             progress: *progress,
         });
-        let body = json::body(&Beat { vitals, runs: runs.collect() })?;
-        let ask = Ask::post(path(id, "/heartbeat"), Repeat::Always).json(body);
-        Ok(self.ask(&ask).await?.json::<Heard>()?.runs)
+        let body = json::json_body(&DeviceHeartbeatBody { vitals, runs: runs.collect() })?;
+        let ask = ApiRequest::post(device_path(id, "/heartbeat"), RepeatPolicy::Always).with_json(body);
+        Ok(self.send_request(&ask).await?.json::<DeviceHeartbeatAnswer>()?.runs)
     }
 }
 
-pub(super) fn path(id: &str, rest: &str) -> String {
-    format!("/v1/devices/{}{rest}", segment(id))
+pub(super) fn device_path(id: &str, rest: &str) -> String {
+    format!("/v1/devices/{}{rest}", path_segment(id))
 }
 
 #[cfg(test)]
@@ -231,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_written_as_the_api_reads_it() {
+    fn new_device_matches_api() {
         let device = NewDevice::of("phone").can("render").capacity(2).on_battery(80);
         assert_eq!(
             serde_json::to_string(&device).unwrap(),

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server refused the call. The [`Problem`] says why.
+    /// The server refused the call. The [`ServerProblem`] says why.
     #[error("{0}")]
-    Refused(Box<Problem>),
+    Refused(Box<ServerProblem>),
     /// No answer: refused connection, reset, timeout. The request may or may not have arrived; calls that are
     /// safe to repeat have been retried up to the limit of the client's policy.
-    #[error("no answer from {url}: {}", innermost(.source))]
+    #[error("no answer from {url}: {}", innermost_cause(.source))]
     Unreachable { url: String, source: reqwest::Error },
     /// An open connection was closed, or was silent for too long.
     #[error("the connection to {url} was lost")]
@@ -32,7 +32,7 @@ pub enum ClientError {
 
 impl ClientError {
     /// The server's problem document, if it sent one.
-    pub fn problem(&self) -> Option<&Problem> {
+    pub fn problem(&self) -> Option<&ServerProblem> {
         if let Self::Refused(problem) = self { Some(problem) } else { None }
     }
 
@@ -48,7 +48,7 @@ impl ClientError {
 }
 
 /// The innermost cause is the specific one; the errors around it add nothing.
-fn innermost(error: &reqwest::Error) -> String {
+fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -59,8 +59,8 @@ fn innermost(error: &reqwest::Error) -> String {
 /// A problem document (RFC 9457).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Problem {
-    /// `urn:millstream:problem:` and a slug: see [`Problem::word`].
+pub struct ServerProblem {
+    /// `urn:millstream:problem:` and a slug: see [`ServerProblem::word`].
     #[serde(rename = "type", default)]
     pub kind: String,
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Problem {
     pub instance: Option<String>,
     /// All faults of the request, each with its place.
     #[serde(default)]
-    pub problems: Vec<Fault>,
+    pub problems: Vec<RequestFault>,
     /// The requested delay before a retry.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
@@ -82,12 +82,12 @@ pub struct Problem {
 /// One fault of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Fault {
+pub struct RequestFault {
     pub path: String,
     pub message: String,
 }
 
-impl Problem {
+impl ServerProblem {
     /// The last part of the type: `not-found`, `invalid`, `unknown-event`, …
     pub fn word(&self) -> &str {
         self.kind.rsplit(':').next().unwrap_or_default()
@@ -95,7 +95,7 @@ impl Problem {
 
     /// A best-effort problem for an answer whose body may not be a problem document, for example from a
     /// proxy.
-    pub(crate) fn of(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+    pub(crate) fn of_response(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         match serde_json::from_slice::<Self>(body) {
             Ok(problem) => Self { status, retry_after, ..problem },
             Err(_) => Self {
@@ -111,14 +111,14 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ServerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.title, self.status)?;
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
         }
         if self.problems.len() > 1 {
-            for Fault { path, message } in &self.problems {
+            for RequestFault { path, message } in &self.problems {
                 write!(f, "\n  {path}: {message}")?;
             }
         }
@@ -126,24 +126,24 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for ServerProblem {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_document_keeps_its_parts_and_reads_as_a_sentence() {
+    fn problem_document_is_readable() {
         let body = br#"{"type":"urn:millstream:problem:invalid","title":"Not valid","status":422,"detail":"2 problems",
             "problems":[{"path":"a","message":"is b"},{"path":"c","message":"is d"}],"more":1}"#;
-        let problem = Problem::of(422, body, None);
+        let problem = ServerProblem::of_response(422, body, None);
         assert_eq!((problem.word(), problem.problems.len()), ("invalid", 2));
         assert_eq!(problem.to_string(), "Not valid (422): 2 problems\n  a: is b\n  c: is d");
     }
 
     #[test]
-    fn an_answer_that_is_no_document_is_quoted() {
-        let problem = Problem::of(502, b"<html>Bad gateway", None);
+    fn non_problem_answer_is_quoted() {
+        let problem = ServerProblem::of_response(502, b"<html>Bad gateway", None);
         assert_eq!(problem.to_string(), "status 502 (502): <html>Bad gateway");
     }
 }

@@ -5,59 +5,63 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
-use super::answer::{Accepted, Event, EventStatus};
 use super::connect::Client;
 use super::error::ClientError;
 use super::json;
-use super::listing::{List, Listing};
-use super::transport::{Ask, Repeat, segment};
+use super::listing::{PagedList, PagedStream};
+use super::responses::{AcceptedEvent, Event, EventStatus};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
-/// A list of events in the order of their acceptance. Set filters, then [`stream`](Events::stream) it or
+/// A list of events in the order of their acceptance. Set filters, then [`stream`](EventList::stream) it or
 /// await all of them.
 #[derive(Debug)]
-pub struct Events(List<Event>);
+pub struct EventList(PagedList<Event>);
 
 #[derive(Debug, Serialize)]
-struct Reason<'a> {
+struct ReasonBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
 
 /// The body of a request with an optional reason.
-pub(crate) fn reason(reason: Option<&str>) -> Result<Vec<u8>, ClientError> {
-    json::body(&Reason { reason })
+pub(crate) fn reason_body(reason: Option<&str>) -> Result<Vec<u8>, ClientError> {
+    json::json_body(&ReasonBody { reason })
 }
 
 impl Client {
     /// One event with its outcome.
     pub async fn event(&self, event_id: &str) -> Result<Event, ClientError> {
-        self.ask(&Ask::get(format!("/v1/events/{}", segment(event_id)))).await?.json()
+        self.send_request(&ApiRequest::get(format!("/v1/events/{}", path_segment(event_id)))).await?.json()
     }
 
     /// Events in the order of their acceptance, of all executions by default.
-    pub fn events(&self) -> Events {
-        Events(List::new(self, Ask::get("/v1/events")))
+    pub fn events(&self) -> EventList {
+        EventList(PagedList::new(self, ApiRequest::get("/v1/events")))
     }
 
     /// Retries a dead event, or the failed actions of a failed event. The reason is recorded.
     ///
     /// Not repeated when the answer is lost: the server would refuse the repetition.
-    pub async fn retry_event(&self, event_id: &str, why: Option<&str>) -> Result<Accepted, ClientError> {
-        let path = format!("/v1/events/{}/retry", segment(event_id));
-        self.ask(&Ask::post(path, Repeat::IfNothingHappened).json(reason(why)?)).await?.json()
+    pub async fn retry_event(&self, event_id: &str, why: Option<&str>) -> Result<AcceptedEvent, ClientError> {
+        let path = format!("/v1/events/{}/retry", path_segment(event_id));
+        self.send_request(
+            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(reason_body(why)?),
+        )
+        .await?
+        .json()
     }
 }
 
-impl Events {
+impl EventList {
     /// Only events of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
-        Self(self.0.query("execution_id", id))
+        Self(self.0.add_query("execution_id", id))
     }
 
     #[must_use]
     pub fn status(self, status: EventStatus) -> Self {
-        Self(self.0.query("status", status))
+        Self(self.0.add_query("status", status))
     }
 
     /// Number of events per page.
@@ -66,12 +70,12 @@ impl Events {
         Self(self.0.page_size(items))
     }
 
-    pub fn stream(self) -> Listing<Event> {
+    pub fn stream(self) -> PagedStream<Event> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Events {
+impl IntoFuture for EventList {
     type Output = Result<Vec<Event>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

@@ -6,52 +6,52 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::answer::{ActionView, Execution, ExecutionStatus, Timer, Transition};
 use super::connect::Client;
 use super::error::ClientError;
-use super::listing::{List, Listing};
-use super::transport::{Ask, segment};
+use super::listing::{PagedList, PagedStream};
+use super::responses::{ActionView, Execution, ExecutionStatus, ExecutionTransition, Timer};
+use super::transport::{ApiRequest, path_segment};
 use millstream_core::time::Timestamp;
 
-/// A list of executions, newest first. Set filters, then [`stream`](Executions::stream) it or await all of
+/// A list of executions, newest first. Set filters, then [`stream`](ExecutionList::stream) it or await all of
 /// them.
 #[derive(Debug)]
-pub struct Executions(List<Execution>);
+pub struct ExecutionList(PagedList<Execution>);
 
 impl Client {
     /// The current state of an execution.
     pub async fn execution(&self, id: &str) -> Result<Execution, ClientError> {
-        self.ask(&Ask::get(path(id, ""))).await?.json()
+        self.send_request(&ApiRequest::get(execution_path(id, ""))).await?.json()
     }
 
     /// An execution as of its transition number `seq`.
     pub async fn execution_at_seq(&self, id: &str, seq: i64) -> Result<Execution, ClientError> {
-        self.ask(&Ask::get(path(id, "")).query("at_seq", seq)).await?.json()
+        self.send_request(&ApiRequest::get(execution_path(id, "")).add_query("at_seq", seq)).await?.json()
     }
 
     /// An execution as of a time.
     pub async fn execution_at(&self, id: &str, at: Timestamp) -> Result<Execution, ClientError> {
-        self.ask(&Ask::get(path(id, "")).query("at", at)).await?.json()
+        self.send_request(&ApiRequest::get(execution_path(id, "")).add_query("at", at)).await?.json()
     }
 
     /// Executions, newest first: of all definitions, in any state by default.
-    pub fn executions(&self) -> Executions {
-        Executions(List::new(self, Ask::get("/v1/executions")))
+    pub fn executions(&self) -> ExecutionList {
+        ExecutionList(PagedList::new(self, ApiRequest::get("/v1/executions")))
     }
 
     /// The transitions of an execution, in order; the first is `millstream.start`.
-    pub fn history(&self, id: &str) -> List<Transition> {
-        List::new(self, Ask::get(path(id, "/history")))
+    pub fn history(&self, id: &str) -> PagedList<ExecutionTransition> {
+        PagedList::new(self, ApiRequest::get(execution_path(id, "/history")))
     }
 
     /// The actions of an execution: running, waiting, failed, settled.
-    pub fn actions(&self, id: &str) -> List<ActionView> {
-        List::new(self, Ask::get(path(id, "/actions")))
+    pub fn actions(&self, id: &str) -> PagedList<ActionView> {
+        PagedList::new(self, ApiRequest::get(execution_path(id, "/actions")))
     }
 
     /// The armed timers, the next one first.
-    pub fn timers(&self, id: &str) -> List<Timer> {
-        List::new(self, Ask::get(path(id, "/timers")))
+    pub fn timers(&self, id: &str) -> PagedList<Timer> {
+        PagedList::new(self, ApiRequest::get(execution_path(id, "/timers")))
     }
 
     /// The execution once it has ended, or [`ClientError::TimedOut`]. A paused execution has not ended.
@@ -76,20 +76,20 @@ impl Client {
     }
 }
 
-impl Executions {
+impl ExecutionList {
     #[must_use]
     pub fn definition(self, name: &str) -> Self {
-        Self(self.0.query("definition", name))
+        Self(self.0.add_query("definition", name))
     }
 
     #[must_use]
     pub fn state(self, state: &str) -> Self {
-        Self(self.0.query("state", state))
+        Self(self.0.add_query("state", state))
     }
 
     #[must_use]
     pub fn status(self, status: ExecutionStatus) -> Self {
-        Self(self.0.query("status", status))
+        Self(self.0.add_query("status", status))
     }
 
     /// Number of executions per page.
@@ -98,12 +98,12 @@ impl Executions {
         Self(self.0.page_size(items))
     }
 
-    pub fn stream(self) -> Listing<Execution> {
+    pub fn stream(self) -> PagedStream<Execution> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Executions {
+impl IntoFuture for ExecutionList {
     type Output = Result<Vec<Execution>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -113,6 +113,6 @@ impl IntoFuture for Executions {
 }
 
 /// The path of an execution, or of a part of it.
-pub(crate) fn path(id: &str, rest: &str) -> String {
-    format!("/v1/executions/{}{rest}", segment(id))
+pub(crate) fn execution_path(id: &str, rest: &str) -> String {
+    format!("/v1/executions/{}{rest}", path_segment(id))
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::connect::Client;
 use super::error::ClientError;
 use super::json;
-use super::listing::List;
-use super::transport::{Ask, Repeat, segment};
+use super::listing::PagedList;
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// An executor, as it registers itself. It serves gRPC (`NodeService`) at its address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub struct ExecutorView {
 /// The answer to the registration of an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Registered {
+pub struct ExecutorRegistration {
     /// Period of the heartbeat (the same call again). An executor without one for three periods gets no
     /// nodes.
     #[serde(with = "length")]
@@ -63,7 +63,7 @@ mod length {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&duration::format(*length))
+        serializer.serialize_str(&duration::format_duration(*length))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -115,20 +115,26 @@ impl NewExecutor {
 
 impl Client {
     /// Registers an executor, and is also its heartbeat: call it periodically. The last call counts.
-    pub async fn register_executor(&self, executor: &NewExecutor) -> Result<Registered, ClientError> {
-        let ask = Ask::post("/v1/executors", Repeat::Always).json(json::body(executor)?);
-        self.ask(&ask).await?.json()
+    pub async fn register_executor(
+        &self,
+        executor: &NewExecutor,
+    ) -> Result<ExecutorRegistration, ClientError> {
+        let ask =
+            ApiRequest::post("/v1/executors", RepeatPolicy::Always).with_json(json::json_body(executor)?);
+        self.send_request(&ask).await?.json()
     }
 
     /// Executors with a recent heartbeat, by name.
-    pub fn executors(&self) -> List<ExecutorView> {
-        List::new(self, Ask::get("/v1/executors"))
+    pub fn executors(&self) -> PagedList<ExecutorView> {
+        PagedList::new(self, ApiRequest::get("/v1/executors"))
     }
 
     /// Deregisters an executor: it gets no further nodes, and finishes those that it has.
     pub async fn retire_executor(&self, name: &str) -> Result<(), ClientError> {
-        let path = format!("/v1/executors/{}/retire", segment(name));
-        self.ask(&Ask::post(path, Repeat::Always).json(b"{}".to_vec())).await.map(|_| ())
+        let path = format!("/v1/executors/{}/retire", path_segment(name));
+        self.send_request(&ApiRequest::post(path, RepeatPolicy::Always).with_json(b"{}".to_vec()))
+            .await
+            .map(|_| ())
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_executor_is_written_as_the_api_reads_it() {
+    fn new_executor_matches_api() {
         let told = |executor: &NewExecutor| serde_json::to_string(executor).unwrap();
         let executor = NewExecutor::at("e-1", "http://10.0.0.7:7000");
         assert_eq!(

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::graphs::path;
+use super::graphs::graph_path;
 use super::json;
-use super::transport::{Ask, Repeat};
-use crate::graph::{NewNode, name};
+use super::transport::{ApiRequest, RepeatPolicy};
+use crate::graph::{NewNode, parse_node_id};
 
 /// How long the server waits for the decision.
 const SERVER_WAITS: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const BREATH: Duration = Duration::from_millis(200);
 /// A patch; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Editing {
+pub struct EditGraph {
     client: Client,
     graph: String,
     expected_revision: u32,
@@ -37,13 +37,13 @@ pub struct Editing {
 /// An applied patch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Edited {
+pub struct AppliedEdit {
     /// The revision after the patch.
     pub revision: u32,
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct EditGraphBody<'a> {
     expected_revision: u32,
     edits: &'a [NodeEdit],
 }
@@ -53,10 +53,10 @@ impl Client {
     /// all.
     ///
     /// Optimistic concurrency: `expected_revision` is the revision for which the edits were made
-    /// ([`Graph::revision`](super::Graph::revision)). If the graph has another revision, nothing is changed
+    /// ([`Graph::revision`](super::GraphSummary::revision)). If the graph has another revision, nothing is changed
     /// and the answer is a conflict (409): read the graph again and retry.
-    pub fn edit_graph(&self, graph: &str, expected_revision: u32) -> Editing {
-        Editing {
+    pub fn edit_graph(&self, graph: &str, expected_revision: u32) -> EditGraph {
+        EditGraph {
             client: self.clone(),
             graph: graph.to_owned(),
             expected_revision,
@@ -66,27 +66,27 @@ impl Client {
     }
 }
 
-impl Editing {
+impl EditGraph {
     /// Inserts a node, after any existing nodes, including ended ones.
     pub fn insert(self, node: impl Into<NewNode>) -> Self {
-        let edit = node.into().build().map(|node| NodeEdit::Insert(Arc::new(node)));
-        self.push(edit)
+        let edit = node.into().build_spec().map(|node| NodeEdit::Insert(Arc::new(node)));
+        self.push_edit(edit)
     }
 
     /// Replaces a node as a whole. Only while it is `PENDING`.
     pub fn update(self, node: impl Into<NewNode>) -> Self {
-        let edit = node.into().build().map(|node| NodeEdit::Update(Arc::new(node)));
-        self.push(edit)
+        let edit = node.into().build_spec().map(|node| NodeEdit::Update(Arc::new(node)));
+        self.push_edit(edit)
     }
 
     /// Deletes a node. Only while it is `PENDING` and no remaining node depends on it.
     pub fn delete(self, node: impl AsRef<str>) -> Self {
-        self.push(name(node.as_ref()).map(NodeEdit::Delete))
+        self.push_edit(parse_node_id(node.as_ref()).map(NodeEdit::Delete))
     }
 
     /// Adds edits made elsewhere.
     pub fn edits(self, edits: impl IntoIterator<Item = NodeEdit>) -> Self {
-        edits.into_iter().fold(self, |editing, edit| editing.push(Ok(edit)))
+        edits.into_iter().fold(self, |editing, edit| editing.push_edit(Ok(edit)))
     }
 
     /// A caller-supplied idempotency key. By default each call creates its own.
@@ -95,7 +95,7 @@ impl Editing {
         self
     }
 
-    fn push(mut self, edit: Result<NodeEdit, String>) -> Self {
+    fn push_edit(mut self, edit: Result<NodeEdit, String>) -> Self {
         self.edits = self.edits.and_then(|mut edits| {
             edits.push(edit?);
             Ok(edits)
@@ -103,26 +103,27 @@ impl Editing {
         self
     }
 
-    fn body(&self) -> Result<Vec<u8>, ClientError> {
+    fn request_body(&self) -> Result<Vec<u8>, ClientError> {
         let edits = self.edits.as_ref().map_err(|reason| ClientError::Unsendable(reason.clone()))?;
-        json::body(&Body { expected_revision: self.expected_revision, edits })
+        json::json_body(&EditGraphBody { expected_revision: self.expected_revision, edits })
     }
 }
 
-impl IntoFuture for Editing {
-    type Output = Result<Edited, ClientError>;
+impl IntoFuture for EditGraph {
+    type Output = Result<AppliedEdit, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let ask = Ask::post(path(&self.graph, "/edits"), Repeat::Always).json(self.body()?);
+            let ask = ApiRequest::post(graph_path(&self.graph, "/edits"), RepeatPolicy::Always)
+                .with_json(self.request_body()?);
             let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
-            let ask = ask.header("idempotency-key", key).waiting(SERVER_WAITS);
+            let ask = ask.add_header("idempotency-key", key).with_server_wait(SERVER_WAITS);
             // 202: accepted, but not decided while the server waited. A repetition with the same key waits
             // again.
             let deadline = Instant::now() + PATIENCE;
             loop {
-                let answer = self.client.ask(&ask).await?;
+                let answer = self.client.send_request(&ask).await?;
                 match answer.status {
                     202 if Instant::now() >= deadline => return Err(ClientError::TimedOut(PATIENCE)),
                     202 => tokio::time::sleep(BREATH).await,
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_is_written_as_the_api_reads_it() {
+    fn graph_patch_matches_api() {
         let client = Client::new("http://127.0.0.1:7400").unwrap();
         let editing = client
             .edit_graph("g", 3)
@@ -146,10 +147,10 @@ mod tests {
             .update(NewNode::of("b"))
             .delete("d");
         assert_eq!(
-            String::from_utf8(editing.body().unwrap()).unwrap(),
+            String::from_utf8(editing.request_body().unwrap()).unwrap(),
             r#"{"expected_revision":3,"edits":[{"insert":{"id":"c","parents":["a"]}},{"update":{"id":"b"}},{"delete":"d"}]}"#
         );
-        let error = client.edit_graph("g", 3).delete("D").delete("e").body().unwrap_err();
+        let error = client.edit_graph("g", 3).delete("D").delete("e").request_body().unwrap_err();
         assert!(error.to_string().contains("\"D\""), "{error}");
     }
 }

@@ -9,23 +9,23 @@ use serde_json::value::RawValue;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::graph_answer::{GraphNode, NodeLog, NodeStatus};
+use super::graph_responses::{GraphNode, NodeLogEntry, NodeStatus};
 use super::graphs;
-use super::json::{self, Json};
-use super::listing::{List, Listing};
-use super::transport::{Ask, Repeat, segment};
+use super::json::{self, JsonText};
+use super::listing::{PagedList, PagedStream};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// The nodes of a graph in the order of their ids, without results. Set filters, then
-/// [`stream`](Nodes::stream) it or await all of them.
+/// [`stream`](NodeList::stream) it or await all of them.
 #[derive(Debug)]
-pub struct Nodes(List<GraphNode>);
+pub struct NodeList(PagedList<GraphNode>);
 
 /// Result of a node attempt, from an executor that accepted it and reports later.
 #[derive(Debug, Clone)]
 pub struct NodeResult {
     token: i64,
     status: Ended,
-    result: Option<Json>,
+    result: Option<JsonText>,
     error: Option<String>,
     edits: Vec<NodeEdit>,
     logs: Option<String>,
@@ -35,7 +35,7 @@ pub struct NodeResult {
 #[derive(Debug, Clone)]
 pub struct NodeProgress {
     token: i64,
-    progress: Option<Json>,
+    progress: Option<JsonText>,
     logs: Option<String>,
 }
 
@@ -58,7 +58,7 @@ struct ProgressBody<'a> {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct NodeResultBody<'a> {
     token: i64,
     status: Ended,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,18 +73,18 @@ struct Body<'a> {
 
 impl Client {
     /// The nodes of a graph, in any status by default.
-    pub fn nodes(&self, graph: &str) -> Nodes {
-        Nodes(List::new(self, Ask::get(graphs::path(graph, "/nodes"))))
+    pub fn nodes(&self, graph: &str) -> NodeList {
+        NodeList(PagedList::new(self, ApiRequest::get(graphs::graph_path(graph, "/nodes"))))
     }
 
     /// One node with its result.
     pub async fn node(&self, graph: &str, node: &str) -> Result<GraphNode, ClientError> {
-        self.ask(&Ask::get(path(graph, node, ""))).await?.json()
+        self.send_request(&ApiRequest::get(node_path(graph, node, ""))).await?.json()
     }
 
     /// The log entries of executors about a node, of all attempts, in order.
-    pub fn node_logs(&self, graph: &str, node: &str) -> List<NodeLog> {
-        List::new(self, Ask::get(path(graph, node, "/logs")))
+    pub fn node_logs(&self, graph: &str, node: &str) -> PagedList<NodeLogEntry> {
+        PagedList::new(self, ApiRequest::get(node_path(graph, node, "/logs")))
     }
 
     /// Reports the result of an attempt that was accepted earlier. 409 if it is no longer the current one.
@@ -97,8 +97,9 @@ impl Client {
         result: &NodeResult,
     ) -> Result<GraphNode, ClientError> {
         // The token identifies the attempt: the server recognises a repeated result.
-        let ask = Ask::post(path(graph, node, "/result"), Repeat::Always).json(json::body(&result.body()?)?);
-        self.ask(&ask).await?.json()
+        let ask = ApiRequest::post(node_path(graph, node, "/result"), RepeatPolicy::Always)
+            .with_json(json::json_body(&result.request_body()?)?);
+        self.send_request(&ask).await?.json()
     }
 
     /// Reports progress, which is also the heartbeat of the attempt. It does not extend the node's timeout.
@@ -110,34 +111,34 @@ impl Client {
         node: &str,
         progress: &NodeProgress,
     ) -> Result<NodeHeld, ClientError> {
-        let ask = Ask::post(path(graph, node, "/progress"), Repeat::IfNothingHappened);
-        self.ask(&ask.json(json::body(&progress.body()?)?)).await?.json()
+        let ask = ApiRequest::post(node_path(graph, node, "/progress"), RepeatPolicy::IfNothingHappened);
+        self.send_request(&ask.with_json(json::json_body(&progress.request_body()?)?)).await?.json()
     }
 }
 
 impl NodeResult {
     /// Done, with a positive result. `token` came with the attempt.
     pub fn pass(token: i64, result: impl Serialize) -> Self {
-        let result = Some(Json::of(&result));
+        let result = Some(JsonText::of_value(&result));
         Self { token, status: Ended::Pass, result, error: None, edits: Vec::new(), logs: None }
     }
 
     /// Done, with a negative result.
     pub fn fail(token: i64, error: impl Into<String>) -> Self {
-        Self::ended(token, Ended::Fail, error)
+        Self::of_status(token, Ended::Fail, error)
     }
 
     /// The task could not be done.
     pub fn task_error(token: i64, error: impl Into<String>) -> Self {
-        Self::ended(token, Ended::TaskError, error)
+        Self::of_status(token, Ended::TaskError, error)
     }
 
     /// The task could not be done because of its environment: retried by default.
     pub fn infra_error(token: i64, error: impl Into<String>) -> Self {
-        Self::ended(token, Ended::InfraError, error)
+        Self::of_status(token, Ended::InfraError, error)
     }
 
-    fn ended(token: i64, status: Ended, error: impl Into<String>) -> Self {
+    fn of_status(token: i64, status: Ended, error: impl Into<String>) -> Self {
         Self { token, status, result: None, error: Some(error.into()), edits: Vec::new(), logs: None }
     }
 
@@ -155,8 +156,8 @@ impl NodeResult {
         self
     }
 
-    fn body(&self) -> Result<Body<'_>, ClientError> {
-        Ok(Body {
+    fn request_body(&self) -> Result<NodeResultBody<'_>, ClientError> {
+        Ok(NodeResultBody {
             token: self.token,
             status: self.status,
             result: json::get(self.result.as_ref())?,
@@ -176,7 +177,7 @@ impl NodeProgress {
     /// Free-form progress of at most 16 KiB. If omitted, the last progress remains.
     #[must_use]
     pub fn progress(mut self, progress: impl Serialize) -> Self {
-        self.progress = Some(Json::of(&progress));
+        self.progress = Some(JsonText::of_value(&progress));
         self
     }
 
@@ -187,16 +188,16 @@ impl NodeProgress {
         self
     }
 
-    fn body(&self) -> Result<ProgressBody<'_>, ClientError> {
+    fn request_body(&self) -> Result<ProgressBody<'_>, ClientError> {
         let progress = json::get(self.progress.as_ref())?;
         Ok(ProgressBody { token: self.token, progress, logs: self.logs.as_deref() })
     }
 }
 
-impl Nodes {
+impl NodeList {
     #[must_use]
     pub fn status(self, status: NodeStatus) -> Self {
-        Self(self.0.query("status", status))
+        Self(self.0.add_query("status", status))
     }
 
     /// Number of nodes per page.
@@ -205,12 +206,12 @@ impl Nodes {
         Self(self.0.page_size(items))
     }
 
-    pub fn stream(self) -> Listing<GraphNode> {
+    pub fn stream(self) -> PagedStream<GraphNode> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Nodes {
+impl IntoFuture for NodeList {
     type Output = Result<Vec<GraphNode>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -219,8 +220,8 @@ impl IntoFuture for Nodes {
     }
 }
 
-fn path(graph: &str, node: &str, rest: &str) -> String {
-    graphs::path(graph, &format!("/nodes/{}{rest}", segment(node)))
+fn node_path(graph: &str, node: &str, rest: &str) -> String {
+    graphs::graph_path(graph, &format!("/nodes/{}{rest}", path_segment(node)))
 }
 
 #[cfg(test)]
@@ -229,11 +230,11 @@ mod tests {
     use crate::graph::NodeId;
 
     fn written(result: &NodeResult) -> String {
-        serde_json::to_string(&result.body().unwrap()).unwrap()
+        serde_json::to_string(&result.request_body().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_result_is_written_as_the_api_reads_it() {
+    fn node_result_matches_api() {
         assert_eq!(written(&NodeResult::pass(7, [1, 2])), r#"{"token":7,"status":"PASS","result":[1,2]}"#);
         assert_eq!(
             written(&NodeResult::task_error(7, "no").logs("tried")),
@@ -247,8 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn progress_says_only_what_there_is() {
-        let told = |progress: &NodeProgress| serde_json::to_string(&progress.body().unwrap()).unwrap();
+    fn node_progress_omits_empty_fields() {
+        let told =
+            |progress: &NodeProgress| serde_json::to_string(&progress.request_body().unwrap()).unwrap();
         assert_eq!(told(&NodeProgress::of(3)), r#"{"token":3}"#);
         assert_eq!(
             told(&NodeProgress::of(3).progress([0, 2]).logs("x")),
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_hold_any_id() {
-        assert_eq!(path("g:1", "find.0", "/logs"), "/v1/graphs/g%3A1/nodes/find.0/logs");
+    fn node_path_accepts_any_id() {
+        assert_eq!(node_path("g:1", "find.0", "/logs"), "/v1/graphs/g%3A1/nodes/find.0/logs");
     }
 }

@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::follow::Following;
-use super::graph_answer::NodeStatus;
-use super::graphs::path;
+use super::event_stream::FollowedStream;
+use super::graph_responses::NodeStatus;
+use super::graphs::graph_path;
 
 /// The events of a graph, in order, until its end, over any number of connections. Ends after the first
 /// error.
-pub struct Watch {
+pub struct GraphEventStream {
     events: BoxStream<'static, Result<GraphEvent, ClientError>>,
 }
 
@@ -92,39 +92,41 @@ impl GraphNotice {
 
 impl Client {
     /// Watches a graph from its beginning.
-    pub fn watch_graph(&self, id: &str) -> Watch {
-        self.watch(id, None)
+    pub fn watch_graph(&self, id: &str) -> GraphEventStream {
+        self.watch_from(id, None)
     }
 
     /// Watches a graph, resuming after a [position](GraphEvent::position).
-    pub fn watch_graph_after(&self, id: &str, position: impl Into<String>) -> Watch {
-        self.watch(id, Some(position.into()))
+    pub fn watch_graph_after(&self, id: &str, position: impl Into<String>) -> GraphEventStream {
+        self.watch_from(id, Some(position.into()))
     }
 
-    fn watch(&self, id: &str, after: Option<String>) -> Watch {
-        let following = Following::new(self, path(id, "/watch"), after);
-        Watch { events: futures::stream::try_unfold(Some(following), next).boxed() }
+    fn watch_from(&self, id: &str, after: Option<String>) -> GraphEventStream {
+        let following = FollowedStream::new(self, graph_path(id, "/watch"), after);
+        GraphEventStream { events: futures::stream::try_unfold(Some(following), next_graph_event).boxed() }
     }
 }
 
 /// `None` after the end of the graph.
-async fn next(following: Option<Following>) -> Result<Option<(GraphEvent, Option<Following>)>, ClientError> {
+async fn next_graph_event(
+    following: Option<FollowedStream>,
+) -> Result<Option<(GraphEvent, Option<FollowedStream>)>, ClientError> {
     let Some(mut following) = following else { return Ok(None) };
-    let Some(message) = following.next().await? else { return Ok(None) };
-    let mut event: GraphEvent = following.read(&message, "an event of a graph")?;
+    let Some(message) = following.next_message().await? else { return Ok(None) };
+    let mut event: GraphEvent = following.decode_message(&message, "an event of a graph")?;
     event.position = message.id;
     let following = (!event.what.is_end()).then_some(following);
     Ok(Some((event, following)))
 }
 
-impl Watch {
+impl GraphEventStream {
     /// The next event, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<GraphEvent, ClientError>> {
         self.events.next().await
     }
 }
 
-impl Stream for Watch {
+impl Stream for GraphEventStream {
     type Item = Result<GraphEvent, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -132,7 +134,7 @@ impl Stream for Watch {
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for GraphEventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").finish_non_exhaustive()
     }
@@ -141,21 +143,21 @@ impl fmt::Debug for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_core::graph::{NodeId, NodeStatus as Core, Notice};
+    use millstream_core::graph::{GraphTransitionNotice, NodeId, NodeStatus as Core};
 
-    fn heard(notice: &Notice) -> GraphNotice {
+    fn heard(notice: &GraphTransitionNotice) -> GraphNotice {
         serde_json::from_str(&serde_json::to_string(notice).unwrap()).unwrap()
     }
 
     #[test]
-    fn what_the_engine_notices_is_understood() {
+    fn client_reads_every_graph_notice() {
         let (node, why) = (NodeId::parse("a").unwrap(), Some("parent b passed".to_owned()));
         assert_eq!(
-            heard(&Notice::Scheduled { node: node.clone(), attempt: 1, why: why.clone() }),
+            heard(&GraphTransitionNotice::Scheduled { node: node.clone(), attempt: 1, why: why.clone() }),
             GraphNotice::Scheduled { node: "a".to_owned(), attempt: 1, why: why.clone() }
         );
         assert_eq!(
-            heard(&Notice::NodeCompleted { node, status: Core::Fail, attempt: 2, why: None }),
+            heard(&GraphTransitionNotice::NodeCompleted { node, status: Core::Fail, attempt: 2, why: None }),
             GraphNotice::NodeCompleted {
                 node: "a".to_owned(),
                 status: NodeStatus::Fail,
@@ -163,12 +165,15 @@ mod tests {
                 why: None
             }
         );
-        assert_eq!(heard(&Notice::Completed), GraphNotice::Completed);
-        assert_eq!(heard(&Notice::Failed { reason: None }), GraphNotice::Failed { reason: None });
+        assert_eq!(heard(&GraphTransitionNotice::Completed), GraphNotice::Completed);
+        assert_eq!(
+            heard(&GraphTransitionNotice::Failed { reason: None }),
+            GraphNotice::Failed { reason: None }
+        );
     }
 
     #[test]
-    fn what_is_not_known_yet_is_told_as_such() {
+    fn unknown_graph_notice_is_unknown() {
         let told = r#"{"type":"node.dreamt","node":"a","seq":4,"at":"2026-01-01T00:00:00.000Z"}"#;
         let event: GraphEvent = serde_json::from_str(told).unwrap();
         assert_eq!((event.what, event.seq), (GraphNotice::Unknown, Some(4)));

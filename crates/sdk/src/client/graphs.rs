@@ -11,29 +11,29 @@ use uuid::Uuid;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::events::reason;
-use super::graph_answer::{Graph, GraphStatus};
+use super::events::reason_body;
+use super::graph_responses::{GraphStatus, GraphSummary};
 use super::json;
-use super::listing::{List, Listing};
-use super::transport::{Ask, Repeat, segment};
+use super::listing::{PagedList, PagedStream};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 use crate::graph::NewGraph;
 
 /// A creation; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Creating {
+pub struct CreateGraph {
     client: Client,
     graph: NewGraph,
     id: Option<String>,
     key: Option<String>,
 }
 
-/// A list of graphs, newest first. Set filters, then [`stream`](Graphs::stream) it or await all of them.
+/// A list of graphs, newest first. Set filters, then [`stream`](GraphList::stream) it or await all of them.
 #[derive(Debug)]
-pub struct Graphs(List<Graph>);
+pub struct GraphList(PagedList<GraphSummary>);
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct CreateGraphBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     graph_id: Option<&'a str>,
     #[serde(flatten)]
@@ -45,29 +45,33 @@ impl Client {
     /// awaited.
     ///
     /// The answer does not say whether the graph is new: a retry after a lost answer could not tell.
-    pub fn create_graph(&self, graph: impl Into<NewGraph>) -> Creating {
-        Creating { client: self.clone(), graph: graph.into(), id: None, key: None }
+    pub fn create_graph(&self, graph: impl Into<NewGraph>) -> CreateGraph {
+        CreateGraph { client: self.clone(), graph: graph.into(), id: None, key: None }
     }
 
     /// The current state of a graph, without its nodes.
-    pub async fn get_graph(&self, id: &str) -> Result<Graph, ClientError> {
-        self.ask(&Ask::get(path(id, ""))).await?.json()
+    pub async fn get_graph(&self, id: &str) -> Result<GraphSummary, ClientError> {
+        self.send_request(&ApiRequest::get(graph_path(id, ""))).await?.json()
     }
 
     /// Graphs, newest first, in any status by default.
-    pub fn list_graphs(&self) -> Graphs {
-        Graphs(List::new(self, Ask::get("/v1/graphs")))
+    pub fn list_graphs(&self) -> GraphList {
+        GraphList(PagedList::new(self, ApiRequest::get("/v1/graphs")))
     }
 
     /// Cancels a graph: running nodes are cancelled, waiting nodes do not start. The reason is recorded. An
     /// ended graph is unchanged. Under load the answer may precede the end.
-    pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<Graph, ClientError> {
+    pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<GraphSummary, ClientError> {
         // A repetition finds the graph ended, or is rejected when it is decided.
-        self.ask(&Ask::post(path(id, "/cancel"), Repeat::Always).json(reason(why)?)).await?.json()
+        self.send_request(
+            &ApiRequest::post(graph_path(id, "/cancel"), RepeatPolicy::Always).with_json(reason_body(why)?),
+        )
+        .await?
+        .json()
     }
 
     /// The graph once it has ended, or [`ClientError::TimedOut`]. A paused graph has not ended.
-    pub async fn wait_for_graph(&self, id: &str, timeout: Duration) -> Result<Graph, ClientError> {
+    pub async fn wait_for_graph(&self, id: &str, timeout: Duration) -> Result<GraphSummary, ClientError> {
         let deadline = Instant::now() + timeout;
         loop {
             let waited = async {
@@ -78,7 +82,7 @@ impl Client {
                 }
                 Ok(graph)
             };
-            let graph: Graph = tokio::time::timeout_at(deadline, waited)
+            let graph: GraphSummary = tokio::time::timeout_at(deadline, waited)
                 .await
                 .map_err(|_| ClientError::TimedOut(timeout))??;
             if graph.status.is_ended() {
@@ -88,7 +92,7 @@ impl Client {
     }
 }
 
-impl Creating {
+impl CreateGraph {
     /// A caller-supplied id. The same graph with the same id is created once; another graph with that id is
     /// refused (409).
     pub fn id(mut self, id: impl Into<String>) -> Self {
@@ -96,15 +100,15 @@ impl Creating {
         self
     }
 
-    /// A caller-supplied idempotency key: without an [`id`](Creating::id), the id is derived from it.
+    /// A caller-supplied idempotency key: without an [`id`](CreateGraph::id), the id is derived from it.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 }
 
-impl IntoFuture for Creating {
-    type Output = Result<Graph, ClientError>;
+impl IntoFuture for CreateGraph {
+    type Output = Result<GraphSummary, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -114,20 +118,21 @@ impl IntoFuture for Creating {
                 (None, None) => Some(Uuid::now_v7().to_string()),
                 (id, _) => id,
             };
-            let body = Body { graph_id: id.as_deref(), graph: &self.graph.build()? };
-            let mut ask = Ask::post("/v1/graphs", Repeat::Always).json(json::body(&body)?);
+            let body = CreateGraphBody { graph_id: id.as_deref(), graph: &self.graph.build()? };
+            let mut ask =
+                ApiRequest::post("/v1/graphs", RepeatPolicy::Always).with_json(json::json_body(&body)?);
             if let Some(key) = self.key {
-                ask = ask.header("idempotency-key", key);
+                ask = ask.add_header("idempotency-key", key);
             }
-            self.client.ask(&ask).await?.json()
+            self.client.send_request(&ask).await?.json()
         })
     }
 }
 
-impl Graphs {
+impl GraphList {
     #[must_use]
     pub fn status(self, status: GraphStatus) -> Self {
-        Self(self.0.query("status", status))
+        Self(self.0.add_query("status", status))
     }
 
     /// Number of graphs per page.
@@ -136,13 +141,13 @@ impl Graphs {
         Self(self.0.page_size(items))
     }
 
-    pub fn stream(self) -> Listing<Graph> {
+    pub fn stream(self) -> PagedStream<GraphSummary> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Graphs {
-    type Output = Result<Vec<Graph>, ClientError>;
+impl IntoFuture for GraphList {
+    type Output = Result<Vec<GraphSummary>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -151,8 +156,8 @@ impl IntoFuture for Graphs {
 }
 
 /// The path of a graph, or of a part of it.
-pub(crate) fn path(id: &str, rest: &str) -> String {
-    format!("/v1/graphs/{}{rest}", segment(id))
+pub(crate) fn graph_path(id: &str, rest: &str) -> String {
+    format!("/v1/graphs/{}{rest}", path_segment(id))
 }
 
 #[cfg(test)]
@@ -161,12 +166,12 @@ mod tests {
     use crate::graph::NewNode;
 
     #[test]
-    fn a_creation_is_written_as_the_api_reads_it() {
+    fn graph_creation_matches_api() {
         let input = serde_json::json!({ "n": 1 });
         let graph = NewGraph::named("g").input(input).node(NewNode::of("a")).build().unwrap();
-        let body = serde_json::to_string(&Body { graph_id: Some("g-1"), graph: &graph }).unwrap();
+        let body = serde_json::to_string(&CreateGraphBody { graph_id: Some("g-1"), graph: &graph }).unwrap();
         assert_eq!(body, r#"{"graph_id":"g-1","name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
-        let body = serde_json::to_string(&Body { graph_id: None, graph: &graph }).unwrap();
+        let body = serde_json::to_string(&CreateGraphBody { graph_id: None, graph: &graph }).unwrap();
         assert_eq!(body, r#"{"name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
     }
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::answer::ActionStatus;
 use super::connect::Client;
 use super::error::ClientError;
-use super::events::reason;
-use super::json::{self, Json};
-use super::listing::{List, Listing};
-use super::transport::{Ask, Repeat, segment};
+use super::events::reason_body;
+use super::json::{self, JsonText};
+use super::listing::{PagedList, PagedStream};
+use super::responses::ActionStatus;
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// A failure that an operator has to resolve. An execution with an open incident is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Incident {
     pub reason: String,
     pub opened_at: Timestamp,
     /// Absent while it is open.
-    pub resolved: Option<Resolved>,
+    pub resolved: Option<IncidentVerdict>,
 }
 
 impl Incident {
@@ -48,7 +48,7 @@ impl Incident {
 /// The decision about an incident, its author and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Resolved {
+pub struct IncidentVerdict {
     /// `retry`, `retry_with_input`, `skip`, `fail`, `cancel` or `ended`.
     pub resolution: String,
     pub actor: Option<String>,
@@ -112,20 +112,20 @@ pub struct GroupResolved {
     pub remaining: u64,
 }
 
-/// A list of incidents, newest first. Set filters, then [`stream`](Incidents::stream) it or await all of
+/// A list of incidents, newest first. Set filters, then [`stream`](IncidentList::stream) it or await all of
 /// them.
 #[derive(Debug)]
-pub struct Incidents(List<Incident>);
+pub struct IncidentList(PagedList<Incident>);
 
 #[derive(Debug, Serialize)]
-struct Edited<'a> {
+struct RetryWithInputBody<'a> {
     input: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
-struct Skipped<'a> {
+struct SkipBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,18 +136,20 @@ struct Skipped<'a> {
 /// server would refuse the repetition. Reasons are recorded with the author of the decision.
 impl Client {
     /// Incidents, newest first: open and resolved, of all executions by default.
-    pub fn incidents(&self) -> Incidents {
-        Incidents(List::new(self, Ask::get("/v1/incidents")))
+    pub fn incidents(&self) -> IncidentList {
+        IncidentList(PagedList::new(self, ApiRequest::get("/v1/incidents")))
     }
 
     /// Open incidents grouped by cause, the largest groups first; at most 500.
     pub async fn incident_groups(&self) -> Result<Vec<IncidentGroup>, ClientError> {
-        List::new(self, Ask::get("/v1/incidents/groups")).page_size(500).all().await
+        PagedList::new(self, ApiRequest::get("/v1/incidents/groups")).page_size(500).all().await
     }
 
     /// One incident, with its editable input.
     pub async fn incident(&self, incident_id: &str) -> Result<IncidentDetail, ClientError> {
-        self.ask(&Ask::get(format!("/v1/incidents/{}", segment(incident_id)))).await?.json()
+        self.send_request(&ApiRequest::get(format!("/v1/incidents/{}", path_segment(incident_id))))
+            .await?
+            .json()
     }
 
     /// Retries the action under the same key.
@@ -156,7 +158,7 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide(incident_id, "retry", reason(why)?).await
+        self.decide_incident(incident_id, "retry", reason_body(why)?).await
     }
 
     /// Retries the action with another input, which is a new unit of work under a new key. Pass the whole
@@ -167,9 +169,9 @@ impl Client {
         input: &impl Serialize,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        let input = Json::of(input);
-        let body = json::body(&Edited { input: input.get()?, reason: why })?;
-        self.decide(incident_id, "retry", body).await
+        let input = JsonText::of_value(input);
+        let body = json::json_body(&RetryWithInputBody { input: input.get()?, reason: why })?;
+        self.decide_incident(incident_id, "retry", body).await
     }
 
     /// Continues as if the action had succeeded with this result.
@@ -179,9 +181,9 @@ impl Client {
         result: &impl Serialize,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        let result = Json::of(result);
-        let body = json::body(&Skipped { result: Some(result.get()?), reason: why })?;
-        self.decide(incident_id, "skip", body).await
+        let result = JsonText::of_value(result);
+        let body = json::json_body(&SkipBody { result: Some(result.get()?), reason: why })?;
+        self.decide_incident(incident_id, "skip", body).await
     }
 
     /// Continues without an event that could not be decided: it is rejected.
@@ -190,8 +192,8 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        let body = json::body(&Skipped { result: None, reason: why })?;
-        self.decide(incident_id, "skip", body).await
+        let body = json::json_body(&SkipBody { result: None, reason: why })?;
+        self.decide_incident(incident_id, "skip", body).await
     }
 
     /// Ends the execution as failed.
@@ -200,7 +202,7 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide(incident_id, "fail", reason(why)?).await
+        self.decide_incident(incident_id, "fail", reason_body(why)?).await
     }
 
     /// Ends the execution as cancelled.
@@ -209,7 +211,7 @@ impl Client {
         incident_id: &str,
         why: Option<&str>,
     ) -> Result<IncidentResolved, ClientError> {
-        self.decide(incident_id, "cancel", reason(why)?).await
+        self.decide_incident(incident_id, "cancel", reason_body(why)?).await
     }
 
     /// Retries all incidents of a group, at most 10,000 per call.
@@ -239,9 +241,16 @@ impl Client {
         self.decide_group(fingerprint, "cancel", why).await
     }
 
-    async fn decide(&self, id: &str, word: &str, body: Vec<u8>) -> Result<IncidentResolved, ClientError> {
-        let path = format!("/v1/incidents/{}/{word}", segment(id));
-        self.ask(&Ask::post(path, Repeat::IfNothingHappened).json(body)).await?.json()
+    async fn decide_incident(
+        &self,
+        id: &str,
+        word: &str,
+        body: Vec<u8>,
+    ) -> Result<IncidentResolved, ClientError> {
+        let path = format!("/v1/incidents/{}/{word}", path_segment(id));
+        self.send_request(&ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(body))
+            .await?
+            .json()
     }
 
     async fn decide_group(
@@ -250,39 +259,43 @@ impl Client {
         word: &str,
         why: Option<&str>,
     ) -> Result<GroupResolved, ClientError> {
-        let path = format!("/v1/incidents/groups/{}/{word}", segment(fingerprint));
-        self.ask(&Ask::post(path, Repeat::IfNothingHappened).json(reason(why)?)).await?.json()
+        let path = format!("/v1/incidents/groups/{}/{word}", path_segment(fingerprint));
+        self.send_request(
+            &ApiRequest::post(path, RepeatPolicy::IfNothingHappened).with_json(reason_body(why)?),
+        )
+        .await?
+        .json()
     }
 }
 
-impl Incidents {
+impl IncidentList {
     /// Only open incidents.
     #[must_use]
     pub fn open(self) -> Self {
-        Self(self.0.query("status", "open"))
+        Self(self.0.add_query("status", "open"))
     }
 
     /// Only resolved incidents.
     #[must_use]
     pub fn resolved(self) -> Self {
-        Self(self.0.query("status", "resolved"))
+        Self(self.0.add_query("status", "resolved"))
     }
 
     /// Only incidents of one group.
     #[must_use]
     pub fn fingerprint(self, fingerprint: &str) -> Self {
-        Self(self.0.query("fingerprint", fingerprint))
+        Self(self.0.add_query("fingerprint", fingerprint))
     }
 
     /// Only incidents of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
-        Self(self.0.query("execution_id", id))
+        Self(self.0.add_query("execution_id", id))
     }
 
     #[must_use]
     pub fn definition(self, name: &str) -> Self {
-        Self(self.0.query("definition", name))
+        Self(self.0.add_query("definition", name))
     }
 
     /// Number of incidents per page.
@@ -291,12 +304,12 @@ impl Incidents {
         Self(self.0.page_size(items))
     }
 
-    pub fn stream(self) -> Listing<Incident> {
+    pub fn stream(self) -> PagedStream<Incident> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Incidents {
+impl IntoFuture for IncidentList {
     type Output = Result<Vec<Incident>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

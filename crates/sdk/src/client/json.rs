@@ -9,10 +9,10 @@ use super::error::ClientError;
 
 /// A value as JSON text, or the error.
 #[derive(Debug, Clone)]
-pub(crate) struct Json(Result<Box<RawValue>, String>);
+pub(crate) struct JsonText(Result<Box<RawValue>, String>);
 
-impl Json {
-    pub(crate) fn of(value: &impl Serialize) -> Self {
+impl JsonText {
+    pub(crate) fn of_value(value: &impl Serialize) -> Self {
         Self(serde_json::value::to_raw_value(value).map_err(|error| error.to_string()))
     }
 
@@ -25,11 +25,11 @@ impl Json {
 }
 
 /// The JSON of an optional value.
-pub(crate) fn get(json: Option<&Json>) -> Result<Option<&RawValue>, ClientError> {
-    json.map(Json::get).transpose()
+pub(crate) fn get(json: Option<&JsonText>) -> Result<Option<&RawValue>, ClientError> {
+    json.map(JsonText::get).transpose()
 }
 
 /// A request's body.
-pub(crate) fn body(value: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+pub(crate) fn json_body(value: &impl Serialize) -> Result<Vec<u8>, ClientError> {
     serde_json::to_vec(value).map_err(|error| ClientError::Unsendable(error.to_string()))
 }

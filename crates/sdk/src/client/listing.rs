@@ -11,35 +11,35 @@ use serde::de::DeserializeOwned;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::transport::Ask;
+use super::transport::ApiRequest;
 
 /// A list on the server, not read yet.
 #[derive(Debug)]
-pub struct List<T> {
+pub struct PagedList<T> {
     client: Client,
-    ask: Ask,
+    ask: ApiRequest,
     page_size: Option<usize>,
     items: std::marker::PhantomData<fn() -> T>,
 }
 
 /// The items of a list; reads the next page on demand.
-pub struct Listing<T> {
+pub struct PagedStream<T> {
     items: BoxStream<'static, Result<T, ClientError>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Page<T> {
+struct ListPage<T> {
     items: Vec<T>,
     next_cursor: Option<String>,
 }
 
-impl<T: DeserializeOwned + Send + 'static> List<T> {
-    pub(crate) fn new(client: &Client, ask: Ask) -> Self {
+impl<T: DeserializeOwned + Send + 'static> PagedList<T> {
+    pub(crate) fn new(client: &Client, ask: ApiRequest) -> Self {
         Self { client: client.clone(), ask, page_size: None, items: std::marker::PhantomData }
     }
 
-    pub(crate) fn query(self, name: &'static str, value: impl ToString) -> Self {
-        Self { ask: self.ask.query(name, value), ..self }
+    pub(crate) fn add_query(self, name: &'static str, value: impl ToString) -> Self {
+        Self { ask: self.ask.add_query(name, value), ..self }
     }
 
     /// Number of items per page; the server has a default.
@@ -50,16 +50,16 @@ impl<T: DeserializeOwned + Send + 'static> List<T> {
     }
 
     /// All items, as they are read. Ends after the first error.
-    pub fn stream(self) -> Listing<T> {
+    pub fn stream(self) -> PagedStream<T> {
         let ask = match self.page_size {
-            Some(items) => self.ask.query("limit", items),
+            Some(items) => self.ask.add_query("limit", items),
             None => self.ask,
         };
-        let pages = Pages { client: self.client, ask, place: Place::First };
-        let items = futures::stream::try_unfold(pages, Pages::next)
+        let pages = PageReader { client: self.client, ask, place: PageCursor::First };
+        let items = futures::stream::try_unfold(pages, PageReader::next_page)
             .map_ok(|items| futures::stream::iter(items.into_iter().map(Ok)))
             .try_flatten();
-        Listing { items: items.boxed() }
+        PagedStream { items: items.boxed() }
     }
 
     /// All items at once.
@@ -69,7 +69,7 @@ impl<T: DeserializeOwned + Send + 'static> List<T> {
 }
 
 /// Awaiting a list collects all of its items.
-impl<T: DeserializeOwned + Send + 'static> IntoFuture for List<T> {
+impl<T: DeserializeOwned + Send + 'static> IntoFuture for PagedList<T> {
     type Output = Result<Vec<T>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -79,40 +79,40 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for List<T> {
 }
 
 #[derive(Debug)]
-struct Pages {
+struct PageReader {
     client: Client,
-    ask: Ask,
-    place: Place,
+    ask: ApiRequest,
+    place: PageCursor,
 }
 
 #[derive(Debug)]
-enum Place {
+enum PageCursor {
     First,
     After(String),
     End,
 }
 
-impl Pages {
-    async fn next<T: DeserializeOwned>(self) -> Result<Option<(Vec<T>, Self)>, ClientError> {
+impl PageReader {
+    async fn next_page<T: DeserializeOwned>(self) -> Result<Option<(Vec<T>, Self)>, ClientError> {
         let ask = match &self.place {
-            Place::First => self.ask.clone(),
-            Place::After(cursor) => self.ask.clone().query("cursor", cursor),
-            Place::End => return Ok(None),
+            PageCursor::First => self.ask.clone(),
+            PageCursor::After(cursor) => self.ask.clone().add_query("cursor", cursor),
+            PageCursor::End => return Ok(None),
         };
-        let page: Page<T> = self.client.ask(&ask).await?.json()?;
-        let place = page.next_cursor.map_or(Place::End, Place::After);
+        let page: ListPage<T> = self.client.send_request(&ask).await?.json()?;
+        let place = page.next_cursor.map_or(PageCursor::End, PageCursor::After);
         Ok(Some((page.items, Self { place, ..self })))
     }
 }
 
-impl<T> Listing<T> {
+impl<T> PagedStream<T> {
     /// The next item, without importing the trait `Stream`.
     pub async fn next(&mut self) -> Option<Result<T, ClientError>> {
         self.items.next().await
     }
 }
 
-impl<T> Stream for Listing<T> {
+impl<T> Stream for PagedStream<T> {
     type Item = Result<T, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -120,7 +120,7 @@ impl<T> Stream for Listing<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Listing<T> {
+impl<T> std::fmt::Debug for PagedStream<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listing").finish_non_exhaustive()
     }

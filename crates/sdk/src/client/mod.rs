@@ -5,26 +5,26 @@
 
 // Reading order: connect (the client), transport (one request with its retries), then one file per part of
 // the API.
-mod answer;
 mod connect;
 mod definitions;
 mod devices;
 mod error;
+mod event_batch;
+mod event_stream;
 mod events;
 mod executions;
 mod executors;
-mod follow;
-mod graph_answer;
 mod graph_edits;
 mod graph_nodes;
+mod graph_responses;
 mod graph_watch;
 mod graphs;
 mod health;
 mod incidents;
 mod json;
 mod listing;
-mod many;
 mod people;
+mod responses;
 mod retry;
 mod run_acts;
 mod runs;
@@ -36,33 +36,34 @@ mod tail;
 mod tasks;
 mod transport;
 
-pub use answer::{
-    Accepted, ActionStatus, ActionView, Definition, DefinitionVersion, Event, EventStatus, Execution,
-    ExecutionStatus, Health, Parent, Readiness, SignalStatus, Timer, Transition, WorkerView,
-};
 pub use connect::{Client, ClientBuilder};
-pub use devices::{DeviceView, NewDevice, RunHeard, Vitals};
-pub use error::{ClientError, Fault, Problem};
-pub use events::Events;
-pub use executions::Executions;
-pub use executors::{ExecutorView, NewExecutor, Registered};
-pub use graph_answer::{Graph, GraphNode, GraphStatus, NodeLog, NodeStatus};
-pub use graph_edits::{Edited, Editing};
-pub use graph_nodes::{NodeHeld, NodeProgress, NodeResult, Nodes};
-pub use graph_watch::{GraphEvent, GraphNotice, Watch};
-pub use graphs::{Creating, Graphs};
+pub use devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
+pub use error::{ClientError, RequestFault, ServerProblem};
+pub use event_batch::NewEvent;
+pub use events::EventList;
+pub use executions::ExecutionList;
+pub use executors::{ExecutorRegistration, ExecutorView, NewExecutor};
+pub use graph_edits::{AppliedEdit, EditGraph};
+pub use graph_nodes::{NodeHeld, NodeList, NodeProgress, NodeResult};
+pub use graph_responses::{GraphNode, GraphStatus, GraphSummary, NodeLogEntry, NodeStatus};
+pub use graph_watch::{GraphEvent, GraphEventStream, GraphNotice};
+pub use graphs::{CreateGraph, GraphList};
 pub use incidents::{
-    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolved, Incidents, Resolved,
+    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentList, IncidentResolved, IncidentVerdict,
 };
-pub use listing::{List, Listing};
-pub use many::NewEvent;
+pub use listing::{PagedList, PagedStream};
 pub use millstream_core::time::Timestamp;
-pub use people::{Assignment, AssignmentStatus, NextWork, Work};
-pub use retry::Retry;
+pub use people::{AssignmentStatus, NextWork, WorkAssignment, WorkForPerson};
+pub use responses::{
+    AcceptedEvent, ActionStatus, ActionView, DefinitionSource, DefinitionVersion, Event, EventStatus,
+    Execution, ExecutionStatus, ExecutionTransition, Health, ParentAction, Readiness, SignalStatus, Timer,
+    WorkerView,
+};
+pub use retry::ClientRetry;
 pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};
-pub use runs::{NewRun, Previous, Run, RunStatus, Runs, Seat};
-pub use send::{Cancelling, Sending, Sent};
-pub use signals::{Signal, SignalAccepted, Signalling};
-pub use start::{NewExecution, Starting};
-pub use tail::Tail;
-pub use tasks::{Task, TaskHeld, TaskWish, ThenDo};
+pub use runs::{NewRun, PastRunAssignment, RunList, RunSeatSummary, RunStatus, RunSummary};
+pub use send::{CancelExecution, SendEvent, SendOutcome};
+pub use signals::{SendSignal, Signal, SignalAccepted};
+pub use start::{NewExecution, StartExecution};
+pub use tail::TransitionStream;
+pub use tasks::{AfterTaskFailure, LeasedTask, TaskHeld, TaskLeaseQuery};

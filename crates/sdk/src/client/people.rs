@@ -7,11 +7,11 @@ use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::statuses;
 use super::connect::Client;
 use super::error::ClientError;
-use super::json::{self, Json};
-use super::transport::{Ask, Repeat, segment};
+use super::json::{self, JsonText};
+use super::responses::statuses;
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 statuses! {
     /// Status of an assignment.
@@ -29,7 +29,7 @@ statuses! {
 /// A person's current or past assignment of an item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Assignment {
+pub struct WorkAssignment {
     pub assignment_id: String,
     pub item_id: String,
     pub person: String,
@@ -54,8 +54,8 @@ pub struct Assignment {
 /// An item of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Work {
-    pub assignment: Assignment,
+pub struct WorkForPerson {
+    pub assignment: WorkAssignment,
     /// The item as the server shows it.
     #[serde(default)]
     pub item: Value,
@@ -85,8 +85,8 @@ impl Client {
     }
 
     /// Starts the assignment: from now on the queue's time limit counts.
-    pub async fn start_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
-        self.on_assignment(id, "start", &json!({ "person": person }), Repeat::Always).await
+    pub async fn start_assignment(&self, id: &str, person: &str) -> Result<WorkAssignment, ClientError> {
+        self.on_assignment(id, "start", &json!({ "person": person }), RepeatPolicy::Always).await
     }
 
     /// Submits an answer. The server refuses an invalid one with 422 and every problem with its place; the
@@ -96,15 +96,15 @@ impl Client {
         id: &str,
         person: &str,
         answer: impl Serialize,
-    ) -> Result<Assignment, ClientError> {
+    ) -> Result<WorkAssignment, ClientError> {
         #[derive(Serialize)]
-        struct Handed<'a> {
+        struct SubmitAnswerBody<'a> {
             person: &'a str,
             answer: &'a serde_json::value::RawValue,
         }
-        let answer = Json::of(&answer);
-        let body = Handed { person, answer: answer.get()? };
-        self.on_assignment(id, "submit", &body, Repeat::IfNothingHappened).await
+        let answer = JsonText::of_value(&answer);
+        let body = SubmitAnswerBody { person, answer: answer.get()? };
+        self.on_assignment(id, "submit", &body, RepeatPolicy::IfNothingHappened).await
     }
 
     /// Releases an item to other people; some queues require a reason.
@@ -113,21 +113,21 @@ impl Client {
         id: &str,
         person: &str,
         reason: Option<&str>,
-    ) -> Result<Assignment, ClientError> {
+    ) -> Result<WorkAssignment, ClientError> {
         let body = match reason {
             Some(reason) => json!({ "person": person, "reason": reason }),
             None => json!({ "person": person }),
         };
-        self.on_assignment(id, "skip", &body, Repeat::IfNothingHappened).await
+        self.on_assignment(id, "skip", &body, RepeatPolicy::IfNothingHappened).await
     }
 
     /// Sends a heartbeat of the assignment: the answer has the new deadline.
-    pub async fn heartbeat_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
-        self.on_assignment(id, "heartbeat", &json!({ "person": person }), Repeat::Always).await
+    pub async fn heartbeat_assignment(&self, id: &str, person: &str) -> Result<WorkAssignment, ClientError> {
+        self.on_assignment(id, "heartbeat", &json!({ "person": person }), RepeatPolicy::Always).await
     }
 
-    pub async fn assignment(&self, id: &str) -> Result<Assignment, ClientError> {
-        self.ask(&Ask::get(path(id, ""))).await?.json()
+    pub async fn assignment(&self, id: &str) -> Result<WorkAssignment, ClientError> {
+        self.send_request(&ApiRequest::get(assignment_path(id, ""))).await?.json()
     }
 
     async fn on_assignment(
@@ -135,10 +135,10 @@ impl Client {
         id: &str,
         word: &str,
         body: &impl Serialize,
-        repeat: Repeat,
-    ) -> Result<Assignment, ClientError> {
-        let ask = Ask::post(path(id, &format!("/{word}")), repeat);
-        self.ask(&ask.json(json::body(body)?)).await?.json()
+        repeat: RepeatPolicy,
+    ) -> Result<WorkAssignment, ClientError> {
+        let ask = ApiRequest::post(assignment_path(id, &format!("/{word}")), repeat);
+        self.send_request(&ask.with_json(json::json_body(body)?)).await?.json()
     }
 }
 
@@ -155,7 +155,7 @@ impl NextWork {
         self
     }
 
-    async fn ask(self) -> Result<Option<Work>, ClientError> {
+    async fn request_work(self) -> Result<Option<WorkForPerson>, ClientError> {
         let mut body = json!({ "person": self.person });
         if !self.queues.is_empty() {
             body["queues"] = json!(self.queues);
@@ -163,8 +163,9 @@ impl NextWork {
         if self.start {
             body["start"] = json!(true);
         }
-        let ask = Ask::post("/v1/assignments/next", Repeat::Always).json(json::body(&body)?);
-        let answer = self.client.ask(&ask).await?;
+        let ask =
+            ApiRequest::post("/v1/assignments/next", RepeatPolicy::Always).with_json(json::json_body(&body)?);
+        let answer = self.client.send_request(&ask).await?;
         if answer.json::<Value>()?["assignment"].is_null() {
             return Ok(None);
         }
@@ -173,14 +174,14 @@ impl NextWork {
 }
 
 impl IntoFuture for NextWork {
-    type Output = Result<Option<Work>, ClientError>;
+    type Output = Result<Option<WorkForPerson>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.ask())
+        Box::pin(self.request_work())
     }
 }
 
-fn path(id: &str, rest: &str) -> String {
-    format!("/v1/assignments/{}{rest}", segment(id))
+fn assignment_path(id: &str, rest: &str) -> String {
+    format!("/v1/assignments/{}{rest}", path_segment(id))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Retry policy: exponential back-off with full jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
+pub struct ClientRetry {
     /// Maximum number of attempts, including the first.
     pub attempts: u32,
     /// The longest pause before the second attempt; doubles with each one.
@@ -13,22 +13,22 @@ pub struct Retry {
     pub max: Duration,
 }
 
-impl Default for Retry {
+impl Default for ClientRetry {
     /// About ten seconds in total: a restarting server is back by then.
     fn default() -> Self {
         Self { attempts: 8, backoff: Duration::from_millis(100), max: Duration::from_secs(3) }
     }
 }
 
-impl Retry {
+impl ClientRetry {
     /// Without retries.
     pub fn never() -> Self {
         Self { attempts: 1, ..Self::default() }
     }
 
     /// The pause after `attempt` failed, or `None` when that was the last one. `unit`, in `0.0..1.0`, is the
-    /// jitter; `asked` is the server's `Retry-After`, which can only lengthen the pause.
-    pub(crate) fn pause(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
+    /// jitter; `asked` is the server's `ClientRetry-After`, which can only lengthen the pause.
+    pub(crate) fn pause_after(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;
         }
@@ -44,12 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_their_bound_and_attempts_end() {
-        let retry = Retry { attempts: 5, backoff: Duration::from_millis(200), max: Duration::from_secs(1) };
-        let pauses: Vec<_> = (1..=5).map(|n| retry.pause(n, 1.0, None).map(|p| p.as_millis())).collect();
+    fn client_backoff_doubles_to_bound() {
+        let retry =
+            ClientRetry { attempts: 5, backoff: Duration::from_millis(200), max: Duration::from_secs(1) };
+        let pauses: Vec<_> =
+            (1..=5).map(|n| retry.pause_after(n, 1.0, None).map(|p| p.as_millis())).collect();
         assert_eq!(pauses, [Some(200), Some(400), Some(800), Some(1000), None]);
-        assert_eq!(retry.pause(1, 0.0, Some(Duration::from_secs(3))), Some(Duration::from_secs(3)));
-        assert_eq!(retry.pause(1, 0.0, Some(Duration::MAX)), Some(Duration::from_secs(10)));
-        assert_eq!(Retry::never().pause(1, 1.0, None), None);
+        assert_eq!(retry.pause_after(1, 0.0, Some(Duration::from_secs(3))), Some(Duration::from_secs(3)));
+        assert_eq!(retry.pause_after(1, 0.0, Some(Duration::MAX)), Some(Duration::from_secs(10)));
+        assert_eq!(ClientRetry::never().pause_after(1, 1.0, None), None);
     }
 }

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::connect::Client;
 use super::devices;
 use super::error::ClientError;
-use super::json::{self, Json};
+use super::json::{self, JsonText};
 use super::runs::{self, RunStatus};
-use super::transport::{Ask, Repeat};
+use super::transport::{ApiRequest, RepeatPolicy};
 
 /// All assignments and offers of a device, the most important first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub struct RunActed {
 }
 
 #[derive(Serialize)]
-struct Word<'a> {
+struct RunActBody<'a> {
     device: &'a str,
     seat: u16,
     token: i64,
@@ -119,11 +119,12 @@ impl Client {
         wait: Duration,
     ) -> Result<RunAssignments, ClientError> {
         let wait = Duration::from_secs(wait.as_secs().min(60));
-        let mut ask = Ask::get(devices::path(device, "/assignments")).query("wait", wait.as_secs());
+        let mut ask =
+            ApiRequest::get(devices::device_path(device, "/assignments")).add_query("wait", wait.as_secs());
         if let Some(seen) = seen {
-            ask = ask.query("seen", seen);
+            ask = ask.add_query("seen", seen);
         }
-        self.ask(&ask.waiting(wait)).await?.json()
+        self.send_request(&ask.with_server_wait(wait)).await?.json()
     }
 
     /// Acts on an assignment. Idempotent; 409 `not-yours` when the seat has been reassigned.
@@ -133,7 +134,7 @@ impl Client {
         of: &RunAssignment,
         act: &RunAct,
     ) -> Result<RunActed, ClientError> {
-        let mut word = Word {
+        let mut word = RunActBody {
             device,
             seat: of.seat,
             token: of.token,
@@ -165,7 +166,7 @@ impl Client {
                 "progress"
             }
             RunAct::Complete(value) => {
-                output = Json::of(value);
+                output = JsonText::of_value(value);
                 word.output = Some(output.get()?);
                 "complete"
             }
@@ -176,7 +177,9 @@ impl Client {
                 "fail"
             }
         };
-        let path = runs::path(&of.run_id, &format!("/{verb}"));
-        self.ask(&Ask::post(path, Repeat::Always).json(json::body(&word)?)).await?.json()
+        let path = runs::run_path(&of.run_id, &format!("/{verb}"));
+        self.send_request(&ApiRequest::post(path, RepeatPolicy::Always).with_json(json::json_body(&word)?))
+            .await?
+            .json()
     }
 }

@@ -8,13 +8,13 @@ use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::statuses;
 use super::connect::Client;
 use super::error::ClientError;
 use super::json;
-use super::listing::{List, Listing};
+use super::listing::{PagedList, PagedStream};
+use super::responses::statuses;
 use super::run_acts::RunProgress;
-use super::transport::{Ask, Repeat, segment};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 statuses! {
     /// Status of a run, or of one of its seats.
@@ -59,7 +59,7 @@ pub struct NewRun {
 /// The current state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Run {
+pub struct RunSummary {
     pub run_id: String,
     pub kind: String,
     pub status: RunStatus,
@@ -73,13 +73,13 @@ pub struct Run {
     /// Not in lists.
     #[serde(default)]
     pub input: Value,
-    pub seats: Vec<Seat>,
+    pub seats: Vec<RunSeatSummary>,
 }
 
 /// A seat of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Seat {
+pub struct RunSeatSummary {
     pub seat: u16,
     pub status: RunStatus,
     /// The current device, or the last one after the end.
@@ -93,13 +93,13 @@ pub struct Seat {
     pub output: Value,
     /// Earlier assignments, in order. Not in lists.
     #[serde(default)]
-    pub previous: Vec<Previous>,
+    pub previous: Vec<PastRunAssignment>,
 }
 
 /// An assignment that is over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Previous {
+pub struct PastRunAssignment {
     pub device: String,
     pub token: i64,
     pub assigned_at: Timestamp,
@@ -110,9 +110,9 @@ pub struct Previous {
     pub why: Option<String>,
 }
 
-/// A list of runs, newest first. Set filters, then [`stream`](Runs::stream) it or await all of them.
+/// A list of runs, newest first. Set filters, then [`stream`](RunList::stream) it or await all of them.
 #[derive(Debug)]
-pub struct Runs(List<Run>);
+pub struct RunList(PagedList<RunSummary>);
 
 impl NewRun {
     /// For any device, with a random id: the same value creates the same run, however often it is sent.
@@ -188,79 +188,83 @@ impl NewRun {
 
 impl Client {
     /// Creates a run and offers it to the most suitable devices.
-    pub async fn create_run(&self, run: &NewRun) -> Result<Run, ClientError> {
-        self.ask(&Ask::post("/v1/runs", Repeat::Always).json(json::body(run)?)).await?.json()
+    pub async fn create_run(&self, run: &NewRun) -> Result<RunSummary, ClientError> {
+        self.send_request(
+            &ApiRequest::post("/v1/runs", RepeatPolicy::Always).with_json(json::json_body(run)?),
+        )
+        .await?
+        .json()
     }
 
-    pub async fn run(&self, id: &str) -> Result<Run, ClientError> {
-        self.ask(&Ask::get(path(id, ""))).await?.json()
+    pub async fn run(&self, id: &str) -> Result<RunSummary, ClientError> {
+        self.send_request(&ApiRequest::get(run_path(id, ""))).await?.json()
     }
 
     /// Runs, newest first: of all kinds, in any state by default.
-    pub fn runs(&self) -> Runs {
-        Runs(List::new(self, Ask::get("/v1/runs")))
+    pub fn runs(&self) -> RunList {
+        RunList(PagedList::new(self, ApiRequest::get("/v1/runs")))
     }
 
     /// Explains the state of a run: the scores of the last choices, as reported by the server.
     pub async fn why_run(&self, id: &str) -> Result<Value, ClientError> {
-        self.ask(&Ask::get(path(id, "/why"))).await?.json()
+        self.send_request(&ApiRequest::get(run_path(id, "/why"))).await?.json()
     }
 
     /// Pauses a run: no new offers; the current device keeps it and is notified.
-    pub async fn pause_run(&self, id: &str) -> Result<Run, ClientError> {
+    pub async fn pause_run(&self, id: &str) -> Result<RunSummary, ClientError> {
         self.decide_run(id, "pause", &json!({})).await
     }
 
     /// Resumes a paused run.
-    pub async fn resume_run(&self, id: &str) -> Result<Run, ClientError> {
+    pub async fn resume_run(&self, id: &str) -> Result<RunSummary, ClientError> {
         self.decide_run(id, "resume", &json!({})).await
     }
 
     /// Restarts a failed run; every device may be chosen.
-    pub async fn retry_run(&self, id: &str) -> Result<Run, ClientError> {
+    pub async fn retry_run(&self, id: &str) -> Result<RunSummary, ClientError> {
         self.decide_run(id, "retry", &json!({})).await
     }
 
     /// Ends a run as failed; its devices are notified.
-    pub async fn cancel_run(&self, id: &str, reason: &str) -> Result<Run, ClientError> {
+    pub async fn cancel_run(&self, id: &str, reason: &str) -> Result<RunSummary, ClientError> {
         self.decide_run(id, "cancel", &json!({ "reason": reason })).await
     }
 
     /// Assigns a free seat to a device.
-    pub async fn assign_run(&self, id: &str, seat: u16, device: &str) -> Result<Run, ClientError> {
+    pub async fn assign_run(&self, id: &str, seat: u16, device: &str) -> Result<RunSummary, ClientError> {
         self.decide_run(id, "assign", &json!({ "device": device, "seat": seat })).await
     }
 
-    async fn decide_run(&self, id: &str, word: &str, body: &Value) -> Result<Run, ClientError> {
-        let ask = Ask::post(path(id, &format!("/{word}")), Repeat::IfNothingHappened);
-        self.ask(&ask.json(json::body(body)?)).await?.json()
+    async fn decide_run(&self, id: &str, word: &str, body: &Value) -> Result<RunSummary, ClientError> {
+        let ask = ApiRequest::post(run_path(id, &format!("/{word}")), RepeatPolicy::IfNothingHappened);
+        self.send_request(&ask.with_json(json::json_body(body)?)).await?.json()
     }
 }
 
-impl Runs {
+impl RunList {
     #[must_use]
     pub fn status(self, status: RunStatus) -> Self {
-        Self(self.0.query("status", status))
+        Self(self.0.add_query("status", status))
     }
 
     #[must_use]
     pub fn kind(self, kind: &str) -> Self {
-        Self(self.0.query("kind", kind))
+        Self(self.0.add_query("kind", kind))
     }
 
     /// Only runs of this execution.
     #[must_use]
     pub fn execution(self, id: &str) -> Self {
-        Self(self.0.query("execution_id", id))
+        Self(self.0.add_query("execution_id", id))
     }
 
-    pub fn stream(self) -> Listing<Run> {
+    pub fn stream(self) -> PagedStream<RunSummary> {
         self.0.stream()
     }
 }
 
-impl IntoFuture for Runs {
-    type Output = Result<Vec<Run>, ClientError>;
+impl IntoFuture for RunList {
+    type Output = Result<Vec<RunSummary>, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -268,6 +272,6 @@ impl IntoFuture for Runs {
     }
 }
 
-pub(super) fn path(id: &str, rest: &str) -> String {
-    format!("/v1/runs/{}{rest}", segment(id))
+pub(super) fn run_path(id: &str, rest: &str) -> String {
+    format!("/v1/runs/{}{rest}", path_segment(id))
 }

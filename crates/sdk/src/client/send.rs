@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::answer::{Accepted, Event, EventStatus};
 use super::connect::Client;
 use super::error::ClientError;
-use super::events::reason;
-use super::executions::path;
-use super::json::{self, Json};
-use super::transport::{Ask, Repeat};
+use super::events::reason_body;
+use super::executions::execution_path;
+use super::json::{self, JsonText};
+use super::responses::{AcceptedEvent, Event, EventStatus};
+use super::transport::{ApiRequest, RepeatPolicy};
 
 /// The server's limit per wait; a longer wait is several requests.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -25,29 +25,29 @@ const BREATH: Duration = Duration::from_millis(200);
 /// An event; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Sending {
+pub struct SendEvent {
     client: Client,
     execution: String,
     name: String,
-    payload: Option<Json>,
-    check: Check,
-    delivery: Delivery,
+    payload: Option<JsonText>,
+    check: StateCheck,
+    delivery: SendOptions,
 }
 
 /// A cancellation; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Cancelling {
+pub struct CancelExecution {
     client: Client,
     execution: String,
     reason: Option<String>,
-    delivery: Delivery,
+    delivery: SendOptions,
 }
 
 /// Outcome of an event, as far as it was awaited.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Sent {
+pub struct SendOutcome {
     pub event_id: String,
     pub execution_id: String,
     pub status: EventStatus,
@@ -56,21 +56,21 @@ pub struct Sent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Check {
+enum StateCheck {
     Names,
     State,
 }
 
 /// Delivery of a durable request: its key, and its wait.
 #[derive(Debug)]
-struct Delivery {
+struct SendOptions {
     key: Option<String>,
-    wait: Wait,
+    wait: SendWait,
     until: &'static str,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Wait {
+enum SendWait {
     /// As in the definition's mode.
     Unsaid,
     Never,
@@ -78,7 +78,7 @@ enum Wait {
 }
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct SendEventBody<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
@@ -86,31 +86,31 @@ struct Body<'a> {
 
 impl Client {
     /// Sends an event to an execution; sent when awaited.
-    pub fn send(&self, execution: impl Into<String>, name: impl Into<String>) -> Sending {
-        Sending {
+    pub fn send(&self, execution: impl Into<String>, name: impl Into<String>) -> SendEvent {
+        SendEvent {
             client: self.clone(),
             execution: execution.into(),
             name: name.into(),
             payload: None,
-            check: Check::Names,
-            delivery: Delivery::unsaid(),
+            check: StateCheck::Names,
+            delivery: SendOptions::default_options(),
         }
     }
 
     /// Cancels an execution; sent when awaited. Running actions are notified.
-    pub fn cancel(&self, execution: impl Into<String>) -> Cancelling {
-        Cancelling {
+    pub fn cancel(&self, execution: impl Into<String>) -> CancelExecution {
+        CancelExecution {
             client: self.clone(),
             execution: execution.into(),
             reason: None,
-            delivery: Delivery::unsaid(),
+            delivery: SendOptions::default_options(),
         }
     }
 }
 
-impl Sending {
+impl SendEvent {
     pub fn payload(mut self, payload: impl Serialize) -> Self {
-        self.payload = Some(Json::of(&payload));
+        self.payload = Some(JsonText::of_value(&payload));
         self
     }
 
@@ -121,14 +121,14 @@ impl Sending {
         self
     }
 
-    /// Waits until the event is final: completed, rejected, failed or dead. After a timeout [`Sent::event`]
+    /// Waits until the event is final: completed, rejected, failed or dead. After a timeout [`SendOutcome::event`]
     /// is `None`; the event is processed in any case.
     pub fn wait(mut self, longest: Duration) -> Self {
-        self.delivery.wait = Wait::For(longest);
+        self.delivery.wait = SendWait::For(longest);
         self
     }
 
-    /// With [`wait`](Sending::wait): only until its transition is committed.
+    /// With [`wait`](SendEvent::wait): only until its transition is committed.
     pub fn until_applied(mut self) -> Self {
         self.delivery.until = ", until=applied";
         self
@@ -136,19 +136,19 @@ impl Sending {
 
     /// Does not wait even where the definition has `mode: sync`.
     pub fn without_waiting(mut self) -> Self {
-        self.delivery.wait = Wait::Never;
+        self.delivery.wait = SendWait::Never;
         self
     }
 
     /// Refuses the event (409) if the current state neither handles nor defers it. A best-effort check, not a
     /// lock.
     pub fn check_state(mut self) -> Self {
-        self.check = Check::State;
+        self.check = StateCheck::State;
         self
     }
 }
 
-impl Cancelling {
+impl CancelExecution {
     /// Recorded in the execution's history.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -157,61 +157,67 @@ impl Cancelling {
 
     /// Waits until it is decided.
     pub fn wait(mut self, longest: Duration) -> Self {
-        self.delivery.wait = Wait::For(longest);
+        self.delivery.wait = SendWait::For(longest);
         self
     }
 }
 
-impl IntoFuture for Sending {
-    type Output = Result<Sent, ClientError>;
+impl IntoFuture for SendEvent {
+    type Output = Result<SendOutcome, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let body = Body { name: &self.name, payload: json::get(self.payload.as_ref())? };
-            let mut ask =
-                Ask::post(path(&self.execution, "/events"), Repeat::Always).json(json::body(&body)?);
-            if self.check == Check::State {
-                ask = ask.header("millstream-validate", "state");
+            let body = SendEventBody { name: &self.name, payload: json::get(self.payload.as_ref())? };
+            let mut ask = ApiRequest::post(execution_path(&self.execution, "/events"), RepeatPolicy::Always)
+                .with_json(json::json_body(&body)?);
+            if self.check == StateCheck::State {
+                ask = ask.add_header("millstream-validate", "state");
             }
-            self.delivery.deliver(&self.client, ask).await
+            self.delivery.deliver_request(&self.client, ask).await
         })
     }
 }
 
-impl IntoFuture for Cancelling {
-    type Output = Result<Sent, ClientError>;
+impl IntoFuture for CancelExecution {
+    type Output = Result<SendOutcome, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let body = reason(self.reason.as_deref())?;
-            let ask = Ask::post(path(&self.execution, "/cancel"), Repeat::Always).json(body);
-            self.delivery.deliver(&self.client, ask).await
+            let body = reason_body(self.reason.as_deref())?;
+            let ask = ApiRequest::post(execution_path(&self.execution, "/cancel"), RepeatPolicy::Always)
+                .with_json(body);
+            self.delivery.deliver_request(&self.client, ask).await
         })
     }
 }
 
-impl Delivery {
-    fn unsaid() -> Self {
-        Self { key: None, wait: Wait::Unsaid, until: "" }
+impl SendOptions {
+    fn default_options() -> Self {
+        Self { key: None, wait: SendWait::Unsaid, until: "" }
     }
 
-    async fn deliver(self, client: &Client, ask: Ask) -> Result<Sent, ClientError> {
+    async fn deliver_request(self, client: &Client, ask: ApiRequest) -> Result<SendOutcome, ClientError> {
         let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
-        let ask = ask.header("idempotency-key", key);
+        let ask = ask.add_header("idempotency-key", key);
         let patience = match self.wait {
-            Wait::Unsaid => return read(client, ask).await,
-            Wait::Never => return read(client, ask.header("prefer", "respond-async")).await,
-            Wait::For(patience) => patience,
+            SendWait::Unsaid => return read_sent_event(client, ask).await,
+            SendWait::Never => {
+                return read_sent_event(client, ask.add_header("prefer", "respond-async")).await;
+            }
+            SendWait::For(patience) => patience,
         };
         // A repetition with the same key waits again, so a wait may exceed the server's limit.
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let wish = format!("{}{}", prefer(left), self.until);
-            let sent =
-                read(client, ask.clone().header("prefer", wish).waiting(left.min(LONGEST_WAIT))).await?;
+            let wish = format!("{}{}", prefer_wait(left), self.until);
+            let sent = read_sent_event(
+                client,
+                ask.clone().add_header("prefer", wish).with_server_wait(left.min(LONGEST_WAIT)),
+            )
+            .await?;
             if sent.event.is_some() || Instant::now() + BREATH >= deadline {
                 return Ok(sent);
             }
@@ -220,14 +226,14 @@ impl Delivery {
     }
 }
 
-async fn read(client: &Client, ask: Ask) -> Result<Sent, ClientError> {
-    let answer = client.ask(&ask).await?;
-    let Accepted { event_id, execution_id, status } = answer.json()?;
+async fn read_sent_event(client: &Client, ask: ApiRequest) -> Result<SendOutcome, ClientError> {
+    let answer = client.send_request(&ask).await?;
+    let AcceptedEvent { event_id, execution_id, status } = answer.json()?;
     let event = if answer.status == 200 { Some(answer.json()?) } else { None };
-    Ok(Sent { event_id, execution_id, status, event })
+    Ok(SendOutcome { event_id, execution_id, status, event })
 }
 
 /// The value of `Prefer` for a wait.
-pub(crate) fn prefer(wait: Duration) -> String {
+pub(crate) fn prefer_wait(wait: Duration) -> String {
     format!("wait={:.3}", wait.min(LONGEST_WAIT).as_secs_f64())
 }

@@ -11,20 +11,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::answer::{EventStatus, SignalStatus};
 use super::connect::Client;
 use super::error::ClientError;
-use super::json::{self, Json};
-use super::transport::{Ask, Repeat, segment};
+use super::json::{self, JsonText};
+use super::responses::{EventStatus, SignalStatus};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// A signal; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Signalling {
+pub struct SendSignal {
     client: Client,
     correlation: String,
     name: String,
-    payload: Option<Json>,
+    payload: Option<JsonText>,
     definition: Option<String>,
     wait_for: Option<Duration>,
     key: Option<String>,
@@ -69,7 +69,7 @@ pub struct Signal {
 }
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct SendSignalBody<'a> {
     correlation: &'a str,
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,8 +83,8 @@ struct Body<'a> {
 impl Client {
     /// Sends an event to the one execution with this correlation; sent when awaited. Without such an
     /// execution it is buffered; with several it is refused.
-    pub fn signal(&self, correlation: impl Into<String>, name: impl Into<String>) -> Signalling {
-        Signalling {
+    pub fn signal(&self, correlation: impl Into<String>, name: impl Into<String>) -> SendSignal {
+        SendSignal {
             client: self.clone(),
             correlation: correlation.into(),
             name: name.into(),
@@ -97,13 +97,13 @@ impl Client {
 
     /// A signal with its outcome.
     pub async fn signal_status(&self, signal_id: &str) -> Result<Signal, ClientError> {
-        self.ask(&Ask::get(format!("/v1/signals/{}", segment(signal_id)))).await?.json()
+        self.send_request(&ApiRequest::get(format!("/v1/signals/{}", path_segment(signal_id)))).await?.json()
     }
 }
 
-impl Signalling {
+impl SendSignal {
     pub fn payload(mut self, payload: impl Serialize) -> Self {
-        self.payload = Some(Json::of(&payload));
+        self.payload = Some(JsonText::of_value(&payload));
         self
     }
 
@@ -128,22 +128,23 @@ impl Signalling {
     }
 }
 
-impl IntoFuture for Signalling {
+impl IntoFuture for SendSignal {
     type Output = Result<SignalAccepted, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let body = Body {
+            let body = SendSignalBody {
                 correlation: &self.correlation,
                 name: &self.name,
                 payload: json::get(self.payload.as_ref())?,
                 definition: self.definition.as_deref(),
-                wait_for: self.wait_for.map(duration::format),
+                wait_for: self.wait_for.map(duration::format_duration),
             };
             let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
-            let ask = Ask::post("/v1/signals", Repeat::Always).json(json::body(&body)?);
-            self.client.ask(&ask.header("idempotency-key", key)).await?.json()
+            let ask =
+                ApiRequest::post("/v1/signals", RepeatPolicy::Always).with_json(json::json_body(&body)?);
+            self.client.send_request(&ask.add_header("idempotency-key", key)).await?.json()
         })
     }
 }

@@ -2,7 +2,7 @@
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Message {
+pub(crate) struct SseMessage {
     pub(crate) event: String,
     /// Position for resuming after it; empty if it has none.
     pub(crate) id: String,
@@ -11,27 +11,28 @@ pub(crate) struct Message {
 
 /// Collects bytes until an event is complete.
 #[derive(Debug, Default)]
-pub(crate) struct Parser {
+pub(crate) struct SseParser {
     /// The incomplete line.
     line: Vec<u8>,
-    message: Message,
+    message: SseMessage,
 }
 
-impl Parser {
+impl SseParser {
     /// The events completed by these bytes.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+    pub(crate) fn feed_bytes(&mut self, bytes: &[u8]) -> Vec<SseMessage> {
         let mut complete = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
             if part.last() == Some(&b'\n') {
                 let line = std::mem::take(&mut self.line);
-                complete.extend(self.take(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r'])));
+                complete
+                    .extend(self.take_line(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r'])));
             }
         }
         complete
     }
 
-    fn take(&mut self, line: &str) -> Option<Message> {
+    fn take_line(&mut self, line: &str) -> Option<SseMessage> {
         if line.is_empty() {
             let message = std::mem::take(&mut self.message);
             return Some(message).filter(|message| !message.data.is_empty());
@@ -59,14 +60,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_may_arrive_in_any_pieces() {
+    fn sse_messages_arrive_in_any_pieces() {
         let text = ": keep-alive\n\nevent: transition\nid: 3\ndata: {\"ü\":1}\n\nevent: end\r\ndata:a\r\ndata: b\r\n\r\n";
         let expected = [("transition", "3", "{\"ü\":1}"), ("end", "", "a\nb")].map(|(event, id, data)| {
-            Message { event: event.to_owned(), id: id.to_owned(), data: data.to_owned() }
+            SseMessage { event: event.to_owned(), id: id.to_owned(), data: data.to_owned() }
         });
         for size in 1..=text.len() {
-            let mut parser = Parser::default();
-            let messages: Vec<_> = text.as_bytes().chunks(size).flat_map(|part| parser.feed(part)).collect();
+            let mut parser = SseParser::default();
+            let messages: Vec<_> =
+                text.as_bytes().chunks(size).flat_map(|part| parser.feed_bytes(part)).collect();
             assert_eq!(messages, expected, "in pieces of {size}");
         }
     }

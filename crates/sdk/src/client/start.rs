@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::answer::Execution;
 use super::connect::Client;
 use super::error::ClientError;
-use super::json::{self, Json};
-use super::many::Verdict;
-use super::send::prefer;
-use super::transport::{Ask, Repeat};
+use super::event_batch::BatchVerdict;
+use super::json::{self, JsonText};
+use super::responses::Execution;
+use super::send::prefer_wait;
+use super::transport::{ApiRequest, RepeatPolicy};
 
 /// The server's limit of starts per request.
 const MOST: usize = 1_000;
@@ -25,21 +25,21 @@ pub struct NewExecution {
     definition: String,
     version: Option<i32>,
     id: Option<String>,
-    input: Option<Json>,
-    events: Vec<(String, Option<Json>)>,
+    input: Option<JsonText>,
+    events: Vec<(String, Option<JsonText>)>,
 }
 
 /// A start; awaiting it sends it.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Starting {
+pub struct StartExecution {
     client: Client,
     new: NewExecution,
     wait: Option<Duration>,
 }
 
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct StartExecutionBody<'a> {
     definition: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<i32>,
@@ -47,19 +47,19 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    events: Vec<First<'a>>,
+    events: Vec<FirstEvent<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct First<'a> {
+struct FirstEvent<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Verdicts {
-    items: Vec<Verdict<Execution>>,
+struct StartBatchAnswer {
+    items: Vec<BatchVerdict<Execution>>,
 }
 
 impl NewExecution {
@@ -86,7 +86,7 @@ impl NewExecution {
     /// Merged over the definition's context.
     #[must_use]
     pub fn input(mut self, input: impl Serialize) -> Self {
-        self.input = Some(Json::of(&input));
+        self.input = Some(JsonText::of_value(&input));
         self
     }
 
@@ -100,16 +100,16 @@ impl NewExecution {
     /// The same with a payload.
     #[must_use]
     pub fn event_with(mut self, name: impl Into<String>, payload: impl Serialize) -> Self {
-        self.events.push((name.into(), Some(Json::of(&payload))));
+        self.events.push((name.into(), Some(JsonText::of_value(&payload))));
         self
     }
 
-    fn body<'a>(&'a self) -> Result<Body<'a>, ClientError> {
-        let first = |(name, payload): &'a (String, Option<Json>)| match json::get(payload.as_ref()) {
-            Ok(payload) => Ok(First { name, payload }),
+    fn request_body<'a>(&'a self) -> Result<StartExecutionBody<'a>, ClientError> {
+        let first = |(name, payload): &'a (String, Option<JsonText>)| match json::get(payload.as_ref()) {
+            Ok(payload) => Ok(FirstEvent { name, payload }),
             Err(error) => Err(ClientError::Unsendable(format!("the payload of {name:?}: {error}"))),
         };
-        Ok(Body {
+        Ok(StartExecutionBody {
             definition: &self.definition,
             version: self.version,
             execution_id: self.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
@@ -129,8 +129,8 @@ impl Client {
     /// Starts an execution, from a definition's name or a [`NewExecution`]; sent when awaited.
     ///
     /// The answer does not say whether the execution is new: a retry after a lost answer could not tell.
-    pub fn start(&self, new: impl Into<NewExecution>) -> Starting {
-        Starting { client: self.clone(), new: new.into(), wait: None }
+    pub fn start(&self, new: impl Into<NewExecution>) -> StartExecution {
+        StartExecution { client: self.clone(), new: new.into(), wait: None }
     }
 
     /// Starts many executions, a thousand per request, and returns a result for each, in order.
@@ -143,16 +143,17 @@ impl Client {
         let starts: Vec<NewExecution> = starts.into_iter().collect();
         let mut verdicts = Vec::with_capacity(starts.len());
         for some in starts.chunks(MOST) {
-            let bodies = some.iter().map(NewExecution::body).collect::<Result<Vec<_>, _>>()?;
-            let ask = Ask::post("/v1/executions", Repeat::Always).json(json::body(&bodies)?);
-            let told: Verdicts = self.ask(&ask).await?.json()?;
-            verdicts.extend(told.items.into_iter().map(Verdict::into_result));
+            let bodies = some.iter().map(NewExecution::request_body).collect::<Result<Vec<_>, _>>()?;
+            let ask =
+                ApiRequest::post("/v1/executions", RepeatPolicy::Always).with_json(json::json_body(&bodies)?);
+            let told: StartBatchAnswer = self.send_request(&ask).await?.json()?;
+            verdicts.extend(told.items.into_iter().map(BatchVerdict::into_result));
         }
         Ok(verdicts)
     }
 }
 
-impl Starting {
+impl StartExecution {
     /// See [`NewExecution::id`].
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { new: self.new.id(id), ..self }
@@ -184,17 +185,18 @@ impl Starting {
     }
 }
 
-impl IntoFuture for Starting {
+impl IntoFuture for StartExecution {
     type Output = Result<Execution, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut ask = Ask::post("/v1/executions", Repeat::Always).json(json::body(&self.new.body()?)?);
+            let mut ask = ApiRequest::post("/v1/executions", RepeatPolicy::Always)
+                .with_json(json::json_body(&self.new.request_body()?)?);
             if let Some(wait) = self.wait {
-                ask = ask.header("prefer", prefer(wait)).waiting(wait);
+                ask = ask.add_header("prefer", prefer_wait(wait)).with_server_wait(wait);
             }
-            self.client.ask(&ask).await?.json()
+            self.client.send_request(&ask).await?.json()
         })
     }
 }
@@ -204,9 +206,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_is_written_as_the_api_reads_it() {
+    fn execution_start_matches_api() {
         let new = NewExecution::of("order").id("o-1").version(2).input([1, 2]).event("a").event_with("b", 7);
-        let body = serde_json::to_string(&new.body().unwrap()).unwrap();
+        let body = serde_json::to_string(&new.request_body().unwrap()).unwrap();
         assert_eq!(
             body,
             r#"{"definition":"order","version":2,"execution_id":"o-1","input":[1,2],"events":[{"name":"a"},{"name":"b","payload":7}]}"#
@@ -214,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_hold_is_said_when_it_is_sent() {
+    fn unserialisable_input_fails_on_send() {
         let bad = std::collections::HashMap::from([((1, 2), 3)]);
-        assert!(NewExecution::of("order").input(&bad).body().is_err());
-        let error = NewExecution::of("order").event_with("pay", &bad).body().unwrap_err();
+        assert!(NewExecution::of("order").input(&bad).request_body().is_err());
+        let error = NewExecution::of("order").event_with("pay", &bad).request_body().unwrap_err();
         assert!(error.to_string().contains("pay"), "{error}");
     }
 }

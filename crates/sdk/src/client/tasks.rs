@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 
 use super::connect::Client;
 use super::error::ClientError;
-use super::json::{self, Json};
-use super::transport::{Ask, Repeat, segment};
+use super::json::{self, JsonText};
+use super::transport::{ApiRequest, RepeatPolicy, path_segment};
 
 /// Request for tasks: the worker's types and labels.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct TaskWish {
+pub struct TaskLeaseQuery {
     types: Vec<String>,
     labels: Vec<String>,
     max: usize,
@@ -26,7 +26,7 @@ pub struct TaskWish {
 /// A task leased by this worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Task {
+pub struct LeasedTask {
     /// The same for every attempt with the same input.
     pub key: String,
     /// Fencing token, part of every call about the task; invalid once the lease has passed on.
@@ -60,7 +60,7 @@ pub struct TaskHeld {
 /// Consequence of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ThenDo {
+pub enum AfterTaskFailure {
     /// Another attempt, as the definition's `retry` allows.
     Retry,
     /// Permanent failure.
@@ -70,7 +70,7 @@ pub enum ThenDo {
 }
 
 #[derive(Serialize)]
-struct Word<'a> {
+struct TaskReportBody<'a> {
     token: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<&'a RawValue>,
@@ -79,16 +79,16 @@ struct Word<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    then: Option<ThenDo>,
+    then: Option<AfterTaskFailure>,
 }
 
-impl Word<'_> {
-    fn of(task: &Task) -> Self {
+impl TaskReportBody<'_> {
+    fn of_task(task: &LeasedTask) -> Self {
         Self { token: task.token, progress: None, result: None, message: None, then: None }
     }
 }
 
-impl TaskWish {
+impl TaskLeaseQuery {
     /// One task of one of these types, without waiting.
     pub fn of<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
         let types = types.into_iter().map(Into::into).collect();
@@ -122,56 +122,62 @@ impl TaskWish {
 
 impl Client {
     /// Leases tasks; an empty list after a timeout. A lease whose answer is lost runs out by itself.
-    pub async fn lease_tasks(&self, wish: &TaskWish) -> Result<Vec<Task>, ClientError> {
+    pub async fn lease_tasks(&self, wish: &TaskLeaseQuery) -> Result<Vec<LeasedTask>, ClientError> {
         #[derive(Deserialize)]
-        struct Tasks {
-            tasks: Vec<Task>,
+        struct LeasedTaskList {
+            tasks: Vec<LeasedTask>,
         }
-        let ask = Ask::post("/v1/tasks/lease", Repeat::IfNothingHappened)
-            .json(json::body(wish)?)
-            .waiting(Duration::from_secs(wish.wait));
-        Ok(self.ask(&ask).await?.json::<Tasks>()?.tasks)
+        let ask = ApiRequest::post("/v1/tasks/lease", RepeatPolicy::IfNothingHappened)
+            .with_json(json::json_body(wish)?)
+            .with_server_wait(Duration::from_secs(wish.wait));
+        Ok(self.send_request(&ask).await?.json::<LeasedTaskList>()?.tasks)
     }
 
     /// Sends a heartbeat for a task; `progress` is stored for the next attempt.
     pub async fn heartbeat_task(
         &self,
-        task: &Task,
+        task: &LeasedTask,
         progress: Option<&Value>,
     ) -> Result<TaskHeld, ClientError> {
-        let progress = progress.map(Json::of);
+        let progress = progress.map(JsonText::of_value);
         let progress = json::get(progress.as_ref())?;
-        let word = Word { progress, ..Word::of(task) };
-        self.tell(task, "heartbeat", &word, Repeat::Always).await?.json()
+        let word = TaskReportBody { progress, ..TaskReportBody::of_task(task) };
+        self.send_task_report(task, "heartbeat", &word, RepeatPolicy::Always).await?.json()
     }
 
     /// Completes a task. 409 when the lease has passed on.
-    pub async fn complete_task(&self, task: &Task, result: impl Serialize) -> Result<(), ClientError> {
-        let result = Json::of(&result);
-        let word = Word { result: Some(result.get()?), ..Word::of(task) };
-        self.tell(task, "complete", &word, Repeat::IfNothingHappened).await.map(|_| ())
+    pub async fn complete_task(&self, task: &LeasedTask, result: impl Serialize) -> Result<(), ClientError> {
+        let result = JsonText::of_value(&result);
+        let word = TaskReportBody { result: Some(result.get()?), ..TaskReportBody::of_task(task) };
+        self.send_task_report(task, "complete", &word, RepeatPolicy::IfNothingHappened).await.map(|_| ())
     }
 
     /// Fails an attempt.
-    pub async fn fail_task(&self, task: &Task, message: &str, then: ThenDo) -> Result<(), ClientError> {
-        let word = Word { message: Some(message), then: Some(then), ..Word::of(task) };
-        self.tell(task, "fail", &word, Repeat::IfNothingHappened).await.map(|_| ())
+    pub async fn fail_task(
+        &self,
+        task: &LeasedTask,
+        message: &str,
+        then: AfterTaskFailure,
+    ) -> Result<(), ClientError> {
+        let word =
+            TaskReportBody { message: Some(message), then: Some(then), ..TaskReportBody::of_task(task) };
+        self.send_task_report(task, "fail", &word, RepeatPolicy::IfNothingHappened).await.map(|_| ())
     }
 
     /// Explains why an action is not being performed, and which workers are connected, as reported by the
     /// server.
     pub async fn why(&self, key: &str) -> Result<Value, ClientError> {
-        self.ask(&Ask::get(format!("/v1/tasks/{}/why", segment(key)))).await?.json()
+        self.send_request(&ApiRequest::get(format!("/v1/tasks/{}/why", path_segment(key)))).await?.json()
     }
 
-    async fn tell(
+    async fn send_task_report(
         &self,
-        task: &Task,
+        task: &LeasedTask,
         act: &str,
-        word: &Word<'_>,
-        repeat: Repeat,
-    ) -> Result<super::transport::Answer, ClientError> {
-        let path = format!("/v1/tasks/{}/{act}", segment(&task.key));
-        self.ask(&Ask::post(path, repeat).json(json::body(word)?)).await
+        word: &TaskReportBody<'_>,
+        repeat: RepeatPolicy,
+    ) -> Result<super::transport::ApiResponse, ClientError> {
+        let path = format!("/v1/tasks/{}/{act}", path_segment(&task.key));
+        self.send_request(&ApiRequest::post(path, repeat).with_json(json::json_body(word)?)).await
     }
 }

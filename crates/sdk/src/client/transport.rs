@@ -12,12 +12,12 @@ use reqwest::{Method, Response};
 use serde::de::DeserializeOwned;
 
 use super::connect::Client;
-use super::error::{ClientError, Problem};
-use super::retry::Retry;
+use super::error::{ClientError, ServerProblem};
+use super::retry::ClientRetry;
 
 /// Whether a request is idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum RepeatPolicy {
     /// It only reads, or carries a key or an id.
     Always,
     /// A repetition would be processed twice.
@@ -26,25 +26,25 @@ pub(crate) enum Repeat {
 
 /// A repeatable request.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ApiRequest {
     method: Method,
     path: String,
     query: Vec<(&'static str, String)>,
     headers: Vec<(&'static str, String)>,
     body: Bytes,
-    repeat: Repeat,
+    repeat: RepeatPolicy,
     wait: Duration,
 }
 
 /// A successful answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     url: String,
     body: Bytes,
 }
 
-impl Ask {
+impl ApiRequest {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self {
             method: Method::GET,
@@ -52,12 +52,12 @@ impl Ask {
             query: Vec::new(),
             headers: Vec::new(),
             body: Bytes::new(),
-            repeat: Repeat::Always,
+            repeat: RepeatPolicy::Always,
             wait: Duration::ZERO,
         }
     }
 
-    pub(crate) fn post(path: impl Into<String>, repeat: Repeat) -> Self {
+    pub(crate) fn post(path: impl Into<String>, repeat: RepeatPolicy) -> Self {
         Self { method: Method::POST, repeat, ..Self::get(path) }
     }
 
@@ -70,33 +70,33 @@ impl Ask {
         Self { method: Method::DELETE, ..Self::get(path) }
     }
 
-    pub(crate) fn query(mut self, name: &'static str, value: impl ToString) -> Self {
+    pub(crate) fn add_query(mut self, name: &'static str, value: impl ToString) -> Self {
         self.query.push((name, value.to_string()));
         self
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn add_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    pub(crate) fn body(mut self, media: &'static str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn with_body(mut self, media: &'static str, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
-        self.header("content-type", media)
+        self.add_header("content-type", media)
     }
 
-    pub(crate) fn json(self, body: Vec<u8>) -> Self {
-        self.body("application/json", body)
+    pub(crate) fn with_json(self, body: Vec<u8>) -> Self {
+        self.with_body("application/json", body)
     }
 
     /// Wait requested from the server, added to the timeout.
-    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
+    pub(crate) fn with_server_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
         serde_json::from_slice(&self.body)
             .map_err(|error| ClientError::Unreadable { url: self.url.clone(), reason: error.to_string() })
@@ -105,14 +105,14 @@ impl Answer {
 
 impl Client {
     /// Sends until there is a final answer or the attempts are used up.
-    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, ClientError> {
+    pub(crate) async fn send_request(&self, ask: &ApiRequest) -> Result<ApiResponse, ClientError> {
         let mut attempt = 1;
         loop {
-            let error = match self.ask_once(ask).await {
+            let error = match self.send_request_once(ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            match pause(&self.inner.retry, attempt, &error, ask.repeat, unit_random()) {
+            match retry_pause(&self.inner.retry, attempt, &error, ask.repeat, unit_random()) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => return Err(error),
             }
@@ -120,20 +120,20 @@ impl Client {
         }
     }
 
-    pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, ClientError> {
-        let response = self.request(ask, Some(self.inner.timeout + ask.wait)).await?;
+    pub(crate) async fn send_request_once(&self, ask: &ApiRequest) -> Result<ApiResponse, ClientError> {
+        let response = self.open_response(ask, Some(self.inner.timeout + ask.wait)).await?;
         let (status, url) = (response.status().as_u16(), response.url().to_string());
         let body = response
             .bytes()
             .await
             .map_err(|source| ClientError::Unreachable { url: self.inner.base.clone(), source })?;
-        Ok(Answer { status, url, body })
+        Ok(ApiResponse { status, url, body })
     }
 
     /// One attempt, up to the head of a successful answer. Without a `timeout` its body may be endless.
-    pub(crate) async fn request(
+    pub(crate) async fn open_response(
         &self,
-        ask: &Ask,
+        ask: &ApiRequest,
         timeout: Option<Duration>,
     ) -> Result<Response, ClientError> {
         let inner = &self.inner;
@@ -160,16 +160,16 @@ impl Client {
         }
         let (status, asked) = (response.status().as_u16(), retry_after(response.headers()));
         let body = response.bytes().await.unwrap_or_default();
-        Err(ClientError::Refused(Box::new(Problem::of(status, &body, asked))))
+        Err(ClientError::Refused(Box::new(ServerProblem::of_response(status, &body, asked))))
     }
 }
 
 /// The pause before the next attempt, if one is allowed.
-pub(crate) fn pause(
-    retry: &Retry,
+pub(crate) fn retry_pause(
+    retry: &ClientRetry,
     attempt: u32,
     error: &ClientError,
-    repeat: Repeat,
+    repeat: RepeatPolicy,
     unit: f64,
 ) -> Option<Duration> {
     let (nothing_happened, asked) = match error {
@@ -186,8 +186,10 @@ pub(crate) fn pause(
         }
     };
     match (repeat, nothing_happened) {
-        (Repeat::Always, _) | (Repeat::IfNothingHappened, true) => retry.pause(attempt, unit, asked),
-        (Repeat::IfNothingHappened, false) => None,
+        (RepeatPolicy::Always, _) | (RepeatPolicy::IfNothingHappened, true) => {
+            retry.pause_after(attempt, unit, asked)
+        }
+        (RepeatPolicy::IfNothingHappened, false) => None,
     }
 }
 
@@ -199,14 +201,14 @@ pub(crate) fn unit_random() -> f64 {
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// `Retry-After` in seconds, the only form that the server sends.
+/// `ClientRetry-After` in seconds, the only form that the server sends.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
 /// Escapes one segment of a path.
-pub(crate) fn segment(text: &str) -> String {
+pub(crate) fn path_segment(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
@@ -214,31 +216,35 @@ pub(crate) fn segment(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const RETRY: Retry =
-        Retry { attempts: 3, backoff: Duration::from_millis(100), max: Duration::from_secs(1) };
+    const RETRY: ClientRetry =
+        ClientRetry { attempts: 3, backoff: Duration::from_millis(100), max: Duration::from_secs(1) };
 
     fn refused(status: u16, retry_after: Option<u64>) -> ClientError {
-        ClientError::Refused(Box::new(Problem::of(status, b"", retry_after.map(Duration::from_secs))))
+        ClientError::Refused(Box::new(ServerProblem::of_response(
+            status,
+            b"",
+            retry_after.map(Duration::from_secs),
+        )))
     }
 
     #[test]
-    fn what_may_have_happened_is_not_done_twice() {
-        let after = |status, repeat| pause(&RETRY, 1, &refused(status, None), repeat, 1.0);
-        assert!(after(503, Repeat::Always).is_some());
-        assert_eq!(after(503, Repeat::IfNothingHappened), None);
-        assert!(after(429, Repeat::IfNothingHappened).is_some());
-        assert_eq!(after(422, Repeat::Always), None);
+    fn unsafe_request_is_not_repeated() {
+        let after = |status, repeat| retry_pause(&RETRY, 1, &refused(status, None), repeat, 1.0);
+        assert!(after(503, RepeatPolicy::Always).is_some());
+        assert_eq!(after(503, RepeatPolicy::IfNothingHappened), None);
+        assert!(after(429, RepeatPolicy::IfNothingHappened).is_some());
+        assert_eq!(after(422, RepeatPolicy::Always), None);
     }
 
     #[test]
-    fn the_server_s_wish_is_honoured_and_attempts_end() {
+    fn retry_after_is_honoured() {
         let error = refused(429, Some(2));
-        assert_eq!(pause(&RETRY, 1, &error, Repeat::Always, 0.0), Some(Duration::from_secs(2)));
-        assert_eq!(pause(&RETRY, 3, &error, Repeat::Always, 0.0), None);
+        assert_eq!(retry_pause(&RETRY, 1, &error, RepeatPolicy::Always, 0.0), Some(Duration::from_secs(2)));
+        assert_eq!(retry_pause(&RETRY, 3, &error, RepeatPolicy::Always, 0.0), None);
     }
 
     #[test]
-    fn a_path_holds_any_text() {
-        assert_eq!(segment("a b/ü+c"), "a%20b%2F%C3%BC%2Bc");
+    fn path_segment_escapes_any_text() {
+        assert_eq!(path_segment("a b/ü+c"), "a%20b%2F%C3%BC%2Bc");
     }
 }

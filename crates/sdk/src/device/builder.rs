@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 
 use super::context::RunContext;
 use super::error::RunError;
-use super::{performing, serving};
-use crate::client::{Client, ClientError, NewDevice, RunAssignment, Vitals};
+use super::{device_loop, perform_run};
+use crate::client::{Client, ClientError, DeviceVitals, NewDevice, RunAssignment};
 
 /// A device that performs runs: it registers, waits for runs, sends heartbeats, and passes each run to your
 /// function.
@@ -40,13 +40,13 @@ use crate::client::{Client, ClientError, NewDevice, RunAssignment, Vitals};
 pub struct Device {
     pub(super) client: Client,
     pub(super) device: NewDevice,
-    pub(super) willing: Willing,
-    pub(super) vitals: Arc<dyn Fn() -> Vitals + Send + Sync>,
+    pub(super) willing: OfferFilter,
+    pub(super) vitals: Arc<dyn Fn() -> DeviceVitals + Send + Sync>,
     pub(super) beat_every: Duration,
     pub(super) grace: Duration,
 }
 
-pub(super) type Willing = Arc<dyn Fn(&RunAssignment) -> Result<(), String> + Send + Sync>;
+pub(super) type OfferFilter = Arc<dyn Fn(&RunAssignment) -> Result<(), String> + Send + Sync>;
 
 impl Device {
     pub fn new(client: Client, device: NewDevice) -> Self {
@@ -54,7 +54,7 @@ impl Device {
             client,
             device,
             willing: Arc::new(|_| Ok(())),
-            vitals: Arc::new(Vitals::default),
+            vitals: Arc::new(DeviceVitals::default),
             beat_every: Duration::from_secs(15),
             grace: Duration::from_secs(30),
         }
@@ -71,7 +71,7 @@ impl Device {
     }
 
     /// State of the device, read at every heartbeat.
-    pub fn vitals(mut self, vitals: impl Fn() -> Vitals + Send + Sync + 'static) -> Self {
+    pub fn vitals(mut self, vitals: impl Fn() -> DeviceVitals + Send + Sync + 'static) -> Self {
         self.vitals = Arc::new(vitals);
         self
     }
@@ -113,7 +113,7 @@ impl Device {
         O: Serialize + 'static,
         Fut: Future<Output = Result<O, RunError>> + Send + 'static,
     {
-        serving::serve(self, performing::erase(perform), shutdown).await
+        device_loop::serve_device(self, perform_run::erase_run_function(perform), shutdown).await
     }
 }
 

@@ -7,34 +7,34 @@
 pub struct RunError {
     pub(super) message: String,
     pub(super) class: Option<String>,
-    pub(super) then: Then,
+    pub(super) then: AfterRunError,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum AfterRunError {
     Fail,
     AskAnother,
     Release,
 }
 
 impl RunError {
-    fn new(message: impl Into<String>, then: Then) -> Self {
+    fn new(message: impl Into<String>, then: AfterRunError) -> Self {
         Self { message: message.into(), class: None, then }
     }
 
     /// Permanent failure: the run has failed.
     pub fn fail(message: impl Into<String>) -> Self {
-        Self::new(message, Then::Fail)
+        Self::new(message, AfterRunError::Fail)
     }
 
     /// This device cannot perform it: another one is asked.
     pub fn ask_another(message: impl Into<String>) -> Self {
-        Self::new(message, Then::AskAnother)
+        Self::new(message, AfterRunError::AskAnother)
     }
 
     /// Released without an error; the next device continues from its progress.
     pub fn release(reason: impl Into<String>) -> Self {
-        Self::new(reason, Then::Release)
+        Self::new(reason, AfterRunError::Release)
     }
 
     /// Error class for programs: lower-case letters, digits, `_`, `.` and `-`.

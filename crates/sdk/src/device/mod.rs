@@ -3,10 +3,10 @@
 // Reading order: builder, serving (the loop of a device), performing (one run), then what they share.
 mod builder;
 mod context;
+mod device_loop;
 mod error;
-mod held;
-mod performing;
-mod serving;
+mod held_run;
+mod perform_run;
 
 pub use builder::Device;
 pub use context::RunContext;

@@ -1,6 +1,6 @@
 //! Graphs as submitted: the types of the language, and two builders.
 //!
-//! [`GraphSpec`] is the form that the server accepts, and [`read`] parses it from YAML or JSON. In Rust a
+//! [`GraphSpec`] is the form that the server accepts, and [`read_graph`] parses it from YAML or JSON. In Rust a
 //! graph is easier to build:
 //!
 //! ```
@@ -14,17 +14,17 @@
 //!     .node(NewNode::of("publish").after_if("test", "results.test.failures == 0").goal("publish it").is_final())
 //!     .build()
 //!     .unwrap();
-//! millstream_sdk::graph::validate(&graph).unwrap();
+//! millstream_sdk::graph::validate_graph(&graph).unwrap();
 //! ```
 
 mod new_graph;
 mod new_node;
 
-pub use millstream_core::definition::Format;
+pub use millstream_core::definition::SourceFormat;
 pub use millstream_core::graph::{
-    Agent, Edge, FanOut, GraphOptions, GraphSpec, Invalid, NodeEdit, NodeId, NodeOptions, NodeRetry,
-    NodeSpec, NodeStatus, OnFailure, SubExecution, Task, read, validate,
+    FanOut, GraphEdge, GraphOptions, GraphSpec, InvalidGraph, NodeAgent, NodeEdit, NodeId, NodeOnFailure,
+    NodeOptions, NodeRetry, NodeSpec, NodeStatus, NodeTask, SubExecution, read_graph, validate_graph,
 };
 pub use new_graph::NewGraph;
 pub use new_node::NewNode;
-pub(crate) use new_node::name;
+pub(crate) use new_node::parse_node_id;

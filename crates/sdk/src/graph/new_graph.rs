@@ -27,14 +27,14 @@ impl NewGraph {
 
     #[must_use]
     pub fn description(self, text: impl Into<String>) -> Self {
-        self.with(|graph| graph.description = text.into())
+        self.change_spec(|graph| graph.description = text.into())
     }
 
     /// The object that conditions see as `input` and executors get with every node.
     #[must_use]
     pub fn input(self, input: impl Serialize) -> Self {
-        match json(&input) {
-            Ok(input) => self.with(|graph| graph.input = input),
+        match raw_json(&input) {
+            Ok(input) => self.change_spec(|graph| graph.input = input),
             Err(reason) => Self(self.0.and(Err(format!("the input: {reason}")))),
         }
     }
@@ -42,39 +42,39 @@ impl NewGraph {
     /// The graph fails if it has not ended by then.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|graph| graph.options.timeout = Some(timeout))
+        self.change_spec(|graph| graph.options.timeout = Some(timeout))
     }
 
     /// Maximum number of concurrent nodes; 1,000 by default.
     #[must_use]
     pub fn max_parallel(self, nodes: u32) -> Self {
-        self.with(|graph| graph.options.max_parallel = Some(nodes))
+        self.change_spec(|graph| graph.options.max_parallel = Some(nodes))
     }
 
     /// Defaults for nodes without options of their own.
     #[must_use]
     pub fn node_options(self, options: NodeOptions) -> Self {
-        self.with(|graph| graph.options.node = options)
+        self.change_spec(|graph| graph.options.node = options)
     }
 
     #[must_use]
     pub fn node(self, node: impl Into<NewNode>) -> Self {
-        match node.into().build() {
-            Ok(node) => self.with(|graph| graph.nodes.push(node)),
+        match node.into().build_spec() {
+            Ok(node) => self.change_spec(|graph| graph.nodes.push(node)),
             Err(error) => Self(self.0.and(Err(error))),
         }
     }
 
-    /// The graph, or the first error. It is not [validated](super::validate): the server does that.
+    /// The graph, or the first error. It is not [validated](super::validate_graph): the server does that.
     pub fn build(self) -> Result<GraphSpec, ClientError> {
         self.0.map_err(ClientError::Unsendable)
     }
 
-    pub(crate) fn parts(self) -> Result<GraphSpec, String> {
+    pub(crate) fn into_spec(self) -> Result<GraphSpec, String> {
         self.0
     }
 
-    fn with(mut self, change: impl FnOnce(&mut GraphSpec)) -> Self {
+    fn change_spec(mut self, change: impl FnOnce(&mut GraphSpec)) -> Self {
         if let Ok(graph) = &mut self.0 {
             change(graph);
         }
@@ -89,7 +89,7 @@ impl From<GraphSpec> for NewGraph {
 }
 
 /// A value of the user as JSON.
-pub(super) fn json(value: &impl Serialize) -> Result<RawJson, String> {
+pub(super) fn raw_json(value: &impl Serialize) -> Result<RawJson, String> {
     let text = serde_json::to_string(value).map_err(|error| error.to_string())?;
     RawJson::parse(&text).map_err(|error| error.to_string())
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_is_written_as_the_api_reads_it() {
+    fn new_graph_matches_api() {
         let graph = NewGraph::named("g")
             .description("two steps")
             .input(serde_json::json!({ "n": 1 }))
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_cannot_be_said_is_told() {
+    fn new_graph_reports_first_error() {
         let graph = NewGraph::named("g").node(NewNode::of("a")).node(NewNode::of("B")).node(NewNode::of("C"));
         let error = graph.build().unwrap_err().to_string();
         assert!(error.contains("\"B\""), "{error}");

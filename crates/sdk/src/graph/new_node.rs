@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::graph::{
-    Agent, Edge, FanOut, NodeId, NodeOptions, NodeRetry, NodeSpec, OnFailure, SubExecution, Task,
+    FanOut, GraphEdge, NodeAgent, NodeId, NodeOnFailure, NodeOptions, NodeRetry, NodeSpec, NodeTask,
+    SubExecution,
 };
 use serde::Serialize;
 
-use super::new_graph::{NewGraph, json};
+use super::new_graph::{NewGraph, raw_json};
 
 /// A node of a graph to create, or of an edit. Errors are reported when it is built or sent.
 #[derive(Debug, Clone)]
@@ -17,13 +18,13 @@ pub struct NewNode(Result<NodeSpec, String>);
 impl NewNode {
     /// Without parents: it runs at once, on any executor.
     pub fn of(id: impl AsRef<str>) -> Self {
-        Self(name(id.as_ref()).map(|id| NodeSpec {
+        Self(parse_node_id(id.as_ref()).map(|id| NodeSpec {
             id,
             parents: Vec::new(),
-            agent: Agent::default(),
-            task: Task::default(),
+            agent: NodeAgent::default(),
+            task: NodeTask::default(),
             options: NodeOptions::default(),
-            on_failure: OnFailure::default(),
+            on_failure: NodeOnFailure::default(),
             is_final: false,
             fan_out: None,
             graph: None,
@@ -35,7 +36,7 @@ impl NewNode {
     #[must_use]
     pub fn after(self, parent: impl AsRef<str>) -> Self {
         self.try_with(|node| {
-            node.parents.push(Edge { from: name(parent.as_ref())?, condition: None });
+            node.parents.push(GraphEdge { from: parse_node_id(parent.as_ref())?, condition: None });
             Ok(())
         })
     }
@@ -44,7 +45,8 @@ impl NewNode {
     #[must_use]
     pub fn after_if(self, parent: impl AsRef<str>, condition: impl Into<String>) -> Self {
         self.try_with(|node| {
-            node.parents.push(Edge { from: name(parent.as_ref())?, condition: Some(condition.into()) });
+            node.parents
+                .push(GraphEdge { from: parse_node_id(parent.as_ref())?, condition: Some(condition.into()) });
             Ok(())
         })
     }
@@ -52,14 +54,14 @@ impl NewNode {
     /// The goal of its task.
     #[must_use]
     pub fn goal(self, goal: impl Into<String>) -> Self {
-        self.with(|node| node.task.goal = goal.into())
+        self.change_spec(|node| node.task.goal = goal.into())
     }
 
     /// Passes the result of a parent to the task under this name.
     #[must_use]
     pub fn dependency(self, as_name: impl Into<String>, parent: impl AsRef<str>) -> Self {
         self.try_with(|node| {
-            node.task.dependencies.insert(as_name.into(), name(parent.as_ref())?);
+            node.task.dependencies.insert(as_name.into(), parse_node_id(parent.as_ref())?);
             Ok(())
         })
     }
@@ -67,20 +69,20 @@ impl NewNode {
     /// Adds an entry to the node's checklist.
     #[must_use]
     pub fn subtask(self, text: impl Into<String>) -> Self {
-        self.with(|node| node.task.subtasks.push(text.into()))
+        self.change_spec(|node| node.task.subtasks.push(text.into()))
     }
 
     /// Only executors of this role.
     #[must_use]
     pub fn role(self, role: impl Into<String>) -> Self {
-        self.with(|node| node.agent.role = role.into())
+        self.change_spec(|node| node.agent.role = role.into())
     }
 
     /// Only executors with this label.
     #[must_use]
     pub fn label(self, label: impl AsRef<str>) -> Self {
         self.try_with(|node| {
-            node.agent.labels.insert(name(label.as_ref())?);
+            node.agent.labels.insert(parse_node_id(label.as_ref())?);
             Ok(())
         })
     }
@@ -88,7 +90,7 @@ impl NewNode {
     /// Passed to the executor: the engine does not interpret it.
     #[must_use]
     pub fn agent(self, kind: impl Into<String>, model: impl Into<String>) -> Self {
-        self.with(|node| {
+        self.change_spec(|node| {
             node.agent.kind = kind.into();
             node.agent.model = model.into();
         })
@@ -97,37 +99,37 @@ impl NewNode {
     /// Time limit of one attempt; five minutes by default.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|node| node.options.timeout = Some(timeout))
+        self.change_spec(|node| node.options.timeout = Some(timeout))
     }
 
     #[must_use]
     pub fn retry(self, retry: NodeRetry) -> Self {
-        self.with(|node| node.options.retry = Some(retry))
+        self.change_spec(|node| node.options.retry = Some(retry))
     }
 
     /// Runs also when an earlier node has failed.
     #[must_use]
     pub fn continue_on_failure(self) -> Self {
-        self.with(|node| node.on_failure = OnFailure::Continue)
+        self.change_spec(|node| node.on_failure = NodeOnFailure::Continue)
     }
 
     /// The graph succeeds if this node succeeds.
     #[must_use]
     pub fn is_final(self) -> Self {
-        self.with(|node| node.is_final = true)
+        self.change_spec(|node| node.is_final = true)
     }
 
     /// Fan-out: performed once for each item of the list that this expression returns.
     #[must_use]
     pub fn fan_out(self, over: impl Into<String>) -> Self {
-        self.with(|node| node.fan_out = Some(FanOut { over: over.into() }))
+        self.change_spec(|node| node.fan_out = Some(FanOut { over: over.into() }))
     }
 
     /// Runs a child graph instead of an executor.
     #[must_use]
     pub fn graph(self, graph: impl Into<NewGraph>) -> Self {
         self.try_with(|node| {
-            node.graph = Some(Arc::new(graph.into().parts()?));
+            node.graph = Some(Arc::new(graph.into().into_spec()?));
             Ok(())
         })
     }
@@ -136,17 +138,17 @@ impl NewNode {
     #[must_use]
     pub fn execution(self, definition: impl AsRef<str>, input: impl Serialize) -> Self {
         self.try_with(|node| {
-            let definition = name(definition.as_ref())?;
-            node.execution = Some(SubExecution { definition, version: None, input: json(&input)? });
+            let definition = parse_node_id(definition.as_ref())?;
+            node.execution = Some(SubExecution { definition, version: None, input: raw_json(&input)? });
             Ok(())
         })
     }
 
-    pub(crate) fn build(self) -> Result<NodeSpec, String> {
+    pub(crate) fn build_spec(self) -> Result<NodeSpec, String> {
         self.0
     }
 
-    fn with(self, change: impl FnOnce(&mut NodeSpec)) -> Self {
+    fn change_spec(self, change: impl FnOnce(&mut NodeSpec)) -> Self {
         self.try_with(|node| {
             change(node);
             Ok(())
@@ -167,7 +169,7 @@ impl From<NodeSpec> for NewNode {
     }
 }
 
-pub(crate) fn name(text: &str) -> Result<NodeId, String> {
+pub(crate) fn parse_node_id(text: &str) -> Result<NodeId, String> {
     NodeId::parse(text).map_err(|error| format!("{text:?} {error}"))
 }
 
@@ -176,11 +178,11 @@ mod tests {
     use super::*;
 
     fn written(node: NewNode) -> String {
-        serde_json::to_string(&node.build().unwrap()).unwrap()
+        serde_json::to_string(&node.build_spec().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_node_says_what_it_was_told_and_nothing_else() {
+    fn new_node_writes_only_given_fields() {
         assert_eq!(written(NewNode::of("a")), r#"{"id":"a"}"#);
         let node = NewNode::of("sum")
             .after("a")
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_be_a_graph_or_an_execution_or_many() {
+    fn new_node_starts_children_or_fans_out() {
         let inner = NewGraph::named("inner").node(NewNode::of("x"));
         assert_eq!(
             written(NewNode::of("a").graph(inner)),
@@ -215,8 +217,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_told_with_its_node() {
-        let error = NewNode::of("a").after("B").role("r").build().unwrap_err();
+    fn invalid_node_name_is_reported() {
+        let error = NewNode::of("a").after("B").role("r").build_spec().unwrap_err();
         assert!(error.starts_with("node a: \"B\" may contain only"), "{error}");
     }
 }

@@ -6,11 +6,11 @@ use millstream_sdk::client::{EventStatus, ExecutionStatus, NewEvent, NewExecutio
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::world::{APPROVAL, COUNTER, SOON, World};
+use crate::world::{APPROVAL, COUNTER, SOON, SdkWorld};
 
 #[tokio::test]
-async fn definitions_are_stored_once_and_read_back() {
-    let World { client, .. } = &World::new().await;
+async fn definition_is_stored_once() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let again = client.apply_yaml(COUNTER).await.unwrap();
     assert_eq!((again.name.as_str(), again.version), ("counter", 1));
     let changed = client.apply_yaml(COUNTER.replace("count: 0 }\n", "count: 1 }\n")).await.unwrap();
@@ -28,8 +28,8 @@ async fn definitions_are_stored_once_and_read_back() {
 }
 
 #[tokio::test]
-async fn an_execution_goes_from_its_start_to_its_end() {
-    let World { client, .. } = &World::new().await;
+async fn client_drives_execution_to_its_end() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let started = client.start("counter").id("c-1").input(json!({ "count": 40 })).await.unwrap();
     assert_eq!((started.status, started.seq), (ExecutionStatus::Active, 1));
 
@@ -40,13 +40,13 @@ async fn an_execution_goes_from_its_start_to_its_end() {
     assert_eq!(client.event(&event.event_id).await.unwrap(), event);
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Counted {
+    struct CounterContext {
         count: i64,
     }
     let now = client.execution("c-1").await.unwrap();
-    assert_eq!(now.context_as::<Counted>().unwrap(), Counted { count: 42 });
+    assert_eq!(now.context_as::<CounterContext>().unwrap(), CounterContext { count: 42 });
     let before = client.execution_at_seq("c-1", 1).await.unwrap();
-    assert_eq!(before.context_as::<Counted>().unwrap(), Counted { count: 40 });
+    assert_eq!(before.context_as::<CounterContext>().unwrap(), CounterContext { count: 40 });
     assert_eq!(client.execution_at("c-1", now.updated_at).await.unwrap().seq, 2);
 
     client.send("c-1", "stop").wait(SOON).await.unwrap();
@@ -58,8 +58,8 @@ async fn an_execution_goes_from_its_start_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_start_carries_its_first_events() {
-    let World { client, .. } = &World::new().await;
+async fn start_carries_first_events() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let started =
         client.start("counter").event_with("add", json!({ "by": 7 })).event("stop").wait(SOON).await.unwrap();
     assert_eq!((started.status, &started.context["count"]), (ExecutionStatus::Completed, &json!(7)));
@@ -67,8 +67,8 @@ async fn a_start_carries_its_first_events() {
 }
 
 #[tokio::test]
-async fn many_starts_and_many_events_get_a_verdict_each() {
-    let World { client, .. } = &World::new().await;
+async fn batch_calls_return_a_result_each() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let starts = (0..3).map(|n| NewExecution::of("counter").id(format!("m-{n}")));
     let verdicts = client.start_many(starts.chain([NewExecution::of("nothing")])).await.unwrap();
     let told: Vec<_> = verdicts.iter().map(|verdict| verdict.as_ref().map(|e| e.seq).ok()).collect();
@@ -86,8 +86,8 @@ async fn many_starts_and_many_events_get_a_verdict_each() {
 }
 
 #[tokio::test]
-async fn an_execution_is_cancelled_with_a_reason() {
-    let World { client, .. } = &World::new().await;
+async fn client_cancels_execution_with_reason() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.apply_yaml(APPROVAL).await.unwrap();
     client.start("approval").id("a-1").await.unwrap();
     let timers = client.timers("a-1").await.unwrap();
@@ -100,8 +100,8 @@ async fn an_execution_is_cancelled_with_a_reason() {
 }
 
 #[tokio::test]
-async fn actions_of_an_execution_are_shown() {
-    let World { client, .. } = &World::new().await;
+async fn client_lists_actions_of_execution() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.apply_yaml(APPROVAL).await.unwrap();
     client.start("approval").id("a-2").input(json!({ "needed": 1 })).await.unwrap();
     client.send("a-2", "approve").payload(json!({ "who": "ada" })).wait(SOON).await.unwrap();
@@ -111,8 +111,8 @@ async fn actions_of_an_execution_are_shown() {
 }
 
 #[tokio::test]
-async fn who_is_up_is_told() {
-    let World { client, engine, .. } = World::new().await;
+async fn client_lists_live_workers() {
+    let SdkWorld { client, engine, .. } = SdkWorld::new().await;
     assert_eq!(client.health().await.unwrap().status, "ok");
     assert_eq!(client.ready().await.unwrap().store, "up");
     let workers = millstream_testkit::eventually(SOON, || async {
@@ -124,8 +124,8 @@ async fn who_is_up_is_told() {
 }
 
 #[tokio::test]
-async fn waiting_ends_when_the_time_is_up() {
-    let World { client, .. } = &World::new().await;
+async fn client_wait_times_out() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.start("counter").id("c-2").await.unwrap();
     let error = client.wait_until_ended("c-2", Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, millstream_sdk::ClientError::TimedOut(_)), "{error}");

@@ -6,8 +6,8 @@ use millstream_sdk::client::{EventStatus, ExecutionStatus, SignalStatus};
 use millstream_testkit::eventually;
 use serde_json::json;
 
-use crate::stub::Stub;
-use crate::world::{SOON, World, persistent};
+use crate::stub::StubServer;
+use crate::world::{SOON, SdkWorld, persistent};
 
 /// Fails permanently at once: the port is closed and there is one attempt.
 const DOOMED: &str = r#"
@@ -27,8 +27,8 @@ actions:
 const RESOLVED: &str = r#"{"incident_id":"i-1","execution_id":"x","resolution":"retry","key":"k"}"#;
 
 #[tokio::test]
-async fn an_incident_is_found_looked_at_and_decided() {
-    let World { client, .. } = &World::new().await;
+async fn incident_is_listed_and_resolved() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.apply_yaml(DOOMED).await.unwrap();
     for id in ["d-1", "d-2", "d-3"] {
         client.start("doomed").id(id).await.unwrap();
@@ -71,8 +71,8 @@ async fn an_incident_is_found_looked_at_and_decided() {
 }
 
 #[tokio::test]
-async fn a_signal_finds_its_execution_sooner_or_later() {
-    let World { client, .. } = &World::new().await;
+async fn signal_reaches_later_execution() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let source = "{name: parcel, initial: a, correlate: context.order, states: {a: {on: {paid: {to: b}}}, b: {final: true}}}";
     client.apply_yaml(source).await.unwrap();
     let kept = client.signal("o-1", "paid").payload(7).wait_for(Duration::from_secs(600)).await.unwrap();
@@ -91,9 +91,9 @@ async fn a_signal_finds_its_execution_sooner_or_later() {
 }
 
 #[tokio::test]
-async fn a_signal_is_repeated_under_its_key_and_a_decision_is_not_repeated() {
+async fn signal_is_repeated_but_decision_is_not() {
     let accepted = r#"{"signal_id":"s-1","status":"delivered","execution_id":"x"}"#;
-    let stub = Stub::answering(&[(503, "{}"), (202, accepted)]).await;
+    let stub = StubServer::answering(&[(503, "{}"), (202, accepted)]).await;
     let client = persistent(stub.address);
     let sent =
         client.signal("o-1", "paid").definition("parcel").wait_for(Duration::from_secs(7200)).await.unwrap();
@@ -104,12 +104,12 @@ async fn a_signal_is_repeated_under_its_key_and_a_decision_is_not_repeated() {
     assert_eq!((asked[0].path.as_str(), asked[0].body.as_str()), ("/v1/signals", body));
     assert_eq!(asked[0].header("idempotency-key"), asked[1].header("idempotency-key"));
 
-    let stub = Stub::answering(&[(503, "{}"), (202, RESOLVED)]).await;
+    let stub = StubServer::answering(&[(503, "{}"), (202, RESOLVED)]).await;
     persistent(stub.address).skip_incident("i-1", &(), Some("enough")).await.unwrap_err();
     assert_eq!(stub.asked().len(), 1);
     assert_eq!(stub.asked()[0].body, r#"{"result":null,"reason":"enough"}"#);
     let group = r#"{"resolved":3,"remaining":0}"#;
-    let stub = Stub::answering(&[(429, "{}"), (202, group)]).await;
+    let stub = StubServer::answering(&[(429, "{}"), (202, group)]).await;
     let resolved = persistent(stub.address).retry_incident_group("00ff", None).await.unwrap();
     assert_eq!((resolved.resolved, resolved.remaining), (3, 0));
     assert_eq!(stub.asked()[1].path, "/v1/incidents/groups/00ff/retry");

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{NewDevice, NewRun, Run, RunAct, RunAssignment, RunStatus, Vitals};
+use millstream_sdk::client::{DeviceVitals, NewDevice, NewRun, RunAct, RunAssignment, RunStatus, RunSummary};
 use millstream_sdk::{CancellationToken, Client, ClientError, Device, RunContext, RunError};
 use millstream_testkit::eventually;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::world::{SOON, World};
+use crate::world::{SOON, SdkWorld};
 
 fn able(id: &str) -> NewDevice {
     NewDevice::of(id).can("count").capacity(2)
 }
 
 /// The run, once the condition holds.
-async fn run_when(client: &Client, id: &str, is_so: impl Fn(&Run) -> bool) -> Run {
+async fn run_when(client: &Client, id: &str, is_so: impl Fn(&RunSummary) -> bool) -> RunSummary {
     eventually(SOON, || async {
         let run = client.run(id).await.map_err(|error| error.to_string())?;
         if is_so(&run) { Ok(run) } else { Err(format!("{run:?}")) }
@@ -24,16 +24,16 @@ async fn run_when(client: &Client, id: &str, is_so: impl Fn(&Run) -> bool) -> Ru
     .await
 }
 
-async fn run_in(client: &Client, id: &str, status: RunStatus) -> Run {
+async fn run_in(client: &Client, id: &str, status: RunStatus) -> RunSummary {
     run_when(client, id, |run| run.status == status).await
 }
 
-struct Served {
+struct ServedDevice {
     stop: CancellationToken,
     ended: JoinHandle<Result<(), ClientError>>,
 }
 
-impl Served {
+impl ServedDevice {
     fn start<F, Fut>(device: Device, perform: F) -> Self
     where
         F: Fn(RunContext, u64) -> Fut + Send + Sync + 'static,
@@ -52,11 +52,11 @@ impl Served {
 }
 
 #[tokio::test]
-async fn a_run_is_taken_told_about_and_done() {
-    let World { client, .. } = &World::new().await;
-    let device =
-        Device::new(client.clone(), able("one")).vitals(|| Vitals { load: Some(0.25), ..Vitals::default() });
-    let served = Served::start(device, async |run: RunContext, to: u64| {
+async fn device_accepts_and_completes_run() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
+    let device = Device::new(client.clone(), able("one"))
+        .vitals(|| DeviceVitals { load: Some(0.25), ..DeviceVitals::default() });
+    let served = ServedDevice::start(device, async |run: RunContext, to: u64| {
         run.progress_with(to, to, "counted");
         Ok(to + run.token() as u64)
     });
@@ -72,10 +72,10 @@ async fn a_run_is_taken_told_about_and_done() {
 }
 
 #[tokio::test]
-async fn a_run_is_done_once_by_the_device_that_is_asked() {
-    let World { client, .. } = &World::new().await;
+async fn run_is_performed_by_one_device() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let (sender, mut done) = mpsc::unbounded_channel();
-    let served = Served::start(
+    let served = ServedDevice::start(
         Device::new(client.clone(), able("one").capacity(20)),
         move |run: RunContext, to: u64| {
             let sender = sender.clone();
@@ -104,11 +104,11 @@ async fn a_run_is_done_once_by_the_device_that_is_asked() {
 }
 
 #[tokio::test]
-async fn who_is_not_willing_declines_with_its_reason() {
-    let World { client, .. } = &World::new().await;
+async fn unwilling_device_declines_with_reason() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let picky = Device::new(client.clone(), able("a"))
         .willing(|of: &RunAssignment| if of.priority > 5 { Ok(()) } else { Err("not for me".to_owned()) });
-    let picky = Served::start(picky, async |_: RunContext, _: u64| {
+    let picky = ServedDevice::start(picky, async |_: RunContext, _: u64| {
         Err(RunError::ask_another("it is broken").class("broken"))
     });
     eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
@@ -125,10 +125,10 @@ async fn who_is_not_willing_declines_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_function_hears_that_its_run_is_lost() {
-    let World { client, .. } = &World::new().await;
+async fn function_is_notified_of_lost_run() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let (sender, mut lost) = mpsc::unbounded_channel();
-    let served = Served::start(Device::new(client.clone(), able("one")), move |run: RunContext, _| {
+    let served = ServedDevice::start(Device::new(client.clone(), able("one")), move |run: RunContext, _| {
         let sender = sender.clone();
         async move {
             run.progress(1, 2);
@@ -147,10 +147,10 @@ async fn a_function_hears_that_its_run_is_lost() {
 }
 
 #[tokio::test]
-async fn a_device_that_stops_gives_back_what_it_cannot_finish() {
-    let World { client, .. } = &World::new().await;
+async fn stopping_device_releases_unfinished_run() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let device = Device::new(client.clone(), able("one")).grace(Duration::from_millis(1));
-    let served = Served::start(device, async |_: RunContext, _: u64| std::future::pending().await);
+    let served = ServedDevice::start(device, async |_: RunContext, _: u64| std::future::pending().await);
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
     run_in(client, "r-1", RunStatus::Processing).await;
     served.stop().await;
@@ -159,8 +159,8 @@ async fn a_device_that_stops_gives_back_what_it_cannot_finish() {
 }
 
 #[tokio::test]
-async fn what_a_device_had_when_it_died_is_taken_up_again() {
-    let World { client, .. } = &World::new().await;
+async fn restarted_device_resumes_its_runs() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.register_device(&able("one")).await.unwrap();
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(9))).await.unwrap();
     let list = client.run_assignments("one", None, Duration::from_secs(30)).await.unwrap();
@@ -168,17 +168,17 @@ async fn what_a_device_had_when_it_died_is_taken_up_again() {
         client.act_on_run("one", &list.items[0], &act).await.unwrap();
     }
     let served =
-        Served::start(Device::new(client.clone(), able("one")), async |_: RunContext, to: u64| Ok(to));
+        ServedDevice::start(Device::new(client.clone(), able("one")), async |_: RunContext, to: u64| Ok(to));
     let run = run_in(client, "r-1", RunStatus::Completed).await;
     assert_eq!((run.seats[0].token, &run.seats[0].output), (Some(1), &json!(9)));
     served.stop().await;
 }
 
 #[tokio::test]
-async fn a_device_that_was_removed_ends() {
-    let World { client, .. } = &World::new().await;
+async fn removed_device_stops_serving() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let device = Device::new(client.clone(), able("one")).beat_every(Duration::from_millis(50));
-    let served = Served::start(device, async |_: RunContext, to: u64| Ok(to));
+    let served = ServedDevice::start(device, async |_: RunContext, to: u64| Ok(to));
     eventually(SOON, || async { client.device("one").await.map_err(|error| error.to_string()) }).await;
     client.remove_device("one").await.unwrap();
     let ended = tokio::time::timeout(SOON, served.ended).await.expect("it ends").unwrap();
@@ -186,11 +186,12 @@ async fn a_device_that_was_removed_ends() {
 }
 
 #[tokio::test]
-async fn a_panic_asks_another_device() {
-    let World { client, .. } = &World::new().await;
-    let first = Served::start(Device::new(client.clone(), able("one")), async |_: RunContext, _: u64| {
-        panic!("oh no")
-    });
+async fn panicking_run_goes_to_another_device() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
+    let first =
+        ServedDevice::start(Device::new(client.clone(), able("one")), async |_: RunContext, _: u64| {
+            panic!("oh no")
+        });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
     let run = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
     let before = &run.seats[0].previous[0];

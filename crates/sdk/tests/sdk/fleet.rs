@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use millstream_runtime::backend::Database;
-use millstream_runtime::config::{Config, Flags, load};
+use millstream_runtime::config::{Config, ConfigFlags, merge_layers};
 use millstream_runtime::ingress;
-use millstream_runtime::roles::Openness;
+use millstream_runtime::roles::KeylessAccess;
 use millstream_sdk::client::EventStatus;
 use millstream_sdk::{ActionContext, ActionError, CancellationToken, Client, Worker};
 use millstream_testkit::{postgres, redis};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::world::{COUNTER, SOON};
 
 fn settings(database: &str, redis: &str) -> Config {
-    let mut config = load(None, std::iter::empty(), &Flags::default()).unwrap();
+    let mut config = merge_layers(None, std::iter::empty(), &ConfigFlags::default()).unwrap();
     config.database_url = database.to_owned();
     config.redis_url = redis.to_owned();
     config.listen = "127.0.0.1:0".parse().unwrap();
@@ -23,13 +23,13 @@ fn settings(database: &str, redis: &str) -> Config {
 }
 
 #[tokio::test]
-async fn it_does_the_work_of_a_fleet_and_leaves_when_told() {
-    let (database, redis) = (postgres::database().await, redis::server().await);
+async fn fleet_worker_performs_and_deregisters() {
+    let (database, redis) = (postgres::test_database().await, redis::test_redis().await);
     let config = settings(&database.url, &redis.url);
     let opened = Database::open(&config).await.unwrap();
     opened.migrate().await.unwrap();
     opened.close().await;
-    let door = ingress::open(&config, Openness::Careful).await.unwrap();
+    let door = ingress::open_ingress(&config, KeylessAccess::Careful).await.unwrap();
     let client = Client::new(format!("http://{}", door.addresses().unwrap()[0])).unwrap();
     let closing = CancellationToken::new();
     let serving = tokio::spawn(door.run(Arc::new(String::new), closing.clone()));

@@ -1,18 +1,18 @@
 //! A tail sees every transition once, over any number of connections.
 
-use millstream_sdk::client::{NewEvent, Tail};
-use millstream_testkit::Proxy;
-use millstream_testkit::proxy::Weather;
+use millstream_sdk::client::{NewEvent, TransitionStream};
+use millstream_testkit::TestProxy;
+use millstream_testkit::proxy::NetworkWeather;
 
-use crate::world::{World, persistent};
+use crate::world::{SdkWorld, persistent};
 
-async fn next(tail: &mut Tail) -> Option<i64> {
+async fn next(tail: &mut TransitionStream) -> Option<i64> {
     tail.next().await.map(|transition| transition.unwrap().seq)
 }
 
 #[tokio::test]
-async fn a_tail_ends_with_its_execution() {
-    let World { client, .. } = &World::new().await;
+async fn tail_ends_with_its_execution() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.start("counter").id("t-1").await.unwrap();
     let mut tail = client.tail("t-1");
     assert_eq!(next(&mut tail).await, Some(1));
@@ -27,32 +27,32 @@ async fn a_tail_ends_with_its_execution() {
 }
 
 #[tokio::test]
-async fn a_tail_that_loses_its_connection_misses_nothing_and_repeats_nothing() {
-    let world = World::new().await;
-    let proxy = Proxy::to(world.engine.address().unwrap()).await;
+async fn reconnected_tail_is_gapless() {
+    let world = SdkWorld::new().await;
+    let proxy = TestProxy::forward_to(world.engine.address().unwrap()).await;
     let client = persistent(proxy.address());
     world.client.start("counter").id("t-2").await.unwrap();
     let mut tail = client.tail("t-2");
     assert_eq!(next(&mut tail).await, Some(1));
     let mut seq = 1;
     for _ in 0..3 {
-        proxy.set(Weather::Cut);
+        proxy.set_weather(NetworkWeather::Cut);
         world.client.send_many((0..4).map(|_| NewEvent::to("t-2", "add"))).await.unwrap();
-        proxy.set(Weather::Clear);
+        proxy.set_weather(NetworkWeather::Clear);
         for _ in 0..4 {
             seq += 1;
             assert_eq!(next(&mut tail).await, Some(seq));
         }
     }
-    assert!(proxy.done().reset >= 3, "{:?}", proxy.done());
+    assert!(proxy.totals_so_far().reset >= 3, "{:?}", proxy.totals_so_far());
     world.client.send("t-2", "stop").await.unwrap();
     assert_eq!(next(&mut tail).await, Some(seq + 1));
     assert_eq!(next(&mut tail).await, None);
 }
 
 #[tokio::test]
-async fn a_tail_of_nothing_is_refused() {
-    let World { client, .. } = &World::new().await;
+async fn tail_of_missing_execution_is_refused() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let mut tail = client.tail("missing");
     assert!(tail.next().await.unwrap().unwrap_err().is_not_found());
     assert!(tail.next().await.is_none());

@@ -6,7 +6,7 @@ use millstream_sdk::client::{GraphNotice, GraphStatus, NewExecutor, NodeResult, 
 use millstream_sdk::graph::{NewGraph, NewNode};
 use serde_json::Value;
 
-use crate::stub::Stub;
+use crate::stub::StubServer;
 use crate::world::persistent;
 
 const RUNNING: &str = r#"{"graph_id":"g","name":"n","status":"RUNNING","revision":1,"nodes":{"RUNNING":1},
@@ -23,8 +23,8 @@ fn one() -> NewGraph {
 }
 
 #[tokio::test]
-async fn a_creation_keeps_the_id_that_it_was_given_by_chance() {
-    let stub = Stub::answering(&[(503, "{}"), (201, RUNNING)]).await;
+async fn repeated_creation_keeps_random_graph_id() {
+    let stub = StubServer::answering(&[(503, "{}"), (201, RUNNING)]).await;
     let graph = persistent(stub.address).create_graph(one()).await.unwrap();
     assert_eq!((graph.status, graph.nodes[&NodeStatus::Running]), (GraphStatus::Running, 1));
     let asked = stub.asked();
@@ -34,8 +34,8 @@ async fn a_creation_keeps_the_id_that_it_was_given_by_chance() {
 }
 
 #[tokio::test]
-async fn a_creation_under_a_key_leaves_the_id_to_the_server() {
-    let stub = Stub::answering(&[(201, RUNNING)]).await;
+async fn keyed_creation_lets_server_choose_id() {
+    let stub = StubServer::answering(&[(201, RUNNING)]).await;
     persistent(stub.address).create_graph(one()).key("k").await.unwrap();
     let asked = stub.asked();
     assert_eq!(asked[0].header("idempotency-key"), "k");
@@ -43,17 +43,17 @@ async fn a_creation_under_a_key_leaves_the_id_to_the_server() {
 }
 
 #[tokio::test]
-async fn a_graph_that_cannot_be_said_is_not_sent() {
-    let stub = Stub::answering(&[]).await;
+async fn invalid_graph_is_not_sent() {
+    let stub = StubServer::answering(&[]).await;
     let wrong = one().node(NewNode::of("B"));
     assert!(persistent(stub.address).create_graph(wrong).await.is_err());
     assert!(stub.asked().is_empty());
 }
 
 #[tokio::test]
-async fn a_patch_is_repeated_under_the_same_key() {
+async fn graph_patch_is_repeated_with_its_key() {
     let accepted = r#"{"graph_id":"g","event_id":"e"}"#;
-    let stub = Stub::answering(&[(503, "{}"), (202, accepted), (200, r#"{"revision":4}"#)]).await;
+    let stub = StubServer::answering(&[(503, "{}"), (202, accepted), (200, r#"{"revision":4}"#)]).await;
     let edited = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap();
     assert_eq!(edited.revision, 4);
     let asked = stub.asked();
@@ -61,16 +61,16 @@ async fn a_patch_is_repeated_under_the_same_key() {
     assert!(!asked[0].header("idempotency-key").is_empty());
     let keys: Vec<_> = asked.iter().map(|ask| ask.header("idempotency-key")).collect();
     assert_eq!((keys.len(), keys[1], keys[2]), (3, keys[0], keys[0]));
-    let stub = Stub::answering(&[(409, "{}")]).await;
+    let stub = StubServer::answering(&[(409, "{}")]).await;
     let error = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
 }
 
 #[tokio::test]
-async fn nodes_come_page_by_page() {
+async fn nodes_are_listed_by_page() {
     let first = r#"{"items":[{"node":"a","status":"PASS"}],"next_cursor":"x"}"#;
     let second = r#"{"items":[{"node":"b","status":"SKIPPED","why":"parent a is FAIL"}]}"#;
-    let stub = Stub::answering(&[(200, first), (200, second)]).await;
+    let stub = StubServer::answering(&[(200, first), (200, second)]).await;
     let nodes = persistent(stub.address).nodes("g").page_size(1).await.unwrap();
     let ids: Vec<_> = nodes.iter().map(|node| (node.node.as_str(), node.status)).collect();
     assert_eq!(ids, [("a", NodeStatus::Pass), ("b", NodeStatus::Skipped)]);
@@ -78,16 +78,16 @@ async fn nodes_come_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_result_that_got_no_answer_is_told_again() {
-    let stub = Stub::answering(&[(503, "{}"), (200, r#"{"node":"find.0","status":"RUNNING"}"#)]).await;
+async fn unanswered_node_result_is_sent_again() {
+    let stub = StubServer::answering(&[(503, "{}"), (200, r#"{"node":"find.0","status":"RUNNING"}"#)]).await;
     persistent(stub.address).node_result("g", "find.0", &NodeResult::pass(5, "yes")).await.unwrap();
     let asked = stub.asked();
     assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/graphs/g/nodes/find.0/result"));
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_it_was_and_ends_with_its_graph() {
-    let stub = Stub::answering(&[(200, BEGUN), (503, "{}"), (200, DONE)]).await;
+async fn graph_watch_resumes_and_ends() {
+    let stub = StubServer::answering(&[(200, BEGUN), (503, "{}"), (200, DONE)]).await;
     let mut watch = persistent(stub.address).watch_graph("g");
     let mut seen = Vec::new();
     while let Some(event) = watch.next().await {
@@ -102,8 +102,8 @@ async fn a_watch_goes_on_where_it_was_and_ends_with_its_graph() {
 }
 
 #[tokio::test]
-async fn a_graph_is_waited_for_until_it_has_ended() {
-    let stub = Stub::answering(&[(200, RUNNING), (200, DONE), (200, PASSED)]).await;
+async fn client_waits_for_graph_end() {
+    let stub = StubServer::answering(&[(200, RUNNING), (200, DONE), (200, PASSED)]).await;
     let ended = persistent(stub.address).wait_for_graph("g", Duration::from_secs(20)).await.unwrap();
     assert_eq!(ended.status, GraphStatus::Passed);
     let paths: Vec<_> = stub.asked().into_iter().map(|ask| ask.path).collect();
@@ -111,8 +111,8 @@ async fn a_graph_is_waited_for_until_it_has_ended() {
 }
 
 #[tokio::test]
-async fn an_executor_comes_and_goes() {
-    let stub = Stub::answering(&[(200, r#"{"name":"e","beat_every":"5s"}"#), (204, "")]).await;
+async fn executor_is_registered_and_retired() {
+    let stub = StubServer::answering(&[(200, r#"{"name":"e","beat_every":"5s"}"#), (204, "")]).await;
     let client = persistent(stub.address);
     let executor = NewExecutor::at("e", "http://127.0.0.1:7000").capacity(4);
     assert_eq!(client.register_executor(&executor).await.unwrap().beat_every, Duration::from_secs(5));

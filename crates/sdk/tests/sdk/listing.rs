@@ -3,11 +3,11 @@
 use futures::TryStreamExt;
 use millstream_sdk::client::{EventStatus, ExecutionStatus, NewEvent, NewExecution};
 
-use crate::world::{APPROVAL, SOON, World};
+use crate::world::{APPROVAL, SOON, SdkWorld};
 
 #[tokio::test]
-async fn a_list_goes_on_over_its_pages_and_each_item_comes_once() {
-    let World { client, .. } = &World::new().await;
+async fn list_reads_each_item_once() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.apply_yaml(APPROVAL).await.unwrap();
     let ids: Vec<String> = (0..23).map(|n| format!("p-{n:02}")).collect();
     client.start_many(ids.iter().map(|id| NewExecution::of("counter").id(id))).await.unwrap();
@@ -35,8 +35,8 @@ async fn a_list_goes_on_over_its_pages_and_each_item_comes_once() {
 }
 
 #[tokio::test]
-async fn events_and_history_are_lists_too() {
-    let World { client, .. } = &World::new().await;
+async fn events_and_history_are_lists() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.start("counter").id("h").await.unwrap();
     client.send_many((0..12).map(|_| NewEvent::to("h", "add"))).await.unwrap();
     client.send("h", "stop").wait(SOON).await.unwrap();
@@ -54,8 +54,8 @@ async fn events_and_history_are_lists_too() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_refused_ends_with_the_error() {
-    let World { client, .. } = &World::new().await;
+async fn refused_list_ends_with_error() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let mut history = client.history("missing").stream();
     assert!(history.next().await.unwrap().unwrap_err().is_not_found());
     assert!(history.next().await.is_none());

@@ -3,7 +3,7 @@
 use millstream_sdk::client::AssignmentStatus;
 use serde_json::{Value, json};
 
-use crate::stub::Stub;
+use crate::stub::StubServer;
 use crate::world::persistent;
 
 const GIVEN: &str = r#"{"assignment":{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review",
@@ -15,8 +15,8 @@ const WRONG: &str = r#"{"type":"urn:millstream:problem:invalid-answer","title":"
     "detail":"label: is required","problems":[{"path":"label","message":"is required"}]}"#;
 
 #[tokio::test]
-async fn a_person_is_given_work_and_hands_it_in() {
-    let stub = Stub::answering(&[(503, "{}"), (200, GIVEN), (422, WRONG), (200, DONE)]).await;
+async fn person_gets_work_and_submits_answer() {
+    let stub = StubServer::answering(&[(503, "{}"), (200, GIVEN), (422, WRONG), (200, DONE)]).await;
     let client = persistent(stub.address);
     let work = client.next_work("ann").queue("review").started().await.unwrap().expect("something to do");
     assert_eq!((work.payload, work.again), (json!({"text": "hallo"}), false));
@@ -35,23 +35,23 @@ async fn a_person_is_given_work_and_hands_it_in() {
 }
 
 #[tokio::test]
-async fn who_has_nothing_to_do_hears_that() {
-    let stub = Stub::answering(&[(200, r#"{"assignment":null,"idle":"nothing_open"}"#)]).await;
+async fn person_without_work_gets_none() {
+    let stub = StubServer::answering(&[(200, r#"{"assignment":null,"idle":"nothing_open"}"#)]).await;
     assert_eq!(persistent(stub.address).next_work("ann").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn an_answer_whose_fate_is_not_known_is_not_handed_in_twice() {
-    let stub = Stub::answering(&[(503, "{}"), (200, DONE)]).await;
+async fn uncertain_answer_is_not_submitted_twice() {
+    let stub = StubServer::answering(&[(503, "{}"), (200, DONE)]).await;
     let error = persistent(stub.address).submit_answer("a-1", "ann", 1).await.unwrap_err();
     assert_eq!((error.problem().unwrap().status, stub.asked().len()), (503, 1));
 }
 
 #[tokio::test]
-async fn a_person_skips_with_a_reason_and_says_that_they_are_there() {
+async fn person_skips_and_sends_heartbeat() {
     let skipped = DONE.replace("completed", "skipped");
     let skipped: &'static str = Box::leak(skipped.into_boxed_str());
-    let stub = Stub::answering(&[(200, GIVEN_ALONE), (200, skipped)]).await;
+    let stub = StubServer::answering(&[(200, GIVEN_ALONE), (200, skipped)]).await;
     let client = persistent(stub.address);
     assert!(client.heartbeat_assignment("a-1", "ann").await.unwrap().deadline.is_some());
     let skipped = client.skip_assignment("a-1", "ann", Some("not German")).await.unwrap();

@@ -1,14 +1,14 @@
 //! Refused calls return the server's problem document; invalid requests fail before they are sent.
 
-use millstream_sdk::client::Retry;
+use millstream_sdk::client::ClientRetry;
 use millstream_sdk::{Client, ClientError};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::SdkWorld;
 
 #[tokio::test]
-async fn a_definition_that_cannot_work_is_refused_with_every_problem() {
-    let World { client, .. } = &World::new().await;
+async fn invalid_definition_returns_every_problem() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     let source =
         "name: x\ninitial: a\nstates: { a: { on: { go: { to: b } } }, c: { on: { go: { to: d } } } }\n";
     let error = client.apply_yaml(source).await.unwrap_err();
@@ -20,8 +20,8 @@ async fn a_definition_that_cannot_work_is_refused_with_every_problem() {
 }
 
 #[tokio::test]
-async fn kinds_of_refusal_are_told_apart() {
-    let World { client, .. } = &World::new().await;
+async fn client_distinguishes_refusals() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     assert!(client.execution("missing/at all").await.unwrap_err().is_not_found());
     assert!(client.definition("nothing").await.unwrap_err().is_not_found());
     client.start("counter").id("r-1").input(json!({ "count": 1 })).await.unwrap();
@@ -37,15 +37,15 @@ async fn kinds_of_refusal_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable() {
-    let client = Client::builder("http://127.0.0.1:1").retry(Retry::never()).build().unwrap();
+async fn missing_server_is_unreachable() {
+    let client = Client::builder("http://127.0.0.1:1").retry(ClientRetry::never()).build().unwrap();
     let error = client.health().await.unwrap_err();
     assert!(matches!(&error, ClientError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
 }
 
 #[test]
-fn an_address_that_is_none_is_refused_at_once() {
+fn invalid_server_address_is_refused() {
     for address in ["", "localhost:7400", "ftp://a.example"] {
         assert!(matches!(Client::new(address), Err(ClientError::Unsendable(_))), "{address:?}");
     }

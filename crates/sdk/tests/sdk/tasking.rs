@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::{TaskWish, ThenDo};
+use millstream_sdk::client::{AfterTaskFailure, TaskLeaseQuery};
 use serde_json::json;
 
-use crate::world::{SOON, World};
+use crate::world::{SOON, SdkWorld};
 
 const ERRAND: &str = r#"
 name: errand
@@ -23,18 +23,21 @@ actions:
 "#;
 
 #[tokio::test]
-async fn a_task_is_taken_kept_given_up_taken_again_and_finished() {
-    let World { client, .. } = &World::new().await;
+async fn failed_task_is_leased_again_and_completed() {
+    let SdkWorld { client, .. } = &SdkWorld::new().await;
     client.apply_yaml(ERRAND).await.unwrap();
     client.start("errand").id("e-1").await.unwrap();
     client.send("e-1", "go").payload(json!({"what": "milk"})).await.unwrap();
-    let wish =
-        TaskWish::of(["fetch"]).labels(["van"]).max(5).wait(SOON.min(Duration::from_secs(30))).worker("sdk");
+    let wish = TaskLeaseQuery::of(["fetch"])
+        .labels(["van"])
+        .max(5)
+        .wait(SOON.min(Duration::from_secs(30)))
+        .worker("sdk");
     let first = client.lease_tasks(&wish).await.unwrap().remove(0);
     assert_eq!((first.input.clone(), first.attempt), (json!({"what": "milk"}), 1));
     let held = client.heartbeat_task(&first, Some(&json!({"at": "the shop"}))).await.unwrap();
     assert!(!held.cancelled && held.lease_until >= first.lease_until);
-    client.fail_task(&first, "closed", ThenDo::Retry).await.unwrap();
+    client.fail_task(&first, "closed", AfterTaskFailure::Retry).await.unwrap();
     let again = client.lease_tasks(&wish).await.unwrap().remove(0);
     assert_eq!((again.attempt, again.progress.clone()), (2, json!({"at": "the shop"})));
     let why = client.why(&again.key).await.unwrap();

@@ -16,7 +16,7 @@ fn embedded(directory: &std::path::Path) -> millstream_sdk::WorkerBuilder {
 }
 
 #[tokio::test]
-async fn names_that_cannot_be_called_are_refused_at_the_start() {
+async fn invalid_action_names_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let error = embedded(directory.path()).action("Charge!", nothing).start().await.unwrap_err();
     assert!(error.to_string().contains("Charge!"), "{error}");
@@ -26,7 +26,7 @@ async fn names_that_cannot_be_called_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_directory_belongs_to_one_engine_and_keeps_what_it_holds() {
+async fn directory_belongs_to_one_engine() {
     let directory = tempfile::tempdir().unwrap();
     let engine = embedded(directory.path()).action("nothing", nothing).start().await.unwrap();
     let client = engine.client().unwrap();
@@ -42,7 +42,7 @@ async fn a_directory_belongs_to_one_engine_and_keeps_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_worker_runs_until_it_is_told_to_stop() {
+async fn worker_runs_until_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(embedded(directory.path()).run_until(shutdown.clone()));
@@ -51,7 +51,7 @@ async fn a_worker_runs_until_it_is_told_to_stop() {
 }
 
 #[tokio::test]
-async fn a_fleet_without_redis_is_explained() {
+async fn fleet_without_redis_is_refused() {
     let worker = Worker::builder()
         .configure(|config| {
             config.database_url = "postgres://user@127.0.0.1:1/none".to_owned();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use millstream_sdk::client::Retry;
-use millstream_sdk::{Client, Running, Worker};
+use millstream_sdk::client::ClientRetry;
+use millstream_sdk::{Client, RunningWorker, Worker};
 use tempfile::TempDir;
 
 /// Adds up; stops on request.
@@ -12,13 +12,13 @@ pub(crate) const APPROVAL: &str = include_str!("../../../../examples/approval.ya
 
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-pub(crate) struct World {
-    pub(crate) engine: Running,
+pub(crate) struct SdkWorld {
+    pub(crate) engine: RunningWorker,
     pub(crate) client: Client,
     _directory: TempDir,
 }
 
-impl World {
+impl SdkWorld {
     /// An engine on a free port in a new directory.
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -38,7 +38,11 @@ impl World {
 /// A client that retries quickly and often.
 pub(crate) fn persistent(address: std::net::SocketAddr) -> Client {
     Client::builder(format!("http://{address}"))
-        .retry(Retry { attempts: 200, backoff: Duration::from_millis(1), max: Duration::from_millis(20) })
+        .retry(ClientRetry {
+            attempts: 200,
+            backoff: Duration::from_millis(1),
+            max: Duration::from_millis(20),
+        })
         .build()
         .unwrap()
 }

@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
-use super::violation::{Check, Violation};
-use crate::history::{Answer, Event, Execution, History, Post};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimAnswer, SimEvent, SimExecution, SimHistory, SimPost};
 use crate::workload::{DEFERRED, POISON, POISON_CAP, TAKES_DEFERRED};
 
-pub(super) fn acknowledged(history: &History) -> Vec<Violation> {
-    history.posts.iter().filter_map(|post| verdict(history, post)).collect()
+pub(super) fn check_acknowledged(history: &SimHistory) -> Vec<SimViolation> {
+    history.posts.iter().filter_map(|post| check_post(history, post)).collect()
 }
 
-fn verdict(history: &History, post: &Post) -> Option<Violation> {
-    let wrong = |what: String| Some(Violation::new(Check::C1, &post.execution, what));
-    let Post { execution, name, marker, answer, .. } = post;
+fn check_post(history: &SimHistory, post: &SimPost) -> Option<SimViolation> {
+    let wrong = |what: String| Some(SimViolation::new(SimCheck::C1, &post.execution, what));
+    let SimPost { execution, name, marker, answer, .. } = post;
     let found = history.execution(execution);
     match answer {
-        Answer::Refused { .. } | Answer::Unknown => None,
-        Answer::Started => match found {
+        SimAnswer::Refused { .. } | SimAnswer::Unknown => None,
+        SimAnswer::Started => match found {
             Some(_) => None,
             None => wrong("was started and is gone".to_owned()),
         },
-        Answer::Acknowledged { event } => {
+        SimAnswer::Acknowledged { event } => {
             let Some((execution, event)) = found.and_then(|found| Some((found, found.event(event)?))) else {
                 return wrong(format!("{name} {marker} was acknowledged as {event} and is gone"));
             };
@@ -38,7 +38,7 @@ fn verdict(history: &History, post: &Post) -> Option<Violation> {
 }
 
 /// Whether the event may keep its present status.
-fn may_stay(execution: &Execution, event: &Event) -> bool {
+fn may_stay(execution: &SimExecution, event: &SimEvent) -> bool {
     let paused = execution.status == ExecutionStatus::Paused;
     match event.status {
         // A worker that commits it dies.
@@ -55,7 +55,7 @@ fn may_stay(execution: &Execution, event: &Event) -> bool {
     }
 }
 
-pub(super) fn never_twice(history: &History) -> Vec<Violation> {
+pub(super) fn never_twice(history: &SimHistory) -> Vec<SimViolation> {
     let mut wrong = Vec::new();
     for execution in &history.executions {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -64,14 +64,15 @@ pub(super) fn never_twice(history: &History) -> Vec<Violation> {
         }
         for (marker, times) in seen.iter().filter(|(_, times)| **times > 1) {
             let what = format!("{marker} is there {times} times");
-            wrong.push(Violation::new(Check::C8, &execution.id, what));
+            wrong.push(SimViolation::new(SimCheck::C8, &execution.id, what));
         }
-        let refused =
-            |post: &&Post| post.execution == execution.id && matches!(post.answer, Answer::Refused { .. });
+        let refused = |post: &&SimPost| {
+            post.execution == execution.id && matches!(post.answer, SimAnswer::Refused { .. })
+        };
         for post in history.posts.iter().filter(refused) {
             if seen.contains_key(post.marker.as_str()) {
                 let what = format!("{} {} was refused and is there", post.name, post.marker);
-                wrong.push(Violation::new(Check::C8, &execution.id, what));
+                wrong.push(SimViolation::new(SimCheck::C8, &execution.id, what));
             }
         }
     }

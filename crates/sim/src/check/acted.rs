@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use millstream_core::status::ActionStatus;
 
-use super::violation::{Check, Violation};
-use crate::history::{Action, Execution, History, Work};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimAction, SimExecution, SimHistory, SimWork};
 
-pub(super) fn once(history: &History) -> Vec<Violation> {
+pub(super) fn check_actions(history: &SimHistory) -> Vec<SimViolation> {
     let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
     let mut highest: BTreeMap<&str, i64> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -15,31 +15,31 @@ pub(super) fn once(history: &History) -> Vec<Violation> {
         let seen = highest.entry(&call.key).or_insert(call.token);
         if call.token < *seen && !call.refused {
             let what = format!("the sink took {} under token {} after {seen}", call.key, call.token);
-            wrong.push(Violation::new(Check::C5, "", what));
+            wrong.push(SimViolation::new(SimCheck::C5, "", what));
         }
         *seen = call.token.max(*seen);
         *effects.entry(&call.key).or_default() += usize::from(call.effect);
     }
     for (key, _) in effects.iter().filter(|(_, times)| **times > 1) {
-        wrong.push(Violation::new(Check::C5, "", format!("{key} had more than one effect")));
+        wrong.push(SimViolation::new(SimCheck::C5, "", format!("{key} had more than one effect")));
     }
     for execution in &history.executions {
         for action in &execution.actions {
             let done = effects.get(action.key.as_str()).copied().unwrap_or(0);
-            wrong.extend(outcome(execution, action, done));
+            wrong.extend(check_outcome(execution, action, done));
         }
     }
     wrong
 }
 
-fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violation> {
+fn check_outcome(execution: &SimExecution, action: &SimAction, effects: usize) -> Vec<SimViolation> {
     let mut wrong = Vec::new();
-    let mut accuse = |what: String| wrong.push(Violation::new(Check::C5, &execution.id, what));
-    let Action { key, work, status, epoch, token, on_success, on_failure, .. } = action;
+    let mut accuse = |what: String| wrong.push(SimViolation::new(SimCheck::C5, &execution.id, what));
+    let SimAction { key, work, status, epoch, token, on_success, on_failure, .. } = action;
     let told = match status {
         ActionStatus::Succeeded => {
             match work {
-                Work::Effect => {
+                SimWork::Effect => {
                     if effects != 1 {
                         accuse(format!("{key} succeeded with {effects} effects"));
                     }
@@ -47,7 +47,7 @@ fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violat
                         accuse(format!("{key} is settled by token {token:?}, its last lease is {epoch}"));
                     }
                 }
-                Work::Child | Work::Attempt | Work::Owed => {}
+                SimWork::Child | SimWork::Attempt | SimWork::Owed => {}
             }
             on_success
         }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use millstream_core::graph::NodeStatus;
 use millstream_core::status::ExecutionStatus;
 
-use super::violation::{Check, Violation};
-use crate::history::{Execution, History};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimExecution, SimHistory};
 
-pub(super) fn graphs(history: &History) -> Vec<Violation> {
-    history.executions.iter().filter(|execution| !execution.nodes.is_empty()).flat_map(graph).collect()
+pub(super) fn check_graphs(history: &SimHistory) -> Vec<SimViolation> {
+    history.executions.iter().filter(|execution| !execution.nodes.is_empty()).flat_map(check_graph).collect()
 }
 
-fn graph(execution: &Execution) -> Vec<Violation> {
+fn check_graph(execution: &SimExecution) -> Vec<SimViolation> {
     let mut wrong = Vec::new();
-    let mut accuse = |what: String| wrong.push(Violation::new(Check::C10, &execution.id, what));
+    let mut accuse = |what: String| wrong.push(SimViolation::new(SimCheck::C10, &execution.id, what));
     if execution.status == ExecutionStatus::Active {
         accuse("everything is quiet, and it has not ended".to_owned());
     }

@@ -10,6 +10,6 @@ mod timed;
 mod violation;
 mod waited;
 
-pub use quiet::check;
-pub use violation::{Check, Violation};
+pub use quiet::check_leftovers;
+pub use violation::{SimCheck, SimViolation};
 pub(crate) use waited::OVERDUE_MILLIS;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::violation::{Check, Violation};
-use crate::history::{Answer, Event, Execution, History};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimAnswer, SimEvent, SimExecution, SimHistory};
 use crate::workload::DEFERRED;
 
-pub(super) fn exactly_once(execution: &Execution) -> Vec<Violation> {
+pub(super) fn exactly_once(execution: &SimExecution) -> Vec<SimViolation> {
     let mut wrong = Vec::new();
-    let mut accuse = |what: String| wrong.push(Violation::new(Check::C2, &execution.id, what));
+    let mut accuse = |what: String| wrong.push(SimViolation::new(SimCheck::C2, &execution.id, what));
     let seqs: Vec<i64> = execution.log.iter().map(|step| step.seq).collect();
     let ideal: Vec<i64> = (1..).take(seqs.len()).collect();
     if seqs != ideal {
@@ -33,10 +33,10 @@ pub(super) fn exactly_once(execution: &Execution) -> Vec<Violation> {
 }
 
 /// Acknowledged posts of one client to one execution, in the order in which they were made.
-pub(super) fn in_order(history: &History) -> Vec<Violation> {
-    let mut posted: BTreeMap<(usize, &str), Vec<(&str, &Event)>> = BTreeMap::new();
+pub(super) fn in_order(history: &SimHistory) -> Vec<SimViolation> {
+    let mut posted: BTreeMap<(usize, &str), Vec<(&str, &SimEvent)>> = BTreeMap::new();
     for post in &history.posts {
-        if let Answer::Acknowledged { event } = &post.answer
+        if let SimAnswer::Acknowledged { event } = &post.answer
             && let Some(event) = history.execution(&post.execution).and_then(|found| found.event(event))
         {
             posted.entry((post.client, &post.execution)).or_default().push((&post.marker, event));
@@ -44,7 +44,7 @@ pub(super) fn in_order(history: &History) -> Vec<Violation> {
     }
     let mut wrong = Vec::new();
     for ((_, execution), events) in posted {
-        let mut accuse = |what: String| wrong.push(Violation::new(Check::C3, execution, what));
+        let mut accuse = |what: String| wrong.push(SimViolation::new(SimCheck::C3, execution, what));
         for pair in events.windows(2) {
             if let [(first, a), (second, b)] = pair
                 && a.accept_no >= b.accept_no
@@ -71,9 +71,9 @@ pub(super) fn in_order(history: &History) -> Vec<Violation> {
     wrong
 }
 
-pub(super) fn replays(execution: &Execution) -> Vec<Violation> {
-    let accuse = |what: String| Violation::new(Check::C4, &execution.id, what);
-    let mut wrong: Vec<Violation> = execution.mismatches.iter().cloned().map(accuse).collect();
+pub(super) fn check_replay(execution: &SimExecution) -> Vec<SimViolation> {
+    let accuse = |what: String| SimViolation::new(SimCheck::C4, &execution.id, what);
+    let mut wrong: Vec<SimViolation> = execution.mismatches.iter().cloned().map(accuse).collect();
     // What the workload counts in the context is what the log holds.
     for (name, counted) in [
         ("add", "total"),

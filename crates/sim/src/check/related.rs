@@ -4,21 +4,25 @@ use std::collections::BTreeMap;
 
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 
-use super::violation::{Check, Violation};
-use crate::history::{Execution, History, Work};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimExecution, SimHistory, SimWork};
 
-pub(super) fn families(history: &History) -> Vec<Violation> {
-    let mut children: BTreeMap<&str, Vec<&Execution>> = BTreeMap::new();
+pub(super) fn check_children(history: &SimHistory) -> Vec<SimViolation> {
+    let mut children: BTreeMap<&str, Vec<&SimExecution>> = BTreeMap::new();
     let mut wrong = Vec::new();
     for child in &history.executions {
         let Some(parent) = &child.parent else { continue };
         children.entry(parent).or_default().push(child);
         if !is_over(child) {
-            wrong.push(Violation::new(Check::C9, &child.id, format!("{parent} began it, and it never ends")));
+            wrong.push(SimViolation::new(
+                SimCheck::C9,
+                &child.id,
+                format!("{parent} began it, and it never ends"),
+            ));
         }
     }
     for execution in &history.executions {
-        for action in execution.actions.iter().filter(|action| action.work == Work::Child) {
+        for action in execution.actions.iter().filter(|action| action.work == SimWork::Child) {
             let born = children.get(action.key.as_str()).map_or(&[][..], Vec::as_slice);
             let completed = born.iter().filter(|child| child.status == ExecutionStatus::Completed).count();
             let what = match action.status {
@@ -38,14 +42,14 @@ pub(super) fn families(history: &History) -> Vec<Violation> {
                 let ends: Vec<_> =
                     born.iter().map(|child| format!("{} {}", child.id, child.status)).collect();
                 let what = format!("{} {what} and its children are {ends:?}", action.key);
-                wrong.push(Violation::new(Check::C9, &execution.id, what));
+                wrong.push(SimViolation::new(SimCheck::C9, &execution.id, what));
             }
         }
     }
     wrong
 }
 
-fn is_over(execution: &Execution) -> bool {
+fn is_over(execution: &SimExecution) -> bool {
     match execution.status {
         ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Cancelled => true,
         ExecutionStatus::Active | ExecutionStatus::Paused => false,

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::status::ExecutionStatus;
 
-use super::violation::{Check, Violation};
-use crate::history::{Execution, Logged};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimExecution, SimTransition};
 
-pub(super) fn timers(execution: &Execution) -> Vec<Violation> {
+pub(super) fn check_timers(execution: &SimExecution) -> Vec<SimViolation> {
     let mut wrong = Vec::new();
-    let mut accuse = |what: String| wrong.push(Violation::new(Check::C6, &execution.id, what));
-    let mut entry: Option<&Logged> = None;
+    let mut accuse = |what: String| wrong.push(SimViolation::new(SimCheck::C6, &execution.id, what));
+    let mut entry: Option<&SimTransition> = None;
     let mut fired = BTreeSet::new();
     for step in &execution.log {
         if let Some(armed_by) = step.armed_by {

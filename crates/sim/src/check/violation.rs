@@ -6,7 +6,7 @@ use millstream_core::id::TenantId;
 
 /// The guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
+pub enum SimCheck {
     /// Every acknowledged event ends in one final status.
     C1,
     /// Applied exactly once, under seqs without gaps.
@@ -36,7 +36,7 @@ pub enum Check {
     Lease,
 }
 
-impl Check {
+impl SimCheck {
     pub const fn name(self) -> &'static str {
         match self {
             Self::C1 => "C1 acknowledged",
@@ -57,15 +57,15 @@ impl Check {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    pub check: Check,
+pub struct SimViolation {
+    pub check: SimCheck,
     /// The execution concerned; empty if there is no specific one.
     pub execution: String,
     pub what: String,
 }
 
-impl Violation {
-    pub fn new(check: Check, execution: &str, what: impl Into<String>) -> Self {
+impl SimViolation {
+    pub fn new(check: SimCheck, execution: &str, what: impl Into<String>) -> Self {
         Self { check, execution: execution.to_owned(), what: what.into() }
     }
 
@@ -77,7 +77,7 @@ impl Violation {
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for SimViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {} {}", self.check.name(), self.execution, self.what)
     }

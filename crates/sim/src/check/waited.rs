@@ -2,8 +2,8 @@
 
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
-use super::violation::{Check, Violation};
-use crate::history::{Event, Execution, History};
+use super::violation::{SimCheck, SimViolation};
+use crate::history::{SimEvent, SimExecution, SimHistory};
 
 /// The age at which the overdue sweep rings again for an event; see `process.rs`.
 pub(crate) const OVERDUE_MILLIS: i64 = 1_500;
@@ -13,14 +13,15 @@ pub(crate) const OVERDUE_MILLIS: i64 = 1_500;
 const TURN_MILLIS: i64 = 15_000;
 
 /// Events of executions that wait for a person are left out: only the person knows how long that takes.
-pub(super) fn decided_in_time(history: &History) -> Vec<Violation> {
-    let waits = |execution: &Execution| !waits_for_a_person(execution);
-    let late = |execution: &Execution| {
-        let late = execution.events.iter().filter_map(|event| Some((event, wait(event, history.calm_at)?)));
+pub(super) fn decided_in_time(history: &SimHistory) -> Vec<SimViolation> {
+    let waits = |execution: &SimExecution| !waits_for_a_person(execution);
+    let late = |execution: &SimExecution| {
+        let late =
+            execution.events.iter().filter_map(|event| Some((event, calm_wait(event, history.calm_at)?)));
         let late = late.filter(|(_, wait)| *wait > OVERDUE_MILLIS + TURN_MILLIS);
-        let accuse = |(event, wait): (&Event, i64)| {
+        let accuse = |(event, wait): (&SimEvent, i64)| {
             let what = format!("{} {} waited {wait} ms after the last fault", event.name, event.id);
-            Violation::new(Check::C11, &execution.id, what)
+            SimViolation::new(SimCheck::C11, &execution.id, what)
         };
         late.map(accuse).collect::<Vec<_>>()
     };
@@ -29,14 +30,14 @@ pub(super) fn decided_in_time(history: &History) -> Vec<Violation> {
 
 /// From acceptance, or from the end of the faults, until the decision. A deferred event waits for its state,
 /// and an undecided one is left to C1 and C7.
-fn wait(event: &Event, calm_at: i64) -> Option<i64> {
+fn calm_wait(event: &SimEvent, calm_at: i64) -> Option<i64> {
     let deferred = event.name == crate::workload::DEFERRED;
     let decided_at = event.decided_at.filter(|_| !deferred)?;
     Some(decided_at - event.accepted_at.max(calm_at))
 }
 
-fn waits_for_a_person(execution: &Execution) -> bool {
-    let buried = |event: &Event| matches!(event.status, EventStatus::Dead | EventStatus::Failed);
+fn waits_for_a_person(execution: &SimExecution) -> bool {
+    let buried = |event: &SimEvent| matches!(event.status, EventStatus::Dead | EventStatus::Failed);
     execution.status == ExecutionStatus::Paused || execution.events.iter().any(buried)
 }
 
@@ -44,8 +45,8 @@ fn waits_for_a_person(execution: &Execution) -> bool {
 mod tests {
     use super::*;
 
-    fn history(accepted_at: i64, decided_at: Option<i64>, status: EventStatus) -> History {
-        let event = Event {
+    fn sample_history(accepted_at: i64, decided_at: Option<i64>, status: EventStatus) -> SimHistory {
+        let event = SimEvent {
             id: "e-1".to_owned(),
             name: "add".to_owned(),
             accept_no: 1,
@@ -60,7 +61,7 @@ mod tests {
             actor: None,
             error: None,
         };
-        let execution = Execution {
+        let execution = SimExecution {
             id: "counter0".to_owned(),
             status: ExecutionStatus::Active,
             state: "counting".to_owned(),
@@ -73,32 +74,32 @@ mod tests {
             timers: Vec::new(),
             mismatches: Vec::new(),
         };
-        History { executions: vec![execution], calm_at: 100_000, ..History::default() }
+        SimHistory { executions: vec![execution], calm_at: 100_000, ..SimHistory::default() }
     }
 
-    fn late(accepted_at: i64, decided_at: i64) -> usize {
-        decided_in_time(&history(accepted_at, Some(decided_at), EventStatus::Completed)).len()
-    }
-
-    #[test]
-    fn waiting_counts_from_the_last_fault_on() {
-        assert_eq!(late(20_000, 116_500), 0);
-        assert_eq!(late(20_000, 116_501), 1);
+    fn late_violations(accepted_at: i64, decided_at: i64) -> usize {
+        decided_in_time(&sample_history(accepted_at, Some(decided_at), EventStatus::Completed)).len()
     }
 
     #[test]
-    fn waiting_counts_from_a_later_acceptance_on() {
-        assert_eq!(late(105_000, 121_500), 0);
-        assert_eq!(late(105_000, 121_501), 1);
+    fn wait_counts_from_last_fault() {
+        assert_eq!(late_violations(20_000, 116_500), 0);
+        assert_eq!(late_violations(20_000, 116_501), 1);
     }
 
     #[test]
-    fn events_behind_a_buried_one_wait_for_a_person() {
-        assert_eq!(decided_in_time(&history(0, Some(900_000), EventStatus::Dead)), Vec::new());
+    fn wait_counts_from_later_acceptance() {
+        assert_eq!(late_violations(105_000, 121_500), 0);
+        assert_eq!(late_violations(105_000, 121_501), 1);
     }
 
     #[test]
-    fn an_undecided_event_is_left_to_other_checks() {
-        assert_eq!(decided_in_time(&history(0, None, EventStatus::Pending)), Vec::new());
+    fn events_behind_dead_letter_are_excluded() {
+        assert_eq!(decided_in_time(&sample_history(0, Some(900_000), EventStatus::Dead)), Vec::new());
+    }
+
+    #[test]
+    fn wait_check_ignores_undecided_events() {
+        assert_eq!(decided_in_time(&sample_history(0, None, EventStatus::Pending)), Vec::new());
     }
 }

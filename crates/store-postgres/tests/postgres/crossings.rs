@@ -7,29 +7,29 @@ use millstream_core::id::{EventId, IncidentId, Name, TenantId};
 use millstream_core::incident::NewIncident;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, AfterFailure, LeasedAction, Settlement, Settling};
-use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewSignal};
-use millstream_store::execution_store::{Committed, ExecutionStore};
+use millstream_store::action_store::{ActionStore, AfterFailure, LeasedAction, SettleOutcome, Settlement};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey, SignalSubmission};
+use millstream_store::execution_store::{CommitVerdict, ExecutionStore};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::incidents::{IncidentFilter, Incidents, Resolved, Resolving};
-use millstream_store::intervention::Decision;
+use millstream_store::incidents::{IncidentDecision, IncidentFilter, Incidents, ResolveVerdict};
+use millstream_store::intervention::DecisionRecord;
 use millstream_store::relations::Relations;
 use millstream_store::views::{EventViews, ExecutionViews};
 use uuid::Uuid;
 
-use crate::support::{self, Fixture, event, grant, key, raw, worker};
+use crate::support::{self, PostgresFixture, event, grant, key, raw, worker};
 
 const AT_ONCE: usize = 6;
 
-fn signal(correlation: &str, now: Timestamp) -> NewSignal {
-    NewSignal {
+fn signal(correlation: &str, now: Timestamp) -> SignalSubmission {
+    SignalSubmission {
         event_id: EventId(Uuid::now_v7()),
         tenant: TenantId::default_tenant(),
         correlation: correlation.to_owned(),
         definition: None,
         name: Name::parse("paid").unwrap(),
         payload: raw("1"),
-        idempotency: Some(Idempotency { key: format!("key of {correlation}"), request_hash: [1; 32] }),
+        idempotency: Some(IdempotencyKey { key: format!("key of {correlation}"), request_hash: [1; 32] }),
         actor: None,
         traceparent: None,
         expires_at: now.plus(std::time::Duration::from_secs(3600)),
@@ -37,8 +37,8 @@ fn signal(correlation: &str, now: Timestamp) -> NewSignal {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn signals_and_starts_with_crossed_correlations_find_each_other() {
-    let fixture = Fixture::fresh().await;
+async fn crossed_signals_and_starts_meet() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     stream::iter(0..300)
@@ -49,10 +49,11 @@ async fn signals_and_starts_with_crossed_correlations_find_each_other() {
                 let mut start = support::start(&key(&name(n)), now);
                 start.state.correlation = Some(name(n));
                 start.applied.transition.decision.correlation = Some(name(n));
-                Append::Start(Box::new(start))
+                AppendRequest::Start(Box::new(start))
             });
             let starts: Vec<_> = starts.collect();
-            let sent: Vec<_> = signals.iter().cloned().map(|one| Append::Signal(Box::new(one))).collect();
+            let sent: Vec<_> =
+                signals.iter().cloned().map(|one| AppendRequest::Signal(Box::new(one))).collect();
             let (started, sent) = tokio::join!(store.append(&starts, now), store.append(&sent, now));
             assert!(started.unwrap().iter().all(|one| matches!(one, Appended::Accepted { .. })));
             for (n, sent) in sent.unwrap().into_iter().enumerate() {
@@ -68,38 +69,38 @@ async fn signals_and_starts_with_crossed_correlations_find_each_other() {
                 assert!(fits, "round {round}: {sent:?}");
             }
             let ids: Vec<_> = signals.iter().map(|one| (one.tenant.clone(), one.event_id)).collect();
-            for (n, view) in store.events(&ids).await.unwrap().into_iter().enumerate() {
+            for (n, view) in store.find_events(&ids).await.unwrap().into_iter().enumerate() {
                 assert_eq!(view.unwrap().execution, key(&name(n)), "round {round}");
             }
-            assert!(store.signals(&ids).await.unwrap().iter().all(Option::is_none));
+            assert!(store.find_signals(&ids).await.unwrap().iter().all(Option::is_none));
         })
         .await;
     fixture.assert_no_deadlock().await;
 }
 
 #[tokio::test]
-async fn items_of_one_batch_see_the_signals_and_starts_before_them() {
-    let fixture = Fixture::fresh().await;
+async fn batch_items_see_earlier_signals_and_starts() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     let start = |id: &str| {
         let mut start = support::start(&key(id), now);
         start.state.correlation = Some("c".to_owned());
         start.applied.transition.decision.correlation = Some("c".to_owned());
-        Append::Start(Box::new(start))
+        AppendRequest::Start(Box::new(start))
     };
-    let stored = NewSignal { idempotency: None, ..signal("c", now) };
-    store.append(&[Append::Signal(Box::new(stored.clone()))], now).await.unwrap();
-    let (before, after) = (signal("c", now), NewSignal { idempotency: None, ..signal("c", now) });
+    let stored = SignalSubmission { idempotency: None, ..signal("c", now) };
+    store.append(&[AppendRequest::Signal(Box::new(stored.clone()))], now).await.unwrap();
+    let (before, after) = (signal("c", now), SignalSubmission { idempotency: None, ..signal("c", now) });
     let posted = event(&key("one"), "go");
     let batch = [
-        Append::Signal(Box::new(before.clone())),
-        Append::Signal(Box::new(before.clone())),
+        AppendRequest::Signal(Box::new(before.clone())),
+        AppendRequest::Signal(Box::new(before.clone())),
         start("one"),
-        Append::Event(posted.clone()),
-        Append::Signal(Box::new(after.clone())),
+        AppendRequest::Event(posted.clone()),
+        AppendRequest::Signal(Box::new(after.clone())),
         start("two"),
-        Append::Signal(Box::new(NewSignal { idempotency: None, ..signal("c", now) })),
+        AppendRequest::Signal(Box::new(SignalSubmission { idempotency: None, ..signal("c", now) })),
     ];
     let appended = store.append(&batch, now).await.unwrap();
     assert!(
@@ -120,7 +121,7 @@ async fn items_of_one_batch_see_the_signals_and_starts_before_them() {
     let ids = [stored.event_id, before.event_id, posted.event_id, after.event_id];
     let ids = ids.map(|id| (TenantId::default_tenant(), id));
     let places: Vec<_> =
-        store.events(&ids).await.unwrap().into_iter().map(|view| view.unwrap().accept_no).collect();
+        store.find_events(&ids).await.unwrap().into_iter().map(|view| view.unwrap().accept_no).collect();
     assert!(places.is_sorted(), "{places:?}");
 }
 
@@ -130,40 +131,44 @@ fn failed(action: &LeasedAction) -> Settlement {
         class: ErrorClass::Status,
         reason: "answered 500".to_owned(),
     };
-    let outcome = Settling::Failed { error: raw("{}"), then: AfterFailure::Incident(incident) };
+    let outcome = SettleOutcome::Failed { error: raw("{}"), then: AfterFailure::Incident(incident) };
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }
 
 /// Decisions about all incidents in one order, in the reverse order, and settlements of the reopened actions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decisions_in_crossed_order_happen_once_each() {
-    let fixture = Fixture::fresh().await;
+async fn crossed_incident_decisions_happen_once() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let tenant = TenantId::default_tenant();
-    let by = Decision { actor: Some("ann".to_owned()), reason: None };
+    let by = DecisionRecord { actor: Some("ann".to_owned()), reason: None };
     let now = store.ping().await.unwrap();
     for round in 0..20 {
         let keys = fixture.start(20, &format!("r{round}")).await;
         let posts: Vec<_> = keys.iter().map(|key| event(key, "go")).collect();
         let commits = keys.iter().zip(&posts);
         let commits = commits.map(|(key, post)| support::act(key, post.event_id, &["a", "b"], now)).collect();
-        let batch: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        let batch: Vec<_> = posts.into_iter().map(AppendRequest::Event).collect();
         store.append(&batch, now).await.unwrap();
         let commits = fixture.placed(commits).await;
-        let committed = store.commit(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
+        let committed = store.commit_executions(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
         let leased: Vec<LeasedAction> = committed
             .into_iter()
             .flat_map(|committed| match committed {
-                Committed::Done { leased, .. } => leased,
-                other @ (Committed::Conflict | Committed::Missing) => panic!("not committed: {other:?}"),
+                CommitVerdict::Done { leased, .. } => leased,
+                other @ (CommitVerdict::Conflict | CommitVerdict::Missing) => {
+                    panic!("not committed: {other:?}")
+                }
             })
             .collect();
         let (forth, back): (Vec<_>, Vec<_>) =
             leased.iter().map(failed).partition(|one| one.lease.key.action.as_str() == "a");
         let back: Vec<_> = back.into_iter().rev().collect();
         let (worker, none) = (worker(), grant(0));
-        let settled =
-            tokio::join!(store.settle(&worker, &forth, &none, now), store.settle(&worker, &back, &none, now));
+        let settled = tokio::join!(
+            store.settle_actions(&worker, &forth, &none, now),
+            store.settle_actions(&worker, &back, &none, now)
+        );
         assert!(settled.0.is_ok() && settled.1.is_ok(), "{settled:?}");
         let open = IncidentFilter {
             status: Some(millstream_store::incidents::IncidentStatus::Open),
@@ -171,14 +176,14 @@ async fn decisions_in_crossed_order_happen_once_each() {
         };
         let open = store.list_incidents(&tenant, &open, None, 100).await.unwrap();
         assert_eq!(open.len(), 40, "round {round}");
-        let retries: Vec<_> = open.iter().map(|view| (view.id, Resolving::Retry)).collect();
-        let skip = || Resolving::Skip { result: raw("1"), emit: None };
+        let retries: Vec<_> = open.iter().map(|view| (view.id, IncidentDecision::Retry)).collect();
+        let skip = || IncidentDecision::Skip { result: raw("1"), emit: None };
         let skips: Vec<_> = open.iter().rev().map(|view| (view.id, skip())).collect();
         let ((retried, skipped), ()) = tokio::join!(
             async {
                 tokio::join!(
-                    store.resolve(&tenant, &retries, &by, now),
-                    store.resolve(&tenant, &skips, &by, now)
+                    store.resolve_incidents(&tenant, &retries, &by, now),
+                    store.resolve_incidents(&tenant, &skips, &by, now)
                 )
             },
             async {
@@ -190,22 +195,22 @@ async fn decisions_in_crossed_order_happen_once_each() {
                         .map(|action| Settlement {
                             lease: action.lease,
                             event_id: action.event_id,
-                            outcome: Settling::Succeeded { result: raw("2"), emit: None },
+                            outcome: SettleOutcome::Succeeded { result: raw("2"), emit: None },
                         })
                         .collect();
-                    store.settle(&worker, &batch, &grant(0), now).await.unwrap();
+                    store.settle_actions(&worker, &batch, &grant(0), now).await.unwrap();
                 }
             }
         );
-        let done = |verdicts: &[Resolved]| {
-            verdicts.iter().filter(|one| matches!(one, Resolved::Done { .. })).count()
+        let done = |verdicts: &[ResolveVerdict]| {
+            verdicts.iter().filter(|one| matches!(one, ResolveVerdict::Done { .. })).count()
         };
         assert_eq!(done(&retried.unwrap()) + done(&skipped.unwrap()), 40, "round {round}");
-        for view in store.executions(&keys).await.unwrap() {
+        for view in store.find_executions(&keys).await.unwrap() {
             assert_eq!(view.unwrap().status, ExecutionStatus::Active, "round {round}");
         }
         for key in &keys {
-            let actions = store.actions(key, None, 10).await.unwrap();
+            let actions = store.list_actions(key, None, 10).await.unwrap();
             assert!(actions.iter().all(|view| view.status != ActionStatus::Failed), "round {round}");
         }
     }

@@ -5,19 +5,23 @@
 
 use std::sync::Arc;
 
-use crate::support::{self, Fixture, event, grant, key, raw, rows_read, worker};
+use crate::support::{self, PostgresFixture, event, grant, key, raw, rows_read, worker};
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{
-    ActionStore, AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling,
+    ActionStore, AfterFailure, LeasedAction, SettleOutcome, SettleVerdict, Settlement,
 };
-use millstream_store::event_log::{Append, Appended, EventLog};
-use millstream_store::execution_store::{Commit, Committed, Company, ExecutionStore, SnapshotWrite};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog};
+use millstream_store::execution_store::{
+    ActionRelation, CommitVerdict, ExecutionCommit, ExecutionStore, SnapshotWrite,
+};
 use millstream_store::feed::Feed;
-use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeLog, NodeWrite};
+use millstream_store::graph_store::{
+    ExecutorLogText, GraphRows, GraphStore, GraphViews, NodeDispatch, NodeWrite,
+};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, PutOff};
+use millstream_store::outbox::{DeliveredParcel, Outbox, ParcelBackoff, ParcelLimit, SinkPosition};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
@@ -48,7 +52,7 @@ fn rows(nodes: Vec<NodeWrite>) -> GraphRows {
 }
 
 /// A graph whose nodes all run, the second of them behind the first and the third.
-async fn start_graph(fixture: &Fixture, key: &ExecutionKey, nodes: usize) {
+async fn start_graph(fixture: &PostgresFixture, key: &ExecutionKey, nodes: usize) {
     let now = fixture.store.ping().await.unwrap();
     let parents = |n| if n == 1 { &[0, 2][..] } else { &[] };
     let nodes = (0..nodes).map(|n| node(n, parents(n), NodeStatus::Running)).collect();
@@ -59,28 +63,28 @@ async fn start_graph(fixture: &Fixture, key: &ExecutionKey, nodes: usize) {
         blob: Some(Arc::from([0; 10])),
         ..rows(nodes)
     }));
-    let appended = fixture.store.append(&[Append::Start(Box::new(start))], now).await.unwrap();
+    let appended = fixture.store.append(&[AppendRequest::Start(Box::new(start))], now).await.unwrap();
     assert!(matches!(appended[0], Appended::Accepted { .. }), "{appended:?}");
 }
 
 /// The second transition of an execution, with these changes to its graph.
-async fn change(fixture: &Fixture, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> Commit {
+async fn change(fixture: &PostgresFixture, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> ExecutionCommit {
     let now = fixture.store.ping().await.unwrap();
     let post = event(key, "go");
     let mut commit = support::act(key, post.event_id, &[], now);
-    fixture.store.append(&[Append::Event(post)], now).await.unwrap();
+    fixture.store.append(&[AppendRequest::Event(post)], now).await.unwrap();
     commit.snapshot = SnapshotWrite::Skip;
     commit.graph = Some(Box::new(rows(nodes)));
     fixture.placed(vec![commit]).await.remove(0)
 }
 
-fn dispatch(key: &ExecutionKey, n: usize) -> Dispatch {
+fn dispatch(key: &ExecutionKey, n: usize) -> NodeDispatch {
     let (executor, reason) = ("e".to_owned(), String::new());
-    Dispatch { execution: key.clone(), node: name(n), attempt: 1, executor, reason }
+    NodeDispatch { execution: key.clone(), node: name(n), attempt: 1, executor, reason }
 }
 
 /// Turns autovacuum off, so that only the store reads the tables.
-async fn undisturbed(fixture: &Fixture) {
+async fn undisturbed(fixture: &PostgresFixture) {
     for table in
         ["actions", "events", "graph_nodes", "graph_feed", "outbox", "graphs", "transitions", "mailbox"]
     {
@@ -88,14 +92,17 @@ async fn undisturbed(fixture: &Fixture) {
     }
 }
 
-async fn execute(fixture: &Fixture, sql: &str) {
+async fn execute(fixture: &PostgresFixture, sql: &str) {
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.unwrap();
     connection.close().await.unwrap();
 }
 
 /// How many index entries and rows `work` reads on a store of its own, whose plans have no statistics.
-async fn reads<F: Future<Output = ()>>(fixture: &Fixture, work: impl FnOnce(Arc<PostgresStore>) -> F) -> i64 {
+async fn reads<F: Future<Output = ()>>(
+    fixture: &PostgresFixture,
+    work: impl FnOnce(Arc<PostgresStore>) -> F,
+) -> i64 {
     let before = rows_read(fixture).await;
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
     work(Arc::clone(&store)).await;
@@ -104,18 +111,18 @@ async fn reads<F: Future<Output = ()>>(fixture: &Fixture, work: impl FnOnce(Arc<
 }
 
 /// An event with `count` independent actions, all of them leased.
-async fn crowd(fixture: &Fixture, id: &str, count: usize) -> Vec<LeasedAction> {
+async fn crowd(fixture: &PostgresFixture, id: &str, count: usize) -> Vec<LeasedAction> {
     let keys = fixture.start(1, id).await;
     let now = fixture.store.ping().await.unwrap();
     let post = event(&keys[0], "go");
     let names: Vec<String> = (0..count).map(|n| format!("a{n:04}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut commit = support::act(&keys[0], post.event_id, &names, now);
-    commit.actions.iter_mut().for_each(|action| action.company = Company::Independent);
-    fixture.store.append(&[Append::Event(post)], now).await.unwrap();
+    commit.actions.iter_mut().for_each(|action| action.company = ActionRelation::Independent);
+    fixture.store.append(&[AppendRequest::Event(post)], now).await.unwrap();
     let batch = fixture.placed(vec![commit]).await;
-    let mut committed = fixture.store.commit(&worker(), &batch, &grant(count), now).await.unwrap();
-    let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
+    let mut committed = fixture.store.commit_executions(&worker(), &batch, &grant(count), now).await.unwrap();
+    let CommitVerdict::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
     leased
 }
 
@@ -125,11 +132,11 @@ fn outcomes(leased: &[LeasedAction], now: Timestamp) -> Vec<Settlement> {
     let error = || raw(r#"{"class":"status"}"#);
     let outcome = |(at, action): (usize, &LeasedAction)| {
         let outcome = match at % 5 {
-            0 => Settling::Succeeded { result: raw("1"), emit: Some(emit(action)) },
-            1 => Settling::Failed { error: error(), then: AfterFailure::Emit(emit(action)) },
-            2 => Settling::Retry { error: error(), at: now },
-            3 => Settling::Postponed { at: now, error: None },
-            _ => Settling::Awaiting { until: None },
+            0 => SettleOutcome::Succeeded { result: raw("1"), emit: Some(emit(action)) },
+            1 => SettleOutcome::Failed { error: error(), then: AfterFailure::Emit(emit(action)) },
+            2 => SettleOutcome::Retry { error: error(), at: now },
+            3 => SettleOutcome::Postponed { at: now, error: None },
+            _ => SettleOutcome::Awaiting { until: None },
         };
         Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
     };
@@ -137,8 +144,8 @@ fn outcomes(leased: &[LeasedAction], now: Timestamp) -> Vec<Settlement> {
 }
 
 #[tokio::test]
-async fn settling_an_independent_action_reads_no_other_of_its_transition() {
-    let fixture = Fixture::fresh().await;
+async fn settling_independent_action_reads_no_sibling() {
+    let fixture = PostgresFixture::fresh().await;
     undisturbed(&fixture).await;
     let now = fixture.store.ping().await.unwrap();
     let few = outcomes(&crowd(&fixture, "few", 10).await, now);
@@ -150,7 +157,7 @@ async fn settling_an_independent_action_reads_no_other_of_its_transition() {
             reads(&fixture, |store| async move {
                 // Of the duplicates only the awaited one is still held.
                 for (batch, held) in [(&settlements[..5], 5), (&settlements[..], 6)] {
-                    let settled = store.settle(&worker(), batch, &grant(0), now).await.unwrap();
+                    let settled = store.settle_actions(&worker(), batch, &grant(0), now).await.unwrap();
                     let fresh = settled.verdicts.iter().filter(|one| **one != SettleVerdict::Stale).count();
                     assert_eq!(fresh, held);
                 }
@@ -162,8 +169,8 @@ async fn settling_an_independent_action_reads_no_other_of_its_transition() {
 }
 
 #[tokio::test]
-async fn work_on_one_node_reads_that_node_and_its_neighbours() {
-    let fixture = Fixture::fresh().await;
+async fn node_work_reads_node_and_neighbours() {
+    let fixture = PostgresFixture::fresh().await;
     undisturbed(&fixture).await;
     let key = key("large");
     start_graph(&fixture, &key, 5_000).await;
@@ -172,22 +179,22 @@ async fn work_on_one_node_reads_that_node_and_its_neighbours() {
     let now = fixture.store.ping().await.unwrap();
     fixture.store.close().await;
     let of_dispatch = reads(&fixture, |store| async move {
-        let contexts = store.dispatch(&[dispatch(&key, 1)], 100, now).await.unwrap();
+        let contexts = store.record_dispatches(&[dispatch(&key, 1)], 100, now).await.unwrap();
         assert_eq!(contexts[0].as_ref().map(|context| context.upstream.len()), Some(2));
     })
     .await;
     assert!(of_dispatch < 40, "a dispatch read {of_dispatch} entries");
     let of_commit = reads(&fixture, |store| async move {
-        let committed = store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();
-        assert!(matches!(committed[0], Committed::Done { .. }), "{committed:?}");
+        let committed = store.commit_executions(&worker(), &[commit], &grant(0), now).await.unwrap();
+        assert!(matches!(committed[0], CommitVerdict::Done { .. }), "{committed:?}");
     })
     .await;
     assert!(of_commit < 40, "a commit read {of_commit} entries");
 }
 
 #[tokio::test]
-async fn the_feed_is_read_by_execution_and_by_what_is_not_spread() {
-    let fixture = Fixture::fresh().await;
+async fn feed_is_read_by_execution_and_unmarked() {
+    let fixture = PostgresFixture::fresh().await;
     undisturbed(&fixture).await;
     let keys: Vec<_> = (0..300).map(|n| key(&format!("g-{n}"))).collect();
     for key in &keys {
@@ -195,25 +202,25 @@ async fn the_feed_is_read_by_execution_and_by_what_is_not_spread() {
     }
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
-    assert_eq!(store.spread(&[], 298, now).await.unwrap(), 298);
+    assert_eq!(store.spread_entries(&[], 298, now).await.unwrap(), 298);
     store.close().await;
     let read = reads(&fixture, |store| async move {
-        assert_eq!(store.feed(&keys[200], 0, 10).await.unwrap().len(), 1);
+        assert_eq!(store.read_feed(&keys[200], 0, 10).await.unwrap().len(), 1);
     })
     .await;
     assert!(read < 10, "one execution's entries cost {read}");
     // Spread entries leave the index when the table is next vacuumed.
     execute(&fixture, "VACUUM graph_feed").await;
     let read = reads(&fixture, |store| async move {
-        assert_eq!(store.spread(&[], 10, now).await.unwrap(), 2);
+        assert_eq!(store.spread_entries(&[], 10, now).await.unwrap(), 2);
     })
     .await;
     assert!(read < 30, "unspread entries cost {read}");
 }
 
 #[tokio::test]
-async fn what_is_due_is_found_however_much_is_put_off() {
-    let fixture = Fixture::fresh().await;
+async fn due_entries_are_found_among_postponed() {
+    let fixture = PostgresFixture::fresh().await;
     undisturbed(&fixture).await;
     let keys: Vec<_> = (0..300).map(|n| key(&format!("g-{n}"))).collect();
     for key in &keys {
@@ -221,15 +228,15 @@ async fn what_is_due_is_found_however_much_is_put_off() {
     }
     let (store, sink, other) = (&fixture.store, name(1), name(2));
     let now = store.ping().await.unwrap();
-    assert_eq!(store.spread(&[sink.clone(), other], 1_000, now).await.unwrap(), 300);
+    assert_eq!(store.spread_entries(&[sink.clone(), other], 1_000, now).await.unwrap(), 300);
     let later = now.plus(std::time::Duration::from_secs(60));
-    let put_off = |key: &ExecutionKey| PutOff { execution: key.clone(), until: later, attempts: 1 };
-    store.put_off(&sink, &keys[..297].iter().map(put_off).collect::<Vec<_>>()).await.unwrap();
+    let put_off = |key: &ExecutionKey| ParcelBackoff { execution: key.clone(), until: later, attempts: 1 };
+    store.postpone_parcels(&sink, &keys[..297].iter().map(put_off).collect::<Vec<_>>()).await.unwrap();
     store.close().await;
     execute(&fixture, "VACUUM outbox").await;
     let read = reads(&fixture, |store| async move {
-        let limit = Limit { executions: 10, entries: 10 };
-        assert_eq!(store.due(&sink, limit, now).await.unwrap().len(), 3);
+        let limit = ParcelLimit { executions: 10, entries: 10 };
+        assert_eq!(store.due_parcels(&sink, limit, now).await.unwrap().len(), 3);
     })
     .await;
     assert!(read < 30, "due entries cost {read}");
@@ -238,22 +245,22 @@ async fn what_is_due_is_found_however_much_is_put_off() {
 /// A transaction that waits for a row which another one is changing sees the change, and still applies its
 /// own.
 #[tokio::test]
-async fn a_parcel_is_handed_over_while_something_new_is_noted() {
-    let fixture = Fixture::fresh().await;
+async fn parcel_is_handed_over_during_spread() {
+    let fixture = PostgresFixture::fresh().await;
     start_graph(&fixture, &key("g"), 1).await;
     let (store, sink) = (Arc::clone(&fixture.store), name(1));
     let now = store.ping().await.unwrap();
-    store.spread(std::slice::from_ref(&sink), 9, now).await.unwrap();
-    let limit = Limit { executions: 9, entries: 9 };
-    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    store.spread_entries(std::slice::from_ref(&sink), 9, now).await.unwrap();
+    let limit = ParcelLimit { executions: 9, entries: 9 };
+    let parcel = store.due_parcels(&sink, limit, now).await.unwrap().remove(0);
     let mut noting = PgConnection::connect(&fixture.database.url).await.unwrap();
     sqlx::query("BEGIN").execute(&mut noting).await.unwrap();
     sqlx::query("UPDATE outbox SET upto = upto + 1, waiting = 2").execute(&mut noting).await.unwrap();
-    let to = Heard { position: parcel.entries[0].position, part: 0 };
-    let over = HandedOver { execution: key("g"), from: parcel.heard, to, entries: 1, at: now };
+    let to = SinkPosition { position: parcel.entries[0].position, part: 0 };
+    let over = DeliveredParcel { execution: key("g"), from: parcel.heard, to, entries: 1, at: now };
     let handing = {
         let (store, sink) = (Arc::clone(&store), sink.clone());
-        tokio::spawn(async move { store.handed_over(&sink, &[over], now).await })
+        tokio::spawn(async move { store.advance_sinks(&sink, &[over], now).await })
     };
     millstream_testkit::eventually(std::time::Duration::from_secs(20), || async {
         const WAITING: &str =
@@ -265,25 +272,25 @@ async fn a_parcel_is_handed_over_while_something_new_is_noted() {
     .await;
     sqlx::query("COMMIT").execute(&mut noting).await.unwrap();
     handing.await.unwrap().unwrap();
-    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    let parcel = store.due_parcels(&sink, limit, now).await.unwrap().remove(0);
     assert_eq!((parcel.heard, parcel.upto), (to, to.position + 1));
 }
 
 /// A node is written when it runs, when it is dispatched and when it has ended.
 #[tokio::test]
-async fn changes_of_nodes_concern_no_index() {
-    let fixture = Fixture::fresh().await;
+async fn node_updates_touch_no_index() {
+    let fixture = PostgresFixture::fresh().await;
     undisturbed(&fixture).await;
     let key = key("hot");
     start_graph(&fixture, &key, 200).await;
     let now = fixture.store.ping().await.unwrap();
     let batch: Vec<_> = (0..200).map(|n| dispatch(&key, n)).collect();
-    assert!(fixture.store.dispatch(&batch, 0, now).await.unwrap().iter().all(Option::is_some));
+    assert!(fixture.store.record_dispatches(&batch, 0, now).await.unwrap().iter().all(Option::is_some));
     // Dead row versions free their space now, and not at a moment that autovacuum chooses.
     execute(&fixture, "VACUUM graph_nodes").await;
     let ended = |n| NodeWrite { spec: None, result: Some(raw("1")), ..node(n, &[], NodeStatus::Pass) };
     let commit = change(&fixture, &key, (0..200).map(ended).collect()).await;
-    fixture.store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();
+    fixture.store.commit_executions(&worker(), &[commit], &grant(0), now).await.unwrap();
     fixture.store.close().await;
     let (all, within) = support::counted_updates(&fixture.database.url, "graph_nodes", 400).await;
     assert_eq!(all, 400);
@@ -291,8 +298,8 @@ async fn changes_of_nodes_concern_no_index() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn commits_dispatches_and_logs_of_the_same_graphs_do_not_deadlock() {
-    let fixture = Fixture::fresh().await;
+async fn graph_writers_do_not_deadlock() {
+    let fixture = PostgresFixture::fresh().await;
     let keys: Vec<_> = (0..6).map(|n| key(&format!("g-{n}"))).collect();
     let mut commits = Vec::new();
     for key in &keys {
@@ -307,18 +314,25 @@ async fn commits_dispatches_and_logs_of_the_same_graphs_do_not_deadlock() {
         for n in 0..60 {
             let (key, n) = (&keys[(n * 5 + round) % 6], (n * 7 + round) % 30);
             batch.push(dispatch(key, n));
-            logs.push(NodeLog { execution: key.clone(), node: name(n), attempt: 1, text: "line".to_owned() });
+            logs.push(ExecutorLogText {
+                execution: key.clone(),
+                node: name(n),
+                attempt: 1,
+                text: "line".to_owned(),
+            });
         }
         let (store, other) = (Arc::clone(&fixture.store), Arc::clone(&fixture.store));
-        tasks.spawn(async move { assert_eq!(store.dispatch(&batch, 10, now).await.unwrap().len(), 60) });
-        tasks.spawn(async move { other.keep_logs(&logs, now).await.unwrap() });
+        tasks.spawn(
+            async move { assert_eq!(store.record_dispatches(&batch, 10, now).await.unwrap().len(), 60) },
+        );
+        tasks.spawn(async move { other.append_logs(&logs, now).await.unwrap() });
     }
     commits.reverse();
-    for batch in commits.chunks(3).map(<[Commit]>::to_vec) {
+    for batch in commits.chunks(3).map(<[ExecutionCommit]>::to_vec) {
         let store = Arc::clone(&fixture.store);
         tasks.spawn(async move {
-            for committed in store.commit(&worker(), &batch, &grant(0), now).await.unwrap() {
-                assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
+            for committed in store.commit_executions(&worker(), &batch, &grant(0), now).await.unwrap() {
+                assert!(matches!(committed, CommitVerdict::Done { .. }), "{committed:?}");
             }
         });
     }
@@ -329,7 +343,7 @@ async fn commits_dispatches_and_logs_of_the_same_graphs_do_not_deadlock() {
         let mut kept = 0;
         for key in &keys {
             for n in 0..30 {
-                kept += fixture.store.logs(key, &name(n), 0, 100).await.unwrap().len();
+                kept += fixture.store.read_logs(key, &name(n), 0, 100).await.unwrap().len();
             }
         }
         kept

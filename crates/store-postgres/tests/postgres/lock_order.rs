@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::support::{self, Fixture, event, grant, keyed, raw, worker};
+use crate::support::{self, PostgresFixture, event, grant, keyed, raw, worker};
 use futures::stream::{self, StreamExt};
 use millstream_core::status::EventStatus;
-use millstream_store::action_store::{ActionStore, Settlement, Settling};
-use millstream_store::event_log::{Append, Appended, EventLog};
-use millstream_store::execution_store::{Committed, ExecutionStore};
+use millstream_store::action_store::{ActionStore, SettleOutcome, Settlement};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog};
+use millstream_store::execution_store::{CommitVerdict, ExecutionStore};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::EventViews;
 
@@ -20,8 +20,8 @@ const KEY_ROUNDS: usize = 3_000;
 const COMMIT_ROUNDS: usize = 2_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
-    let fixture = Fixture::fresh().await;
+async fn concurrent_settlements_complete_their_event() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     for chunk in 0..SETTLE_ROUNDS / 500 {
@@ -31,14 +31,14 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
             let posted = event(key, "go");
             events.push((key.tenant.clone(), posted.event_id));
             commits.push(support::act(key, posted.event_id, &["a", "b"], now));
-            posts.push(Append::Event(posted));
+            posts.push(AppendRequest::Event(posted));
         }
         store.append(&posts, now).await.unwrap();
         let commits = fixture.placed(commits).await;
-        let committed = store.commit(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
+        let committed = store.commit_executions(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
         let pairs = committed.into_iter().map(|committed| match committed {
-            Committed::Done { leased, .. } => leased,
-            other @ (Committed::Conflict | Committed::Missing) => panic!("not committed: {other:?}"),
+            CommitVerdict::Done { leased, .. } => leased,
+            other @ (CommitVerdict::Conflict | CommitVerdict::Missing) => panic!("not committed: {other:?}"),
         });
         stream::iter(pairs)
             .for_each_concurrent(AT_ONCE, |leased| async move {
@@ -46,14 +46,14 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
                     let batch = [Settlement {
                         lease: leased[n].lease.clone(),
                         event_id: leased[n].event_id,
-                        outcome: Settling::Succeeded { result: raw("1"), emit: None },
+                        outcome: SettleOutcome::Succeeded { result: raw("1"), emit: None },
                     }];
-                    async move { store.settle(&worker(), &batch, &grant(0), now).await.unwrap() }
+                    async move { store.settle_actions(&worker(), &batch, &grant(0), now).await.unwrap() }
                 };
                 tokio::join!(settle(0), settle(1));
             })
             .await;
-        for view in store.events(&events).await.unwrap() {
+        for view in store.find_events(&events).await.unwrap() {
             assert_eq!(view.unwrap().status, EventStatus::Completed, "chunk {chunk}");
         }
     }
@@ -61,8 +61,8 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn appends_with_crossed_keys_and_executions_accept_every_key_once() {
-    let fixture = Fixture::fresh().await;
+async fn crossed_appends_accept_each_key_once() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let keys = Arc::new(fixture.start(8, "crossed").await);
     let now = store.ping().await.unwrap();
@@ -71,7 +71,7 @@ async fn appends_with_crossed_keys_and_executions_accept_every_key_once() {
             let keys = keys.clone();
             async move {
                 let pick = |n: usize| &keys[(round + n) % keys.len()];
-                let one = |n: usize| Append::Event(keyed(pick(n), &format!("key-{round}-{n}")));
+                let one = |n: usize| AppendRequest::Event(keyed(pick(n), &format!("key-{round}-{n}")));
                 let (forth, back): (Vec<_>, Vec<_>) =
                     ((0..4).map(one).collect(), (0..4).rev().map(one).collect());
                 let (forth, back) = tokio::join!(store.append(&forth, now), store.append(&back, now));
@@ -94,8 +94,8 @@ async fn appends_with_crossed_keys_and_executions_accept_every_key_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_of_crossed_executions_win_once_each() {
-    let fixture = Fixture::fresh().await;
+async fn crossed_commits_win_once_each() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     for chunk in 0..COMMIT_ROUNDS / 500 {
@@ -108,7 +108,7 @@ async fn commits_of_crossed_executions_win_once_each() {
                     let mut batch = Vec::new();
                     for key in &keys[round..round + 3] {
                         let posted = event(key, "go");
-                        store.append(&[Append::Event(posted.clone())], now).await.unwrap();
+                        store.append(&[AppendRequest::Event(posted.clone())], now).await.unwrap();
                         batch.push(support::act(key, posted.event_id, &["a"], now));
                     }
                     let batch = fixture.placed(batch).await;
@@ -116,11 +116,11 @@ async fn commits_of_crossed_executions_win_once_each() {
                     back.reverse();
                     let (worker, grant) = (worker(), grant(3));
                     let (forth, back) = tokio::join!(
-                        store.commit(&worker, &batch, &grant, now),
-                        store.commit(&worker, &back, &grant, now)
+                        store.commit_executions(&worker, &batch, &grant, now),
+                        store.commit_executions(&worker, &back, &grant, now)
                     );
-                    let won = |committed: &[Committed]| {
-                        committed.iter().filter(|one| matches!(one, Committed::Done { .. })).count()
+                    let won = |committed: &[CommitVerdict]| {
+                        committed.iter().filter(|one| matches!(one, CommitVerdict::Done { .. })).count()
                     };
                     assert!(won(&forth.unwrap()) + won(&back.unwrap()) <= 3, "round {round}");
                 }
@@ -134,14 +134,14 @@ async fn commits_of_crossed_executions_win_once_each() {
 }
 
 #[tokio::test]
-async fn acceptance_numbers_follow_the_batch_whatever_the_ids() {
-    let fixture = Fixture::fresh().await;
+async fn acceptance_numbers_follow_batch_order() {
+    let fixture = PostgresFixture::fresh().await;
     let keys = fixture.start(50, "order").await;
     let now = fixture.store.ping().await.unwrap();
     for _ in 0..20 {
         let mut batch: Vec<_> = (0..400).map(|n| event(&keys[(n * 7) % 50], "go")).collect();
         batch.sort_by_key(|event| std::cmp::Reverse(event.event_id));
-        let batch: Vec<_> = batch.into_iter().map(Append::Event).collect();
+        let batch: Vec<_> = batch.into_iter().map(AppendRequest::Event).collect();
         let numbers: Vec<_> = fixture.store.append(&batch, now).await.unwrap();
         let numbers: Vec<_> = numbers
             .into_iter()

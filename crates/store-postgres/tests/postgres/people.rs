@@ -3,21 +3,25 @@
 
 use std::task::Poll;
 
-use millstream_core::assignment::next::Profile;
-use millstream_core::assignment::{Input, NewItem, QueueConfig, QueueState, Setting, Stepped, step};
-use millstream_core::definition::Format;
+use millstream_core::assignment::select::PersonProfile;
+use millstream_core::assignment::{
+    ItemInput, ItemQueueContext, ItemStepOutcome, NewQueueItem, QueueConfig, QueueState, step_item,
+};
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId, WorkerId};
 use millstream_core::raw::RawJson;
-use millstream_store::assignments::{AssignmentFilter, AssignmentViews, Assignments, Caller, Given};
+use millstream_store::assignments::{
+    AssignmentCaller, AssignmentFilter, AssignmentViews, Assignments, NextAssignment,
+};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::item_store::{ItemCommit, ItemCommitted, ItemRef, ItemStore};
+use millstream_store::item_store::{ItemCommit, ItemCommitVerdict, ItemRef, ItemStore};
 use millstream_store::queue_store::{PeopleStore, QueueStore};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
-use millstream_testkit::Proxy;
+use millstream_testkit::TestProxy;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
-use crate::support::{Fixture, rows_read};
+use crate::support::{PostgresFixture, rows_read};
 
 const ITEMS: usize = 12_000;
 const SKILLS: usize = 12;
@@ -29,24 +33,25 @@ fn name(text: &str) -> Name {
 
 /// Each item requires two of twelve skills; each person has three.
 #[tokio::test]
-async fn the_next_opening_is_found_without_reading_the_line() {
-    let fixture = Fixture::fresh().await;
+async fn next_opening_is_found_without_queue_scan() {
+    let fixture = PostgresFixture::fresh().await;
     let tenant = TenantId::default_tenant();
     let now = fixture.store.ping().await.unwrap();
-    let queue = QueueConfig::parse("{name: q, overlap: 2, per_person: {open: 99}}", Format::Yaml).unwrap();
+    let queue =
+        QueueConfig::parse("{name: q, overlap: 2, per_person: {open: 99}}", SourceFormat::Yaml).unwrap();
     fixture.store.put_queue(&tenant, &queue, now).await.unwrap();
     let skill = |at: usize| name(&format!("s{}", at % SKILLS));
     let item = |n: usize| {
-        let mut new = NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
+        let mut new = NewQueueItem::with_defaults(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
         new.own.skills = [skill(n), skill(n + 1 + n / SKILLS % 5)].into();
         new
     };
-    let items: Vec<NewItem> = (0..ITEMS).map(item).collect();
+    let items: Vec<NewQueueItem> = (0..ITEMS).map(item).collect();
     for batch in items.chunks(1_000) {
-        fixture.store.import(&tenant, &name("q"), batch, now).await.unwrap();
+        fixture.store.import_items(&tenant, &name("q"), batch, now).await.unwrap();
     }
     let person = |n: usize| PersonId::parse(format!("p{n}")).unwrap();
-    let profile = |n: usize| Profile {
+    let profile = |n: usize| PersonProfile {
         person: person(n),
         skills: [skill(n), skill(n + 1), skill(n + 7)].into(),
         state: QueueState::Active,
@@ -58,10 +63,14 @@ async fn the_next_opening_is_found_without_reading_the_line() {
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
     for n in 0..CALLS {
         let queues = [name("q")].into();
-        let caller =
-            Caller { tenant: tenant.clone(), person: person(n), queues, next: AssignmentId(Uuid::now_v7()) };
-        let given = store.next(&[caller], now).await.unwrap().remove(0);
-        assert!(matches!(given, Given::Assigned(_)), "{given:?}");
+        let caller = AssignmentCaller {
+            tenant: tenant.clone(),
+            person: person(n),
+            queues,
+            next: AssignmentId(Uuid::now_v7()),
+        };
+        let given = store.assign_next(&[caller], now).await.unwrap().remove(0);
+        assert!(matches!(given, NextAssignment::Assigned(_)), "{given:?}");
     }
     store.close().await;
     let read = rows_read(&fixture).await - before;
@@ -69,8 +78,8 @@ async fn the_next_opening_is_found_without_reading_the_line() {
 }
 
 #[tokio::test]
-async fn work_on_an_item_reads_that_item_and_nothing_else() {
-    let fixture = Fixture::fresh().await;
+async fn item_work_reads_only_that_item() {
+    let fixture = PostgresFixture::fresh().await;
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     for table in ["items", "assignments", "openings", "item_log", "queue_totals"] {
         let off = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
@@ -79,39 +88,40 @@ async fn work_on_an_item_reads_that_item_and_nothing_else() {
     connection.close().await.unwrap();
     let tenant = TenantId::default_tenant();
     let now = fixture.store.ping().await.unwrap();
-    let queue = QueueConfig::parse("{name: q, overlap: 2}", Format::Yaml).unwrap();
+    let queue = QueueConfig::parse("{name: q, overlap: 2}", SourceFormat::Yaml).unwrap();
     fixture.store.put_queue(&tenant, &queue, now).await.unwrap();
-    let item = |n: usize| NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
-    let items: Vec<NewItem> = (0..4_000).map(item).collect();
+    let item =
+        |n: usize| NewQueueItem::with_defaults(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
+    let items: Vec<NewQueueItem> = (0..4_000).map(item).collect();
     for batch in items.chunks(1_000) {
-        fixture.store.import(&tenant, &name("q"), batch, now).await.unwrap();
+        fixture.store.import_items(&tenant, &name("q"), batch, now).await.unwrap();
     }
-    let callers: Vec<Caller> = (0..200)
-        .map(|n| Caller {
+    let callers: Vec<AssignmentCaller> = (0..200)
+        .map(|n| AssignmentCaller {
             tenant: tenant.clone(),
             person: PersonId::parse(format!("p{n}")).unwrap(),
             queues: [name("q")].into(),
             next: AssignmentId(Uuid::now_v7()),
         })
         .collect();
-    let given = fixture.store.next(&callers, now).await.unwrap();
+    let given = fixture.store.assign_next(&callers, now).await.unwrap();
     fixture.store.close().await;
 
     let before = rows_read(&fixture).await;
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
     for given in given.into_iter().take(20) {
-        let Given::Assigned(given) = given else { panic!("{given:?}") };
+        let NextAssignment::Assigned(given) = given else { panic!("{given:?}") };
         let (assignment, person) = (given.assignment.id, given.assignment.person);
-        let submit = Input::Submit { assignment, person: person.clone(), answer: RawJson::null() };
-        for input in [Input::Start { assignment, person }, submit] {
+        let submit = ItemInput::Submit { assignment, person: person.clone(), answer: RawJson::null() };
+        for input in [ItemInput::Start { assignment, person }, submit] {
             let wanted = [ItemRef::Assignment(tenant.clone(), assignment)];
             let loaded = store.load_items(&wanted).await.unwrap().remove(0).unwrap();
-            let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
-            let stepped = step(&loaded.work, setting, &input, now).unwrap();
-            let Stepped::Changed(change) = stepped else { panic!("{stepped:?}") };
+            let setting = ItemQueueContext { queue: &queue, state: QueueState::Active, escalates_to: None };
+            let stepped = step_item(&loaded.work, setting, &input, now).unwrap();
+            let ItemStepOutcome::Changed(change) = stepped else { panic!("{stepped:?}") };
             let commit = ItemCommit::of(&loaded, *change, None);
-            let done = store.commit_items(&WorkerId::nobody(), &[commit], now).await.unwrap();
-            assert!(matches!(done[..], [ItemCommitted::Done { .. }]), "{done:?}");
+            let done = store.commit_items(&WorkerId::no_worker(), &[commit], now).await.unwrap();
+            assert!(matches!(done[..], [ItemCommitVerdict::Done { .. }]), "{done:?}");
         }
     }
     store.close().await;
@@ -136,35 +146,36 @@ async fn is_given_up<F: Future>(future: F, waits: usize) -> bool {
 /// A caller is dropped while it is served: at every possible moment, no transaction stays open, and no person
 /// gets two assignments.
 #[tokio::test]
-async fn a_call_that_is_given_up_leaves_nothing_half_done() {
+async fn dropped_next_call_leaves_no_transaction() {
     const OPEN: &str = "
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'";
-    let fixture = Fixture::fresh().await;
+    let fixture = PostgresFixture::fresh().await;
     let tenant = TenantId::default_tenant();
     let now = fixture.store.ping().await.unwrap();
-    let queue = QueueConfig::parse("{name: q}", Format::Yaml).unwrap();
+    let queue = QueueConfig::parse("{name: q}", SourceFormat::Yaml).unwrap();
     fixture.store.put_queue(&tenant, &queue, now).await.unwrap();
-    let item = |n: usize| NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
-    let items: Vec<NewItem> = (0..300).map(item).collect();
-    fixture.store.import(&tenant, &name("q"), &items, now).await.unwrap();
-    let caller = |n: usize| Caller {
+    let item =
+        |n: usize| NewQueueItem::with_defaults(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
+    let items: Vec<NewQueueItem> = (0..300).map(item).collect();
+    fixture.store.import_items(&tenant, &name("q"), &items, now).await.unwrap();
+    let caller = |n: usize| AssignmentCaller {
         tenant: tenant.clone(),
         person: PersonId::parse(format!("p{n}")).unwrap(),
         queues: [name("q")].into(),
         next: AssignmentId(Uuid::now_v7()),
     };
-    let (_proxy, url) = Proxy::on_the_way(&fixture.database.url).await;
+    let (_proxy, url) = TestProxy::on_the_way(&fixture.database.url).await;
     let store = PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
     let mut given_up = 0;
     for n in 0..200 {
         let callers = [caller(n)];
-        given_up += usize::from(is_given_up(store.next(&callers, now), n % 12).await);
+        given_up += usize::from(is_given_up(store.assign_next(&callers, now), n % 12).await);
     }
     assert!((50..200).contains(&given_up), "{given_up} of 200 were given up");
     for n in 0..200 {
-        let given = store.next(&[caller(n)], now).await.unwrap().remove(0);
-        assert!(matches!(given, Given::Assigned(_)), "p{n}: {given:?}");
+        let given = store.assign_next(&[caller(n)], now).await.unwrap().remove(0);
+        assert!(matches!(given, NextAssignment::Assigned(_)), "p{n}: {given:?}");
     }
     let filter = AssignmentFilter::default();
     let all = fixture.store.list_assignments(&tenant, &filter, None, 1_000).await.unwrap();

@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-use crate::support::{self, Fixture, event, grant, raw, rows_read, rows_read_beside, worker};
+use crate::support::{self, PostgresFixture, event, grant, raw, rows_read, rows_read_beside, worker};
 use millstream_core::id::{EventId, ExecutionKey, Seq};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, Beat, Pulse, Settlement, Settling};
-use millstream_store::event_log::{Append, EventLog};
+use millstream_store::action_store::{ActionStore, LeaseHeartbeat, LeasePulse, SettleOutcome, Settlement};
+use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::execution_store::{
-    Committed, ExecutionStore, Loaded, LoadedExecution, MailboxLimits, Wanted,
+    CommitVerdict, ExecutionStore, LoadRequest, LoadVerdict, LoadedExecution, MailboxLimits,
 };
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::housekeeping::Outlived;
+use millstream_store::housekeeping::RetentionCutoffs;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
@@ -23,14 +23,14 @@ const BACKLOG: usize = 100;
 const LIMITS: MailboxLimits = MailboxLimits { events: 10, bytes: 1024 };
 
 #[tokio::test]
-async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
-    let fixture = Fixture::fresh().await;
+async fn visit_reads_only_its_own_mailbox() {
+    let fixture = PostgresFixture::fresh().await;
     execute(&fixture, "ALTER TABLE events SET (autovacuum_enabled = false)").await;
     execute(&fixture, "ALTER TABLE actions SET (autovacuum_enabled = false)").await;
     let keys = fixture.start(EXECUTIONS, "busy").await;
     let now = fixture.store.ping().await.unwrap();
     for _ in 0..BACKLOG {
-        let batch: Vec<_> = keys.iter().map(|key| Append::Event(event(key, "go"))).collect();
+        let batch: Vec<_> = keys.iter().map(|key| AppendRequest::Event(event(key, "go"))).collect();
         fixture.store.append(&batch, now).await.unwrap();
     }
     fixture.store.close().await;
@@ -42,17 +42,17 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
         let first: EventId = loaded.mailbox[0].event_id;
         let mut commit = support::act(key, first, &["a"], now);
         commit.decided[0].accept_no = loaded.mailbox[0].accept_no;
-        let mut committed = store.commit(&worker(), &[commit], &grant(1), now).await.unwrap();
-        let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
-        let beat = Beat::from(leased[0].lease.clone());
-        let pulse = store.renew(&[beat], &worker(), &grant(1), now).await.unwrap().remove(0);
-        assert!(matches!(pulse, Pulse::Held { .. }), "{pulse:?}");
+        let mut committed = store.commit_executions(&worker(), &[commit], &grant(1), now).await.unwrap();
+        let CommitVerdict::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
+        let beat = LeaseHeartbeat::from(leased[0].lease.clone());
+        let pulse = store.renew_leases(&[beat], &worker(), &grant(1), now).await.unwrap().remove(0);
+        assert!(matches!(pulse, LeasePulse::Held { .. }), "{pulse:?}");
         let settlement = Settlement {
             lease: leased[0].lease.clone(),
             event_id: first,
-            outcome: Settling::Succeeded { result: raw("1"), emit: None },
+            outcome: SettleOutcome::Succeeded { result: raw("1"), emit: None },
         };
-        store.settle(&worker(), &[settlement], &grant(0), now).await.unwrap();
+        store.settle_actions(&worker(), &[settlement], &grant(0), now).await.unwrap();
         assert_eq!(load(&store, key).await.seq, Seq(2));
     }
     store.close().await;
@@ -64,8 +64,8 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
 /// A mailbox is usually empty when it is analysed and when connections make their plans. They keep these
 /// plans while it fills up.
 #[tokio::test]
-async fn plans_made_for_empty_tables_hold_for_full_ones() {
-    let fixture = Fixture::fresh().await;
+async fn plans_from_empty_tables_stay_cheap() {
+    let fixture = PostgresFixture::fresh().await;
     let now = fixture.store.ping().await.unwrap();
     let one = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
     let store = PostgresStore::connect(&fixture.database.url, one).await.unwrap();
@@ -74,20 +74,20 @@ async fn plans_made_for_empty_tables_hold_for_full_ones() {
     execute(&fixture, "ANALYZE").await;
     // More often than the server runs a custom plan before it settles for a generic one.
     for _ in 0..8 {
-        store.append(&[Append::Event(event(&first[0], "go"))], now).await.unwrap();
-        assert_eq!(visit(&store, &first[0], now).await, Visited::Lost);
+        store.append(&[AppendRequest::Event(event(&first[0], "go"))], now).await.unwrap();
+        assert_eq!(visit(&store, &first[0], now).await, PlanVisit::Lost);
     }
 
     let keys = fixture.start(EXECUTIONS, "busy").await;
     for _ in 0..BACKLOG {
-        let batch: Vec<_> = keys.iter().map(|key| Append::Event(event(key, "go"))).collect();
+        let batch: Vec<_> = keys.iter().map(|key| AppendRequest::Event(event(key, "go"))).collect();
         fixture.store.append(&batch, now).await.unwrap();
     }
     fixture.store.close().await;
     let before = rows_read_beside(&fixture, 1).await;
     for key in &keys[..20] {
-        assert_eq!(visit(&store, key, now).await, Visited::Done);
-        store.append(&[Append::Event(event(key, "go"))], now).await.unwrap();
+        assert_eq!(visit(&store, key, now).await, PlanVisit::Done);
+        store.append(&[AppendRequest::Event(event(key, "go"))], now).await.unwrap();
     }
     store.close().await;
     let read = rows_read(&fixture).await - before;
@@ -95,14 +95,14 @@ async fn plans_made_for_empty_tables_hold_for_full_ones() {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Visited {
+enum PlanVisit {
     /// The commit expects another seq than the stored one.
     Lost,
     Done,
 }
 
 /// Load, commit with one action, settle it.
-async fn visit(store: &PostgresStore, key: &ExecutionKey, now: Timestamp) -> Visited {
+async fn visit(store: &PostgresStore, key: &ExecutionKey, now: Timestamp) -> PlanVisit {
     let loaded = load(store, key).await;
     let first = &loaded.mailbox[0];
     let mut commit = support::act(key, first.event_id, &["a"], now);
@@ -110,22 +110,22 @@ async fn visit(store: &PostgresStore, key: &ExecutionKey, now: Timestamp) -> Vis
     if key.execution.as_str().starts_with("first") {
         commit.expected = Seq(99);
     }
-    let mut committed = store.commit(&worker(), &[commit], &grant(1), now).await.unwrap();
-    let Committed::Done { leased, .. } = committed.remove(0) else { return Visited::Lost };
+    let mut committed = store.commit_executions(&worker(), &[commit], &grant(1), now).await.unwrap();
+    let CommitVerdict::Done { leased, .. } = committed.remove(0) else { return PlanVisit::Lost };
     let settlement = Settlement {
         lease: leased[0].lease.clone(),
         event_id: first.event_id,
-        outcome: Settling::Succeeded { result: raw("1"), emit: None },
+        outcome: SettleOutcome::Succeeded { result: raw("1"), emit: None },
     };
-    store.settle(&worker(), &[settlement], &grant(0), now).await.unwrap();
-    Visited::Done
+    store.settle_actions(&worker(), &[settlement], &grant(0), now).await.unwrap();
+    PlanVisit::Done
 }
 
 #[tokio::test]
-async fn commits_without_statistics_look_rows_up_by_their_keys() {
+async fn commits_without_statistics_use_key_lookups() {
     // A near tie between two indexes that the size of the tables decides: more than one try.
     for _ in 0..3 {
-        let fixture = Fixture::fresh().await;
+        let fixture = PostgresFixture::fresh().await;
         let now = fixture.store.ping().await.unwrap();
         for count in [3, 2_000] {
             fixture.ended(count, &format!("e{count}"), now).await;
@@ -137,8 +137,8 @@ async fn commits_without_statistics_look_rows_up_by_their_keys() {
 }
 
 #[tokio::test]
-async fn a_purge_reads_what_is_old_enough_and_nothing_else() {
-    let fixture = Fixture::fresh().await;
+async fn purge_reads_only_old_executions() {
+    let fixture = PostgresFixture::fresh().await;
     execute(&fixture, "ALTER TABLE executions SET (autovacuum_enabled = false)").await;
     let now = fixture.store.ping().await.unwrap();
     let hour = Duration::from_secs(3600);
@@ -147,21 +147,21 @@ async fn a_purge_reads_what_is_old_enough_and_nothing_else() {
     fixture.store.close().await;
     let before = rows_read(&fixture).await;
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
-    assert_eq!(store.purge_executions(Outlived::before(now.minus(hour)), 100).await.unwrap(), 3);
+    assert_eq!(store.purge_executions(RetentionCutoffs::uniform(now.minus(hour)), 100).await.unwrap(), 3);
     store.close().await;
     let read = rows_read(&fixture).await - before;
     assert!(read < 500, "a purge of 3 among 2,003 ended executions read {read} index entries");
 }
 
 async fn load(store: &PostgresStore, key: &ExecutionKey) -> LoadedExecution {
-    let wanted = [Wanted { execution: key.clone(), known: None }];
-    match store.load(&wanted, LIMITS).await.unwrap().remove(0) {
-        Loaded::Found(found) => *found,
-        other @ (Loaded::Missing | Loaded::Corrupt { .. }) => panic!("{other:?}"),
+    let wanted = [LoadRequest { execution: key.clone(), known: None }];
+    match store.load_executions(&wanted, LIMITS).await.unwrap().remove(0) {
+        LoadVerdict::Found(found) => *found,
+        other @ (LoadVerdict::Missing | LoadVerdict::Corrupt { .. }) => panic!("{other:?}"),
     }
 }
 
-async fn execute(fixture: &Fixture, sql: &'static str) {
+async fn execute(fixture: &PostgresFixture, sql: &'static str) {
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     sqlx::query(sql).execute(&mut connection).await.unwrap();
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::support::{self, Fixture, event, rows_read, worker};
+use crate::support::{self, PostgresFixture, event, rows_read, worker};
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::Name;
-use millstream_core::placement::Queue;
-use millstream_core::terms::Terms;
+use millstream_core::lease_policy::LeasePolicy;
 use millstream_store::action_store::ActionStore;
-use millstream_store::event_log::{Append, EventLog};
-use millstream_store::execution_store::{Committed, ExecutionStore, LeaseGrant};
+use millstream_store::event_log::{AppendRequest, EventLog};
+use millstream_store::execution_store::{CommitVerdict, ExecutionStore, LeaseGrant};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::task_board::TaskBoard;
 use millstream_store::timer_store::TimerStore;
@@ -17,17 +17,17 @@ use millstream_store_postgres::{PostgresOptions, PostgresStore};
 
 const EACH: usize = 1_000;
 
-fn call(function: &str) -> Queue {
-    Queue::call(&Name::parse(function).unwrap())
+fn call(function: &str) -> ActionQueue {
+    ActionQueue::call_for_all(&Name::parse(function).unwrap())
 }
 
-fn serving(slots: usize, queues: &[Queue]) -> LeaseGrant {
+fn serving(slots: usize, queues: &[ActionQueue]) -> LeaseGrant {
     LeaseGrant { slots, ttl: Duration::from_secs(30), queues: queues.into() }
 }
 
 /// A thousand ready actions in each of these queues.
-async fn filled(queues: &[Queue]) -> Fixture {
-    let fixture = Fixture::fresh().await;
+async fn filled(queues: &[ActionQueue]) -> PostgresFixture {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     for (n, queue) in queues.iter().enumerate() {
@@ -36,21 +36,21 @@ async fn filled(queues: &[Queue]) -> Fixture {
         let mut commits = Vec::new();
         for (key, post) in keys.iter().zip(&posts) {
             let mut commit = support::act(key, post.event_id, &["a"], now);
-            commit.actions[0].terms = Terms { queue: queue.clone(), ..Terms::engine() };
+            commit.actions[0].terms = LeasePolicy { queue: queue.clone(), ..LeasePolicy::engine_for_all() };
             commits.push(commit);
         }
-        let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        let posts: Vec<_> = posts.into_iter().map(AppendRequest::Event).collect();
         store.append(&posts, now).await.unwrap();
         let commits = fixture.placed(commits).await;
-        for committed in store.commit(&worker(), &commits, &serving(0, &[]), now).await.unwrap() {
-            assert!(matches!(committed, Committed::Done { unleased: 1, .. }), "{committed:?}");
+        for committed in store.commit_executions(&worker(), &commits, &serving(0, &[]), now).await.unwrap() {
+            assert!(matches!(committed, CommitVerdict::Done { unleased: 1, .. }), "{committed:?}");
         }
     }
     fixture
 }
 
 #[tokio::test]
-async fn open_queues_and_leases_read_little_of_long_queues() {
+async fn leases_read_little_of_long_queues() {
     let queues = ["a", "b", "c", "d"].map(call);
     let fixture = filled(&queues).await;
     fixture.store.close().await;
@@ -62,14 +62,14 @@ async fn open_queues_and_leases_read_little_of_long_queues() {
     assert!(store.next_due(&queues).await.unwrap().is_some());
     assert_eq!(store.lease_each(&[worker()], &serving(3, &queues[1..2]), now).await.unwrap().len(), 3);
     assert_eq!(store.lease_each(&[worker()], &serving(6, &queues), now).await.unwrap().len(), 6);
-    assert!(store.overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());
+    assert!(store.lease_overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());
     store.close().await;
     let read = rows_read(&fixture).await - before;
     assert!(read < 300, "a few leases from four queues of {EACH} read {read} index entries");
 }
 
 #[tokio::test]
-async fn a_long_queue_does_not_stand_in_front_of_a_short_one() {
+async fn long_queue_does_not_block_short_one() {
     let fixture = filled(&[call("long")]).await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
@@ -77,11 +77,11 @@ async fn a_long_queue_does_not_stand_in_front_of_a_short_one() {
     let post = event(&keys[0], "go");
     let mut commit = support::act(&keys[0], post.event_id, &["a", "b"], now);
     for action in &mut commit.actions {
-        action.terms = Terms { queue: call("short"), ..Terms::engine() };
+        action.terms = LeasePolicy { queue: call("short"), ..LeasePolicy::engine_for_all() };
     }
-    store.append(&[Append::Event(post)], now).await.unwrap();
+    store.append(&[AppendRequest::Event(post)], now).await.unwrap();
     let commits = fixture.placed(vec![commit]).await;
-    store.commit(&worker(), &commits, &serving(0, &[]), now).await.unwrap();
+    store.commit_executions(&worker(), &commits, &serving(0, &[]), now).await.unwrap();
     let both = serving(4, &[call("long"), call("short")]);
     let leased = store.lease_each(&[worker()], &both, now).await.unwrap();
     let of_short = leased.iter().filter(|action| action.lease.key.execution == keys[0]).count();
@@ -89,7 +89,7 @@ async fn a_long_queue_does_not_stand_in_front_of_a_short_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn workers_of_several_queues_share_everything_without_waiting_for_each_other() {
+async fn workers_share_queues_without_waiting() {
     let queues = ["a", "b"].map(call);
     let fixture = filled(&queues).await;
     let (store, all) = (&fixture.store, serving(50, &queues));

@@ -2,38 +2,38 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Fixture, event};
+use crate::support::{PostgresFixture, event};
 use millstream_store::StoreError;
-use millstream_store::event_log::{Append, EventLog};
-use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
+use millstream_store::event_log::{AppendRequest, EventLog};
+use millstream_store::execution_store::{ExecutionStore, LoadRequest, LoadVerdict, MailboxLimits};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::{ExecutionFilter, ExecutionViews};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
 #[tokio::test]
-async fn an_unreadable_snapshot_is_corrupt_alone() {
-    let fixture = Fixture::fresh().await;
+async fn undecodable_snapshot_is_corrupt_alone() {
+    let fixture = PostgresFixture::fresh().await;
     let keys = fixture.start(3, "e").await;
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     const SPOIL: &str = "UPDATE executions SET snapshot = '{' WHERE execution_id = 'e-1'";
     sqlx::query(SPOIL).execute(&mut connection).await.unwrap();
-    let wanted: Vec<_> = keys.iter().map(|key| Wanted { execution: key.clone(), known: None }).collect();
-    let loaded = fixture.store.load(&wanted, MailboxLimits::default()).await.unwrap();
+    let wanted: Vec<_> = keys.iter().map(|key| LoadRequest { execution: key.clone(), known: None }).collect();
+    let loaded = fixture.store.load_executions(&wanted, MailboxLimits::default()).await.unwrap();
     let kinds: Vec<_> = loaded
         .iter()
         .map(|loaded| match loaded {
-            Loaded::Found(_) => "found",
-            Loaded::Missing => "missing",
-            Loaded::Corrupt { .. } => "corrupt",
+            LoadVerdict::Found(_) => "found",
+            LoadVerdict::Missing => "missing",
+            LoadVerdict::Corrupt { .. } => "corrupt",
         })
         .collect();
     assert_eq!(kinds, ["found", "corrupt", "found"]);
 }
 
 #[tokio::test]
-async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
-    let fixture = Fixture::fresh().await;
+async fn undecodable_execution_does_not_hide_list() {
+    let fixture = PostgresFixture::fresh().await;
     let keys = fixture.start(4, "e").await;
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     for spoil in [
@@ -50,18 +50,18 @@ async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
 }
 
 #[tokio::test]
-async fn text_that_the_database_refuses_is_corrupt_and_not_retried() {
-    let fixture = Fixture::fresh().await;
+async fn refused_text_is_corrupt_and_not_retried() {
+    let fixture = PostgresFixture::fresh().await;
     let keys = fixture.start(1, "e").await;
     let now = fixture.store.ping().await.unwrap();
     let mut refused = event(&keys[0], "go");
     refused.actor = Some("a\0b".to_owned());
-    let error = fixture.store.append(&[Append::Event(refused)], now).await.unwrap_err();
+    let error = fixture.store.append(&[AppendRequest::Event(refused)], now).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_database_that_is_away_is_unavailable_soon() {
+async fn unreachable_database_is_unavailable_soon() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://postgres@127.0.0.1:{port}/nothing");
     let store = PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
@@ -72,8 +72,8 @@ async fn a_database_that_is_away_is_unavailable_soon() {
 }
 
 #[tokio::test]
-async fn several_processes_may_migrate_at_once() {
-    let database = millstream_testkit::postgres::database().await;
+async fn concurrent_migrations_are_safe() {
+    let database = millstream_testkit::postgres::test_database().await;
     let connect = || PostgresStore::connect(&database.url, PostgresOptions::default());
     let (first, second) = (connect().await.unwrap(), connect().await.unwrap());
     let all = [

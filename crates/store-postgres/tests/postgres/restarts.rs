@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::support::Fixture;
+use crate::support::PostgresFixture;
 use millstream_store::views::EventViews;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
 #[tokio::test]
-async fn connections_that_died_with_a_server_cost_one_call() {
+async fn server_restart_costs_one_call() {
     const TERMINATE: &str = "
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    let fixture = Fixture::fresh().await;
-    let call = || fixture.store.events(&[]);
+    let fixture = PostgresFixture::fresh().await;
+    let call = || fixture.store.find_events(&[]);
     let used = futures::future::join_all((0..6).map(|_| call())).await;
     assert!(used.iter().all(Result::is_ok), "{used:?}");
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
@@ -27,12 +27,12 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()";
 }
 
 #[tokio::test]
-async fn a_store_closes_while_calls_are_on_the_way() {
-    let fixture = Fixture::fresh().await;
+async fn store_closes_during_running_calls() {
+    let fixture = PostgresFixture::fresh().await;
     for round in 0..50 {
         let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
-        store.events(&[]).await.unwrap();
-        let calls = futures::future::join_all((0..4).map(|_| store.events(&[])));
+        store.find_events(&[]).await.unwrap();
+        let calls = futures::future::join_all((0..4).map(|_| store.find_events(&[])));
         let both = futures::future::join(calls, store.close());
         tokio::time::timeout(Duration::from_secs(10), both)
             .await

@@ -3,30 +3,32 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::housekeeping::Outlived;
+use millstream_store::housekeeping::RetentionCutoffs;
 use millstream_store::views::EventViews;
 
-use crate::support::{Fixture, event};
+use crate::support::{PostgresFixture, event};
 
 const ROUNDS: usize = 30;
 const EXECUTIONS: usize = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
-    let fixture = Fixture::fresh().await;
+async fn purge_loses_no_concurrently_accepted_event() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let (mut purged, mut kept) = (0, 0);
     for round in 0..ROUNDS {
         let now = store.ping().await.unwrap();
         let keys = fixture.ended(EXECUTIONS, &format!("r{round}"), now).await;
-        let purge = store.purge_executions(Outlived::before(now.plus(Duration::from_secs(60))), EXECUTIONS);
+        let purge =
+            store.purge_executions(RetentionCutoffs::uniform(now.plus(Duration::from_secs(60))), EXECUTIONS);
         // In reverse: the purge has chosen the last ones at its beginning and locks them at its end.
         let append = stream::iter(keys.iter().rev())
             .map(|key| async move {
                 let sent = event(key, "late");
-                let verdict = store.append(&[Append::Event(sent.clone())], now).await.unwrap().remove(0);
+                let verdict =
+                    store.append(&[AppendRequest::Event(sent.clone())], now).await.unwrap().remove(0);
                 (sent, verdict)
             })
             .buffer_unordered(8)
@@ -34,7 +36,7 @@ async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
         let (gone, appended) = tokio::join!(purge, append);
         purged += gone.unwrap();
         for (sent, verdict) in appended {
-            let found = store.events(&[(sent.execution.tenant.clone(), sent.event_id)]).await.unwrap();
+            let found = store.find_events(&[(sent.execution.tenant.clone(), sent.event_id)]).await.unwrap();
             match verdict {
                 Appended::Accepted { .. } => {
                     kept += 1;

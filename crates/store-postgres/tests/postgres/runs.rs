@@ -1,19 +1,20 @@
 //! Work on a run grows neither with the number of runs nor with that of devices, whatever the statistics say.
 
 use millstream_core::claim::{
-    Act, Device, Doing, Input, RunSpec, Status, Stepped, Token, Weights, create, place, step,
+    DeviceAction, DeviceReport, RunInput, RunSpec, RunStepOutcome, SeatAct, SeatStatus, SeatToken,
+    SelectionWeights, create_run, place_run, step_run,
 };
 use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
 use millstream_core::time::Timestamp;
 use millstream_store::device_store::DeviceStore;
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::run_store::{
-    Expected, RunFilter, RunStore, RunVerdict, RunViews, RunWrite, SeatBeat, SeatPulse, Unit,
+    ExpectedVersion, RunFilter, RunStore, RunUnit, RunVerdict, RunViews, RunWrite, SeatHeartbeat, SeatPulse,
 };
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
-use crate::support::{Fixture, raw, rows_read};
+use crate::support::{PostgresFixture, raw, rows_read};
 
 const RUNS: usize = 4_000;
 const DEVICES: usize = 40;
@@ -22,8 +23,8 @@ fn tenant() -> TenantId {
     TenantId::parse("acme").unwrap()
 }
 
-fn device(number: usize) -> Device {
-    Device::plain(DeviceId::parse(format!("d{number}")).unwrap(), Timestamp::EPOCH)
+fn device(number: usize) -> DeviceReport {
+    DeviceReport::with_defaults(DeviceId::parse(format!("d{number}")).unwrap(), Timestamp::EPOCH)
 }
 
 fn key(number: usize) -> RunKey {
@@ -31,19 +32,25 @@ fn key(number: usize) -> RunKey {
 }
 
 /// Assigned to one device after the other; all but a few have ended.
-fn unit(number: usize, roster: &[millstream_core::claim::Candidate], now: Timestamp) -> Unit {
-    let spec = RunSpec::of(Name::parse("render").unwrap(), raw("{}"));
+fn unit(number: usize, roster: &[millstream_core::claim::DeviceCandidate], now: Timestamp) -> RunUnit {
+    let spec = RunSpec::with_defaults(Name::parse("render").unwrap(), raw("{}"));
     let turn = u64::try_from(number).unwrap();
-    let weights = Weights { rank: 0.0, ..Weights::default() };
-    let mut change =
-        place(create(spec, None, now), &mut roster.iter().cloned().collect(), &weights, turn, None, now);
+    let weights = SelectionWeights { rank: 0.0, ..SelectionWeights::default() };
+    let mut change = place_run(
+        create_run(spec, None, now),
+        &mut roster.iter().cloned().collect(),
+        &weights,
+        turn,
+        None,
+        now,
+    );
     if number >= 400 {
-        let cancel = step(change.run.clone(), &Input::Cancel { reason: None }, None, now);
-        change = change.then(cancel.unwrap());
+        let cancel = step_run(change.run.clone(), &RunInput::Cancel { reason: None }, None, now);
+        change = change.merge_next(cancel.unwrap());
     }
     RunWrite {
         key: key(number),
-        expected: Expected::Nothing,
+        expected: ExpectedVersion::Nothing,
         run: change.run,
         log: change.log,
         unheard: Vec::new(),
@@ -53,8 +60,8 @@ fn unit(number: usize, roster: &[millstream_core::claim::Candidate], now: Timest
 }
 
 #[tokio::test]
-async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
-    let fixture = Fixture::fresh().await;
+async fn run_work_reads_only_that_run() {
+    let fixture = PostgresFixture::fresh().await;
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     for table in ["runs", "run_seats", "run_log", "devices"] {
         let off = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
@@ -63,9 +70,9 @@ async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
     connection.close().await.unwrap();
     let now = fixture.store.ping().await.unwrap();
     let beats: Vec<_> = (0..DEVICES).map(|number| (tenant(), device(number))).collect();
-    fixture.store.beat_devices(&beats, now).await.unwrap();
-    let roster = fixture.store.roster(&tenant(), None, usize::MAX).await.unwrap();
-    let units: Vec<Unit> = (0..RUNS).map(|number| unit(number, &roster, now)).collect();
+    fixture.store.record_device_heartbeats(&beats, now).await.unwrap();
+    let roster = fixture.store.read_roster(&tenant(), None, usize::MAX).await.unwrap();
+    let units: Vec<RunUnit> = (0..RUNS).map(|number| unit(number, &roster, now)).collect();
     for batch in units.chunks(500) {
         fixture.store.commit_runs(batch, now).await.unwrap();
     }
@@ -75,15 +82,15 @@ async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
     for number in 0..20 {
         let mut held = None;
-        for doing in [Doing::Accept, Doing::Start] {
+        for doing in [DeviceAction::Accept, DeviceAction::Start] {
             let seen = store.load_runs(&[key(number)]).await.unwrap().remove(0).unwrap();
-            let holding = seen.run.seats[0].held().unwrap().clone();
-            let act = Act { device: holding.device.clone(), seat: 0, token: Token(1) };
-            let stepped = step(seen.run.clone(), &Input::Act(act, doing), None, now).unwrap();
-            let Stepped::Changed(change) = stepped else { panic!("{stepped:?}") };
+            let holding = seen.run.seats[0].current_holding().unwrap().clone();
+            let act = SeatAct { device: holding.device.clone(), seat: 0, token: SeatToken(1) };
+            let stepped = step_run(seen.run.clone(), &RunInput::Act(act, doing), None, now).unwrap();
+            let RunStepOutcome::Changed(change) = stepped else { panic!("{stepped:?}") };
             let write = RunWrite {
                 key: seen.key.clone(),
-                expected: Expected::Version(seen.version),
+                expected: ExpectedVersion::Version(seen.version),
                 run: change.run,
                 log: change.log,
                 unheard: Vec::new(),
@@ -94,16 +101,21 @@ async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
             held = Some(holding);
         }
         let device = held.unwrap().device;
-        let beat =
-            SeatBeat { run: key(number), seat: 0, device: device.clone(), token: Token(1), progress: None };
-        let pulses = store.beat_seats(&[beat], now).await.unwrap();
+        let beat = SeatHeartbeat {
+            run: key(number),
+            seat: 0,
+            device: device.clone(),
+            token: SeatToken(1),
+            progress: None,
+        };
+        let pulses = store.record_seat_heartbeats(&[beat], now).await.unwrap();
         assert!(matches!(pulses[..], [SeatPulse::Held { .. }]));
         let of = DeviceKey { tenant: tenant(), device };
         assert_eq!(store.seats_of(std::slice::from_ref(&of), 3).await.unwrap()[0].len(), 3);
-        assert_eq!(store.devices(&[of]).await.unwrap()[0].as_ref().unwrap().open, 10);
+        assert_eq!(store.find_devices(&[of]).await.unwrap()[0].as_ref().unwrap().open, 10);
         assert!(store.run_log(&key(number), 0, 9).await.unwrap().len() >= 5);
         assert_eq!(store.due_runs(now, 5).await.unwrap(), []);
-        let open = RunFilter { status: Some(Status::Processing), ..RunFilter::default() };
+        let open = RunFilter { status: Some(SeatStatus::Processing), ..RunFilter::default() };
         assert!(!store.list_runs(&tenant(), &open, None, 5).await.unwrap().is_empty());
         let kind = RunFilter { kind: Some(Name::parse("render").unwrap()), ..RunFilter::default() };
         assert_eq!(store.list_runs(&tenant(), &kind, None, 5).await.unwrap().len(), 5);

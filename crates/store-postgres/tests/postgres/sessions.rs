@@ -3,11 +3,11 @@
 use millstream_store::StoreError;
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store_postgres::{PostgresOptions, PostgresStore, ServerCheck};
-use millstream_testkit::pooler::{Pooler, StartupOptions};
+use millstream_testkit::pooler::{StartupOptions, TestPooler};
 use millstream_testkit::postgres;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::support::Fixture;
+use crate::support::PostgresFixture;
 
 /// Changes a default of the database, for sessions that begin later.
 async fn alter(url: &str, setting: &str) {
@@ -33,17 +33,17 @@ CREATE TRIGGER look BEFORE INSERT OR UPDATE ON settings FOR EACH ROW EXECUTE FUN
 }
 
 #[tokio::test]
-async fn the_store_commits_synchronously_whatever_the_database_says() {
+async fn store_forces_synchronous_commit() {
     for (setting, seen) in [("off", "on"), ("local", "on"), ("remote_apply", "remote_apply")] {
-        let fixture = Fixture::fresh().await;
+        let fixture = PostgresFixture::fresh().await;
         alter(&fixture.database.url, &format!("synchronous_commit = {setting}")).await;
         assert_eq!(synchronous_commit_at_ping(&fixture.database.url).await, seen, "{setting}");
     }
 }
 
 #[tokio::test]
-async fn a_direct_server_is_usable_and_its_unsafe_settings_are_named() {
-    let database = postgres::database().await;
+async fn direct_server_is_usable_with_warnings() {
+    let database = postgres::test_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     let ServerCheck::Usable { warnings } = store.check_server().await.unwrap() else { panic!("refused") };
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
@@ -60,25 +60,25 @@ async fn a_direct_server_is_usable_and_its_unsafe_settings_are_named() {
 }
 
 #[tokio::test]
-async fn a_pooler_that_gives_one_process_to_two_sessions_is_refused_at_the_start() {
-    let fixture = Fixture::fresh().await;
+async fn shared_session_pooler_is_refused_at_start() {
+    let fixture = PostgresFixture::fresh().await;
     let options = StartupOptions::ForwardedToOneProcess;
-    let (_pooler, url) = Pooler::in_front_of(&fixture.database.url, options).await;
+    let (_pooler, url) = TestPooler::in_front_of(&fixture.database.url, options).await;
     let store = PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
     let ServerCheck::Refused(why) = store.check_server().await.unwrap() else { panic!("it is used") };
     assert!(why.contains("transaction mode"), "{why}");
 }
 
 #[tokio::test]
-async fn a_pooler_that_swaps_sessions_or_drops_settings_is_refused_at_the_start_and_by_every_connection() {
-    let fixture = Fixture::fresh().await;
+async fn swapping_pooler_is_refused_by_every_connection() {
+    let fixture = PostgresFixture::fresh().await;
     for (options, word) in [
         (StartupOptions::Forwarded, "transaction mode"),
         (StartupOptions::Dropped, "transaction mode"),
         (StartupOptions::DroppedInSessionMode, "a pooler in between drops them"),
         (StartupOptions::Refused, "a pooler in between drops them"),
     ] {
-        let (_pooler, url) = Pooler::in_front_of(&fixture.database.url, options).await;
+        let (_pooler, url) = TestPooler::in_front_of(&fixture.database.url, options).await;
         let settings =
             PostgresOptions { acquire_timeout: std::time::Duration::from_millis(300), ..Default::default() };
         let store = PostgresStore::connect(&url, settings).await.unwrap();
@@ -89,8 +89,8 @@ async fn a_pooler_that_swaps_sessions_or_drops_settings_is_refused_at_the_start_
 }
 
 #[tokio::test]
-async fn a_ping_fails_while_the_database_is_read_only() {
-    let fixture = Fixture::fresh().await;
+async fn ping_fails_on_read_only_database() {
+    let fixture = PostgresFixture::fresh().await;
     let open =
         async || PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
     alter(&fixture.database.url, "default_transaction_read_only = on").await;

@@ -3,21 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, State, Transition};
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{
+    AppliedEvent, EventOrigin, ExecutionState, FORMAT, StateEntry, Transition, TransitionDecision,
+};
 use millstream_core::machine::evolve;
-use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
-use millstream_core::terms::Terms;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::Handling;
-use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
+use millstream_store::action_store::FailureHandling;
+use millstream_store::event_log::{
+    AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, IdempotencyKey,
+};
 use millstream_store::execution_store::{
-    Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, NewAction, OpenActions,
-    SnapshotWrite,
+    CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, NewAction,
+    OpenActions, SnapshotWrite,
 };
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::{EventViews, ExecutionViews};
@@ -27,14 +31,14 @@ use millstream_testkit::postgres::{self, TestDatabase};
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
-pub(crate) struct Fixture {
+pub(crate) struct PostgresFixture {
     pub(crate) store: Arc<PostgresStore>,
     pub(crate) database: TestDatabase,
 }
 
-impl Fixture {
+impl PostgresFixture {
     pub(crate) async fn fresh() -> Self {
-        let database = postgres::database().await;
+        let database = postgres::test_database().await;
         let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
         store.migrate().await.unwrap();
         Self { store, database }
@@ -44,7 +48,7 @@ impl Fixture {
     pub(crate) async fn start(&self, count: usize, prefix: &str) -> Vec<ExecutionKey> {
         let now = self.store.ping().await.unwrap();
         let keys: Vec<_> = (0..count).map(|n| key(&format!("{prefix}-{n}"))).collect();
-        let batch: Vec<_> = keys.iter().map(|key| Append::Start(Box::new(start(key, now)))).collect();
+        let batch: Vec<_> = keys.iter().map(|key| AppendRequest::Start(Box::new(start(key, now)))).collect();
         for appended in self.store.append(&batch, now).await.unwrap() {
             assert!(matches!(appended, Appended::Accepted { .. }), "{appended:?}");
         }
@@ -52,7 +56,7 @@ impl Fixture {
     }
 
     pub(crate) async fn seq(&self, key: &ExecutionKey) -> i64 {
-        let views = self.store.executions(std::slice::from_ref(key)).await.unwrap();
+        let views = self.store.find_executions(std::slice::from_ref(key)).await.unwrap();
         views[0].as_ref().unwrap().state.seq.0
     }
 
@@ -79,25 +83,25 @@ pub(crate) fn raw(text: &str) -> RawJson {
 }
 
 pub(crate) fn grant(slots: usize) -> LeaseGrant {
-    LeaseGrant { slots, ttl: Duration::from_secs(30), queues: [Queue::engine()].into() }
+    LeaseGrant { slots, ttl: Duration::from_secs(30), queues: [ActionQueue::engine_for_all()].into() }
 }
 
-pub(crate) fn event(key: &ExecutionKey, name: &str) -> NewEvent {
-    NewEvent {
+pub(crate) fn event(key: &ExecutionKey, name: &str) -> EventSubmission {
+    EventSubmission {
         event_id: EventId(Uuid::now_v7()),
         execution: key.clone(),
         name: Name::parse(name).unwrap(),
         payload: RawJson::null(),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: None,
         traceparent: None,
     }
 }
 
-pub(crate) fn keyed(key: &ExecutionKey, idempotency: &str) -> NewEvent {
-    let idempotency = Idempotency { key: idempotency.to_owned(), request_hash: [7; 32] };
-    NewEvent { idempotency: Some(idempotency), ..event(key, "go") }
+pub(crate) fn keyed(key: &ExecutionKey, idempotency: &str) -> EventSubmission {
+    let idempotency = IdempotencyKey { key: idempotency.to_owned(), request_hash: [7; 32] };
+    EventSubmission { idempotency: Some(idempotency), ..event(key, "go") }
 }
 
 fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Timestamp) -> Transition {
@@ -107,14 +111,14 @@ fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Tim
         event_id,
         name: name("go"),
         at,
-        decision: Decision {
+        decision: TransitionDecision {
             format: FORMAT,
             branch: 0,
             from: from.map(name),
             to: name(to),
-            entered: Entry::Entered,
+            entered: StateEntry::Entered,
             set: Default::default(),
-            phase: Phase::Active,
+            phase: ExecutionPhase::Active,
             reason: None,
             timers: Vec::new(),
             actions: Vec::new(),
@@ -129,15 +133,15 @@ fn order() -> DefinitionRef {
     DefinitionRef { name: Name::parse("order").unwrap(), version: 1 }
 }
 
-pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> NewExecution {
+pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> ExecutionStart {
     let start = event(key, "millstream.start");
     let transition = transition(Seq::FIRST, start.event_id, None, "open", now);
-    NewExecution {
+    ExecutionStart {
         key: key.clone(),
         definition: order(),
         input_hash: [1; 32],
         state: evolve(None, &transition),
-        applied: Applied { transition, actions: Vec::new() },
+        applied: AppliedEvent { transition, actions: Vec::new() },
         start,
         events: Vec::new(),
         graph: None,
@@ -145,8 +149,13 @@ pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> NewExecution {
 }
 
 /// The second transition of an execution, with ready actions.
-pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: Timestamp) -> Commit {
-    let first: State = evolve(None, &transition(Seq::FIRST, event_id, None, "open", now));
+pub(crate) fn act(
+    key: &ExecutionKey,
+    event_id: EventId,
+    actions: &[&str],
+    now: Timestamp,
+) -> ExecutionCommit {
+    let first: ExecutionState = evolve(None, &transition(Seq::FIRST, event_id, None, "open", now));
     let second = transition(Seq(2), event_id, Some("open"), "working", now);
     let action = |(name, ordinal): (&&str, i32)| NewAction {
         key: ActionKey { execution: key.clone(), seq: Seq(2), action: Name::parse(name).unwrap() },
@@ -159,20 +168,20 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         scope: None,
         result: None,
         error: None,
-        handling: Handling::Unhandled,
-        terms: Terms::engine(),
+        handling: FailureHandling::Unhandled,
+        terms: LeasePolicy::engine_for_all(),
         undoes: None,
         incident: None,
-        company: millstream_store::execution_store::Company::Together,
+        company: millstream_store::execution_store::ActionRelation::Together,
     };
-    Commit {
+    ExecutionCommit {
         execution: key.clone(),
         definition: order(),
         expected: Seq::FIRST,
         state: evolve(Some(first), &second),
         snapshot: SnapshotWrite::Write,
-        // See `Fixture::placed`.
-        decided: vec![Decided {
+        // See `PostgresFixture::placed`.
+        decided: vec![DecidedEvent {
             event_id,
             accept_no: AcceptNo(0),
             verdict: EventVerdict::Applied {
@@ -194,37 +203,37 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
 }
 
 /// The second transition of an execution, which ends it at `at`.
-pub(crate) fn end(key: &ExecutionKey, event_id: EventId, at: Timestamp) -> Commit {
+pub(crate) fn end(key: &ExecutionKey, event_id: EventId, at: Timestamp) -> ExecutionCommit {
     let mut commit = act(key, event_id, &[], at);
-    commit.transitions[0].decision.phase = Phase::Completed;
-    commit.state.phase = Phase::Completed;
+    commit.transitions[0].decision.phase = ExecutionPhase::Completed;
+    commit.state.phase = ExecutionPhase::Completed;
     if let EventVerdict::Applied { status, .. } = &mut commit.decided[0].verdict {
         *status = EventStatus::Completed;
     }
     commit
 }
 
-impl Fixture {
+impl PostgresFixture {
     /// Start executions and end them at `at`.
     pub(crate) async fn ended(&self, count: usize, prefix: &str, at: Timestamp) -> Vec<ExecutionKey> {
         let keys = self.start(count, prefix).await;
         let posts: Vec<_> = keys.iter().map(|key| event(key, "close")).collect();
         let ends: Vec<_> = keys.iter().zip(&posts).map(|(key, post)| end(key, post.event_id, at)).collect();
-        let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        let posts: Vec<_> = posts.into_iter().map(AppendRequest::Event).collect();
         self.store.append(&posts, at).await.unwrap();
         let ends = self.placed(ends).await;
-        for committed in self.store.commit(&worker(), &ends, &grant(0), at).await.unwrap() {
-            assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
+        for committed in self.store.commit_executions(&worker(), &ends, &grant(0), at).await.unwrap() {
+            assert!(matches!(committed, CommitVerdict::Done { .. }), "{committed:?}");
         }
         keys
     }
 
     /// Fills in the stored mailbox positions of the commits' events, as a worker that loaded them would know
     /// them.
-    pub(crate) async fn placed(&self, mut batch: Vec<Commit>) -> Vec<Commit> {
-        let id = |commit: &Commit| (commit.execution.tenant.clone(), commit.decided[0].event_id);
+    pub(crate) async fn placed(&self, mut batch: Vec<ExecutionCommit>) -> Vec<ExecutionCommit> {
+        let id = |commit: &ExecutionCommit| (commit.execution.tenant.clone(), commit.decided[0].event_id);
         let ids: Vec<_> = batch.iter().map(id).collect();
-        let views = self.store.events(&ids).await.unwrap();
+        let views = self.store.find_events(&ids).await.unwrap();
         for (commit, view) in batch.iter_mut().zip(views) {
             commit.decided[0].accept_no = view.unwrap().accept_no;
         }
@@ -232,13 +241,13 @@ impl Fixture {
     }
 }
 
-pub(crate) async fn rows_read(fixture: &Fixture) -> i64 {
+pub(crate) async fn rows_read(fixture: &PostgresFixture) -> i64 {
     rows_read_beside(fixture, 0).await
 }
 
 /// Rows read in total. Sessions report their counts when they end, which the server does a while after the
 /// client has closed them: read when no more than `open` are left.
-pub(crate) async fn rows_read_beside(fixture: &Fixture, open: i64) -> i64 {
+pub(crate) async fn rows_read_beside(fixture: &PostgresFixture, open: i64) -> i64 {
     const READ: &str = "
 SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
      + (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint";

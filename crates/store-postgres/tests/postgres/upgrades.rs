@@ -1,13 +1,13 @@
 //! A database written by an older build: its rows are kept, and work continues.
 
-use crate::support::{self, Fixture, event, grant, key, raw, worker};
+use crate::support::{self, PostgresFixture, event, grant, key, raw, worker};
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{Epoch, EventId, Seq};
-use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Settling};
-use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
+use millstream_store::action_store::{ActionStore, SettleOutcome, SettleVerdict, Settlement};
+use millstream_store::execution_store::{ExecutionStore, LoadRequest, LoadVerdict, MailboxLimits};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::intervention::Interventions;
 use millstream_store::schema::{Release, SchemaFit};
@@ -36,7 +36,7 @@ VALUES ($1, $2, 'order', 1, '\\x01', 1, 2, 'working', 'active', $3, 2, $4, $4)";
     sqlx::query(EXECUTION)
         .bind(tenant)
         .bind(execution)
-        .bind(RawJson::of(&commit.state).as_str())
+        .bind(RawJson::from_value(&commit.state).as_str())
         .bind(THEN)
         .execute(&mut *connection)
         .await
@@ -66,7 +66,7 @@ VALUES ($1, $2, 2, $3, 'go', $4, $5, 'w-1', $4)";
         .bind(execution)
         .bind(acted.0)
         .bind(THEN)
-        .bind(RawJson::of(&commit.transitions[0].decision).as_str())
+        .bind(RawJson::from_value(&commit.transitions[0].decision).as_str())
         .execute(&mut *connection)
         .await
         .unwrap();
@@ -96,8 +96,8 @@ INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send) VAL
 }
 
 #[tokio::test]
-async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
-    let database = millstream_testkit::postgres::database().await;
+async fn older_rows_are_kept_and_finished() {
+    let database = millstream_testkit::postgres::test_database().await;
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let spine = Migration::new(1, "spine".into(), MigrationType::Simple, SqlStr::from_static(SPINE), false);
     Migrator::with_migrations(vec![spine]).run_direct(None, &mut connection, false).await.unwrap();
@@ -123,21 +123,25 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     store.migrate().await.unwrap();
     let key = key("old");
     let then = Timestamp::from_millis(THEN);
-    let found = store.executions(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
+    let found = store.find_executions(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
     assert_eq!((found.state.seq, found.state.state.as_str()), (Seq(2), "working"));
-    let wanted = [Wanted { execution: key.clone(), known: None }];
-    let Loaded::Found(loaded) = store.load(&wanted, MailboxLimits::default()).await.unwrap().remove(0) else {
+    let wanted = [LoadRequest { execution: key.clone(), known: None }];
+    let LoadVerdict::Found(loaded) =
+        store.load_executions(&wanted, MailboxLimits::default()).await.unwrap().remove(0)
+    else {
         panic!("not there")
     };
     assert_eq!(loaded.mailbox.iter().map(|event| event.event_id).collect::<Vec<_>>(), [waiting]);
-    let actions = store.actions(&key, None, 10).await.unwrap();
+    let actions = store.list_actions(&key, None, 10).await.unwrap();
     let shape: Vec<_> = actions.iter().map(|view| (view.status, view.ready_at, view.revision)).collect();
     let of = |status| (status, Some(then), 0);
     assert_eq!(shape, [ActionStatus::Succeeded, ActionStatus::Ready, ActionStatus::Waiting].map(of));
-    assert!(actions.iter().all(|view| view.queue == Queue::engine() && view.progress.is_none()));
-    assert_eq!(store.decisions(&key).await.unwrap()[0].kind, "pause");
-    assert!(store.workers(then).await.unwrap()[0].beat.calls.is_empty());
-    assert_eq!(store.next_due(&[Queue::engine()]).await.unwrap(), Some(then));
+    assert!(
+        actions.iter().all(|view| view.queue == ActionQueue::engine_for_all() && view.progress.is_none())
+    );
+    assert_eq!(store.list_decisions(&key).await.unwrap()[0].kind, "pause");
+    assert!(store.list_workers(then).await.unwrap()[0].beat.calls.is_empty());
+    assert_eq!(store.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(), Some(then));
 
     let now = store.ping().await.unwrap();
     let next = store.lease_each(&[worker()], &grant(5), now).await.unwrap().remove(0);
@@ -146,30 +150,30 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     let succeeded = |lease| Settlement {
         lease,
         event_id: acted,
-        outcome: Settling::Succeeded { result: raw("8"), emit: None },
+        outcome: SettleOutcome::Succeeded { result: raw("8"), emit: None },
     };
-    let settled = store.settle(&worker(), &[succeeded(next.lease)], &grant(1), now).await.unwrap();
+    let settled = store.settle_actions(&worker(), &[succeeded(next.lease)], &grant(1), now).await.unwrap();
     let last = settled.leased[0].lease.clone();
-    let settled = store.settle(&worker(), &[succeeded(last)], &grant(0), now).await.unwrap();
+    let settled = store.settle_actions(&worker(), &[succeeded(last)], &grant(0), now).await.unwrap();
     assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
-    let views = store.events(&[(key.tenant.clone(), acted)]).await.unwrap();
+    let views = store.find_events(&[(key.tenant.clone(), acted)]).await.unwrap();
     assert_eq!(views[0].as_ref().unwrap().status, EventStatus::Completed);
 }
 
 /// Every commit writes a new version of its execution's row; within the page, as long as no index is concerned.
 #[tokio::test]
-async fn commits_change_no_index_of_executions() {
-    let fixture = Fixture::fresh().await;
+async fn commits_touch_no_index_of_executions() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
     let keys = fixture.start(50, "hot").await;
     let posts: Vec<_> = keys.iter().map(|key| event(key, "go")).collect();
     let commits = keys.iter().zip(&posts).map(|(key, post)| support::act(key, post.event_id, &["a"], now));
     let commits: Vec<_> = commits.collect();
-    let batch: Vec<_> = posts.into_iter().map(millstream_store::event_log::Append::Event).collect();
+    let batch: Vec<_> = posts.into_iter().map(millstream_store::event_log::AppendRequest::Event).collect();
     millstream_store::event_log::EventLog::append(&**store, &batch, now).await.unwrap();
     let commits = fixture.placed(commits).await;
-    store.commit(&worker(), &commits, &grant(0), now).await.unwrap();
+    store.commit_executions(&worker(), &commits, &grant(0), now).await.unwrap();
     store.close().await;
     let (all, within) = support::counted_updates(&fixture.database.url, "executions", 50).await;
     assert_eq!(all, 50);
@@ -184,35 +188,38 @@ INSERT INTO _sqlx_migrations (version, description, success, checksum, execution
 VALUES (99, 'newer', true, '\\x00', 0)";
 
 #[tokio::test]
-async fn tables_that_a_newer_release_has_added_to_serve_this_one() {
-    let fixture = Fixture::fresh().await;
+async fn tables_of_newer_postgres_release_serve_this() {
+    let fixture = PostgresFixture::fresh().await;
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     sqlx::raw_sql(NEWER).execute(&mut connection).await.unwrap();
     let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
-    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Newer { unknown: vec![99] });
+    assert_eq!(
+        store.schema().await.unwrap().judge_release(Release::OURS),
+        SchemaFit::Newer { unknown: vec![99] }
+    );
     store.migrate().await.unwrap();
 
     let now = store.ping().await.unwrap();
     let keys = fixture.start(1, "served").await;
     let post = event(&keys[0], "go");
     let commit = support::act(&keys[0], post.event_id, &["a"], now);
-    let batch = [millstream_store::event_log::Append::Event(post)];
+    let batch = [millstream_store::event_log::AppendRequest::Event(post)];
     millstream_store::event_log::EventLog::append(&*store, &batch, now).await.unwrap();
     let commits = fixture.placed(vec![commit]).await;
-    store.commit(&worker(), &commits, &grant(0), now).await.unwrap();
+    store.commit_executions(&worker(), &commits, &grant(0), now).await.unwrap();
     assert_eq!(fixture.seq(&keys[0]).await, 2);
 }
 
 #[tokio::test]
-async fn a_finished_upgrade_shuts_older_releases_out_and_is_never_taken_back() {
-    let fixture = Fixture::fresh().await;
+async fn finished_postgres_upgrade_refuses_older_releases() {
+    let fixture = PostgresFixture::fresh().await;
     let store = &fixture.store;
     let newer = Release { minor: Release::OURS.minor + 1, ..Release::OURS };
-    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Exact);
+    assert_eq!(store.schema().await.unwrap().judge_release(Release::OURS), SchemaFit::Exact);
     assert_eq!(store.finish_upgrade(newer).await.unwrap(), newer);
     let refused = SchemaFit::Finished { oldest: newer };
-    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), refused);
+    assert_eq!(store.schema().await.unwrap().judge_release(Release::OURS), refused);
     assert_eq!(store.finish_upgrade(Release::OURS).await.unwrap(), newer);
-    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), refused);
-    assert_eq!(store.schema().await.unwrap().fit(newer), SchemaFit::Exact);
+    assert_eq!(store.schema().await.unwrap().judge_release(Release::OURS), refused);
+    assert_eq!(store.schema().await.unwrap().judge_release(newer), SchemaFit::Exact);
 }

@@ -3,37 +3,41 @@
 use std::time::Duration;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::IncidentId;
 use millstream_core::incident::NewIncident;
-use millstream_core::placement::Queue;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_store::action_store::ActionStore;
-use millstream_store::event_log::{Append, Appended, EventLog};
-use millstream_store::execution_store::Loaded;
+use millstream_store::event_log::{AppendRequest, Appended, EventLog};
+use millstream_store::execution_store::LoadVerdict;
 use millstream_store::incidents::{IncidentFilter, Incidents};
-use millstream_store::intervention::{Burial, Interventions};
+use millstream_store::intervention::{EventBurial, Interventions};
 use millstream_store::task_board::TaskBoard;
 use millstream_store::views::{ExecutionFilter, ExecutionViews};
 
-use crate::desk::{
-    Desk, NOW, TTL, append, apply, correlated, event, execution, grant, load, signal, start, worker,
+use crate::store_fixture::{
+    NOW, SqliteDesk, TTL, append, apply, correlated, event, execution, grant, load, signal, start, worker,
 };
 
-fn damage(desk: &Desk, statement: &'static str) {
+fn damage(desk: &SqliteDesk, statement: &'static str) {
     let done = desk.shell().execute(statement, ()).unwrap();
     assert_eq!(done, 1, "the case is void: nothing was damaged");
 }
 
-async fn two_executions() -> Desk {
-    let desk = Desk::fresh().await;
+async fn two_executions() -> SqliteDesk {
+    let desk = SqliteDesk::fresh().await;
     for key in [execution("o-1"), execution("o-2")] {
-        append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
+        append(
+            &desk.store,
+            &[start(&key, "{}", ExecutionPhase::Active), AppendRequest::Event(event(&key, "{}"))],
+        )
+        .await;
     }
     desk
 }
 
 #[tokio::test]
-async fn a_snapshot_that_cannot_be_read_is_corrupt_for_its_execution_alone() {
+async fn damaged_snapshot_is_corrupt_alone() {
     for statement in [
         "UPDATE executions SET snapshot = '{' WHERE execution_id = 'o-1'",
         "UPDATE executions SET snapshot = replace(snapshot, '\"format\":1', '\"format\":99') WHERE execution_id = 'o-1'",
@@ -45,14 +49,14 @@ async fn a_snapshot_that_cannot_be_read_is_corrupt_for_its_execution_alone() {
         let desk = two_executions().await;
         damage(&desk, statement);
         let loaded = load(&desk.store, &[execution("o-1"), execution("o-2"), execution("o-3")]).await;
-        assert!(matches!(loaded[0], Loaded::Corrupt { .. }), "{statement}: {:?}", loaded[0]);
-        assert!(matches!(loaded[1], Loaded::Found(_)), "{statement}: {:?}", loaded[1]);
-        assert!(matches!(loaded[2], Loaded::Missing), "{statement}: {:?}", loaded[2]);
+        assert!(matches!(loaded[0], LoadVerdict::Corrupt { .. }), "{statement}: {:?}", loaded[0]);
+        assert!(matches!(loaded[1], LoadVerdict::Found(_)), "{statement}: {:?}", loaded[1]);
+        assert!(matches!(loaded[2], LoadVerdict::Missing), "{statement}: {:?}", loaded[2]);
     }
 }
 
 #[tokio::test]
-async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
+async fn damaged_action_does_not_block_leases() {
     for statement in [
         "UPDATE actions SET needs = 'x' WHERE execution_id = 'o-1'",
         "UPDATE actions SET action = 'Not A Name' WHERE execution_id = 'o-1'",
@@ -72,7 +76,7 @@ async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
+async fn damaged_execution_does_not_hide_list() {
     for statement in [
         "UPDATE executions SET snapshot = '{' WHERE execution_id = 'o-1'",
         "UPDATE executions SET seq = 2 WHERE execution_id = 'o-1'",
@@ -96,46 +100,47 @@ async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
 }
 
 #[tokio::test]
-async fn a_queue_that_cannot_be_read_does_not_hide_the_others() {
+async fn damaged_queue_does_not_hide_others() {
     let desk = two_executions().await;
     apply(&desk.store, &execution("o-1"), "{}").await;
     apply(&desk.store, &execution("o-2"), "{}").await;
     damage(&desk, "UPDATE actions SET queue = 'nonsense' WHERE execution_id = 'o-1'");
-    assert_eq!(desk.store.open_queues("").await.unwrap(), [Queue::engine()]);
+    assert_eq!(desk.store.open_queues("").await.unwrap(), [ActionQueue::engine_for_all()]);
 }
 
 #[tokio::test]
-async fn a_buffered_signal_that_cannot_be_read_does_not_hold_up_the_others() {
-    let desk = Desk::fresh().await;
+async fn damaged_signal_does_not_block_delivery() {
+    let desk = SqliteDesk::fresh().await;
     let (first, second) = (signal("k-1", "1"), signal("k-1", "2"));
     for sent in [&first, &second] {
-        let batch = [Append::Signal(Box::new(sent.clone()))];
+        let batch = [AppendRequest::Signal(Box::new(sent.clone()))];
         assert_eq!(desk.store.append(&batch, NOW).await.unwrap(), [Appended::Buffered]);
     }
     damage(&desk, "UPDATE signals SET name = '' WHERE payload = '1'");
     let key = execution("o-1");
     append(&desk.store, &[correlated(&key, "k-1")]).await;
-    let Loaded::Found(loaded) = load(&desk.store, &[key]).await.remove(0) else { panic!("not there") };
+    let LoadVerdict::Found(loaded) = load(&desk.store, &[key]).await.remove(0) else { panic!("not there") };
     let ids: Vec<_> = loaded.mailbox.iter().map(|waiting| waiting.event_id).collect();
     assert_eq!(ids, [second.event_id]);
 }
 
 #[tokio::test]
-async fn an_incident_that_cannot_be_read_does_not_hide_the_others() {
-    let desk = Desk::fresh().await;
+async fn damaged_incident_does_not_hide_others() {
+    let desk = SqliteDesk::fresh().await;
     let tenant = execution("o-1").tenant;
     for (n, id) in [(1, "o-1"), (2, "o-2")] {
         let key = execution(id);
         let dead = event(&key, "{}");
-        append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(dead.clone())]).await;
+        append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active), AppendRequest::Event(dead.clone())])
+            .await;
         let incident = NewIncident {
             id: IncidentId(uuid::Uuid::from_u128(n)),
             class: ErrorClass::Internal,
             reason: "crashed".to_owned(),
         };
         let error = "crashed".to_owned();
-        let burial = Burial { execution: key, event_id: dead.event_id, error, incident };
-        desk.store.bury(&[burial], NOW).await.unwrap();
+        let burial = EventBurial { execution: key, event_id: dead.event_id, error, incident };
+        desk.store.bury_events(&[burial], NOW).await.unwrap();
     }
     damage(&desk, "UPDATE incidents SET class = 'Not A Name' WHERE execution_id = 'o-1'");
     let listed = desk.store.list_incidents(&tenant, &IncidentFilter::default(), None, 10).await.unwrap();

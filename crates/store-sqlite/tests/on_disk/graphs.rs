@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::status::Phase;
-use millstream_store::event_log::Append;
+use millstream_core::status::ExecutionPhase;
+use millstream_store::event_log::AppendRequest;
 use millstream_store::feed::Feed;
-use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeFilter, NodeWrite};
-use millstream_store::housekeeping::{Housekeeping, Outlived};
-use millstream_store::outbox::{Limit, Outbox};
+use millstream_store::graph_store::{GraphRows, GraphStore, GraphViews, NodeDispatch, NodeFilter, NodeWrite};
+use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
+use millstream_store::outbox::{Outbox, ParcelLimit};
 
-use crate::desk::{self, Desk, NOW, append, execution, name, raw};
+use crate::store_fixture::{self, NOW, SqliteDesk, append, execution, name, raw};
 
-fn start(key: &ExecutionKey, phase: Phase) -> Append {
-    let Append::Start(mut start) = desk::start(key, "{}", phase) else { panic!("it is a start") };
+fn start(key: &ExecutionKey, phase: ExecutionPhase) -> AppendRequest {
+    let AppendRequest::Start(mut start) = store_fixture::start(key, "{}", phase) else {
+        panic!("it is a start")
+    };
     let node = NodeWrite {
         node: name("a"),
         status: NodeStatus::Running,
@@ -36,52 +38,53 @@ fn start(key: &ExecutionKey, phase: Phase) -> Append {
         nodes: vec![node],
         deleted: Vec::new(),
     }));
-    Append::Start(start)
+    AppendRequest::Start(start)
 }
 
 #[tokio::test]
-async fn a_graph_its_feed_and_what_was_published_survive() {
-    let desk = Desk::fresh().await;
+async fn graph_feed_and_outbox_survive_reopen() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("g");
-    append(&desk.store, &[start(&key, Phase::Active)]).await;
-    let dispatch = Dispatch {
+    append(&desk.store, &[start(&key, ExecutionPhase::Active)]).await;
+    let dispatch = NodeDispatch {
         execution: key.clone(),
         node: name("a"),
         attempt: 1,
         executor: "e".to_owned(),
         reason: String::new(),
     };
-    desk.store.dispatch(&[dispatch], 0, NOW).await.unwrap();
-    assert_eq!(desk.store.spread(&[name("sink")], 1, NOW).await.unwrap(), 1);
+    desk.store.record_dispatches(&[dispatch], 0, NOW).await.unwrap();
+    assert_eq!(desk.store.spread_entries(&[name("sink")], 1, NOW).await.unwrap(), 1);
 
     let desk = desk.reopened().await;
-    let graph = desk.store.graphs(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
+    let graph = desk.store.find_graphs(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
     assert_eq!(&graph.blob[..], [1, 2, 3]);
-    let nodes = desk.store.nodes(&key, &NodeFilter::default(), None, 10).await.unwrap();
+    let nodes = desk.store.list_nodes(&key, &NodeFilter::default(), None, 10).await.unwrap();
     assert_eq!(nodes[0].executor.as_deref(), Some("e"));
-    assert_eq!(desk.store.feed(&key, 0, 10).await.unwrap().len(), 2);
-    let due = desk.store.due(&name("sink"), Limit { executions: 9, entries: 9 }, NOW).await.unwrap();
+    assert_eq!(desk.store.read_feed(&key, 0, 10).await.unwrap().len(), 2);
+    let due =
+        desk.store.due_parcels(&name("sink"), ParcelLimit { executions: 9, entries: 9 }, NOW).await.unwrap();
     assert_eq!((due.len(), due[0].entries.len()), (1, 1), "one was spread");
-    assert_eq!(desk.store.spread(&[], 10, NOW).await.unwrap(), 1, "and one was not");
+    assert_eq!(desk.store.spread_entries(&[], 10, NOW).await.unwrap(), 1, "and one was not");
 }
 
 #[tokio::test]
-async fn a_position_is_never_given_twice_even_when_its_entry_is_gone() {
-    let desk = Desk::fresh().await;
+async fn feed_position_is_never_reused() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("g");
-    append(&desk.store, &[start(&key, Phase::Completed)]).await;
-    let first = desk.store.feed(&key, 0, 10).await.unwrap()[0].position;
+    append(&desk.store, &[start(&key, ExecutionPhase::Completed)]).await;
+    let first = desk.store.read_feed(&key, 0, 10).await.unwrap()[0].position;
     let later = NOW.plus(Duration::from_secs(1));
-    assert_eq!(desk.store.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
+    assert_eq!(desk.store.purge_executions(RetentionCutoffs::uniform(later), 10).await.unwrap(), 1);
     let desk = desk.reopened().await;
-    append(&desk.store, &[start(&key, Phase::Completed)]).await;
-    assert!(desk.store.feed(&key, 0, 10).await.unwrap()[0].position > first);
+    append(&desk.store, &[start(&key, ExecutionPhase::Completed)]).await;
+    assert!(desk.store.read_feed(&key, 0, 10).await.unwrap()[0].position > first);
 }
 
 /// The rows of one execution are found by its key, however large the tables are.
 #[tokio::test]
-async fn statements_about_one_graph_go_through_an_index() {
-    let desk = Desk::fresh().await;
+async fn graph_statements_use_an_index() {
+    let desk = SqliteDesk::fresh().await;
     let shell = desk.shell();
     let statements = [
         "SELECT * FROM graph_feed WHERE tenant = 't' AND execution_id = 'x' AND position > 7 ORDER BY position",

@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test code beside the test functions")]
 
 mod damage;
-mod desk;
 mod fencing;
 mod fidelity;
 mod graphs;
 mod migration;
+mod store_fixture;
 mod survival;
 mod writers;

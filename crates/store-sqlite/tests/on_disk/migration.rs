@@ -1,18 +1,18 @@
 //! A file of the first build is migrated: no row is lost, and running work is finished.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, Seq};
-use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::StoreError;
-use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Settling};
-use millstream_store::execution_store::Loaded;
+use millstream_store::action_store::{ActionStore, SettleOutcome, SettleVerdict, Settlement};
+use millstream_store::execution_store::LoadVerdict;
 use millstream_store::incidents::{IncidentFilter, Incidents};
 use millstream_store::intervention::Interventions;
 use millstream_store::task_board::TaskBoard;
 use millstream_store::views::{EventViews, ExecutionViews};
 use millstream_store::worker_store::WorkerStore;
 
-use crate::desk::{self, NOW, execution, grant, load, name, raw, worker};
+use crate::store_fixture::{self, NOW, execution, grant, load, name, raw, worker};
 
 const SPINE: &str = include_str!("../../../../migrations/sqlite/0001_spine.sql");
 
@@ -65,11 +65,11 @@ fn first_build(path: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
+async fn first_build_file_keeps_and_finishes_work() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("millstream.db");
     first_build(&path);
-    let store = desk::open(&path).await;
+    let store = store_fixture::open(&path).await;
     let all = [
         "0002 work",
         "0003 graphs",
@@ -90,21 +90,21 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
 
     let key = execution("o-1");
     let paid = EventId(uuid::Uuid::from_u128(2));
-    let Loaded::Found(loaded) = load(&store, std::slice::from_ref(&key)).await.remove(0) else {
+    let LoadVerdict::Found(loaded) = load(&store, std::slice::from_ref(&key)).await.remove(0) else {
         panic!("it does not load")
     };
     assert_eq!((loaded.seq, loaded.mailbox.len()), (Seq(2), 1));
     let (state, _) = loaded.state.unwrap();
     assert_eq!((state.parent, state.correlation), (None, None));
-    let view = store.executions(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
+    let view = store.find_executions(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
     assert_eq!(view.status, ExecutionStatus::Active);
-    let event = async || store.events(&[(key.tenant.clone(), paid)]).await.unwrap().remove(0).unwrap();
+    let event = async || store.find_events(&[(key.tenant.clone(), paid)]).await.unwrap().remove(0).unwrap();
     assert_eq!(
         (event().await.status, event().await.payload),
         (EventStatus::Processing, raw(r#"{"a":  1.0}"#))
     );
 
-    let actions = store.actions(&key, None, 10).await.unwrap();
+    let actions = store.list_actions(&key, None, 10).await.unwrap();
     let shape: Vec<_> = actions.iter().map(|view| (view.key.action.as_str(), view.status)).collect();
     let expected = [
         ("charge", ActionStatus::Ready),
@@ -112,12 +112,14 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         ("log", ActionStatus::Succeeded),
     ];
     assert_eq!(shape, expected);
-    assert!(actions.iter().all(|view| view.queue == Queue::engine() && view.ready_at == Some(NOW)));
-    assert_eq!(store.open_queues("").await.unwrap(), [Queue::engine()]);
+    assert!(
+        actions.iter().all(|view| view.queue == ActionQueue::engine_for_all() && view.ready_at == Some(NOW))
+    );
+    assert_eq!(store.open_queues("").await.unwrap(), [ActionQueue::engine_for_all()]);
 
-    let kinds: Vec<_> = store.decisions(&key).await.unwrap().into_iter().map(|one| one.kind).collect();
+    let kinds: Vec<_> = store.list_decisions(&key).await.unwrap().into_iter().map(|one| one.kind).collect();
     assert_eq!(kinds, ["retry", "pause"]);
-    assert!(store.workers(NOW).await.unwrap()[0].beat.calls.is_empty());
+    assert!(store.list_workers(NOW).await.unwrap()[0].beat.calls.is_empty());
     assert!(
         store.list_incidents(&key.tenant, &IncidentFilter::default(), None, 10).await.unwrap().is_empty()
     );
@@ -126,9 +128,9 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
     assert_eq!((action.attempt, action.input.clone()), (2, Some(raw(r#"{"x":  1}"#))));
     for (done, status) in [("charge", EventStatus::Processing), ("receipt", EventStatus::Completed)] {
         assert_eq!(action.lease.key.action, name(done));
-        let outcome = Settling::Succeeded { result: raw("1"), emit: None };
+        let outcome = SettleOutcome::Succeeded { result: raw("1"), emit: None };
         let settlement = Settlement { lease: action.lease.clone(), event_id: paid, outcome };
-        let settled = store.settle(&worker(), &[settlement], &grant(1), NOW).await.unwrap();
+        let settled = store.settle_actions(&worker(), &[settlement], &grant(1), NOW).await.unwrap();
         assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: status }]);
         action = settled.leased.into_iter().next().unwrap_or(action);
     }
@@ -137,13 +139,13 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
 
 /// A migration is all or nothing.
 #[tokio::test]
-async fn a_migration_that_fails_leaves_the_file_as_it_was() {
+async fn failed_migration_leaves_file_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("millstream.db");
     first_build(&path);
     let shell = rusqlite::Connection::open(&path).unwrap();
     shell.execute("CREATE TABLE signals (mine TEXT)", ()).unwrap();
-    let store = desk::open(&path).await;
+    let store = store_fixture::open(&path).await;
     assert!(matches!(store.migrate().await, Err(StoreError::Unavailable(_))));
     let all = [
         "0002 work",
@@ -165,5 +167,5 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
 
     shell.execute("DROP TABLE signals", ()).unwrap();
     store.migrate().await.unwrap();
-    assert_eq!(store.actions(&execution("o-1"), None, 10).await.unwrap().len(), 3);
+    assert_eq!(store.list_actions(&execution("o-1"), None, 10).await.unwrap().len(), 3);
 }

@@ -2,16 +2,16 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_store::StoreError;
-use millstream_store::event_log::{Append, EventLog};
+use millstream_store::event_log::{AppendRequest, EventLog};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::housekeeping::Outlived;
+use millstream_store::housekeeping::RetentionCutoffs;
 use millstream_store::schema::{Release, SchemaFit};
 use millstream_store::views::{EventFilter, EventViews, ExecutionViews};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
-use crate::desk::{self, Desk, NOW, append, event, execution, start};
+use crate::store_fixture::{self, NOW, SqliteDesk, append, event, execution, start};
 
 async fn accept_numbers(store: &SqliteStore) -> Vec<i64> {
     let tenant = execution("o-1").tenant;
@@ -20,28 +20,35 @@ async fn accept_numbers(store: &SqliteStore) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_closed_store_opens_again_with_everything_in_it() {
-    let desk = Desk::fresh().await;
+async fn closed_store_reopens_with_its_rows() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
-    desk::apply(&desk.store, &key, "{}").await;
+    append(
+        &desk.store,
+        &[start(&key, "{}", ExecutionPhase::Active), AppendRequest::Event(event(&key, "{}"))],
+    )
+    .await;
+    store_fixture::apply(&desk.store, &key, "{}").await;
 
     let desk = desk.reopened().await;
     assert_eq!(desk.store.schema().await.unwrap().pending, Vec::<String>::new());
     assert_eq!(accept_numbers(&desk.store).await, [1, 2]);
-    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(), 2);
-    assert_eq!(desk.store.actions(&key, None, 100).await.unwrap().len(), 1);
-    assert_eq!(append(&desk.store, &[Append::Event(event(&key, "{}"))]).await, [3]);
+    assert_eq!(
+        desk.store.read_history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(),
+        2
+    );
+    assert_eq!(desk.store.list_actions(&key, None, 100).await.unwrap().len(), 1);
+    assert_eq!(append(&desk.store, &[AppendRequest::Event(event(&key, "{}"))]).await, [3]);
 }
 
 /// The file and its WAL copied while the store is open: the state after a kill.
 #[tokio::test]
-async fn a_killed_process_leaves_everything_it_accepted() {
-    let desk = Desk::fresh().await;
+async fn killed_process_keeps_accepted_events() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
     for _ in 0..50 {
-        append(&desk.store, &[Append::Event(event(&key, r#"{"a":1}"#))]).await;
+        append(&desk.store, &[AppendRequest::Event(event(&key, r#"{"a":1}"#))]).await;
     }
 
     let wal = desk.directory.path().join("millstream.db-wal");
@@ -51,40 +58,40 @@ async fn a_killed_process_leaves_everything_it_accepted() {
         std::fs::copy(desk.directory.path().join(file), after.path().join(file)).unwrap();
     }
 
-    let store = desk::open(&after.path().join("millstream.db")).await;
+    let store = store_fixture::open(&after.path().join("millstream.db")).await;
     assert_eq!(accept_numbers(&store).await, (1..=51).collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn a_number_is_never_given_twice_even_when_its_event_is_gone() {
-    let desk = Desk::fresh().await;
+async fn acceptance_number_is_never_reused() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [1]);
+    assert_eq!(append(&desk.store, &[start(&key, "{}", ExecutionPhase::Completed)]).await, [1]);
     let later = NOW.plus(std::time::Duration::from_secs(1));
-    assert_eq!(desk.store.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
+    assert_eq!(desk.store.purge_executions(RetentionCutoffs::uniform(later), 10).await.unwrap(), 1);
 
     let desk = desk.reopened().await;
-    assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [2]);
+    assert_eq!(append(&desk.store, &[start(&key, "{}", ExecutionPhase::Completed)]).await, [2]);
 }
 
 #[tokio::test]
-async fn a_backup_is_a_store_and_is_not_written_over_another() {
-    let desk = Desk::fresh().await;
+async fn backup_is_complete_and_never_overwrites() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
     let copy = desk.directory.path().join("copy.db");
     desk.store.backup(&copy).await.unwrap();
-    append(&desk.store, &[Append::Event(event(&key, "{}"))]).await;
+    append(&desk.store, &[AppendRequest::Event(event(&key, "{}"))]).await;
 
     assert!(desk.store.backup(&copy).await.is_err());
-    let store = desk::open(&copy).await;
+    let store = store_fixture::open(&copy).await;
     assert_eq!(accept_numbers(&store).await, [1]);
 }
 
 #[tokio::test]
-async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
+async fn empty_file_reports_pending_migrations() {
     let directory = tempfile::tempdir().unwrap();
-    let store = desk::open(&directory.path().join("new/place/millstream.db")).await;
+    let store = store_fixture::open(&directory.path().join("new/place/millstream.db")).await;
     assert!(matches!(store.ping().await, Err(StoreError::Unavailable(_))));
     let all = [
         "0001 spine",
@@ -109,7 +116,7 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_kind_is_refused() {
+async fn foreign_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notes.txt");
     std::fs::write(&path, "these are not the pages of a database\n".repeat(200)).unwrap();
@@ -118,10 +125,10 @@ async fn a_file_of_another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn a_new_file_and_a_backup_of_it_are_their_owner_s_alone() {
+async fn new_files_and_backups_are_private() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("new");
-    let store = desk::open(&place.join("millstream.db")).await;
+    let store = store_fixture::open(&place.join("millstream.db")).await;
     store.migrate().await.unwrap();
     store.backup(&place.join("copy.db")).await.unwrap();
     let mode = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -133,8 +140,8 @@ async fn a_new_file_and_a_backup_of_it_are_their_owner_s_alone() {
 
 /// A ping that only reads would report a full disk as ready.
 #[tokio::test]
-async fn a_ping_is_a_commit() {
-    let desk = Desk::fresh().await;
+async fn ping_writes_a_commit() {
+    let desk = SqliteDesk::fresh().await;
     let now = desk.store.ping().await.unwrap();
     let pinged = "SELECT value FROM settings WHERE key = 'pinged_at'";
     let written: String = desk.shell().query_row(pinged, (), |row| row.get(0)).unwrap();
@@ -142,15 +149,15 @@ async fn a_ping_is_a_commit() {
 }
 
 #[tokio::test]
-async fn an_append_of_nothing_writes_nothing() {
-    let desk = Desk::fresh().await;
+async fn empty_append_writes_nothing() {
+    let desk = SqliteDesk::fresh().await;
     assert_eq!(desk.store.append(&[], NOW).await.unwrap(), []);
 }
 
 /// A release that comes after this one has added a table, and its migration is recorded.
 #[tokio::test]
-async fn a_file_that_a_newer_release_has_added_to_serves_this_one() {
-    let desk = Desk::fresh().await;
+async fn tables_of_newer_sqlite_release_serve_this() {
+    let desk = SqliteDesk::fresh().await;
     desk.shell()
         .execute_batch(
             "CREATE TABLE of_a_newer_release (n INTEGER);
@@ -159,22 +166,32 @@ async fn a_file_that_a_newer_release_has_added_to_serves_this_one() {
         )
         .unwrap();
     let desk = desk.reopened().await;
-    assert_eq!(desk.store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Newer { unknown: vec![99] });
+    assert_eq!(
+        desk.store.schema().await.unwrap().judge_release(Release::OURS),
+        SchemaFit::Newer { unknown: vec![99] }
+    );
     desk.store.migrate().await.unwrap();
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
-    desk::apply(&desk.store, &key, "{}").await;
-    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(), 2);
+    append(
+        &desk.store,
+        &[start(&key, "{}", ExecutionPhase::Active), AppendRequest::Event(event(&key, "{}"))],
+    )
+    .await;
+    store_fixture::apply(&desk.store, &key, "{}").await;
+    assert_eq!(
+        desk.store.read_history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(),
+        2
+    );
 }
 
 #[tokio::test]
-async fn a_finished_upgrade_shuts_older_releases_out_and_is_never_taken_back() {
-    let desk = Desk::fresh().await;
+async fn finished_sqlite_upgrade_refuses_older_releases() {
+    let desk = SqliteDesk::fresh().await;
     let newer = Release { minor: Release::OURS.minor + 1, ..Release::OURS };
-    assert_eq!(desk.store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Exact);
+    assert_eq!(desk.store.schema().await.unwrap().judge_release(Release::OURS), SchemaFit::Exact);
     assert_eq!(desk.store.finish_upgrade(newer).await.unwrap(), newer);
     assert_eq!(desk.store.finish_upgrade(Release::OURS).await.unwrap(), newer);
     let found = desk.store.schema().await.unwrap();
-    assert_eq!(found.fit(Release::OURS), SchemaFit::Finished { oldest: newer });
-    assert_eq!(found.fit(newer), SchemaFit::Exact);
+    assert_eq!(found.judge_release(Release::OURS), SchemaFit::Finished { oldest: newer });
+    assert_eq!(found.judge_release(newer), SchemaFit::Exact);
 }

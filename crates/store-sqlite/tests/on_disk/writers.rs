@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::id::AcceptNo;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_store::StoreError;
-use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog, EventSubmission};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::{EventFilter, EventViews};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::TransactionBehavior;
 
-use crate::desk::{Desk, NOW, append, event, execution, load, start};
+use crate::store_fixture::{NOW, SqliteDesk, append, event, execution, load, start};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_at_once_queue_and_never_find_the_file_busy() {
-    let desk = Desk::fresh().await;
+async fn concurrent_callers_never_find_file_busy() {
+    let desk = SqliteDesk::fresh().await;
     let keys: Vec<_> = (0..16).map(|n| execution(&format!("o-{n}"))).collect();
     for key in &keys {
-        append(&desk.store, &[start(key, "{}", Phase::Active)]).await;
+        append(&desk.store, &[start(key, "{}", ExecutionPhase::Active)]).await;
     }
     let tasks: Vec<_> = keys
         .iter()
@@ -27,7 +27,7 @@ async fn callers_at_once_queue_and_never_find_the_file_busy() {
             let (store, key) = (Arc::clone(&desk.store), key.clone());
             tokio::spawn(async move {
                 for _ in 0..20 {
-                    append(&store, &[Append::Event(event(&key, "{}"))]).await;
+                    append(&store, &[AppendRequest::Event(event(&key, "{}"))]).await;
                     load(&store, std::slice::from_ref(&key)).await;
                     store.ping().await.unwrap();
                 }
@@ -37,25 +37,25 @@ async fn callers_at_once_queue_and_never_find_the_file_busy() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(desk.store.backlog().await.unwrap().undecided, 16 * 20);
+    assert_eq!(desk.store.count_backlog().await.unwrap().undecided, 16 * 20);
 }
 
 /// A dropped call has either happened or not; the connection is clean in both cases.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_is_dropped_halfway_leaves_no_transaction_behind() {
-    let desk = Desk::fresh().await;
+async fn dropped_call_leaves_no_transaction() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
 
     let mut cut_short = 0;
     for round in 0..200u64 {
-        let batch: Vec<_> = (0..3).map(|_| Append::Event(event(&key, "{}"))).collect();
+        let batch: Vec<_> = (0..3).map(|_| AppendRequest::Event(event(&key, "{}"))).collect();
         let limit = Duration::from_micros(round * 10);
         cut_short += u32::from(tokio::time::timeout(limit, desk.store.append(&batch, NOW)).await.is_err());
     }
     assert!(cut_short > 0, "no call was dropped: the case is void");
 
-    append(&desk.store, &[Append::Event(event(&key, "{}"))]).await;
+    append(&desk.store, &[AppendRequest::Event(event(&key, "{}"))]).await;
     let views = desk.store.list_events(&key.tenant, &EventFilter::default(), None, 10_000).await.unwrap();
     assert_eq!((views.len() - 2) % 3, 0, "a batch is all there or not at all");
     assert!(views.windows(2).all(|pair| pair[0].accept_no < pair[1].accept_no));
@@ -63,8 +63,8 @@ async fn a_call_that_is_dropped_halfway_leaves_no_transaction_behind() {
 
 /// A shell leaves its transaction open: an answer comes in time, and work continues after it.
 #[tokio::test]
-async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
-    let desk = Desk::fresh().await;
+async fn locked_file_is_unavailable_then_recovers() {
+    let desk = SqliteDesk::fresh().await;
     let options = SqliteOptions { busy_timeout: Duration::from_millis(20), ..SqliteOptions::default() };
     let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
 
@@ -72,16 +72,16 @@ async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
     let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     assert!(matches!(store.ping().await, Err(StoreError::Unavailable(_))));
     let key = execution("o-1");
-    let refused = store.append(&[start(&key, "{}", Phase::Active)], NOW).await;
+    let refused = store.append(&[start(&key, "{}", ExecutionPhase::Active)], NOW).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     held.rollback().unwrap();
-    append(&store, &[start(&key, "{}", Phase::Active)]).await;
+    append(&store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
 }
 
 /// Waiting in the writer's queue is limited.
 #[tokio::test]
-async fn a_queue_that_does_not_move_is_unavailable() {
-    let desk = Desk::fresh().await;
+async fn stuck_writer_queue_is_unavailable() {
+    let desk = SqliteDesk::fresh().await;
     let options = SqliteOptions {
         busy_timeout: Duration::from_secs(5),
         acquire_timeout: Duration::from_millis(50),
@@ -111,12 +111,12 @@ async fn a_queue_that_does_not_move_is_unavailable() {
 
 /// Calls that queue while the file is locked share one transaction; one of them cannot be written.
 #[tokio::test]
-async fn a_call_that_fails_does_not_spoil_those_that_share_its_transaction() {
-    let desk = Desk::fresh().await;
+async fn failing_call_spares_its_group_commit() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
-    let hostile = NewEvent { actor: Some("a\0b".to_owned()), ..event(&key, "{}") };
-    let batches = [event(&key, "1"), hostile, event(&key, "2")].map(|event| [Append::Event(event)]);
+    append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
+    let hostile = EventSubmission { actor: Some("a\0b".to_owned()), ..event(&key, "{}") };
+    let batches = [event(&key, "1"), hostile, event(&key, "2")].map(|event| [AppendRequest::Event(event)]);
 
     let mut shell = desk.shell();
     let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
@@ -129,20 +129,20 @@ async fn a_call_that_fails_does_not_spoil_those_that_share_its_transaction() {
     assert_eq!(first.unwrap(), [Appended::Accepted { accept_no: AcceptNo(2) }]);
     assert!(matches!(spoilt, Err(StoreError::Corrupt(_))), "{spoilt:?}");
     assert_eq!(last.unwrap(), [Appended::Accepted { accept_no: AcceptNo(3) }]);
-    assert_eq!(desk.store.backlog().await.unwrap().undecided, 2);
+    assert_eq!(desk.store.count_backlog().await.unwrap().undecided, 2);
 }
 
 #[tokio::test]
-async fn a_call_that_gave_up_before_its_turn_is_never_run() {
-    let desk = Desk::fresh().await;
+async fn timed_out_call_never_runs() {
+    let desk = SqliteDesk::fresh().await;
     let key = execution("o-1");
-    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    append(&desk.store, &[start(&key, "{}", ExecutionPhase::Active)]).await;
     let options = SqliteOptions { acquire_timeout: Duration::from_millis(50), ..SqliteOptions::default() };
     let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
 
     let mut shell = desk.shell();
     let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    let batch = [Append::Event(event(&key, "{}"))];
+    let batch = [AppendRequest::Event(event(&key, "{}"))];
     let (led, gave_up) = tokio::join!(store.ping(), async {
         let gave_up = store.append(&batch, NOW).await;
         held.rollback().unwrap();
@@ -151,5 +151,5 @@ async fn a_call_that_gave_up_before_its_turn_is_never_run() {
     led.unwrap();
     assert!(matches!(gave_up, Err(StoreError::Unavailable(_))), "{gave_up:?}");
     store.ping().await.unwrap();
-    assert_eq!(store.backlog().await.unwrap().undecided, 0);
+    assert_eq!(store.count_backlog().await.unwrap().undecided, 0);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use millstream_core::id::{AcceptNo, Seq};
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{
     HOUR, armed_execution, event, execution, execution_of, keyed, name, new_execution, order, raw, timer,
 };
-use crate::event_log::{Append, Appended, NewEvent};
+use crate::event_log::{AppendRequest, Appended, EventSubmission};
 
 fn accept_nos(verdicts: &[Appended]) -> Vec<AcceptNo> {
     verdicts
@@ -26,14 +26,14 @@ fn accept_nos(verdicts: &[Appended]) -> Vec<AcceptNo> {
         .collect()
 }
 
-pub async fn accept_no_grows_in_batch_order_and_across_batches(bench: Bench) {
+pub async fn accept_no_follows_batch_order(bench: ConformanceBench) {
     let (one, two) = (execution("one"), execution("two"));
     bench.start(&one).await;
     bench.start(&two).await;
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let batch: Vec<Append> = (0..40)
-            .map(|n| Append::Event(event(&bench, if n % 3 == 0 { &two } else { &one }, "pay")))
+        let batch: Vec<AppendRequest> = (0..40)
+            .map(|n| AppendRequest::Event(event(&bench, if n % 3 == 0 { &two } else { &one }, "pay")))
             .collect();
         seen.extend(accept_nos(&bench.append(&batch).await));
     }
@@ -43,11 +43,11 @@ pub async fn accept_no_grows_in_batch_order_and_across_batches(bench: Bench) {
     assert!(mailbox.is_sorted_by(|a, b| a.accept_no < b.accept_no));
 }
 
-pub async fn an_accepted_event_is_pending_and_reads_back_byte_for_byte(bench: Bench) {
+pub async fn accepted_event_is_pending_and_unchanged(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let text = r#"{"a":"\u0000", "n":1.50,"é":"😀"}"#;
-    let sent = NewEvent {
+    let sent = EventSubmission {
         payload: raw(text),
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
         ..event(&bench, &key, "pay")
@@ -66,23 +66,24 @@ pub async fn an_accepted_event_is_pending_and_reads_back_byte_for_byte(bench: Be
     assert_eq!(waiting.accepted_at, view.created_at);
 }
 
-pub async fn a_refused_item_leaves_no_trace_and_the_others_are_appended(bench: Bench) {
+pub async fn refused_item_leaves_no_trace(bench: ConformanceBench) {
     let (here, nowhere) = (execution("here"), execution("nowhere"));
     bench.start(&here).await;
     let good = event(&bench, &here, "pay");
     let lost = event(&bench, &nowhere, "pay");
     let last = event(&bench, &here, "ship");
-    let batch = [good.clone(), lost.clone(), last.clone()].map(Append::Event);
+    let batch = [good.clone(), lost.clone(), last.clone()].map(AppendRequest::Event);
     let verdicts = bench.append(&batch).await;
     assert_eq!(verdicts[1], Appended::NoExecution);
     assert!(matches!(verdicts[0], Appended::Accepted { .. }));
     assert!(matches!(verdicts[2], Appended::Accepted { .. }));
     assert_eq!(bench.mailbox(&here).await, [good.event_id, last.event_id]);
-    let views = bench.stores.event_views.events(&[(lost.execution.tenant, lost.event_id)]).await.unwrap();
+    let views =
+        bench.stores.event_views.find_events(&[(lost.execution.tenant, lost.event_id)]).await.unwrap();
     assert!(views[0].is_none());
 }
 
-pub async fn a_refused_item_burns_no_key(bench: Bench) {
+pub async fn refused_item_consumes_no_key(bench: ConformanceBench) {
     let key = execution("late");
     let refused = keyed(event(&bench, &key, "pay"), "k", 1);
     assert_eq!(bench.append_event(&refused).await, Appended::NoExecution);
@@ -91,35 +92,35 @@ pub async fn a_refused_item_burns_no_key(bench: Bench) {
     assert!(matches!(bench.append_event(&again).await, Appended::Accepted { .. }));
 }
 
-pub async fn a_refused_item_burns_no_key_for_a_later_item_of_its_batch(bench: Bench) {
+pub async fn refused_item_consumes_no_key_within_batch(bench: ConformanceBench) {
     let (here, nowhere) = (execution("here"), execution("nowhere"));
     bench.start(&here).await;
     let refused = keyed(event(&bench, &nowhere, "pay"), "k", 1);
     let good = keyed(event(&bench, &here, "pay"), "k", 2);
-    let verdicts = bench.append(&[refused, good.clone()].map(Append::Event)).await;
+    let verdicts = bench.append(&[refused, good.clone()].map(AppendRequest::Event)).await;
     assert_eq!(verdicts[0], Appended::NoExecution);
     assert!(matches!(verdicts[1], Appended::Accepted { .. }), "{verdicts:?}");
     assert_eq!(bench.mailbox(&here).await, [good.event_id]);
 }
 
-pub async fn another_tenants_execution_is_no_execution(bench: Bench) {
+pub async fn append_refuses_execution_of_other_tenant(bench: ConformanceBench) {
     bench.start(&execution_of("acme", "one")).await;
     let foreign = event(&bench, &execution_of("rival", "one"), "pay");
     assert_eq!(bench.append_event(&foreign).await, Appended::NoExecution);
     assert!(bench.mailbox(&execution_of("acme", "one")).await.is_empty());
 }
 
-pub async fn an_empty_batch_is_nothing(bench: Bench) {
+pub async fn empty_append_is_accepted(bench: ConformanceBench) {
     assert_eq!(bench.append(&[]).await, []);
-    assert!(bench.stores.events.targets(&[]).await.unwrap().is_empty());
+    assert!(bench.stores.events.find_definitions(&[]).await.unwrap().is_empty());
     assert!(bench.stores.events.has_work(&[]).await.unwrap().is_empty());
 }
 
-pub async fn a_start_is_seq_one_and_completed(bench: Bench) {
+pub async fn start_is_completed_as_seq_one(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let new = new_execution(&bench, &key, now);
-    let verdict = bench.append_one(Append::Start(Box::new(new.clone()))).await;
+    let verdict = bench.append_one(AppendRequest::Start(Box::new(new.clone()))).await;
     let view = bench.execution(&key).await;
     assert_eq!(verdict, Appended::Accepted { accept_no: view.position });
     assert_eq!((view.status, view.definition), (ExecutionStatus::Active, order()));
@@ -129,13 +130,13 @@ pub async fn a_start_is_seq_one_and_completed(bench: Bench) {
     assert_eq!((start.from_state, start.to_state), (None, Some(name("received"))));
     assert_eq!(start.payload.as_str(), r#"{"total":12.50}"#);
     assert!(start.started_at.is_some() && start.completed_at.is_some());
-    let history = bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap().entries;
+    let history = bench.stores.execution_views.read_history(&key, Seq(0), 10).await.unwrap().entries;
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].transition, new.applied.transition);
     assert!(bench.mailbox(&key).await.is_empty());
 }
 
-pub async fn an_execution_dates_from_its_first_transition(bench: Bench) {
+pub async fn execution_dates_from_first_transition(bench: ConformanceBench) {
     let key = execution("one");
     // The time of the decision; the append comes later, by the time spent in the queue.
     let at = bench.now().await.minus(super::fixture::HOUR);
@@ -146,17 +147,19 @@ pub async fn an_execution_dates_from_its_first_transition(bench: Bench) {
     assert_eq!((view.created_at, view.updated_at, view.state.at), (at, at, at));
     let event = bench.event(&key, start).await;
     assert_eq!((event.created_at, event.started_at, event.completed_at), (at, Some(at), Some(at)));
-    let history = bench.stores.execution_views.history(&key, millstream_core::id::Seq(0), 1).await.unwrap();
+    let history =
+        bench.stores.execution_views.read_history(&key, millstream_core::id::Seq(0), 1).await.unwrap();
     assert_eq!(history.entries[0].transition.at, at);
 }
 
-pub async fn a_start_brings_its_events_in_the_same_commit(bench: Bench) {
+pub async fn start_appends_its_events(bench: ConformanceBench) {
     let key = execution("one");
     let mut new = new_execution(&bench, &key, bench.now().await);
     new.events = vec![event(&bench, &key, "pay"), event(&bench, &key, "ship")];
     let expected: Vec<_> = new.events.iter().map(|event| event.event_id).collect();
     let next = event(&bench, &key, "close");
-    let verdicts = bench.append(&[Append::Start(Box::new(new)), Append::Event(next.clone())]).await;
+    let verdicts =
+        bench.append(&[AppendRequest::Start(Box::new(new)), AppendRequest::Event(next.clone())]).await;
     let nos = accept_nos(&verdicts);
     let mailbox = bench.load(&key, None).await.mailbox;
     let found: Vec<_> = mailbox.iter().map(|waiting| waiting.event_id).collect();
@@ -165,7 +168,7 @@ pub async fn a_start_brings_its_events_in_the_same_commit(bench: Bench) {
     assert!(nos[0] < mailbox[0].accept_no, "the start comes before its events");
 }
 
-pub async fn a_start_arms_its_timers(bench: Bench) {
+pub async fn start_arms_its_timers(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let timers =
@@ -174,7 +177,7 @@ pub async fn a_start_arms_its_timers(bench: Bench) {
     assert_eq!(bench.timers(&key).await, ["late", "expire"]);
 }
 
-pub async fn many_appends_at_once_lose_nothing_and_share_no_accept_no(bench: Bench) {
+pub async fn concurrent_appends_share_no_accept_no(bench: ConformanceBench) {
     let keys: Vec<_> = (0..4).map(|n| execution(&format!("e{n}"))).collect();
     for key in &keys {
         bench.start(key).await;
@@ -187,11 +190,11 @@ pub async fn many_appends_at_once_lose_nothing_and_share_no_accept_no(bench: Ben
             if n % 2 == 0 {
                 order.reverse();
             }
-            let batch: Vec<Append> = order
+            let batch: Vec<AppendRequest> = order
                 .into_iter()
                 .enumerate()
                 .map(|(at, (e, key))| keyed(event(&bench, key, "pay"), &format!("{n}-{at}-{e}"), 1))
-                .map(Append::Event)
+                .map(AppendRequest::Event)
                 .collect();
             tokio::spawn(async move { accept_nos(&bench.append(&batch).await) })
         })
@@ -208,8 +211,8 @@ pub async fn many_appends_at_once_lose_nothing_and_share_no_accept_no(bench: Ben
     }
 }
 
-pub async fn targets_are_the_definitions_of_executions(bench: Bench) {
+pub async fn targets_return_execution_definitions(bench: ConformanceBench) {
     bench.start(&execution("one")).await;
     let asked = [execution("none"), execution("one"), execution_of("rival", "one")];
-    assert_eq!(bench.stores.events.targets(&asked).await.unwrap(), [None, Some(order()), None]);
+    assert_eq!(bench.stores.events.find_definitions(&asked).await.unwrap(), [None, Some(order()), None]);
 }

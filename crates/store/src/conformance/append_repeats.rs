@@ -1,16 +1,16 @@
 //! Accepting the same thing again: idempotency keys, repeated starts, appends in doubt.
 
 use millstream_core::id::Seq;
-use millstream_core::status::{EventStatus, Phase};
+use millstream_core::status::{EventStatus, ExecutionPhase};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{HOUR, event, execution, execution_of, keyed, new_execution, tenant};
-use super::visit::Visit;
-use crate::event_log::{Append, Appended, Idempotency};
-use crate::housekeeping::Outlived;
+use crate::event_log::{AppendRequest, Appended, IdempotencyKey};
+use crate::housekeeping::RetentionCutoffs;
 use crate::views::EventFilter;
 
-pub async fn a_repeated_key_returns_the_first_event_with_its_current_status(bench: Bench) {
+pub async fn repeated_key_returns_first_event_and_status(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let first = keyed(event(&bench, &key, "pay"), "k", 1);
@@ -18,12 +18,14 @@ pub async fn a_repeated_key_returns_the_first_event_with_its_current_status(benc
     let again = keyed(event(&bench, &key, "pay"), "k", 1);
     let repeat = |status| Appended::Repeat { event_id: first.event_id, status };
     assert_eq!(bench.append_event(&again).await, repeat(EventStatus::Pending));
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(first.event_id, "paid")).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, bench.now().await).apply(first.event_id, "paid"))
+        .await;
     assert_eq!(bench.append_event(&again).await, repeat(EventStatus::Completed));
     assert!(bench.mailbox(&key).await.is_empty());
 }
 
-pub async fn what_a_key_stands_for_can_be_asked(bench: Bench) {
+pub async fn used_keys_can_be_looked_up(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let first = keyed(event(&bench, &key, "pay"), "k", 1);
@@ -31,19 +33,21 @@ pub async fn what_a_key_stands_for_can_be_asked(bench: Bench) {
     let asked =
         [("acme", "k", 1), ("acme", "none", 1), ("acme", "k", 2), ("rival", "k", 1), ("acme", "k", 1)].map(
             |(owner, key, hash)| {
-                (tenant(owner), Idempotency { key: key.to_owned(), request_hash: [hash; 32] })
+                (tenant(owner), IdempotencyKey { key: key.to_owned(), request_hash: [hash; 32] })
             },
         );
-    let seen = async || bench.stores.events.seen(&asked).await.unwrap();
+    let seen = async || bench.stores.events.find_accepted(&asked).await.unwrap();
     let repeat = |status| Some(Appended::Repeat { event_id: first.event_id, status });
     let pending = repeat(EventStatus::Pending);
     assert_eq!(seen().await, [pending.clone(), None, Some(Appended::Mismatch), None, pending]);
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(first.event_id, "no")).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, bench.now().await).reject(first.event_id, "no"))
+        .await;
     assert_eq!(seen().await[0], repeat(EventStatus::Rejected));
-    assert!(bench.stores.events.seen(&[]).await.unwrap().is_empty());
+    assert!(bench.stores.events.find_accepted(&[]).await.unwrap().is_empty());
 }
 
-pub async fn a_key_of_a_start_outlives_its_execution(bench: Bench) {
+pub async fn start_key_outlives_its_execution(bench: ConformanceBench) {
     let key = execution("one");
     let keyed_start = async |hash| {
         let mut new = new_execution(&bench, &key, bench.now().await);
@@ -52,21 +56,30 @@ pub async fn a_key_of_a_start_outlives_its_execution(bench: Bench) {
     };
     let first = keyed_start(1).await;
     let state = bench.start_as(first.clone()).await;
-    let again = async |hash| bench.append_one(Append::Start(Box::new(keyed_start(hash).await))).await;
+    let again = async |hash| bench.append_one(AppendRequest::Start(Box::new(keyed_start(hash).await))).await;
     let repeat = Appended::Repeat { event_id: first.start.event_id, status: EventStatus::Completed };
     assert_eq!(again(1).await, repeat);
     assert_eq!(again(2).await, Appended::Mismatch, "the key is judged before the execution's id");
     let last = bench.post(&key, "close").await;
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, bench.now().await).end(
+            last,
+            "closed",
+            ExecutionPhase::Completed,
+        ))
+        .await;
     let later = bench.now().await.plus(HOUR);
-    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
+    assert_eq!(
+        bench.stores.housekeeping.purge_executions(RetentionCutoffs::uniform(later), 10).await.unwrap(),
+        1
+    );
     assert_eq!(again(1).await, repeat, "it is not started a second time");
-    let kept = (key.tenant.clone(), Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
-    assert_eq!(bench.stores.events.seen(&[kept]).await.unwrap(), [Some(repeat)]);
-    assert!(bench.stores.execution_views.executions(&[key]).await.unwrap()[0].is_none());
+    let kept = (key.tenant.clone(), IdempotencyKey { key: "k".to_owned(), request_hash: [1; 32] });
+    assert_eq!(bench.stores.events.find_accepted(&[kept]).await.unwrap(), [Some(repeat)]);
+    assert!(bench.stores.execution_views.find_executions(&[key]).await.unwrap()[0].is_none());
 }
 
-pub async fn a_key_reused_with_other_content_is_a_mismatch(bench: Bench) {
+pub async fn key_with_other_content_is_mismatch(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let first = keyed(event(&bench, &key, "pay"), "k", 1);
@@ -76,20 +89,20 @@ pub async fn a_key_reused_with_other_content_is_a_mismatch(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, [first.event_id]);
 }
 
-pub async fn one_key_twice_in_one_batch_is_one_event(bench: Bench) {
+pub async fn duplicate_key_in_batch_is_one_event(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let first = keyed(event(&bench, &key, "pay"), "k", 1);
     let same = keyed(event(&bench, &key, "pay"), "k", 1);
     let other = keyed(event(&bench, &key, "pay"), "k", 2);
-    let verdicts = bench.append(&[first.clone(), same, other].map(Append::Event)).await;
+    let verdicts = bench.append(&[first.clone(), same, other].map(AppendRequest::Event)).await;
     assert!(matches!(verdicts[0], Appended::Accepted { .. }));
     let repeat = Appended::Repeat { event_id: first.event_id, status: EventStatus::Pending };
     assert_eq!(verdicts[1..], [repeat, Appended::Mismatch]);
     assert_eq!(bench.mailbox(&key).await, [first.event_id]);
 }
 
-pub async fn keys_of_different_tenants_do_not_meet(bench: Bench) {
+pub async fn tenants_have_separate_keys(bench: ConformanceBench) {
     for owner in ["acme", "rival"] {
         let key = execution_of(owner, "one");
         bench.start(&key).await;
@@ -98,7 +111,7 @@ pub async fn keys_of_different_tenants_do_not_meet(bench: Bench) {
     }
 }
 
-pub async fn fifty_appends_of_one_key_at_once_make_one_event(bench: Bench) {
+pub async fn concurrent_appends_of_key_make_one_event(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let tasks: Vec<_> = (0..50)
@@ -127,7 +140,7 @@ pub async fn fifty_appends_of_one_key_at_once_make_one_event(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, accepted);
 }
 
-pub async fn batches_with_crossed_keys_do_not_surface_a_deadlock(bench: Bench) {
+pub async fn crossed_append_keys_surface_no_deadlock(bench: ConformanceBench) {
     let (one, two) = (execution("one"), execution("two"));
     bench.start(&one).await;
     bench.start(&two).await;
@@ -137,7 +150,7 @@ pub async fn batches_with_crossed_keys_do_not_surface_a_deadlock(bench: Bench) {
         let back = [keyed(event(&bench, &two, "pay"), &b, 1), keyed(event(&bench, &one, "pay"), &a, 1)];
         let [forth, back] = [forth, back].map(|batch| {
             let bench = bench.clone();
-            tokio::spawn(async move { bench.append(&batch.map(Append::Event)).await })
+            tokio::spawn(async move { bench.append(&batch.map(AppendRequest::Event)).await })
         });
         let verdicts = [forth.await.unwrap(), back.await.unwrap()].concat();
         let accepted = verdicts.iter().filter(|verdict| matches!(verdict, Appended::Accepted { .. })).count();
@@ -145,12 +158,12 @@ pub async fn batches_with_crossed_keys_do_not_surface_a_deadlock(bench: Bench) {
     }
 }
 
-pub async fn an_append_in_doubt_can_be_repeated(bench: Bench) {
+pub async fn append_in_doubt_can_be_repeated(bench: ConformanceBench) {
     let key = execution("one");
     let mut new = new_execution(&bench, &key, bench.now().await);
     new.events = vec![event(&bench, &key, "pay")];
     let posted = event(&bench, &key, "ship");
-    let batch = [Append::Start(Box::new(new.clone())), Append::Event(posted.clone())];
+    let batch = [AppendRequest::Start(Box::new(new.clone())), AppendRequest::Event(posted.clone())];
     bench.append(&batch).await;
     let repeat = |event_id, status| Appended::Repeat { event_id, status };
     assert_eq!(
@@ -163,60 +176,60 @@ pub async fn an_append_in_doubt_can_be_repeated(bench: Bench) {
     assert_eq!(all.len(), 3);
 }
 
-pub async fn a_batch_in_doubt_may_have_grown(bench: Bench) {
+pub async fn batch_in_doubt_may_have_grown(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let (old, new) = (event(&bench, &key, "pay"), event(&bench, &key, "ship"));
     bench.append_event(&old).await;
-    let verdicts = bench.append(&[old.clone(), new.clone()].map(Append::Event)).await;
+    let verdicts = bench.append(&[old.clone(), new.clone()].map(AppendRequest::Event)).await;
     assert_eq!(verdicts[0], Appended::Repeat { event_id: old.event_id, status: EventStatus::Pending });
     assert!(matches!(verdicts[1], Appended::Accepted { .. }));
     assert_eq!(bench.mailbox(&key).await, [old.event_id, new.event_id]);
 }
 
-pub async fn the_same_start_again_is_a_repeat_and_appends_nothing(bench: Bench) {
+pub async fn repeated_start_appends_nothing(bench: ConformanceBench) {
     let key = execution("one");
     let mut first = new_execution(&bench, &key, bench.now().await);
     first.events = vec![event(&bench, &key, "pay")];
     bench.start_as(first.clone()).await;
     let mut again = new_execution(&bench, &key, bench.now().await);
     again.events = vec![event(&bench, &key, "pay")];
-    let verdict = bench.append_one(Append::Start(Box::new(again))).await;
+    let verdict = bench.append_one(AppendRequest::Start(Box::new(again))).await;
     let status = EventStatus::Completed;
     assert_eq!(verdict, Appended::Repeat { event_id: first.start.event_id, status });
     assert_eq!(bench.mailbox(&key).await, [first.events[0].event_id]);
     assert_eq!(bench.execution(&key).await.state.seq, Seq::FIRST);
 }
 
-pub async fn a_start_of_a_taken_id_with_other_input_is_a_mismatch(bench: Bench) {
+pub async fn start_with_other_input_is_mismatch(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let mut other = new_execution(&bench, &key, bench.now().await);
     other.input_hash = [8; 32];
     other.events = vec![event(&bench, &key, "pay")];
-    assert_eq!(bench.append_one(Append::Start(Box::new(other))).await, Appended::Mismatch);
+    assert_eq!(bench.append_one(AppendRequest::Start(Box::new(other))).await, Appended::Mismatch);
     assert!(bench.mailbox(&key).await.is_empty());
 }
 
-pub async fn one_id_started_twice_in_one_batch_is_one_execution(bench: Bench) {
+pub async fn duplicate_start_in_batch_is_one_execution(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let starts = [(); 3].map(|()| new_execution(&bench, &key, now));
     let [first, same, mut other] = starts;
     other.input_hash = [8; 32];
-    let batch = [first.clone(), same, other].map(|new| Append::Start(Box::new(new)));
+    let batch = [first.clone(), same, other].map(|new| AppendRequest::Start(Box::new(new)));
     let verdicts = bench.append(&batch).await;
     assert!(matches!(verdicts[0], Appended::Accepted { .. }));
     let repeat = Appended::Repeat { event_id: first.start.event_id, status: EventStatus::Completed };
     assert_eq!(verdicts[1..], [repeat, Appended::Mismatch]);
 }
 
-pub async fn two_tenants_may_use_the_same_execution_id(bench: Bench) {
+pub async fn tenants_have_separate_execution_ids(bench: ConformanceBench) {
     bench.start(&execution_of("acme", "one")).await;
     bench.start(&execution_of("rival", "one")).await;
 }
 
-pub async fn many_starts_of_one_id_at_once_make_one_execution(bench: Bench) {
+pub async fn concurrent_starts_make_one_execution(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let tasks: Vec<_> = (0..20)
@@ -224,7 +237,7 @@ pub async fn many_starts_of_one_id_at_once_make_one_execution(bench: Bench) {
             let mut new = new_execution(&bench, &key, now);
             new.events = vec![event(&bench, &key, "pay")];
             let bench = bench.clone();
-            tokio::spawn(async move { bench.append_one(Append::Start(Box::new(new))).await })
+            tokio::spawn(async move { bench.append_one(AppendRequest::Start(Box::new(new))).await })
         })
         .collect();
     let mut accepted = 0;

@@ -1,16 +1,16 @@
 //! Actions that come with a commit: leased on the spot, settled inline, cancelled.
 
 use millstream_core::id::{Epoch, Seq};
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, done, inline, ready, ready_after, waiting};
 use super::fixture::{HOUR, event, execution, grant, name, order, raw, worker};
 use super::settle::{retry, settle, succeed};
-use super::visit::{Visit, done, inline, ready, ready_after, waiting};
-use crate::event_log::NewEvent;
-use crate::execution_store::Committed;
+use crate::event_log::EventSubmission;
+use crate::execution_store::CommitVerdict;
 
-pub async fn ready_actions_are_leased_in_order_while_slots_last(bench: Bench) {
+pub async fn commit_leases_ready_actions_within_slots(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("zeta"), waiting("mid", &["zeta"]), ready("alpha"), ready("beta")];
     let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -33,14 +33,14 @@ pub async fn ready_actions_are_leased_in_order_while_slots_last(bench: Bench) {
     assert_eq!(views[1].needs, [name("zeta")]);
 }
 
-pub async fn a_leased_action_brings_all_that_performing_needs(bench: Bench) {
+pub async fn leased_action_carries_everything_to_perform(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned());
-    let sent = NewEvent { traceparent: traceparent.clone(), ..event(&bench, &key, "go") };
+    let sent = EventSubmission { traceparent: traceparent.clone(), ..event(&bench, &key, "go") };
     bench.append_event(&sent).await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now)
+    let visit = ConformanceVisit::to(&key, &state, now)
         .act(sent.event_id, "working", &[inline("note"), ready_after("charge", &["note"])])
         .tracing(traceparent.as_deref().unwrap());
     let done = done(bench.commit(vec![visit], grant(4)).await.remove(0));
@@ -55,24 +55,24 @@ pub async fn a_leased_action_brings_all_that_performing_needs(bench: Bench) {
     assert!(charge.lease_until > now);
 }
 
-pub async fn slots_are_shared_by_the_batch_and_not_used_by_conflicts(bench: Bench) {
+pub async fn conflicts_use_no_slots_of_batch(bench: ConformanceBench) {
     let mut visits = Vec::new();
     for id in ["lost", "a", "b"] {
         let key = execution(id);
         let state = bench.start(&key).await;
         let event = bench.post(&key, "go").await;
         let actions = [ready("one"), ready("two")];
-        visits.push(Visit::to(&key, &state, bench.now().await).act(event, "working", &actions));
+        visits.push(ConformanceVisit::to(&key, &state, bench.now().await).act(event, "working", &actions));
     }
     visits[0] = visits[0].clone().expecting(Seq(7));
     let mut verdicts = bench.commit(visits, grant(3)).await.into_iter();
-    assert!(matches!(verdicts.next(), Some(Committed::Conflict)));
+    assert!(matches!(verdicts.next(), Some(CommitVerdict::Conflict)));
     let [a, b] = [verdicts.next().unwrap(), verdicts.next().unwrap()].map(done);
     assert_eq!((a.leased.len(), a.unleased, b.leased.len(), b.unleased), (2, 0, 1, 1));
     assert_eq!(b.leased[0].lease.key.action, name("one"));
 }
 
-pub async fn actions_settled_inline_are_recorded_as_such(bench: Bench) {
+pub async fn inline_settled_actions_are_recorded(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[inline("note")], grant(4)).await;
     assert_eq!((done.leased.len(), done.unleased), (0, 0));
@@ -85,7 +85,7 @@ pub async fn actions_settled_inline_are_recorded_as_such(bench: Bench) {
     );
 }
 
-pub async fn unleased_actions_are_due_at_once(bench: Bench) {
+pub async fn unleased_actions_are_due_immediately(bench: ConformanceBench) {
     let key = execution("one");
     bench.acting(&key, &[ready("a"), ready("b")], grant(0)).await;
     let leased = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
@@ -93,16 +93,17 @@ pub async fn unleased_actions_are_due_at_once(bench: Bench) {
     assert!(leased.iter().all(|action| action.lease.epoch == Epoch::FIRST && action.attempt == 1));
 }
 
-pub async fn a_cancellation_cancels_what_nobody_holds(bench: Bench) {
+pub async fn cancellation_cancels_unleased_actions(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("held"), waiting("after", &["held"]), ready("idle")];
     let (working, state, granted) = bench.acting(&key, &actions, grant(1)).await;
     let idle_event = bench.post(&key, "go").await;
-    let visit = Visit::to(&key, &state, bench.now().await).act(idle_event, "working", &[ready("lone")]);
+    let visit =
+        ConformanceVisit::to(&key, &state, bench.now().await).act(idle_event, "working", &[ready("lone")]);
     let state = bench.commit_done(visit).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
-    let visit = Visit::to(&key, &state, bench.now().await)
-        .end(cancel, "working", Phase::Cancelled)
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await)
+        .end(cancel, "working", ExecutionPhase::Cancelled)
         .cancel_open_actions();
     bench.commit_done(visit).await;
 
@@ -124,13 +125,13 @@ pub async fn a_cancellation_cancels_what_nobody_holds(bench: Bench) {
     assert_eq!(bench.action(&key, "after").await.status, cancelled);
 }
 
-pub async fn a_cancellation_spares_the_actions_of_its_own_commit(bench: Bench) {
+pub async fn cancellation_spares_actions_of_its_commit(bench: ConformanceBench) {
     let key = execution("one");
     let (_, state, granted) = bench.acting(&key, &[ready("old")], grant(1)).await;
     let later = bench.now().await.plus(HOUR);
     settle(&bench, vec![retry(&granted.leased[0], later)], grant(0)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
-    let visit = Visit::to(&key, &state, bench.now().await)
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await)
         .act(cancel, "working", &[ready("farewell")])
         .cancel_open_actions();
     bench.commit_done(visit).await;
@@ -139,11 +140,17 @@ pub async fn a_cancellation_spares_the_actions_of_its_own_commit(bench: Bench) {
     assert_eq!(bench.event(&key, cancel).await.status, EventStatus::Processing);
 }
 
-pub async fn a_commit_without_cancellation_leaves_open_actions_alone(bench: Bench) {
+pub async fn plain_commit_keeps_open_actions(bench: ConformanceBench) {
     let key = execution("one");
     let (working, state, _) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(0)).await;
     let id = bench.post(&key, "close").await;
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).end(id, "closed", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, bench.now().await).end(
+            id,
+            "closed",
+            ExecutionPhase::Completed,
+        ))
+        .await;
     assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Ready);
     assert_eq!(bench.event(&key, working).await.status, EventStatus::Processing);
     let leased = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{name, tenant};
 use crate::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 
@@ -15,8 +15,8 @@ fn definition(called: &str, content: &str) -> NewDefinition {
     }
 }
 
-async fn put(bench: &Bench, owner: &str, new: &NewDefinition) -> PutDefinition {
-    bench.stores.definitions.put(&tenant(owner), new, bench.now().await).await.unwrap()
+async fn put(bench: &ConformanceBench, owner: &str, new: &NewDefinition) -> PutDefinition {
+    bench.stores.definitions.put_definition(&tenant(owner), new, bench.now().await).await.unwrap()
 }
 
 fn stored(put: PutDefinition) -> StoredDefinition {
@@ -25,14 +25,14 @@ fn stored(put: PutDefinition) -> StoredDefinition {
     }
 }
 
-pub async fn versions_count_up_and_stay_readable(bench: Bench) {
+pub async fn definition_versions_count_up(bench: ConformanceBench) {
     for (n, content) in ["a", "b", "c"].into_iter().enumerate() {
         let created = put(&bench, "acme", &definition("order", content)).await;
         assert!(matches!(&created, PutDefinition::Created(_)), "{created:?}");
         assert_eq!(stored(created).definition.version, i32::try_from(n).unwrap() + 1);
     }
     let (owner, order) = (tenant("acme"), name("order"));
-    let get = |version| bench.stores.definitions.get(&owner, &order, version);
+    let get = |version| bench.stores.definitions.get_definition(&owner, &order, version);
     let latest = get(None).await.unwrap().unwrap();
     assert_eq!((latest.definition.version, latest.dialect, latest.checksum.as_str()), (3, 1, "c"));
     let first = get(Some(1)).await.unwrap().unwrap();
@@ -40,7 +40,7 @@ pub async fn versions_count_up_and_stay_readable(bench: Bench) {
     assert_eq!(get(Some(4)).await.unwrap(), None);
 }
 
-pub async fn only_the_latest_version_counts_as_unchanged(bench: Bench) {
+pub async fn only_latest_definition_counts_as_unchanged(bench: ConformanceBench) {
     let (a, b) = (definition("order", "a"), definition("order", "b"));
     let first = stored(put(&bench, "acme", &a).await);
     assert_eq!(put(&bench, "acme", &a).await, PutDefinition::Unchanged(first));
@@ -50,7 +50,7 @@ pub async fn only_the_latest_version_counts_as_unchanged(bench: Bench) {
     assert_eq!(stored(back).definition.version, 3);
 }
 
-pub async fn concurrent_puts_get_distinct_versions(bench: Bench) {
+pub async fn concurrent_puts_get_distinct_versions(bench: ConformanceBench) {
     let tasks: Vec<_> = (0..12)
         .map(|n| {
             let bench = bench.clone();
@@ -66,7 +66,7 @@ pub async fn concurrent_puts_get_distinct_versions(bench: Bench) {
     assert_eq!(versions, (1..=12).collect());
 }
 
-pub async fn concurrent_puts_of_the_same_make_one_version(bench: Bench) {
+pub async fn equal_concurrent_puts_make_one_version(bench: ConformanceBench) {
     let tasks: Vec<_> = (0..12)
         .map(|_| {
             let bench = bench.clone();
@@ -83,14 +83,15 @@ pub async fn concurrent_puts_of_the_same_make_one_version(bench: Bench) {
     assert_eq!(created, 1);
 }
 
-pub async fn the_list_holds_the_latest_of_each_name(bench: Bench) {
+pub async fn definition_list_has_latest_versions(bench: ConformanceBench) {
     for (called, content) in [("order", "a"), ("bill", "a"), ("order", "b"), ("zoo", "a")] {
         put(&bench, "acme", &definition(called, content)).await;
     }
     put(&bench, "rival", &definition("secret", "a")).await;
     let list = async |after: Option<&str>, limit| {
         let after = after.map(name);
-        let page = bench.stores.definitions.list(&tenant("acme"), after.as_ref(), limit).await.unwrap();
+        let page =
+            bench.stores.definitions.list_definitions(&tenant("acme"), after.as_ref(), limit).await.unwrap();
         page.iter().map(|stored| stored.definition.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(list(None, 10).await, ["bill@1", "order@2", "zoo@1"]);
@@ -98,9 +99,9 @@ pub async fn the_list_holds_the_latest_of_each_name(bench: Bench) {
     assert_eq!(list(Some("order"), 2).await, ["zoo@1"]);
 }
 
-pub async fn another_tenants_definition_is_not_there(bench: Bench) {
+pub async fn definition_of_other_tenant_is_missing(bench: ConformanceBench) {
     put(&bench, "acme", &definition("order", "a")).await;
     let store = &bench.stores.definitions;
-    assert_eq!(store.get(&tenant("rival"), &name("order"), None).await.unwrap(), None);
+    assert_eq!(store.get_definition(&tenant("rival"), &name("order"), None).await.unwrap(), None);
     assert_eq!(stored(put(&bench, "rival", &definition("order", "x")).await).definition.version, 1);
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use millstream_core::claim::{
-    Act, Change, Device, Doing, Input, Refusal, Run, RunSpec, Stepped, Token, create, step,
+    DeviceAction, DeviceReport, RunChange, RunInput, RunRecord, RunRefusal, RunSpec, RunStepOutcome, SeatAct,
+    SeatToken, create_run, step_run,
 };
 use millstream_core::id::{DeviceId, DeviceKey, RunId, RunKey};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{name, raw, tenant};
 use crate::action_store::Settlement;
-use crate::run_store::{Expected, RunVerdict, RunWrite, StoredRun, Unit};
+use crate::run_store::{ExpectedVersion, RunUnit, RunVerdict, RunWrite, StoredRun};
 
 pub(super) fn device(id: &str) -> DeviceId {
     DeviceId::parse(id).unwrap()
@@ -30,8 +31,8 @@ pub(super) fn run_of(owner: &str, id: &str) -> RunKey {
     RunKey { tenant: tenant(owner), run: RunId::parse(id).unwrap() }
 }
 
-pub(super) fn new_device(id: &str) -> Device {
-    Device {
+pub(super) fn new_device(id: &str) -> DeviceReport {
+    DeviceReport {
         id: device(id),
         capabilities: BTreeSet::from([name("ffmpeg"), name("gpu")]),
         capability: 7,
@@ -47,45 +48,49 @@ pub(super) fn new_device(id: &str) -> Device {
 }
 
 pub(super) fn spec() -> RunSpec {
-    RunSpec::of(name("render"), raw(r#"{"scene":  1.50, "zero": "\u0000"}"#))
+    RunSpec::with_defaults(name("render"), raw(r#"{"scene":  1.50, "zero": "\u0000"}"#))
 }
 
-pub(super) fn assign(to: &str) -> Input {
-    Input::Assign { seat: 0, device: device(to), decision: None }
+pub(super) fn assign(to: &str) -> RunInput {
+    RunInput::Assign { seat: 0, device: device(to), decision: None }
 }
 
-pub(super) fn self_claim(by: &str) -> Input {
-    Input::SelfClaim { device: device(by), seat: None, fitness: Ok(()), decision: None }
+pub(super) fn self_claim(by: &str) -> RunInput {
+    RunInput::SelfClaim { device: device(by), seat: None, fitness: Ok(()), decision: None }
 }
 
-pub(super) fn act(by: &str, token: i64, doing: Doing) -> Input {
-    Input::Act(Act { device: device(by), seat: 0, token: Token(token) }, doing)
+pub(super) fn act(by: &str, token: i64, doing: DeviceAction) -> RunInput {
+    RunInput::Act(SeatAct { device: device(by), seat: 0, token: SeatToken(token) }, doing)
 }
 
-pub(super) fn completes(by: &str, token: i64) -> Input {
-    act(by, token, Doing::Complete { output: raw(r#"{"frames":24}"#) })
+pub(super) fn completes(by: &str, token: i64) -> RunInput {
+    act(by, token, DeviceAction::Complete { output: raw(r#"{"frames":24}"#) })
 }
 
 /// The change, if the input is accepted.
-pub(super) fn decide(run: Run, input: &Input, now: Timestamp) -> Result<Option<Change>, Refusal> {
-    Ok(match step(run, input, Some("tester"), now)? {
-        Stepped::Changed(change) => Some(*change),
-        Stepped::Already => None,
+pub(super) fn decide(
+    run: RunRecord,
+    input: &RunInput,
+    now: Timestamp,
+) -> Result<Option<RunChange>, RunRefusal> {
+    Ok(match step_run(run, input, Some("tester"), now)? {
+        RunStepOutcome::Changed(change) => Some(*change),
+        RunStepOutcome::Already => None,
     })
 }
 
 /// All of these one after the other.
-pub(super) fn decided(change: Change, inputs: &[Input], now: Timestamp) -> Change {
+pub(super) fn decided(change: RunChange, inputs: &[RunInput], now: Timestamp) -> RunChange {
     inputs.iter().fold(change, |change, input| {
-        let next = step(change.run.clone(), input, Some("tester"), now);
-        change.then(next.unwrap_or_else(|refusal| panic!("{input:?}: {refusal}")))
+        let next = step_run(change.run.clone(), input, Some("tester"), now);
+        change.merge_next(next.unwrap_or_else(|refusal| panic!("{input:?}: {refusal}")))
     })
 }
 
-pub(super) fn new_write(key: &RunKey, change: Change) -> RunWrite {
+pub(super) fn new_write(key: &RunKey, change: RunChange) -> RunWrite {
     RunWrite {
         key: key.clone(),
-        expected: Expected::Nothing,
+        expected: ExpectedVersion::Nothing,
         run: change.run,
         log: change.log,
         unheard: change.unheard,
@@ -93,13 +98,13 @@ pub(super) fn new_write(key: &RunKey, change: Change) -> RunWrite {
     }
 }
 
-pub(super) fn write(seen: &StoredRun, change: Change) -> RunWrite {
-    RunWrite { expected: Expected::Version(seen.version), ..new_write(&seen.key, change) }
+pub(super) fn write(seen: &StoredRun, change: RunChange) -> RunWrite {
+    RunWrite { expected: ExpectedVersion::Version(seen.version), ..new_write(&seen.key, change) }
 }
 
-impl Bench {
+impl ConformanceBench {
     /// A run after these inputs.
-    pub(super) async fn run_after(&self, key: &RunKey, spec: RunSpec, inputs: &[Input]) -> StoredRun {
+    pub(super) async fn run_after(&self, key: &RunKey, spec: RunSpec, inputs: &[RunInput]) -> StoredRun {
         self.run_at(key, spec, inputs, self.now().await).await
     }
 
@@ -107,10 +112,10 @@ impl Bench {
         &self,
         key: &RunKey,
         spec: RunSpec,
-        inputs: &[Input],
+        inputs: &[RunInput],
         now: Timestamp,
     ) -> StoredRun {
-        let change = decided(create(spec, Some("tester"), now), inputs, now);
+        let change = decided(create_run(spec, Some("tester"), now), inputs, now);
         let verdicts = self.commit_units(&[new_write(key, change).into()]).await;
         assert_eq!(verdicts, [RunVerdict::Done { settled: Vec::new() }]);
         self.run(key).await
@@ -121,7 +126,7 @@ impl Bench {
         self.stores.runs.load_runs(keys).await.unwrap().remove(0).expect("the run is there")
     }
 
-    pub(super) async fn commit_units(&self, units: &[Unit]) -> Vec<RunVerdict> {
+    pub(super) async fn commit_units(&self, units: &[RunUnit]) -> Vec<RunVerdict> {
         let now = self.now().await;
         let committed = self.stores.runs.commit_runs(units, now).await.unwrap();
         assert_eq!(committed.verdicts.len(), units.len(), "one verdict per unit");
@@ -129,20 +134,20 @@ impl Bench {
     }
 
     /// Load, decide, write: `None` where the input is refused.
-    pub(super) async fn try_run(&self, key: &RunKey, input: &Input, now: Timestamp) -> Option<RunVerdict> {
+    pub(super) async fn try_run(&self, key: &RunKey, input: &RunInput, now: Timestamp) -> Option<RunVerdict> {
         let seen = self.run(key).await;
         let change = decide(seen.run.clone(), input, now).ok()??;
         Some(self.commit_units(&[write(&seen, change).into()]).await.remove(0))
     }
 
-    pub(super) async fn step_run(&self, key: &RunKey, input: &Input) -> StoredRun {
+    pub(super) async fn step_run(&self, key: &RunKey, input: &RunInput) -> StoredRun {
         let verdict = self.try_run(key, input, self.now().await).await;
         assert!(matches!(verdict, Some(RunVerdict::Done { .. })), "{input:?}: {verdict:?}");
         self.run(key).await
     }
 
     /// As `try_run` with what the commit settles.
-    pub(super) async fn end_run(&self, key: &RunKey, input: &Input, settlement: Settlement) -> RunVerdict {
+    pub(super) async fn end_run(&self, key: &RunKey, input: &RunInput, settlement: Settlement) -> RunVerdict {
         let seen = self.run(key).await;
         let change = decide(seen.run.clone(), input, self.now().await).unwrap().expect("it is news");
         let write = RunWrite { settlement: Some(settlement), ..write(&seen, change) };

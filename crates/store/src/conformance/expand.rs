@@ -11,7 +11,7 @@ macro_rules! expand_conformance_tests {
                 $(
                     #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() {
-                        let bench: $crate::conformance::Bench = $bench;
+                        let bench: $crate::conformance::ConformanceBench = $bench;
                         $crate::conformance::$topic::$case(bench).await;
                     }
                 )+

@@ -5,25 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{
     DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, Seq, TenantId, WorkerId,
 };
 use millstream_core::incident::NewIncident;
 use millstream_core::log::{
-    Applied, ArmedTimer, Decision, Entry, FORMAT, Origin, State, Transition, Waiting,
+    AppliedEvent, ArmedTimer, EventOrigin, ExecutionState, FORMAT, MailboxEvent, StateEntry, Transition,
+    TransitionDecision,
 };
 use millstream_core::machine::evolve;
-use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_core::time::Timestamp;
 use uuid::Uuid;
 
-use super::Bench;
-use crate::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
-use crate::execution_store::{Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
-use crate::intervention::{Burial, Pausing};
-use crate::views::{ActionView, EventView, ExecutionView};
+use super::ConformanceBench;
+use crate::event_log::{AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey};
+use crate::execution_store::{
+    CachedVersion, LeaseGrant, LoadRequest, LoadVerdict, LoadedExecution, MailboxLimits,
+};
+use crate::intervention::{EventBurial, ExecutionPause};
+use crate::views::{ActionRecord, EventView, ExecutionView};
 
 /// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_secs(600);
@@ -37,17 +40,21 @@ pub(super) fn grant(slots: usize) -> LeaseGrant {
 }
 
 pub(super) fn grant_for(slots: usize, ttl: Duration) -> LeaseGrant {
-    LeaseGrant { slots, ttl, queues: [Queue::engine(), Queue::engine_of(&tenant("acme"))].into() }
+    LeaseGrant {
+        slots,
+        ttl,
+        queues: [ActionQueue::engine_for_all(), ActionQueue::engine_of(&tenant("acme"))].into(),
+    }
 }
 
-pub(super) fn burial(execution: ExecutionKey, event_id: EventId, error: &str) -> Burial {
+pub(super) fn burial(execution: ExecutionKey, event_id: EventId, error: &str) -> EventBurial {
     let incident = NewIncident { class: ErrorClass::Internal, ..incident(error) };
-    Burial { execution, event_id, error: error.to_owned(), incident }
+    EventBurial { execution, event_id, error: error.to_owned(), incident }
 }
 
-pub(super) fn pausing(execution: &ExecutionKey, reason: &str) -> Pausing {
+pub(super) fn pausing(execution: &ExecutionKey, reason: &str) -> ExecutionPause {
     let incident = NewIncident { class: ErrorClass::Corrupt, ..incident(reason) };
-    Pausing { execution: execution.clone(), incident }
+    ExecutionPause { execution: execution.clone(), incident }
 }
 
 /// With an id of its own.
@@ -91,32 +98,32 @@ pub(super) fn timer(armed: Seq, ordinal: i32, fire_at: Timestamp, send: &str) ->
 }
 
 /// An execution of `order@1` in the state `received`, with `{"total":12.50}` as its input.
-pub(super) fn new_execution(bench: &Bench, key: &ExecutionKey, now: Timestamp) -> NewExecution {
+pub(super) fn new_execution(bench: &ConformanceBench, key: &ExecutionKey, now: Timestamp) -> ExecutionStart {
     armed_execution(bench, key, Vec::new(), now)
 }
 
 /// The same with timers that its entry arms.
 pub(super) fn armed_execution(
-    bench: &Bench,
+    bench: &ConformanceBench,
     key: &ExecutionKey,
     timers: Vec<ArmedTimer>,
     now: Timestamp,
-) -> NewExecution {
+) -> ExecutionStart {
     let input = raw(r#"{"total":12.50}"#);
-    let start = NewEvent { payload: input, ..event(bench, key, "millstream.start") };
+    let start = EventSubmission { payload: input, ..event(bench, key, "millstream.start") };
     let transition = Transition {
         seq: Seq::FIRST,
         event_id: start.event_id,
-        name: Name::start(),
+        name: Name::start_event(),
         at: now,
-        decision: Decision {
+        decision: TransitionDecision {
             format: FORMAT,
             branch: 0,
             from: None,
             to: name("received"),
-            entered: Entry::Entered,
+            entered: StateEntry::Entered,
             set: BTreeMap::from([("total".to_owned(), raw("12.50"))]),
-            phase: Phase::Active,
+            phase: ExecutionPhase::Active,
             reason: None,
             timers,
             actions: Vec::new(),
@@ -126,12 +133,12 @@ pub(super) fn armed_execution(
         },
     };
     let state = evolve(None, &transition);
-    NewExecution {
+    ExecutionStart {
         key: key.clone(),
         definition: order(),
         input_hash: [7; 32],
         start,
-        applied: Applied { transition, actions: Vec::new() },
+        applied: AppliedEvent { transition, actions: Vec::new() },
         state,
         events: Vec::new(),
         graph: None,
@@ -139,48 +146,51 @@ pub(super) fn armed_execution(
 }
 
 /// An event with a new id and the payload `{}`.
-pub(super) fn event(bench: &Bench, key: &ExecutionKey, event_name: &str) -> NewEvent {
-    NewEvent {
+pub(super) fn event(bench: &ConformanceBench, key: &ExecutionKey, event_name: &str) -> EventSubmission {
+    EventSubmission {
         event_id: bench.event_id(),
         execution: key.clone(),
         name: name(event_name),
         payload: raw("{}"),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: Some("tester".to_owned()),
         traceparent: None,
     }
 }
 
-pub(super) fn keyed(event: NewEvent, key: &str, hash: u8) -> NewEvent {
-    NewEvent { idempotency: Some(Idempotency { key: key.to_owned(), request_hash: [hash; 32] }), ..event }
+pub(super) fn keyed(event: EventSubmission, key: &str, hash: u8) -> EventSubmission {
+    EventSubmission {
+        idempotency: Some(IdempotencyKey { key: key.to_owned(), request_hash: [hash; 32] }),
+        ..event
+    }
 }
 
-impl Bench {
-    pub(super) async fn append(&self, batch: &[Append]) -> Vec<Appended> {
+impl ConformanceBench {
+    pub(super) async fn append(&self, batch: &[AppendRequest]) -> Vec<Appended> {
         let now = self.now().await;
         let verdicts = self.stores.events.append(batch, now).await.unwrap();
         assert_eq!(verdicts.len(), batch.len(), "one verdict per item");
         verdicts
     }
 
-    pub(super) async fn append_one(&self, item: Append) -> Appended {
+    pub(super) async fn append_one(&self, item: AppendRequest) -> Appended {
         self.append(&[item]).await.remove(0)
     }
 
-    pub(super) async fn append_event(&self, event: &NewEvent) -> Appended {
-        self.append_one(Append::Event(event.clone())).await
+    pub(super) async fn append_event(&self, event: &EventSubmission) -> Appended {
+        self.append_one(AppendRequest::Event(event.clone())).await
     }
 
     /// Start an execution and return its state.
-    pub(super) async fn start(&self, key: &ExecutionKey) -> State {
+    pub(super) async fn start(&self, key: &ExecutionKey) -> ExecutionState {
         let new = new_execution(self, key, self.now().await);
         self.start_as(new).await
     }
 
-    pub(super) async fn start_as(&self, new: NewExecution) -> State {
+    pub(super) async fn start_as(&self, new: ExecutionStart) -> ExecutionState {
         let state = new.state.clone();
-        let verdict = self.append_one(Append::Start(Box::new(new))).await;
+        let verdict = self.append_one(AppendRequest::Start(Box::new(new))).await;
         assert!(matches!(verdict, Appended::Accepted { .. }), "{verdict:?}");
         state
     }
@@ -193,20 +203,22 @@ impl Bench {
         event.event_id
     }
 
-    pub(super) async fn load(&self, key: &ExecutionKey, known: Option<Known>) -> LoadedExecution {
+    pub(super) async fn load(&self, key: &ExecutionKey, known: Option<CachedVersion>) -> LoadedExecution {
         self.load_within(key, known, MailboxLimits::default()).await
     }
 
     pub(super) async fn load_within(
         &self,
         key: &ExecutionKey,
-        known: Option<Known>,
+        known: Option<CachedVersion>,
         limits: MailboxLimits,
     ) -> LoadedExecution {
-        let wanted = [Wanted { execution: key.clone(), known }];
-        match self.stores.executions.load(&wanted, limits).await.unwrap().remove(0) {
-            Loaded::Found(found) => *found,
-            other @ (Loaded::Missing | Loaded::Corrupt { .. }) => panic!("{key} is not there: {other:?}"),
+        let wanted = [LoadRequest { execution: key.clone(), known }];
+        match self.stores.executions.load_executions(&wanted, limits).await.unwrap().remove(0) {
+            LoadVerdict::Found(found) => *found,
+            other @ (LoadVerdict::Missing | LoadVerdict::Corrupt { .. }) => {
+                panic!("{key} is not there: {other:?}")
+            }
         }
     }
 
@@ -216,19 +228,25 @@ impl Bench {
 
     pub(super) async fn event(&self, key: &ExecutionKey, event: EventId) -> EventView {
         let keys = [(key.tenant.clone(), event)];
-        self.stores.event_views.events(&keys).await.unwrap().remove(0).expect("the event is there")
+        self.stores.event_views.find_events(&keys).await.unwrap().remove(0).expect("the event is there")
     }
 
     pub(super) async fn execution(&self, key: &ExecutionKey) -> ExecutionView {
         let keys = std::slice::from_ref(key);
-        self.stores.execution_views.executions(keys).await.unwrap().remove(0).expect("the execution is there")
+        self.stores
+            .execution_views
+            .find_executions(keys)
+            .await
+            .unwrap()
+            .remove(0)
+            .expect("the execution is there")
     }
 
-    pub(super) async fn actions(&self, key: &ExecutionKey) -> Vec<ActionView> {
-        self.stores.execution_views.actions(key, None, usize::MAX).await.unwrap()
+    pub(super) async fn actions(&self, key: &ExecutionKey) -> Vec<ActionRecord> {
+        self.stores.execution_views.list_actions(key, None, usize::MAX).await.unwrap()
     }
 
-    pub(super) async fn action(&self, key: &ExecutionKey, action: &str) -> ActionView {
+    pub(super) async fn action(&self, key: &ExecutionKey, action: &str) -> ActionRecord {
         let action = name(action);
         self.actions(key)
             .await
@@ -239,11 +257,11 @@ impl Bench {
 
     /// The names of the armed timers, the next one first.
     pub(super) async fn timers(&self, key: &ExecutionKey) -> Vec<String> {
-        let timers = self.stores.execution_views.timers(key, None, usize::MAX).await.unwrap();
+        let timers = self.stores.execution_views.list_timers(key, None, usize::MAX).await.unwrap();
         timers.iter().map(|timer| timer.send.to_string()).collect()
     }
 }
 
-pub(super) fn ids(mailbox: &[Waiting]) -> Vec<EventId> {
+pub(super) fn ids(mailbox: &[MailboxEvent]) -> Vec<EventId> {
     mailbox.iter().map(|waiting| waiting.event_id).collect()
 }

@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
-use millstream_core::log::State;
+use millstream_core::log::ExecutionState;
 use millstream_core::raw::RawJson;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{name, new_execution, raw};
-use super::visit::Visit;
-use crate::event_log::NewExecution;
-use crate::feed::{Fed, FeedEntry};
-use crate::graph_store::{Dispatch, DispatchContext, GraphRows, GraphView, NodeFilter, NodeView, NodeWrite};
+use crate::event_log::ExecutionStart;
+use crate::feed::{FeedContent, FeedEntry};
+use crate::graph_store::{
+    DispatchContext, GraphRows, GraphView, NodeDispatch, NodeFilter, NodeView, NodeWrite,
+};
 
 pub(super) const METADATA: &str = r#"{"name":"g","description":"","creator":null}"#;
 
 /// A new node, `PENDING`, with the goal `do ID`.
 pub(super) fn node(id: &str, parents: &[&str], children: &[&str]) -> NodeWrite {
-    let parents = RawJson::of(&parents);
+    let parents = RawJson::from_value(&parents);
     let spec = format!(r#"{{"id":"{id}","parents":{parents},"task":{{"goal":"do {id}"}}}}"#);
     NodeWrite {
         spec: Some(raw(&spec)),
@@ -70,17 +72,21 @@ pub(super) fn blob(bytes: &[u8]) -> Arc<[u8]> {
 }
 
 /// A graph to start, with the blob `[1]`.
-pub(super) async fn new_graph(bench: &Bench, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> NewExecution {
+pub(super) async fn new_graph(
+    bench: &ConformanceBench,
+    key: &ExecutionKey,
+    nodes: Vec<NodeWrite>,
+) -> ExecutionStart {
     let rows = GraphRows { metadata: Some(raw(METADATA)), blob: Some(blob(&[1])), ..rows(nodes) };
-    NewExecution {
+    ExecutionStart {
         definition: DefinitionRef { name: Name::graph(), version: 1 },
         graph: Some(Box::new(rows)),
         ..new_execution(bench, key, bench.now().await)
     }
 }
 
-pub(super) fn dispatch(key: &ExecutionKey, node: &str, attempt: u32) -> Dispatch {
-    Dispatch {
+pub(super) fn dispatch(key: &ExecutionKey, node: &str, attempt: u32) -> NodeDispatch {
+    NodeDispatch {
         execution: key.clone(),
         node: name(node),
         attempt,
@@ -89,16 +95,21 @@ pub(super) fn dispatch(key: &ExecutionKey, node: &str, attempt: u32) -> Dispatch
     }
 }
 
-impl Bench {
-    pub(super) async fn start_graph(&self, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> State {
+impl ConformanceBench {
+    pub(super) async fn start_graph(&self, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> ExecutionState {
         let new = new_graph(self, key, nodes).await;
         self.start_as(new).await
     }
 
     /// Apply an event that changes these nodes.
-    pub(super) async fn change_graph(&self, key: &ExecutionKey, state: &State, changes: GraphRows) -> State {
+    pub(super) async fn change_graph(
+        &self,
+        key: &ExecutionKey,
+        state: &ExecutionState,
+        changes: GraphRows,
+    ) -> ExecutionState {
         let event = self.post(key, "go").await;
-        let visit = Visit::to(key, state, self.now().await).apply(event, "working").graph(changes);
+        let visit = ConformanceVisit::to(key, state, self.now().await).apply(event, "working").graph(changes);
         self.commit_done(visit.without_snapshot()).await
     }
 
@@ -108,35 +119,35 @@ impl Bench {
         key: &ExecutionKey,
         nodes: Vec<NodeWrite>,
         changes: Vec<NodeWrite>,
-    ) -> State {
+    ) -> ExecutionState {
         let state = self.start_graph(key, nodes).await;
         self.change_graph(key, &state, rows(changes)).await
     }
 
     pub(super) async fn graph(&self, key: &ExecutionKey) -> GraphView {
         let keys = std::slice::from_ref(key);
-        self.stores.graph_views.graphs(keys).await.unwrap().remove(0).expect("the graph is there")
+        self.stores.graph_views.find_graphs(keys).await.unwrap().remove(0).expect("the graph is there")
     }
 
     pub(super) async fn nodes(&self, key: &ExecutionKey) -> Vec<NodeView> {
         let all = NodeFilter::default();
-        self.stores.graph_views.nodes(key, &all, None, usize::MAX).await.unwrap()
+        self.stores.graph_views.list_nodes(key, &all, None, usize::MAX).await.unwrap()
     }
 
     pub(super) async fn node(&self, key: &ExecutionKey, id: &str) -> NodeView {
         let only = NodeFilter { ids: vec![name(id)], ..NodeFilter::default() };
-        let mut found = self.stores.graph_views.nodes(key, &only, None, 2).await.unwrap();
+        let mut found = self.stores.graph_views.list_nodes(key, &only, None, 2).await.unwrap();
         assert_eq!(found.len(), 1, "{id} is there once");
         found.remove(0)
     }
 
     pub(super) async fn dispatch(
         &self,
-        batch: &[Dispatch],
+        batch: &[NodeDispatch],
         result_bytes: usize,
     ) -> Vec<Option<DispatchContext>> {
         let now = self.now().await;
-        let contexts = self.stores.graphs.dispatch(batch, result_bytes, now).await.unwrap();
+        let contexts = self.stores.graphs.record_dispatches(batch, result_bytes, now).await.unwrap();
         assert_eq!(contexts.len(), batch.len(), "one answer per dispatch");
         contexts
     }
@@ -152,7 +163,7 @@ impl Bench {
     }
 
     pub(super) async fn feed(&self, key: &ExecutionKey) -> Vec<FeedEntry> {
-        self.stores.feed.feed(key, 0, usize::MAX).await.unwrap()
+        self.stores.feed.read_feed(key, 0, usize::MAX).await.unwrap()
     }
 }
 
@@ -163,8 +174,8 @@ pub(super) fn ids(nodes: &[NodeView]) -> Vec<&str> {
 /// `FIRST-LAST` or the nodes that were dispatched.
 pub(super) fn told(entries: &[FeedEntry]) -> Vec<String> {
     let told = |entry: &FeedEntry| match &entry.what {
-        Fed::Transitions { first, last } => format!("{first}-{last}"),
-        Fed::Dispatched(body) => body.to_string(),
+        FeedContent::Transitions { first, last } => format!("{first}-{last}"),
+        FeedContent::Dispatched(body) => body.to_string(),
     };
     entries.iter().map(told).collect()
 }

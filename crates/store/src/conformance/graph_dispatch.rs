@@ -3,13 +3,13 @@
 use millstream_core::graph::NodeStatus;
 use millstream_core::raw::RawJson;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{execution, name, raw};
 use super::graph::{change, dispatch, instance, node, passed, rows, running, told};
-use crate::dispatching::MAX_DOWNSTREAM;
-use crate::graph_store::{Dispatch, NodeWrite, Upstream};
+use crate::graph_store::{NodeDispatch, NodeWrite, UpstreamResult};
+use crate::node_request::MAX_DOWNSTREAM;
 
-pub async fn a_dispatch_is_recorded_and_brings_what_its_request_is_made_of(bench: Bench) {
+pub async fn dispatch_is_recorded_and_returns_request(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = vec![
         node("a", &[], &["c"]),
@@ -39,7 +39,7 @@ pub async fn a_dispatch_is_recorded_and_brings_what_its_request_is_made_of(bench
     assert!(bench.node(&key, "a").await.executor.is_none());
 }
 
-pub async fn only_an_attempt_that_is_under_way_is_dispatched(bench: Bench) {
+pub async fn only_running_attempt_is_dispatched(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = ["gone", "old", "over", "waits"].map(|id| node(id, &[], &[])).to_vec();
     let changes = vec![running("gone"), change("old", NodeStatus::Running, 2), passed("over", "1")];
@@ -63,11 +63,12 @@ pub async fn only_an_attempt_that_is_under_way_is_dispatched(bench: Bench) {
     assert!(mixed[0].is_none() && mixed[1].is_some());
 }
 
-pub async fn a_second_dispatch_of_an_attempt_takes_the_place_of_the_first(bench: Bench) {
+pub async fn repeated_dispatch_replaces_the_first(bench: ConformanceBench) {
     let key = execution("g");
     bench.graph_with(&key, vec![node("a", &[], &[])], vec![running("a")]).await;
     bench.context(&key, "a", 0).await;
-    let again = Dispatch { executor: "exec-2".to_owned(), reason: "\0".to_owned(), ..dispatch(&key, "a", 1) };
+    let again =
+        NodeDispatch { executor: "exec-2".to_owned(), reason: "\0".to_owned(), ..dispatch(&key, "a", 1) };
     bench.dispatch(&[again], 0).await;
     assert_eq!(bench.node(&key, "a").await.executor.as_deref(), Some("exec-2"));
     let twice = [dispatch(&key, "a", 1), dispatch(&key, "a", 1)];
@@ -75,11 +76,11 @@ pub async fn a_second_dispatch_of_an_attempt_takes_the_place_of_the_first(bench:
 }
 
 /// The upstream results that fit, and the sizes of the others.
-fn fitting(upstream: &[Upstream]) -> Vec<(&str, bool, usize)> {
+fn fitting(upstream: &[UpstreamResult]) -> Vec<(&str, bool, usize)> {
     upstream.iter().map(|one| (one.node.as_str(), one.result.is_some(), one.result_bytes)).collect()
 }
 
-pub async fn upstream_results_come_along_as_long_as_they_fit(bench: Bench) {
+pub async fn upstream_results_stop_at_byte_limit(bench: ConformanceBench) {
     let key = execution("g");
     let nodes =
         vec![node("a", &[], &[]), node("b", &[], &[]), node("c", &[], &[]), node("d", &["a", "b", "c"], &[])];
@@ -94,7 +95,7 @@ pub async fn upstream_results_come_along_as_long_as_they_fit(bench: Bench) {
     assert_eq!(fitting(&upstream(usize::MAX).await)[2], ("c", true, 1));
 }
 
-pub async fn instances_follow_their_fan_out_by_number(bench: Bench) {
+pub async fn instances_follow_fan_out_by_number(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = vec![
         node("a", &[], &["f"]),
@@ -122,14 +123,14 @@ pub async fn instances_follow_their_fan_out_by_number(bench: Bench) {
     assert_eq!(upstream[0].instance_of, None);
 }
 
-pub async fn an_instance_is_dispatched_with_its_item(bench: Bench) {
+pub async fn instance_is_dispatched_with_its_item(bench: ConformanceBench) {
     let key = execution("g");
     let instances = vec![NodeWrite { status: NodeStatus::Running, attempt: 1, ..instance("f.0", "f", "7") }];
     bench.graph_with(&key, vec![node("f", &[], &[])], instances).await;
     assert_eq!(bench.context(&key, "f.0", 0).await.instance, Some((name("f"), raw("7"))));
 }
 
-pub async fn no_more_than_a_hundred_children_are_named(bench: Bench) {
+pub async fn dispatch_names_at_most_hundred_children(bench: ConformanceBench) {
     let key = execution("g");
     let children: Vec<String> = (0..MAX_DOWNSTREAM + 5).map(|n| format!("c{n:03}")).collect();
     let names: Vec<&str> = children.iter().map(String::as_str).collect();
@@ -141,7 +142,7 @@ pub async fn no_more_than_a_hundred_children_are_named(bench: Bench) {
     assert_eq!((downstream[0].0.as_str(), downstream[99].1.as_str()), ("c000", "do c099"));
 }
 
-pub async fn a_batch_over_many_executions_is_answered_in_its_order(bench: Bench) {
+pub async fn dispatch_batch_keeps_its_order(bench: ConformanceBench) {
     let keys: Vec<_> = (0..7).rev().map(|n| execution(&format!("g{n}"))).collect();
     for key in &keys {
         let nodes = vec![node("a", &[], &["b"]), node("b", &["a"], &[])];
@@ -154,12 +155,12 @@ pub async fn a_batch_over_many_executions_is_answered_in_its_order(bench: Bench)
     let contexts = bench.dispatch(&batch, 100).await;
     for (dispatch, context) in batch.iter().zip(&contexts) {
         let result = context.as_ref().and_then(|context| context.upstream[0].result.clone());
-        let expected = RawJson::of(&dispatch.execution.execution);
+        let expected = RawJson::from_value(&dispatch.execution.execution);
         assert_eq!(result, (dispatch.execution != execution("missing")).then_some(expected));
     }
 }
 
-pub async fn a_join_of_a_thousand_brings_what_fits_and_the_lengths_of_the_rest(bench: Bench) {
+pub async fn large_join_returns_fitting_results_and_sizes(bench: ConformanceBench) {
     let key = execution("g");
     let parents: Vec<String> = (0..1_000).map(|n| format!("p{n:04}")).collect();
     let names: Vec<&str> = parents.iter().map(String::as_str).collect();

@@ -2,30 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{execution, execution_of};
 use super::graph::{dispatch, node, rows, running, told};
-use super::visit::Visit;
 use crate::feed::FeedEntry;
 
-pub async fn every_commit_of_a_graph_is_one_entry(bench: Bench) {
+pub async fn graph_commit_is_one_feed_entry(bench: ConformanceBench) {
     let key = execution("g");
     let now = bench.now().await;
     let state = bench.start_graph(&key, vec![node("a", &[], &[])]).await;
     let events = [bench.post(&key, "go").await, bench.post(&key, "go").await, bench.post(&key, "go").await];
-    let visit =
-        events.iter().fold(Visit::to(&key, &state, now), |visit, event| visit.apply(*event, "working"));
+    let visit = events
+        .iter()
+        .fold(ConformanceVisit::to(&key, &state, now), |visit, event| visit.apply(*event, "working"));
     let state = bench.commit_done(visit.graph(rows(vec![running("a")]))).await;
     bench.change_graph(&key, &state, rows(vec![])).await;
     let entries = bench.feed(&key).await;
     assert_eq!(told(&entries), ["1-1", "2-4", "5-5"]);
     assert!(entries.iter().all(|entry| entry.execution == key && entry.at >= now));
     assert!(entries.windows(2).all(|pair| pair[0].position < pair[1].position));
-    let after = bench.stores.feed.feed(&key, entries[0].position, 1).await.unwrap();
+    let after = bench.stores.feed.read_feed(&key, entries[0].position, 1).await.unwrap();
     assert_eq!(told(&after), ["2-4"], "after a position, no more than the limit");
 }
 
-pub async fn a_batch_of_dispatches_is_one_entry_per_execution(bench: Bench) {
+pub async fn dispatch_batch_is_one_entry_per_execution(bench: ConformanceBench) {
     let (one, other) = (execution("one"), execution_of("other", "two"));
     for key in [&one, &other] {
         let nodes = vec![node("a", &[], &[]), node("b", &[], &[])];
@@ -44,7 +45,7 @@ pub async fn a_batch_of_dispatches_is_one_entry_per_execution(bench: Bench) {
 
 /// A follower that continues after its last position misses no entry, however commits and dispatches
 /// interleave.
-pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(bench: Bench) {
+pub async fn feed_entries_appear_in_position_order(bench: ConformanceBench) {
     const ROUNDS: usize = 40;
     let key = execution("g");
     // Each works on a node of its own: they do not wait for node rows.
@@ -69,10 +70,10 @@ pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(b
     let mut seen: Vec<FeedEntry> = Vec::new();
     while seen.len() < 3 * ROUNDS + 2 {
         let after = seen.last().map_or(0, |entry| entry.position);
-        seen.extend(bench.stores.feed.feed(&key, after, 7).await.unwrap());
+        seen.extend(bench.stores.feed.read_feed(&key, after, 7).await.unwrap());
         let over = committing.is_finished() && dispatching.iter().all(tokio::task::JoinHandle::is_finished);
         let last = seen.last().map_or(0, |entry| entry.position);
-        if over && bench.stores.feed.feed(&key, last, 1).await.unwrap().is_empty() {
+        if over && bench.stores.feed.read_feed(&key, last, 1).await.unwrap().is_empty() {
             break;
         }
     }

@@ -1,22 +1,22 @@
 //! Logs of executors.
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{execution, name};
 use super::graph::{node, rows};
-use crate::graph_store::{GraphRows, LogView, MAX_LOG_BYTES, NodeLog};
+use crate::graph_store::{ExecutorLogText, GraphRows, LogView, MAX_LOG_BYTES};
 use millstream_core::id::ExecutionKey;
 
-fn log(key: &ExecutionKey, node: &str, attempt: u32, text: &str) -> NodeLog {
-    NodeLog { execution: key.clone(), node: name(node), attempt, text: text.to_owned() }
+fn log(key: &ExecutionKey, node: &str, attempt: u32, text: &str) -> ExecutorLogText {
+    ExecutorLogText { execution: key.clone(), node: name(node), attempt, text: text.to_owned() }
 }
 
-impl Bench {
-    async fn keep(&self, logs: &[NodeLog]) {
-        self.stores.graphs.keep_logs(logs, self.now().await).await.unwrap();
+impl ConformanceBench {
+    async fn keep(&self, logs: &[ExecutorLogText]) {
+        self.stores.graphs.append_logs(logs, self.now().await).await.unwrap();
     }
 
     async fn logs(&self, key: &ExecutionKey, node: &str) -> Vec<LogView> {
-        self.stores.graph_views.logs(key, &name(node), 0, usize::MAX).await.unwrap()
+        self.stores.graph_views.read_logs(key, &name(node), 0, usize::MAX).await.unwrap()
     }
 }
 
@@ -24,7 +24,7 @@ fn texts(logs: &[LogView]) -> Vec<(u32, &str)> {
     logs.iter().map(|log| (log.attempt, log.text.as_str())).collect()
 }
 
-pub async fn logs_are_kept_as_they_come_of_all_attempts(bench: Bench) {
+pub async fn node_logs_keep_all_attempts_in_order(bench: ConformanceBench) {
     let key = execution("g");
     bench.start_graph(&key, vec![node("a", &[], &[]), node("b", &[], &[])]).await;
     bench.keep(&[log(&key, "a", 1, "one"), log(&key, "b", 1, "other"), log(&key, "a", 1, "two")]).await;
@@ -36,11 +36,11 @@ pub async fn logs_are_kept_as_they_come_of_all_attempts(bench: Bench) {
     assert!(logs.iter().all(|log| !log.truncated));
     assert_eq!(texts(&bench.logs(&key, "b").await), [(1, "other")]);
     let views = &bench.stores.graph_views;
-    let rest = views.logs(&key, &name("a"), logs[1].position, 1).await.unwrap();
+    let rest = views.read_logs(&key, &name("a"), logs[1].position, 1).await.unwrap();
     assert_eq!(rest, [logs[2].clone()]);
 }
 
-pub async fn a_log_is_cut_where_it_is_full_and_says_so(bench: Bench) {
+pub async fn full_log_is_cut_and_marked(bench: ConformanceBench) {
     let key = execution("g");
     bench.start_graph(&key, vec![node("a", &[], &[])]).await;
     let half = "x".repeat(MAX_LOG_BYTES / 2);
@@ -66,7 +66,7 @@ pub async fn a_log_is_cut_where_it_is_full_and_says_so(bench: Bench) {
     assert_eq!((third.len(), third[0].truncated), (1, true));
 }
 
-pub async fn texts_of_what_is_gone_are_dropped(bench: Bench) {
+pub async fn logs_of_removed_nodes_are_dropped(bench: ConformanceBench) {
     let key = execution("g");
     let state = bench.start_graph(&key, vec![node("a", &[], &[]), node("b", &[], &[])]).await;
     bench.start(&execution("machine")).await;

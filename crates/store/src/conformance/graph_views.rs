@@ -1,15 +1,15 @@
 //! Views of the nodes of graphs: filters, pages, counts.
 
 use millstream_core::graph::NodeStatus;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{execution, execution_of, name};
 use super::graph::{ids, node, passed, rows, running};
-use super::visit::Visit;
 use crate::graph_store::{GraphCounts, NodeFilter};
 
-pub async fn nodes_come_in_pages_by_id(bench: Bench) {
+pub async fn nodes_are_paged_by_id(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = ["b", "b.1", "b-1", "a", "c", "b.0"].map(|id| node(id, &[], &[])).to_vec();
     bench.start_graph(&key, nodes).await;
@@ -18,7 +18,7 @@ pub async fn nodes_come_in_pages_by_id(bench: Bench) {
     let all = NodeFilter::default();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let page = views.nodes(&key, &all, after.as_ref(), 2).await.unwrap();
+        let page = views.list_nodes(&key, &all, after.as_ref(), 2).await.unwrap();
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 2);
         after = Some(last.node.clone());
@@ -28,7 +28,7 @@ pub async fn nodes_come_in_pages_by_id(bench: Bench) {
     assert_eq!(ids(&bench.nodes(&execution_of("other", "g")).await), ["x"]);
 }
 
-pub async fn nodes_are_found_by_status_and_by_id(bench: Bench) {
+pub async fn nodes_filter_by_status_and_id(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = ["a", "b", "c", "d"].map(|id| node(id, &[], &[])).to_vec();
     bench.graph_with(&key, nodes, vec![running("a"), passed("b", "1"), running("d")]).await;
@@ -36,7 +36,7 @@ pub async fn nodes_are_found_by_status_and_by_id(bench: Bench) {
         let filter =
             NodeFilter { statuses: statuses.to_vec(), ids: wanted.iter().map(|id| name(id)).collect() };
         let after = after.map(name);
-        let found = bench.stores.graph_views.nodes(&key, &filter, after.as_ref(), limit).await.unwrap();
+        let found = bench.stores.graph_views.list_nodes(&key, &filter, after.as_ref(), limit).await.unwrap();
         found.iter().map(|view| view.node.to_string()).collect::<Vec<_>>()
     };
     let (run, pass) = (NodeStatus::Running, NodeStatus::Pass);
@@ -49,7 +49,7 @@ pub async fn nodes_are_found_by_status_and_by_id(bench: Bench) {
     assert_eq!(find(&[NodeStatus::Crash], &[], None, 9).await, Vec::<String>::new());
 }
 
-pub async fn graphs_that_have_not_ended_are_counted_with_their_nodes(bench: Bench) {
+pub async fn unfinished_graphs_are_counted_with_nodes(bench: ConformanceBench) {
     let counts = async || bench.stores.graph_views.graph_counts().await.unwrap();
     assert_eq!(counts().await, GraphCounts::default());
     bench.start(&execution("machine")).await;
@@ -62,7 +62,9 @@ pub async fn graphs_that_have_not_ended_are_counted_with_their_nodes(bench: Benc
 
     let last = bench.post(&one, "close").await;
     let changes = rows(vec![passed("a", "1"), passed("b", "1")]);
-    let end = Visit::to(&one, &state, bench.now().await).end(last, "closed", Phase::Completed).graph(changes);
+    let end = ConformanceVisit::to(&one, &state, bench.now().await)
+        .end(last, "closed", ExecutionPhase::Completed)
+        .graph(changes);
     bench.commit_done(end).await;
     assert_eq!(counts().await, GraphCounts { active: 1, nodes: [(pending, 2)].into() });
 }

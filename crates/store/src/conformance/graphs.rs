@@ -3,15 +3,15 @@
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::Seq;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{execution, execution_of, name, raw};
 use super::graph::{METADATA, blob, change, ids, instance, new_graph, node, passed, rows, running, told};
-use super::visit::Visit;
-use crate::event_log::{Append, Appended};
-use crate::execution_store::{Committed, Known};
+use crate::event_log::{AppendRequest, Appended};
+use crate::execution_store::{CachedVersion, CommitVerdict};
 use crate::graph_store::{GraphRows, NodeWrite};
 
-pub async fn a_start_brings_its_graph_and_all_its_nodes(bench: Bench) {
+pub async fn graph_start_writes_all_nodes(bench: ConformanceBench) {
     let key = execution("g");
     bench.start_graph(&key, vec![node("b", &["a"], &[]), node("a", &[], &["b"])]).await;
     let graph = bench.graph(&key).await;
@@ -28,14 +28,14 @@ pub async fn a_start_brings_its_graph_and_all_its_nodes(bench: Bench) {
     assert_eq!(told(&bench.feed(&key).await), ["1-1"]);
 }
 
-pub async fn a_repeat_of_a_start_writes_nothing_of_its_graph(bench: Bench) {
+pub async fn repeated_graph_start_writes_nothing(bench: ConformanceBench) {
     let key = execution("g");
     let first = new_graph(&bench, &key, vec![node("a", &[], &[])]).await;
     bench.start_as(first.clone()).await;
     let again = new_graph(&bench, &key, vec![node("a", &[], &[]), node("b", &[], &[])]).await;
     let mut other = again.clone();
     other.input_hash = [8; 32];
-    let batch = [first, again, other].map(|start| Append::Start(Box::new(start)));
+    let batch = [first, again, other].map(|start| AppendRequest::Start(Box::new(start)));
     for (at, verdict) in bench.append(&batch).await.into_iter().enumerate() {
         assert!(
             matches!((at, &verdict), (0 | 1, Appended::Repeat { .. }) | (2, Appended::Mismatch)),
@@ -46,18 +46,19 @@ pub async fn a_repeat_of_a_start_writes_nothing_of_its_graph(bench: Bench) {
     assert_eq!(told(&bench.feed(&key).await), ["1-1"]);
 }
 
-pub async fn two_starts_of_one_id_in_a_batch_are_one_graph(bench: Bench) {
+pub async fn duplicate_graph_start_is_one_graph(bench: ConformanceBench) {
     let (one, other) = (execution("one"), execution("other"));
     let first = new_graph(&bench, &one, vec![node("a", &[], &[])]).await;
     let second = new_graph(&bench, &one, vec![node("b", &[], &[])]).await;
     let third = new_graph(&bench, &other, vec![node("a", &[], &[]), node("c", &[], &[])]).await;
-    let verdicts = bench.append(&[first, second, third].map(|start| Append::Start(Box::new(start)))).await;
+    let verdicts =
+        bench.append(&[first, second, third].map(|start| AppendRequest::Start(Box::new(start)))).await;
     assert!(matches!(verdicts[1], Appended::Repeat { .. }), "{verdicts:?}");
     assert_eq!(ids(&bench.nodes(&one).await), ["a"]);
     assert_eq!(ids(&bench.nodes(&other).await), ["a", "c"]);
 }
 
-pub async fn a_graph_of_ten_thousand_nodes_starts_in_one_call(bench: Bench) {
+pub async fn ten_thousand_nodes_start_in_one_call(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = (0..10_000).map(|n| node(&format!("n{n:05}"), &[], &[])).collect();
     bench.start_graph(&key, nodes).await;
@@ -68,7 +69,7 @@ pub async fn a_graph_of_ten_thousand_nodes_starts_in_one_call(bench: Bench) {
     );
 }
 
-pub async fn a_commit_writes_what_it_says_of_nodes_and_keeps_the_rest(bench: Bench) {
+pub async fn commit_changes_only_written_node_fields(bench: ConformanceBench) {
     let key = execution("g");
     let now = bench.now().await;
     let state = bench.start_graph(&key, vec![node("a", &[], &["b"]), node("b", &["a"], &[])]).await;
@@ -99,7 +100,7 @@ pub async fn a_commit_writes_what_it_says_of_nodes_and_keeps_the_rest(bench: Ben
     assert_eq!((b.status, b.seq), (NodeStatus::Pending, Seq::FIRST), "unchanged by this commit");
 }
 
-pub async fn a_commit_that_loses_writes_nothing_of_the_graph(bench: Bench) {
+pub async fn lost_commit_writes_no_graph_rows(bench: ConformanceBench) {
     let (key, other) = (execution("g"), execution("won"));
     let state = bench.start_graph(&key, vec![node("a", &[], &[])]).await;
     let won = bench.start_graph(&other, vec![node("a", &[], &[])]).await;
@@ -111,10 +112,11 @@ pub async fn a_commit_that_loses_writes_nothing_of_the_graph(bench: Bench) {
         ..rows(vec![node("b", &[], &[])])
     };
     let now = bench.now().await;
-    let losing = Visit::to(&key, &state, now).apply(lost, "working").graph(changes()).expecting(Seq(7));
-    let winning = Visit::to(&other, &won, now).apply(event, "working").graph(changes());
+    let losing =
+        ConformanceVisit::to(&key, &state, now).apply(lost, "working").graph(changes()).expecting(Seq(7));
+    let winning = ConformanceVisit::to(&other, &won, now).apply(event, "working").graph(changes());
     let verdicts = bench.commit(vec![losing, winning], super::fixture::grant(0)).await;
-    assert!(matches!(verdicts[..], [Committed::Conflict, Committed::Done { .. }]), "{verdicts:?}");
+    assert!(matches!(verdicts[..], [CommitVerdict::Conflict, CommitVerdict::Done { .. }]), "{verdicts:?}");
     let graph = bench.graph(&key).await;
     assert_eq!((graph.revision, graph.blob), (1, blob(&[1])));
     assert_eq!(ids(&bench.nodes(&key).await), ["a"]);
@@ -122,7 +124,7 @@ pub async fn a_commit_that_loses_writes_nothing_of_the_graph(bench: Bench) {
     assert_eq!((bench.graph(&other).await.revision, ids(&bench.nodes(&other).await)), (9, vec!["b"]));
 }
 
-pub async fn edits_insert_update_and_delete_nodes(bench: Bench) {
+pub async fn graph_edits_insert_update_delete_nodes(bench: ConformanceBench) {
     let key = execution("g");
     let nodes = vec![node("a", &[], &["b"]), node("b", &["a"], &[]), node("c", &[], &[])];
     let state = bench.start_graph(&key, nodes).await;
@@ -146,7 +148,7 @@ pub async fn edits_insert_update_and_delete_nodes(bench: Bench) {
     assert_eq!(ids(&bench.nodes(&key).await), ["a", "b", "c"]);
 }
 
-pub async fn instances_know_their_fan_out_and_their_item(bench: Bench) {
+pub async fn instances_know_fan_out_and_item(bench: ConformanceBench) {
     let key = execution("g");
     let instances = vec![instance("f.0", "f", r#"{"i":  0}"#), instance("f.1", "f", "null")];
     bench.graph_with(&key, vec![node("f", &[], &[])], instances).await;
@@ -155,12 +157,12 @@ pub async fn instances_know_their_fan_out_and_their_item(bench: Bench) {
     assert_eq!(bench.node(&key, "f.1").await.instance, Some((name("f"), raw("null"))));
 }
 
-pub async fn the_blob_comes_with_the_snapshot(bench: Bench) {
+pub async fn graph_blob_loads_with_snapshot(bench: ConformanceBench) {
     let key = execution("g");
     let state = bench.start_graph(&key, vec![node("a", &[], &[])]).await;
     let loaded = bench.load(&key, None).await;
     assert_eq!(loaded.graph, Some(blob(&[1])));
-    let known = Some(Known { position: loaded.position, seq: loaded.seq });
+    let known = Some(CachedVersion { position: loaded.position, seq: loaded.seq });
     assert_eq!(bench.load(&key, known).await.graph, None, "the caller has it");
 
     let state = bench.change_graph(&key, &state, rows(vec![running("a")])).await;
@@ -171,7 +173,7 @@ pub async fn the_blob_comes_with_the_snapshot(bench: Bench) {
     let large: Vec<u8> = (0..300_000u32).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let event = bench.post(&key, "go").await;
     let changes = GraphRows { blob: Some(blob(&large)), ..rows(vec![passed("a", "1")]) };
-    let visit = Visit::to(&key, &state, bench.now().await).apply(event, "working").graph(changes);
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await).apply(event, "working").graph(changes);
     bench.commit_done(visit).await;
     let loaded = bench.load(&key, known).await;
     assert_eq!((loaded.graph.as_deref(), loaded.snapshot_seq), (Some(&large[..]), Seq(3)));
@@ -179,14 +181,14 @@ pub async fn the_blob_comes_with_the_snapshot(bench: Bench) {
     assert_eq!((&graph.blob[..], graph.snapshot_seq), (&large[..], Seq(3)));
 }
 
-pub async fn an_execution_that_is_no_graph_has_none(bench: Bench) {
+pub async fn non_graph_execution_has_no_graph(bench: ConformanceBench) {
     let (machine, missing) = (execution("machine"), execution("missing"));
     bench.start(&machine).await;
     let graph = execution("g");
     bench.start_graph(&graph, vec![node("a", &[], &[])]).await;
     assert_eq!(bench.load(&machine, None).await.graph, None);
     let asked = [machine.clone(), graph.clone(), missing, execution_of("other", "g"), graph.clone()];
-    let found = bench.stores.graph_views.graphs(&asked).await.unwrap();
+    let found = bench.stores.graph_views.find_graphs(&asked).await.unwrap();
     let there: Vec<_> = found.iter().map(|view| view.as_ref().map(|view| view.execution.clone())).collect();
     assert_eq!(there, [None, Some(graph.clone()), None, None, Some(graph)], "in the order asked");
     assert!(bench.nodes(&machine).await.is_empty() && bench.feed(&machine).await.is_empty());

@@ -1,40 +1,48 @@
 //! Incidents: opened with the failure, resolved once, each decision with its effect.
 
 use millstream_core::id::IncidentId;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase, Resolution};
+use millstream_core::status::{
+    ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus, IncidentResolution,
+};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, broken, broken_and_told, ready, waiting};
 use super::fixture::{burial, event, execution, execution_of, grant, name, pausing, raw, tenant, worker};
 use super::settle::{fail, settle, succeed};
-use super::visit::{Visit, broken, broken_and_told, ready, waiting};
 use crate::action_store::LeasedAction;
-use crate::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
-use crate::intervention::Decision;
+use crate::incidents::{IncidentDecision, IncidentFilter, IncidentStatus, IncidentView, ResolveVerdict};
+use crate::intervention::DecisionRecord;
 
-fn by(actor: &str) -> Decision {
-    Decision { actor: Some(actor.to_owned()), reason: Some("looked at it".to_owned()) }
+fn by(actor: &str) -> DecisionRecord {
+    DecisionRecord { actor: Some(actor.to_owned()), reason: Some("looked at it".to_owned()) }
 }
 
-async fn list(bench: &Bench, filter: IncidentFilter) -> Vec<IncidentView> {
+async fn list(bench: &ConformanceBench, filter: IncidentFilter) -> Vec<IncidentView> {
     bench.stores.incidents.list_incidents(&tenant("acme"), &filter, None, 100).await.unwrap()
 }
 
-async fn open(bench: &Bench) -> Vec<IncidentView> {
+async fn open(bench: &ConformanceBench) -> Vec<IncidentView> {
     list(bench, IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() }).await
 }
 
-async fn resolve(bench: &Bench, id: IncidentId, how: Resolving) -> Resolved {
+async fn resolve(bench: &ConformanceBench, id: IncidentId, how: IncidentDecision) -> ResolveVerdict {
     let now = bench.now().await;
     let batch = [(id, how)];
-    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap().remove(0)
+    bench
+        .stores
+        .incidents
+        .resolve_incidents(&tenant("acme"), &batch, &by("ann"), now)
+        .await
+        .unwrap()
+        .remove(0)
 }
 
-async fn lease(bench: &Bench) -> Vec<LeasedAction> {
+async fn lease(bench: &ConformanceBench) -> Vec<LeasedAction> {
     bench.stores.actions.lease(&worker("w2"), &grant(10), bench.now().await).await.unwrap()
 }
 
 /// An execution with a failed action `a`, on which `b` depends.
-async fn stuck(bench: &Bench, id: &str) -> IncidentView {
+async fn stuck(bench: &ConformanceBench, id: &str) -> IncidentView {
     let key = execution(id);
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
     settle(bench, vec![fail(&done.leased[0], "answered 500")], grant(0)).await;
@@ -42,19 +50,20 @@ async fn stuck(bench: &Bench, id: &str) -> IncidentView {
     found.into_iter().find(|view| view.execution == key).expect("an incident")
 }
 
-pub async fn a_failure_opens_an_incident_and_pauses(bench: Bench) {
+pub async fn failure_opens_incident_and_pauses(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let key = execution("one");
     assert_eq!(view.action.as_ref().map(|key| key.action.clone()), Some(name("a")));
     assert_eq!((view.definition.name.clone(), view.class.as_str()), (name("order"), "status"));
     assert_eq!((view.reason.as_str(), view.resolved.clone()), ("answered 500", None));
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
-    let got = bench.stores.incidents.incidents(&[(tenant("acme"), view.id), (tenant("x"), view.id)]).await;
+    let got =
+        bench.stores.incidents.find_incidents(&[(tenant("acme"), view.id), (tenant("x"), view.id)]).await;
     assert_eq!(got.unwrap(), [Some(view), None]);
 }
 
 /// The text of a target must not keep its failure from being recorded; a zero may become another mark.
-pub async fn a_reason_may_hold_any_character(bench: Bench) {
+pub async fn incident_reason_may_hold_any_character(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     settle(&bench, vec![fail(&done.leased[0], "a\0b \u{7}\u{1f600}")], grant(0)).await;
@@ -63,14 +72,14 @@ pub async fn a_reason_may_hold_any_character(bench: Bench) {
     assert_eq!(marked(&view.reason), "a\u{fffd}b \u{7}\u{1f600}");
     assert_eq!(marked(&bench.execution(&key).await.paused_reason.unwrap()), marked(&view.reason));
     assert_eq!(marked(&bench.event(&key, id).await.error.unwrap()), marked(&view.reason));
-    let why = Decision { actor: None, reason: Some("c\0d".to_owned()) };
-    let batch = [(view.id, Resolving::Retry)];
-    bench.stores.incidents.resolve(&tenant("acme"), &batch, &why, bench.now().await).await.unwrap();
+    let why = DecisionRecord { actor: None, reason: Some("c\0d".to_owned()) };
+    let batch = [(view.id, IncidentDecision::Retry)];
+    bench.stores.incidents.resolve_incidents(&tenant("acme"), &batch, &why, bench.now().await).await.unwrap();
     let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
     assert_eq!(marked(&resolved.reason.unwrap()), "c\u{fffd}d");
 }
 
-pub async fn the_same_trouble_is_one_group(bench: Bench) {
+pub async fn equal_incidents_form_one_group(bench: ConformanceBench) {
     for n in 0..5 {
         stuck(&bench, &format!("e{n}")).await;
     }
@@ -87,7 +96,7 @@ pub async fn the_same_trouble_is_one_group(bench: Bench) {
     assert!(bench.stores.incidents.incident_groups(&tenant("x"), 10).await.unwrap().is_empty());
 }
 
-pub async fn lists_are_newest_first_and_cut_by_position(bench: Bench) {
+pub async fn incidents_are_listed_newest_first(bench: ConformanceBench) {
     for n in 0..3 {
         stuck(&bench, &format!("e{n}")).await;
     }
@@ -100,12 +109,12 @@ pub async fn lists_are_newest_first_and_cut_by_position(bench: Bench) {
     assert_eq!(rest, [all[1].clone()]);
 }
 
-pub async fn a_retry_reopens_the_action_and_what_waits_for_it(bench: Bench) {
+pub async fn incident_retry_reopens_action_and_dependents(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let key = execution("one");
     assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Skipped);
-    let done = resolve(&bench, view.id, Resolving::Retry).await;
-    assert_eq!(done, Resolved::Done { execution: key.clone() });
+    let done = resolve(&bench, view.id, IncidentDecision::Retry).await;
+    assert_eq!(done, ResolveVerdict::Done { execution: key.clone() });
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
     assert_eq!(bench.event(&key, view.event_id).await.status, EventStatus::Processing);
     let again = lease(&bench).await;
@@ -114,25 +123,25 @@ pub async fn a_retry_reopens_the_action_and_what_waits_for_it(bench: Bench) {
     let settled = settle(&bench, vec![succeed(a, "1")], grant(1)).await;
     assert_eq!(settled.leased[0].lease.key.action, name("b"));
     let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
-    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (Resolution::Retry, Some("ann")));
-    let decisions = bench.stores.interventions.decisions(&key).await.unwrap();
+    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (IncidentResolution::Retry, Some("ann")));
+    let decisions = bench.stores.interventions.list_decisions(&key).await.unwrap();
     assert_eq!(decisions.last().map(|decision| decision.kind.as_str()), Some("retry"));
 }
 
-pub async fn a_retry_with_another_input_is_another_revision(bench: Bench) {
+pub async fn incident_retry_with_input_raises_revision(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let input = raw(r#"{"noop":2}"#);
-    resolve(&bench, view.id, Resolving::RetryWith { input: input.clone() }).await;
+    resolve(&bench, view.id, IncidentDecision::RetryWith { input: input.clone() }).await;
     let again = lease(&bench).await.remove(0);
     assert_eq!((again.input, again.revision), (Some(input), 1));
 }
 
-pub async fn a_skip_succeeds_with_the_given_result_and_tells(bench: Bench) {
+pub async fn incident_skip_succeeds_action_and_emits(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let key = execution("one");
     let told = event(&bench, &key, "charged");
     let emit = Some(Box::new(told.clone()));
-    resolve(&bench, view.id, Resolving::Skip { result: raw("42"), emit }).await;
+    resolve(&bench, view.id, IncidentDecision::Skip { result: raw("42"), emit }).await;
     let a = bench.action(&key, "a").await;
     assert_eq!((a.status, a.result), (ActionStatus::Succeeded, Some(raw("42"))));
     let b = lease(&bench).await.remove(0);
@@ -141,11 +150,11 @@ pub async fn a_skip_succeeds_with_the_given_result_and_tells(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, [told.event_id]);
 }
 
-pub async fn an_end_by_request_is_appended_and_the_rest_is_left(bench: Bench) {
+pub async fn incident_end_only_appends_its_event(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let key = execution("one");
     let end = event(&bench, &key, "millstream.fail");
-    let how = Resolving::End { resolution: Resolution::Fail, event: Box::new(end.clone()) };
+    let how = IncidentDecision::End { resolution: IncidentResolution::Fail, event: Box::new(end.clone()) };
     resolve(&bench, view.id, how).await;
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
     assert_eq!(bench.mailbox(&key).await, [end.event_id], "a paused mailbox shows it");
@@ -153,108 +162,111 @@ pub async fn an_end_by_request_is_appended_and_the_rest_is_left(bench: Bench) {
     assert_eq!(undecided, [true]);
 }
 
-pub async fn an_incident_is_resolved_once(bench: Bench) {
+pub async fn incident_is_resolved_once(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
-    resolve(&bench, view.id, Resolving::Retry).await;
-    let second = resolve(&bench, view.id, Resolving::Skip { result: raw("1"), emit: None }).await;
-    assert_eq!(second, Resolved::Already { resolution: Resolution::Retry });
+    resolve(&bench, view.id, IncidentDecision::Retry).await;
+    let second = resolve(&bench, view.id, IncidentDecision::Skip { result: raw("1"), emit: None }).await;
+    assert_eq!(second, ResolveVerdict::Already { resolution: IncidentResolution::Retry });
     assert_eq!(bench.action(&execution("one"), "a").await.status, ActionStatus::Ready);
     let unknown = IncidentId(uuid::Uuid::nil());
-    assert_eq!(resolve(&bench, unknown, Resolving::Retry).await, Resolved::NotFound);
-    let other = [(view.id, Resolving::Retry)];
+    assert_eq!(resolve(&bench, unknown, IncidentDecision::Retry).await, ResolveVerdict::NotFound);
+    let other = [(view.id, IncidentDecision::Retry)];
     let now = bench.now().await;
-    let foreign = bench.stores.incidents.resolve(&tenant("x"), &other, &by("eve"), now).await.unwrap();
-    assert_eq!(foreign, [Resolved::NotFound]);
+    let foreign =
+        bench.stores.incidents.resolve_incidents(&tenant("x"), &other, &by("eve"), now).await.unwrap();
+    assert_eq!(foreign, [ResolveVerdict::NotFound]);
 }
 
-pub async fn of_two_failures_each_is_decided_by_itself(bench: Bench) {
+pub async fn incidents_of_two_failures_are_separate(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
     let found = open(&bench).await;
     assert_eq!(found.len(), 2);
-    resolve(&bench, found[0].id, Resolving::Retry).await;
+    resolve(&bench, found[0].id, IncidentDecision::Retry).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
-    resolve(&bench, found[1].id, Resolving::Retry).await;
+    resolve(&bench, found[1].id, IncidentDecision::Retry).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 }
 
-pub async fn a_retry_of_the_event_resolves_its_incidents(bench: Bench) {
+pub async fn event_retry_resolves_its_incidents(bench: ConformanceBench) {
     let view = stuck(&bench, "one").await;
     let now = bench.now().await;
-    bench.stores.interventions.retry(&tenant("acme"), view.event_id, &by("bob"), now).await.unwrap();
+    bench.stores.interventions.retry_event(&tenant("acme"), view.event_id, &by("bob"), now).await.unwrap();
     assert!(open(&bench).await.is_empty());
     let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
-    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (Resolution::Retry, Some("bob")));
+    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (IncidentResolution::Retry, Some("bob")));
 }
 
-pub async fn the_end_of_an_execution_resolves_what_is_open(bench: Bench) {
+pub async fn execution_end_resolves_open_incidents(bench: ConformanceBench) {
     let key = execution("one");
     let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(&key, &state, now)
+        .end(cancel, "received", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     bench.commit_done(visit).await;
     let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
-    assert_eq!(resolved.resolution, Resolution::Ended);
+    assert_eq!(resolved.resolution, IncidentResolution::Ended);
 }
 
-pub async fn a_buried_event_is_an_incident_without_an_action(bench: Bench) {
+pub async fn buried_event_incident_has_no_action(bench: ConformanceBench) {
     let key = execution_of("acme", "one");
     bench.start(&key).await;
     let dead = bench.post(&key, "pay").await;
     let buried = burial(key.clone(), dead, "crashed 5 times");
-    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
+    bench.stores.interventions.bury_events(&[buried], bench.now().await).await.unwrap();
     let view = open(&bench).await.remove(0);
     assert_eq!((view.action.clone(), view.event_id), (None, dead));
-    resolve(&bench, view.id, Resolving::Retry).await;
+    resolve(&bench, view.id, IncidentDecision::Retry).await;
     assert_eq!(bench.event(&key, dead).await.status, EventStatus::Pending);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
     let buried = burial(key.clone(), dead, "crashed again");
-    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
+    bench.stores.interventions.bury_events(&[buried], bench.now().await).await.unwrap();
     let view = open(&bench).await.remove(0);
-    resolve(&bench, view.id, Resolving::Skip { result: raw("null"), emit: None }).await;
+    resolve(&bench, view.id, IncidentDecision::Skip { result: raw("null"), emit: None }).await;
     assert_eq!(bench.event(&key, dead).await.status, EventStatus::Rejected);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 }
 
-pub async fn two_decisions_at_once_are_one(bench: Bench) {
+pub async fn concurrent_incident_decisions_apply_once(bench: ConformanceBench) {
     for round in 0..20 {
         let view = stuck(&bench, &format!("r{round}")).await;
         let tasks: Vec<_> = (0..4)
             .map(|_| {
                 let (bench, id) = (bench.clone(), view.id);
-                tokio::spawn(async move { resolve(&bench, id, Resolving::Retry).await })
+                tokio::spawn(async move { resolve(&bench, id, IncidentDecision::Retry).await })
             })
             .collect();
         let mut done = 0;
         for task in tasks {
             match task.await.unwrap() {
-                Resolved::Done { .. } => done += 1,
-                Resolved::Already { .. } => {}
-                Resolved::NotFound => panic!("it is there"),
+                ResolveVerdict::Done { .. } => done += 1,
+                ResolveVerdict::Already { .. } => {}
+                ResolveVerdict::NotFound => panic!("it is there"),
             }
         }
         assert_eq!(done, 1, "round {round}");
     }
 }
 
-pub async fn an_action_that_fails_within_its_commit_opens_an_incident(bench: Bench) {
+pub async fn inline_failure_opens_incident(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let id = bench.post(&key, "go").await;
     let actions = [broken("a"), waiting("b", &["a"]), broken_and_told("c"), ready("d")];
-    let visit = Visit::to(&key, &state, bench.now().await).act(id, "working", &actions);
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await).act(id, "working", &actions);
     bench.commit_done(visit.failing("no input").with_incidents("no input")).await;
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
     let found = open(&bench).await;
     let [view] = &found[..] else { panic!("{found:?}") };
     assert_eq!(view.action.as_ref().map(|key| key.action.clone()), Some(name("a")));
     assert_eq!((view.event_id, view.reason.as_str()), (id, "no input"));
-    resolve(&bench, view.id, Resolving::RetryWith { input: raw("7") }).await;
+    resolve(&bench, view.id, IncidentDecision::RetryWith { input: raw("7") }).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
     let again = lease(&bench).await;
     let a = again.iter().find(|action| action.lease.key.action == name("a")).expect("reopened");
@@ -262,12 +274,12 @@ pub async fn an_action_that_fails_within_its_commit_opens_an_incident(bench: Ben
     assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Failed);
 }
 
-pub async fn what_fails_in_the_commit_that_ends_opens_none(bench: Bench) {
+pub async fn failure_in_ending_commit_opens_none(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let (id, last) = (bench.post(&key, "go").await, bench.post(&key, "end").await);
-    let visit = Visit::to(&key, &state, bench.now().await).act(id, "working", &[broken("a")]);
-    let visit = visit.failing("no").with_incidents("no").end(last, "done", Phase::Completed);
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await).act(id, "working", &[broken("a")]);
+    let visit = visit.failing("no").with_incidents("no").end(last, "done", ExecutionPhase::Completed);
     bench.commit_done(visit).await;
     assert_eq!(list(&bench, IncidentFilter::default()).await, []);
     assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Failed);
@@ -276,82 +288,100 @@ pub async fn what_fails_in_the_commit_that_ends_opens_none(bench: Bench) {
 }
 
 /// The failure is on record, and the event can be retried by its id.
-pub async fn what_fails_after_the_end_opens_none(bench: Bench) {
+pub async fn failure_after_end_opens_none(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let (last, late) = (bench.post(&key, "close").await, bench.post(&key, "late").await);
     let now = bench.now().await;
-    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, now).end(last, "closed", ExecutionPhase::Completed))
+        .await;
     settle(&bench, vec![fail(&done.leased[0], "answered 500")], grant(0)).await;
-    bench.stores.interventions.bury(&[burial(key.clone(), late, "crashed")], now).await.unwrap();
+    bench.stores.interventions.bury_events(&[burial(key.clone(), late, "crashed")], now).await.unwrap();
     assert_eq!(list(&bench, IncidentFilter::default()).await, []);
     let failed = bench.event(&key, id).await;
     assert_eq!((failed.status, failed.error.as_deref()), (EventStatus::Failed, Some("answered 500")));
     assert_eq!(bench.event(&key, late).await.status, EventStatus::Dead);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed);
-    bench.stores.interventions.retry(&tenant("acme"), id, &by("ann"), now).await.unwrap();
+    bench.stores.interventions.retry_event(&tenant("acme"), id, &by("ann"), now).await.unwrap();
     assert_eq!(lease(&bench).await.len(), 1);
 }
 
 /// A parent waits for the outcome.
-pub async fn what_the_engine_owes_at_an_end_and_cannot_do_opens_one(bench: Bench) {
+pub async fn failed_reserved_action_opens_incident_after_end(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("millstream.return")], grant(1)).await;
     let last = bench.post(&key, "close").await;
     let now = bench.now().await;
-    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, now).end(last, "closed", ExecutionPhase::Completed))
+        .await;
     settle(&bench, vec![fail(&done.leased[0], "no such definition")], grant(0)).await;
     let view = open(&bench).await.remove(0);
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed, "it pauses nothing");
-    resolve(&bench, view.id, Resolving::Retry).await;
+    resolve(&bench, view.id, IncidentDecision::Retry).await;
     assert_eq!(lease(&bench).await.len(), 1);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
 }
 
-pub async fn an_execution_that_cannot_be_read_is_an_incident_of_the_event_that_waits(bench: Bench) {
+pub async fn undecodable_execution_opens_incident_of_event(bench: ConformanceBench) {
     let (key, idle) = (execution("one"), execution("idle"));
     bench.start(&key).await;
     bench.start(&idle).await;
     let (first, _) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
     let pauses = [pausing(&key, "no state"), pausing(&idle, "no log"), pausing(&key, "again")];
-    bench.stores.interventions.pause(&pauses, bench.now().await).await.unwrap();
-    bench.stores.interventions.pause(&pauses, bench.now().await).await.unwrap();
+    bench.stores.interventions.pause_executions(&pauses, bench.now().await).await.unwrap();
+    bench.stores.interventions.pause_executions(&pauses, bench.now().await).await.unwrap();
     let found = open(&bench).await;
     assert_eq!(found.len(), 2, "one each: {found:?}");
     let view = found.into_iter().find(|view| view.execution == key).unwrap();
     assert_eq!((view.action.clone(), view.event_id, view.class.as_str()), (None, first, "corrupt"));
     assert_eq!((view.reason.as_str(), view.definition.name.clone()), ("no state", name("order")));
 
-    resolve(&bench, view.id, Resolving::Retry).await;
+    resolve(&bench, view.id, IncidentDecision::Retry).await;
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
     assert_eq!(bench.event(&key, first).await.status, EventStatus::Pending);
     assert_eq!(bench.mailbox(&key).await.len(), 2, "nothing was decided, nothing is twice");
 }
 
 /// Ending it may fail as well: that failure must not be lost.
-pub async fn an_execution_that_cannot_be_ended_either_is_an_incident_again(bench: Bench) {
+pub async fn failed_end_request_opens_incident_again(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     bench.post(&key, "pay").await;
-    bench.stores.interventions.pause(&[pausing(&key, "no state")], bench.now().await).await.unwrap();
+    bench
+        .stores
+        .interventions
+        .pause_executions(&[pausing(&key, "no state")], bench.now().await)
+        .await
+        .unwrap();
     let view = open(&bench).await.remove(0);
     let event = Box::new(event(&bench, &key, "millstream.cancel"));
-    resolve(&bench, view.id, Resolving::End { resolution: Resolution::Cancel, event }).await;
+    resolve(&bench, view.id, IncidentDecision::End { resolution: IncidentResolution::Cancel, event }).await;
     assert_eq!(open(&bench).await, []);
-    bench.stores.interventions.pause(&[pausing(&key, "still none")], bench.now().await).await.unwrap();
+    bench
+        .stores
+        .interventions
+        .pause_executions(&[pausing(&key, "still none")], bench.now().await)
+        .await
+        .unwrap();
     assert_eq!(open(&bench).await.len(), 1);
     let view = bench.execution(&key).await;
     assert_eq!(view.paused_reason.as_deref(), Some("no state"), "the pause keeps its first reason");
 }
 
-pub async fn one_incident_twice_in_a_batch_is_decided_once(bench: Bench) {
+pub async fn duplicate_incident_decision_applies_once(bench: ConformanceBench) {
     let (one, two) = (stuck(&bench, "one").await, stuck(&bench, "two").await);
-    let skip = Resolving::Skip { result: raw("1"), emit: None };
-    let batch = [(one.id, Resolving::Retry), (two.id, skip.clone()), (one.id, skip)];
+    let skip = IncidentDecision::Skip { result: raw("1"), emit: None };
+    let batch = [(one.id, IncidentDecision::Retry), (two.id, skip.clone()), (one.id, skip)];
     let now = bench.now().await;
-    let resolved = bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
-    let done = |id: &str| Resolved::Done { execution: execution(id) };
-    assert_eq!(resolved, [done("one"), done("two"), Resolved::Already { resolution: Resolution::Retry }]);
+    let resolved =
+        bench.stores.incidents.resolve_incidents(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
+    let done = |id: &str| ResolveVerdict::Done { execution: execution(id) };
+    assert_eq!(
+        resolved,
+        [done("one"), done("two"), ResolveVerdict::Already { resolution: IncidentResolution::Retry }]
+    );
     let statuses = [("one", ActionStatus::Ready), ("two", ActionStatus::Succeeded)];
     for (id, status) in statuses {
         assert_eq!(bench.action(&execution(id), "a").await.status, status, "{id}");
@@ -359,43 +389,45 @@ pub async fn one_incident_twice_in_a_batch_is_decided_once(bench: Bench) {
     assert!(open(&bench).await.is_empty());
 }
 
-pub async fn two_incidents_of_one_event_may_be_decided_in_one_batch(bench: Bench) {
+pub async fn two_incidents_of_event_resolve_together(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"])];
     let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
     settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
-    let skip = Resolving::Skip { result: raw("1"), emit: None };
+    let skip = IncidentDecision::Skip { result: raw("1"), emit: None };
     let batch: Vec<_> = open(&bench).await.into_iter().map(|view| (view.id, skip.clone())).collect();
     let now = bench.now().await;
-    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
+    bench.stores.incidents.resolve_incidents(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
     let c = lease(&bench).await.remove(0);
     assert_eq!(c.results, [(name("a"), raw("1")), (name("b"), raw("1"))].into());
 }
 
-pub async fn a_skip_of_the_last_action_completes_the_event(bench: Bench) {
+pub async fn skip_of_last_action_completes_event(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
     let view = open(&bench).await.remove(0);
-    resolve(&bench, view.id, Resolving::Skip { result: raw("1"), emit: None }).await;
+    resolve(&bench, view.id, IncidentDecision::Skip { result: raw("1"), emit: None }).await;
     let event = bench.event(&key, id).await;
     assert_eq!((event.status, event.error), (EventStatus::Completed, None));
     assert!(event.completed_at.is_some());
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 }
 
-pub async fn incidents_go_with_their_execution(bench: Bench) {
+pub async fn incidents_are_removed_with_execution(bench: ConformanceBench) {
     let (key, other) = (execution("one"), stuck(&bench, "other").await);
     let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(&key, &state, now)
+        .end(cancel, "received", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     bench.commit_done(visit).await;
     let later = bench.passed(bench.execution(&key).await.updated_at).await;
-    let outlived = crate::housekeeping::Outlived::before(later);
+    let outlived = crate::housekeeping::RetentionCutoffs::uniform(later);
     assert_eq!(bench.stores.housekeeping.purge_executions(outlived, 10).await.unwrap(), 1);
     let left: Vec<_> =
         list(&bench, IncidentFilter::default()).await.into_iter().map(|view| view.id).collect();

@@ -3,41 +3,41 @@
 use std::collections::BTreeSet;
 
 use millstream_core::id::{Epoch, ExecutionKey};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceAction, ConformanceCommit, ConformanceVisit, ready};
 use super::fixture::{HOUR, event, execution, grant, raw, worker};
 use super::settle::{fail, fail_and_tell, retry, settle, succeed};
-use super::visit::{Done, Planned, Visit, ready};
-use crate::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
-use crate::event_log::NewEvent;
+use crate::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
+use crate::event_log::EventSubmission;
 
 const COMPLETED: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Completed };
 const PROCESSING: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Processing };
 
-fn crowd(count: usize) -> Vec<Planned> {
+fn crowd(count: usize) -> Vec<ConformanceAction> {
     (0..count).map(|n| ready(&format!("n{n:04}")).independent()).collect()
 }
 
 /// An event with independent actions, all of them leased.
 async fn acting(
-    bench: &Bench,
+    bench: &ConformanceBench,
     key: &ExecutionKey,
     count: usize,
-) -> (millstream_core::id::EventId, millstream_core::log::State, Done) {
+) -> (millstream_core::id::EventId, millstream_core::log::ExecutionState, ConformanceCommit) {
     bench.acting(key, &crowd(count), grant(count)).await
 }
 
-fn outcome(done: &Done, at: usize, outcome: Settling) -> Settlement {
+fn outcome(done: &ConformanceCommit, at: usize, outcome: SettleOutcome) -> Settlement {
     let action = &done.leased[at];
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }
 
-fn succeed_and_tell(done: &Done, at: usize, event: NewEvent) -> Settlement {
-    outcome(done, at, Settling::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
+fn succeed_and_tell(done: &ConformanceCommit, at: usize, event: EventSubmission) -> Settlement {
+    outcome(done, at, SettleOutcome::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
 }
 
-pub async fn thousands_of_independent_actions_are_settled_in_batches(bench: Bench) {
+pub async fn thousands_of_independent_actions_settle(bench: ConformanceBench) {
     const ALL: usize = 2_000;
     let key = execution("one");
     let (id, _, done) = acting(&bench, &key, ALL).await;
@@ -73,7 +73,7 @@ pub async fn thousands_of_independent_actions_are_settled_in_batches(bench: Benc
     assert_eq!(actions.iter().filter(|action| action.status == ActionStatus::Failed).count(), ALL / 10);
 }
 
-pub async fn an_independent_failure_that_an_event_handles_is_over(bench: Bench) {
+pub async fn handled_independent_failure_is_over(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = acting(&bench, &key, 2).await;
     let told = event(&bench, &key, "failed");
@@ -91,15 +91,15 @@ pub async fn an_independent_failure_that_an_event_handles_is_over(bench: Bench) 
     assert!(again.is_empty());
 }
 
-pub async fn an_independent_action_between_two_attempts_leaves_the_others_as_they_are(bench: Bench) {
+pub async fn postponed_independent_action_leaves_others_unchanged(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = acting(&bench, &key, 5).await;
     let now = bench.now().await;
     let before = bench.action(&key, "n0004").await;
     let batch = vec![
         retry(&done.leased[0], now.minus(HOUR)),
-        outcome(&done, 1, Settling::Postponed { at: now.plus(HOUR), error: None }),
-        outcome(&done, 2, Settling::Awaiting { until: None }),
+        outcome(&done, 1, SettleOutcome::Postponed { at: now.plus(HOUR), error: None }),
+        outcome(&done, 2, SettleOutcome::Awaiting { until: None }),
         succeed(&done.leased[3], "1"),
     ];
     let settled = settle(&bench, batch, grant(5)).await;
@@ -119,7 +119,7 @@ pub async fn an_independent_action_between_two_attempts_leaves_the_others_as_the
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing, "one is postponed");
 }
 
-pub async fn an_independent_failure_for_a_person_holds_up_its_execution(bench: Bench) {
+pub async fn unhandled_independent_failure_pauses_execution(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = acting(&bench, &key, 3).await;
     let batch = vec![fail(&done.leased[0], "no"), succeed(&done.leased[1], "1")];
@@ -131,11 +131,11 @@ pub async fn an_independent_failure_for_a_person_holds_up_its_execution(bench: B
     assert_eq!(bench.action(&key, "n0002").await.status, ActionStatus::Leased, "it goes on");
 }
 
-pub async fn an_independent_action_that_is_compensated_is_told_at_once(bench: Bench) {
+pub async fn compensated_independent_action_is_reported_immediately(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = acting(&bench, &key, 2).await;
     let error = raw(r#"{"class":"status"}"#);
-    let failed = Settling::Failed { error: error.clone(), then: AfterFailure::Compensate };
+    let failed = SettleOutcome::Failed { error: error.clone(), then: AfterFailure::Compensate };
     let settled = settle(&bench, vec![outcome(&done, 0, failed)], grant(5)).await;
     assert_eq!(settled.verdicts, [PROCESSING]);
     let [closing] = &settled.leased[..] else { panic!("{:?}", settled.leased) };
@@ -145,27 +145,33 @@ pub async fn an_independent_action_that_is_compensated_is_told_at_once(bench: Be
     assert_eq!(settle(&bench, vec![fail_and_tell(closing, told)], grant(0)).await.verdicts, [COMPLETED]);
 }
 
-pub async fn a_cancellation_takes_independent_actions_along(bench: Bench) {
+pub async fn cancellation_cancels_independent_actions(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &crowd(6), grant(2)).await;
     assert_eq!((done.leased.len(), done.unleased), (2, 4));
     let cancel = bench.post(&key, "millstream.cancel").await;
-    let visit = Visit::to(&key, &state, bench.now().await).end(cancel, "working", Phase::Cancelled);
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await).end(
+        cancel,
+        "working",
+        ExecutionPhase::Cancelled,
+    );
     bench.commit_done(visit.cancel_open_actions()).await;
-    let count = |status: ActionStatus, views: &[crate::views::ActionView]| {
+    let count = |status: ActionStatus, views: &[crate::views::ActionRecord]| {
         views.iter().filter(|view| view.status == status).count()
     };
     let views = bench.actions(&key).await;
     assert_eq!((count(ActionStatus::Cancelled, &views), count(ActionStatus::Leased, &views)), (4, 2));
     let now = bench.now().await;
-    let batch =
-        vec![retry(&done.leased[0], now), outcome(&done, 1, Settling::Postponed { at: now, error: None })];
+    let batch = vec![
+        retry(&done.leased[0], now),
+        outcome(&done, 1, SettleOutcome::Postponed { at: now, error: None }),
+    ];
     assert_eq!(settle(&bench, batch, grant(5)).await.verdicts, [COMPLETED; 2]);
     assert_eq!(count(ActionStatus::Cancelled, &bench.actions(&key).await), 6, "nothing is tried again");
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
 }
 
-pub async fn independent_actions_that_settle_at_once_are_all_recorded(bench: Bench) {
+pub async fn concurrent_independent_settlements_are_recorded(bench: ConformanceBench) {
     const ALL: usize = 60;
     let key = execution("one");
     let (id, _, done) = acting(&bench, &key, ALL).await;

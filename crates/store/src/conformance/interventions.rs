@@ -1,27 +1,27 @@
 //! Interventions: bury, pause, retry, and their records.
 
 use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, broken, broken_and_told, ready, waiting};
 use super::fixture::{burial, event, execution, grant, pausing, tenant, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
-use super::visit::{Visit, broken, broken_and_told, ready, waiting};
-use crate::intervention::{Decision, Retried};
+use crate::intervention::{DecisionRecord, RetryVerdict};
 
-async fn bury(bench: &Bench, key: &ExecutionKey, event_id: EventId) {
+async fn bury(bench: &ConformanceBench, key: &ExecutionKey, event_id: EventId) {
     let buried = burial(key.clone(), event_id, "crashed 5 times");
-    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
+    bench.stores.interventions.bury_events(&[buried], bench.now().await).await.unwrap();
 }
 
-async fn retry(bench: &Bench, owner: &str, event: EventId) -> Retried {
-    let by = Decision { actor: Some("ops".to_owned()), reason: Some("fixed".to_owned()) };
-    bench.stores.interventions.retry(&tenant(owner), event, &by, bench.now().await).await.unwrap()
+async fn retry(bench: &ConformanceBench, owner: &str, event: EventId) -> RetryVerdict {
+    let by = DecisionRecord { actor: Some("ops".to_owned()), reason: Some("fixed".to_owned()) };
+    bench.stores.interventions.retry_event(&tenant(owner), event, &by, bench.now().await).await.unwrap()
 }
 
 /// Recorded decisions: kind, actor and reason.
-async fn decisions(bench: &Bench, key: &ExecutionKey) -> Vec<String> {
-    let recorded = bench.stores.interventions.decisions(key).await.unwrap();
+async fn decisions(bench: &ConformanceBench, key: &ExecutionKey) -> Vec<String> {
+    let recorded = bench.stores.interventions.list_decisions(key).await.unwrap();
     let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "-".to_owned());
     recorded
         .iter()
@@ -29,7 +29,7 @@ async fn decisions(bench: &Bench, key: &ExecutionKey) -> Vec<String> {
         .collect()
 }
 
-pub async fn a_buried_event_is_dead_and_its_execution_paused(bench: Bench) {
+pub async fn buried_event_is_dead_and_pauses(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
@@ -44,14 +44,14 @@ pub async fn a_buried_event_is_dead_and_its_execution_paused(bench: Bench) {
     assert_eq!(view.paused_reason.as_deref(), Some("crashed 5 times"));
     assert_eq!(bench.event(&key, next).await.status, EventStatus::Pending);
     assert_eq!(decisions(&bench, &key).await, ["bury by -: crashed 5 times"]);
-    assert_eq!(bench.stores.interventions.decisions(&key).await.unwrap()[0].event_id, Some(id));
+    assert_eq!(bench.stores.interventions.list_decisions(&key).await.unwrap()[0].event_id, Some(id));
 }
 
-pub async fn an_event_decided_meanwhile_is_not_buried(bench: Bench) {
+pub async fn decided_event_is_not_buried(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let id = bench.post(&key, "pay").await;
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(id, "paid")).await;
+    bench.commit_done(ConformanceVisit::to(&key, &state, bench.now().await).apply(id, "paid")).await;
     bury(&bench, &key, id).await;
     bury(&bench, &key, bench.event_id()).await;
     bury(&bench, &super::fixture::execution_of("rival", "one"), id).await;
@@ -60,35 +60,41 @@ pub async fn an_event_decided_meanwhile_is_not_buried(bench: Bench) {
     assert!(decisions(&bench, &key).await.is_empty());
 }
 
-pub async fn a_deferred_event_can_be_buried(bench: Bench) {
+pub async fn deferred_event_can_be_buried(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let id = bench.post(&key, "ship").await;
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).defer(id)).await;
+    bench.commit_done(ConformanceVisit::to(&key, &state, bench.now().await).defer(id)).await;
     bury(&bench, &key, id).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
     assert!(bench.mailbox(&key).await.is_empty());
 }
 
-pub async fn burying_in_an_ended_execution_pauses_nothing(bench: Bench) {
+pub async fn burial_after_end_pauses_nothing(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let last = bench.post(&key, "close").await;
-    bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Failed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, bench.now().await).end(
+            last,
+            "closed",
+            ExecutionPhase::Failed,
+        ))
+        .await;
     let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
     bury(&bench, &key, id).await;
     assert_eq!(bench.execution(&key).await.paused_reason, None);
     assert_eq!(bench.mailbox(&key).await, [next]);
 }
 
-pub async fn a_pause_keeps_its_first_reason(bench: Bench) {
+pub async fn repeated_pause_keeps_first_reason(bench: ConformanceBench) {
     let (key, other) = (execution("one"), execution("other"));
     bench.start(&key).await;
     bench.start(&other).await;
     let batch = [pausing(&key, "bad snapshot"), pausing(&execution("none"), "x"), pausing(&other, "y")];
     let store = &bench.stores.interventions;
-    store.pause(&batch, bench.now().await).await.unwrap();
-    store.pause(&[pausing(&key, "again")], bench.now().await).await.unwrap();
+    store.pause_executions(&batch, bench.now().await).await.unwrap();
+    store.pause_executions(&[pausing(&key, "again")], bench.now().await).await.unwrap();
     let view = bench.execution(&key).await;
     assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("bad snapshot")));
     assert_eq!(bench.execution(&other).await.status, ExecutionStatus::Paused);
@@ -96,7 +102,7 @@ pub async fn a_pause_keeps_its_first_reason(bench: Bench) {
     assert!(decisions(&bench, &execution("none")).await.is_empty());
 }
 
-pub async fn failures_and_burials_keep_the_first_reason_of_a_pause(bench: Bench) {
+pub async fn failures_and_burials_keep_pause_reason(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     settle(&bench, vec![fail(&done.leased[0], "first")], grant(0)).await;
@@ -107,13 +113,13 @@ pub async fn failures_and_burials_keep_the_first_reason_of_a_pause(bench: Bench)
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
 }
 
-pub async fn retrying_a_dead_event_makes_it_undecided_at_its_place(bench: Bench) {
+pub async fn retried_dead_event_keeps_its_place(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
     bench.stores.executions.count_attempts(&[(key.clone(), id)]).await.unwrap();
     bury(&bench, &key, id).await;
-    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    assert_eq!(retry(&bench, "acme", id).await, RetryVerdict::Accepted { execution: key.clone() });
     let record = bench.event(&key, id).await;
     assert_eq!((record.status, record.attempts, record.error), (EventStatus::Pending, 0, None));
     assert_eq!(record.completed_at, None);
@@ -124,14 +130,14 @@ pub async fn retrying_a_dead_event_makes_it_undecided_at_its_place(bench: Bench)
     assert_eq!(decisions(&bench, &key).await, expected);
 }
 
-pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
+pub async fn retried_failed_event_reopens_its_actions(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), waiting("b", &["a"]), ready("c"), waiting("d", &["b", "c"])];
     let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
     settle(&bench, vec![fail(&done.leased[0], "no"), succeed(&done.leased[1], "1")], grant(0)).await;
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
 
-    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    assert_eq!(retry(&bench, "acme", id).await, RetryVerdict::Accepted { execution: key.clone() });
     let statuses: Vec<_> = bench.actions(&key).await.into_iter().map(|view| view.status).collect();
     let (ready, waiting) = (ActionStatus::Ready, ActionStatus::Waiting);
     assert_eq!(statuses, [ready, waiting, ActionStatus::Succeeded, waiting]);
@@ -147,7 +153,7 @@ pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
 }
 
-pub async fn a_retry_leaves_handled_failures_alone(bench: Bench) {
+pub async fn retry_skips_handled_failures(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [
         ready("told"),
@@ -161,7 +167,7 @@ pub async fn a_retry_leaves_handled_failures_alone(bench: Bench) {
     settle(&bench, vec![told, fail(&done.leased[1], "no")], grant(0)).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
 
-    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    assert_eq!(retry(&bench, "acme", id).await, RetryVerdict::Accepted { execution: key.clone() });
     let statuses: Vec<_> = bench.actions(&key).await.into_iter().map(|view| view.status).collect();
     let (failed, skipped) = (ActionStatus::Failed, ActionStatus::Skipped);
     assert_eq!(statuses, [failed, skipped, ActionStatus::Ready, ActionStatus::Waiting, skipped]);
@@ -173,11 +179,11 @@ pub async fn a_retry_leaves_handled_failures_alone(bench: Bench) {
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
 }
 
-pub async fn a_retry_tells_apart_what_failed_at_once(bench: Bench) {
+pub async fn retry_separates_simultaneous_failures(bench: ConformanceBench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let id = bench.post(&key, "go").await;
-    let visit = Visit::to(&key, &state, bench.now().await)
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await)
         .act(id, "working", &[broken("stuck"), broken_and_told("told")])
         .failing("no such key");
     bench.commit_done(visit).await;
@@ -186,7 +192,7 @@ pub async fn a_retry_tells_apart_what_failed_at_once(bench: Bench) {
     assert_eq!(bench.action(&key, "told").await.status, ActionStatus::Failed);
 }
 
-pub async fn an_execution_resumes_only_when_nothing_else_holds_it(bench: Bench) {
+pub async fn execution_resumes_after_last_blocker(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let (one, two) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
@@ -198,11 +204,11 @@ pub async fn an_execution_resumes_only_when_nothing_else_holds_it(bench: Bench) 
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 }
 
-pub async fn only_dead_and_failed_events_can_be_retried(bench: Bench) {
+pub async fn only_dead_and_failed_events_retry(bench: ConformanceBench) {
     let key = execution("one");
     let (processing, state, _) = bench.acting(&key, &[ready("a")], grant(0)).await;
     let (rejected, deferred) = (bench.post(&key, "x").await, bench.post(&key, "y").await);
-    let visit = Visit::to(&key, &state, bench.now().await).reject(rejected, "no").defer(deferred);
+    let visit = ConformanceVisit::to(&key, &state, bench.now().await).reject(rejected, "no").defer(deferred);
     bench.commit_done(visit).await;
     let pending = event(&bench, &key, "z");
     bench.append_event(&pending).await;
@@ -212,17 +218,17 @@ pub async fn only_dead_and_failed_events_can_be_retried(bench: Bench) {
         (deferred, EventStatus::Deferred),
         (pending.event_id, EventStatus::Pending),
     ] {
-        assert_eq!(retry(&bench, "acme", id).await, Retried::NotApplicable { status });
+        assert_eq!(retry(&bench, "acme", id).await, RetryVerdict::NotApplicable { status });
     }
     assert!(decisions(&bench, &key).await.is_empty());
 }
 
-pub async fn what_is_not_ones_own_cannot_be_retried(bench: Bench) {
+pub async fn retry_is_refused_for_other_tenant(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;
     let id = bench.post(&key, "pay").await;
     bury(&bench, &key, id).await;
-    assert_eq!(retry(&bench, "rival", id).await, Retried::NotFound);
-    assert_eq!(retry(&bench, "acme", bench.event_id()).await, Retried::NotFound);
+    assert_eq!(retry(&bench, "rival", id).await, RetryVerdict::NotFound);
+    assert_eq!(retry(&bench, "acme", bench.event_id()).await, RetryVerdict::NotFound);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
 }

@@ -2,23 +2,23 @@
 
 use millstream_core::status::Role;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::tenant;
 use crate::key_store::{KeyChoice, KeyFilter, KeyId, KeyRotation, KeySuccession, NewKey};
 
 fn key(owner: &str, name: &str, hash: u8) -> NewKey {
-    NewKey::of(tenant(owner), name, Role::Submit, [hash; 32])
+    NewKey::for_tenant(tenant(owner), name, Role::Submit, [hash; 32])
 }
 
 fn named(name: &str) -> KeyChoice {
     KeyChoice::Name(name.to_owned())
 }
 
-async fn create(bench: &Bench, key: &NewKey) -> bool {
+async fn create(bench: &ConformanceBench, key: &NewKey) -> bool {
     bench.stores.keys.create_key(key, bench.now().await).await.unwrap()
 }
 
-pub async fn a_key_is_found_by_its_hash_until_it_is_revoked(bench: Bench) {
+pub async fn key_is_found_until_revoked(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     let found = keys.find_key(&[1; 32]).await.unwrap().unwrap();
@@ -32,7 +32,7 @@ pub async fn a_key_is_found_by_its_hash_until_it_is_revoked(bench: Bench) {
     assert_eq!(keys.find_key(&[1; 32]).await.unwrap(), None);
 }
 
-pub async fn a_name_is_taken_while_its_key_lives(bench: Bench) {
+pub async fn key_name_is_taken_while_live(bench: ConformanceBench) {
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     assert!(!create(&bench, &key("acme", "ci", 2)).await);
     assert!(create(&bench, &key("rival", "ci", 3)).await);
@@ -42,7 +42,7 @@ pub async fn a_name_is_taken_while_its_key_lives(bench: Bench) {
     assert!(bench.stores.keys.find_key(&[2; 32]).await.unwrap().is_some());
 }
 
-pub async fn a_name_is_given_once_however_many_ask(bench: Bench) {
+pub async fn concurrent_key_creation_gives_name_once(bench: ConformanceBench) {
     let tasks: Vec<_> = (0..10)
         .map(|n| {
             let bench = bench.clone();
@@ -56,7 +56,7 @@ pub async fn a_name_is_given_once_however_many_ask(bench: Bench) {
     assert_eq!(created, 1);
 }
 
-pub async fn keys_exist_from_the_first_one_on_revoked_or_not(bench: Bench) {
+pub async fn keys_exist_after_first_key_forever(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     assert!(!keys.keys_exist().await.unwrap());
     create(&bench, &key("acme", "ci", 1)).await;
@@ -65,7 +65,7 @@ pub async fn keys_exist_from_the_first_one_on_revoked_or_not(bench: Bench) {
     assert!(keys.keys_exist().await.unwrap(), "a revoked key is a key");
 }
 
-pub async fn keys_are_listed_newest_first_with_the_revoked_ones(bench: Bench) {
+pub async fn keys_are_listed_newest_first_with_revoked(bench: ConformanceBench) {
     for (n, name) in [(1, "a"), (2, "b"), (3, "c")] {
         bench.passed(bench.now().await).await;
         create(&bench, &key("acme", name, n)).await;
@@ -76,7 +76,7 @@ pub async fn keys_are_listed_newest_first_with_the_revoked_ones(bench: Bench) {
     assert_eq!(shown, [("c", false), ("b", true), ("a", false)]);
 }
 
-pub async fn keys_are_listed_page_by_page_also_those_of_one_moment(bench: Bench) {
+pub async fn keys_of_one_moment_are_paged(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     let now = bench.now().await;
     for n in 1..=5 {
@@ -95,19 +95,19 @@ pub async fn keys_are_listed_page_by_page_also_those_of_one_moment(bench: Bench)
     assert_eq!(keys.list_keys(&KeyFilter::All, None, 10).await.unwrap().len(), 6);
 }
 
-pub async fn a_key_is_found_by_its_id_also_after_it_is_revoked(bench: Bench) {
+pub async fn revoked_key_is_found_by_id(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     assert!(create(&bench, &key("acme", "other", 2)).await);
-    let id = KeyId::of(&[1; 32]);
+    let id = KeyId::from_hash(&[1; 32]);
     let now = bench.now().await;
     assert!(keys.revoke_key(Some(&tenant("acme")), &KeyChoice::Id(id), now).await.unwrap());
     let found = keys.find_key_by_id(id).await.unwrap().unwrap();
     assert_eq!((found.hash, found.name.as_str(), found.revoked_at), ([1; 32], "ci", Some(now)));
-    assert_eq!(keys.find_key_by_id(KeyId::of(&[3; 32])).await.unwrap(), None);
+    assert_eq!(keys.find_key_by_id(KeyId::from_hash(&[3; 32])).await.unwrap(), None);
 }
 
-pub async fn an_operators_key_belongs_to_no_tenant(bench: Bench) {
+pub async fn operator_key_has_no_tenant(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     let operator = NewKey { tenant: None, role: Role::Operator, ..key("acme", "ops", 1) };
     assert!(create(&bench, &operator).await);
@@ -118,11 +118,11 @@ pub async fn an_operators_key_belongs_to_no_tenant(bench: Bench) {
     assert_eq!(of_tenant, []);
     let now = bench.now().await;
     assert!(!keys.revoke_key(Some(&tenant("acme")), &named("ops"), now).await.unwrap());
-    assert!(keys.revoke_key(None, &KeyChoice::Id(KeyId::of(&[1; 32])), now).await.unwrap());
+    assert!(keys.revoke_key(None, &KeyChoice::Id(KeyId::from_hash(&[1; 32])), now).await.unwrap());
     assert_eq!(keys.find_key(&[1; 32]).await.unwrap(), None);
 }
 
-pub async fn keys_of_every_role_are_read_back_whole(bench: Bench) {
+pub async fn keys_of_every_role_are_preserved(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     let now = bench.now().await;
     let later = now.plus(std::time::Duration::from_secs(60));
@@ -132,7 +132,7 @@ pub async fn keys_of_every_role_are_read_back_whole(bench: Bench) {
             expires_at: Some(later),
             bound_to: Some("ann".to_owned()),
             created_by: Some("boss".to_owned()),
-            ..NewKey::of(tenant("acme"), role.as_str(), *role, [n; 32])
+            ..NewKey::for_tenant(tenant("acme"), role.as_str(), *role, [n; 32])
         };
         assert!(create(&bench, &bound).await, "{role}");
         hashes.push([n; 32]);
@@ -149,7 +149,7 @@ pub async fn keys_of_every_role_are_read_back_whole(bench: Bench) {
     }
 }
 
-pub async fn a_rotated_key_keeps_its_name_and_expires_after_the_overlap(bench: Bench) {
+pub async fn rotated_key_keeps_name_until_overlap_ends(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     let now = bench.now().await;
@@ -178,7 +178,7 @@ pub async fn a_rotated_key_keeps_its_name_and_expires_after_the_overlap(bench: B
     );
 }
 
-pub async fn an_expired_key_gives_up_its_name(bench: Bench) {
+pub async fn expired_key_gives_up_its_name(bench: ConformanceBench) {
     let now = bench.now().await;
     let expired = NewKey { expires_at: Some(now), ..key("acme", "ci", 1) };
     assert!(create(&bench, &expired).await);
@@ -187,7 +187,7 @@ pub async fn an_expired_key_gives_up_its_name(bench: Bench) {
     assert!(bench.stores.keys.find_key(&[2; 32]).await.unwrap().is_some());
 }
 
-pub async fn the_last_use_of_a_key_never_goes_back(bench: Bench) {
+pub async fn key_last_use_never_goes_back(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     let now = bench.now().await;
@@ -197,7 +197,7 @@ pub async fn the_last_use_of_a_key_never_goes_back(bench: Bench) {
     assert_eq!(keys.find_key(&[1; 32]).await.unwrap().unwrap().last_used_at, Some(now));
 }
 
-pub async fn keys_that_ended_long_ago_go_and_the_newest_stays(bench: Bench) {
+pub async fn old_dead_keys_are_purged_except_newest(bench: ConformanceBench) {
     let keys = &bench.stores.keys;
     let now = bench.now().await;
     let ago = |seconds| now.minus(std::time::Duration::from_secs(seconds));

@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use millstream_core::id::Epoch;
 use millstream_core::status::ActionStatus;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ready, waiting};
 use super::fixture::{HOUR, SHORT, execution, grant, grant_for, name, pausing, raw, worker};
 use super::settle::{fail, retry, settle, succeed};
-use super::visit::{ready, waiting};
-use crate::action_store::{Beat, Lease, LeasedAction, Pulse, SettleVerdict};
+use crate::action_store::{Lease, LeaseHeartbeat, LeasePulse, LeasedAction, SettleVerdict};
 use crate::execution_store::LeaseGrant;
 
-async fn lease(bench: &Bench, by: &str, grant: LeaseGrant) -> Vec<LeasedAction> {
+async fn lease(bench: &ConformanceBench, by: &str, grant: LeaseGrant) -> Vec<LeasedAction> {
     let now = bench.now().await;
     bench.stores.actions.lease(&worker(by), &grant, now).await.unwrap()
 }
 
 /// For each lease of `w1`, whether it is still held.
-async fn renew(bench: &Bench, leases: &[Lease], grant: LeaseGrant) -> Vec<bool> {
-    let beats: Vec<Beat> = leases.iter().cloned().map(Beat::from).collect();
+async fn renew(bench: &ConformanceBench, leases: &[Lease], grant: LeaseGrant) -> Vec<bool> {
+    let beats: Vec<LeaseHeartbeat> = leases.iter().cloned().map(LeaseHeartbeat::from).collect();
     let now = bench.now().await;
-    let pulses = bench.stores.actions.renew(&beats, &worker("w1"), &grant, now).await.unwrap();
-    pulses.into_iter().map(|pulse| matches!(pulse, Pulse::Held { .. })).collect()
+    let pulses = bench.stores.actions.renew_leases(&beats, &worker("w1"), &grant, now).await.unwrap();
+    pulses.into_iter().map(|pulse| matches!(pulse, LeasePulse::Held { .. })).collect()
 }
 
 /// An action leased for a moment by `w1`, then by `w2`: the first lease is void.
-async fn passed_on(bench: &Bench) -> (LeasedAction, LeasedAction) {
+async fn passed_on(bench: &ConformanceBench) -> (LeasedAction, LeasedAction) {
     let key = execution("one");
     let short = grant_for(1, SHORT);
     let (_, _, mut done) = bench.acting(&key, &[ready("charge")], short).await;
@@ -36,7 +36,7 @@ async fn passed_on(bench: &Bench) -> (LeasedAction, LeasedAction) {
     (old, new)
 }
 
-pub async fn only_due_actions_are_leased(bench: Bench) {
+pub async fn only_due_actions_are_leased(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("now"), ready("later"), waiting("never", &["later"])];
     let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -49,7 +49,7 @@ pub async fn only_due_actions_are_leased(bench: Bench) {
     assert!(lease(&bench, "w2", grant(10)).await.is_empty());
 }
 
-pub async fn no_more_than_the_slots_and_the_longest_due_first(bench: Bench) {
+pub async fn leases_take_longest_due_within_slots(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), ready("c"), ready("d")];
     let (_, _, done) = bench.acting(&key, &actions, grant(4)).await;
@@ -69,7 +69,7 @@ pub async fn no_more_than_the_slots_and_the_longest_due_first(bench: Bench) {
     assert_eq!(order, [vec!["b"], vec!["a", "d"], vec!["c"]]);
 }
 
-pub async fn each_lease_raises_epoch_and_attempt(bench: Bench) {
+pub async fn lease_raises_epoch_and_attempt(bench: ConformanceBench) {
     let key = execution("one");
     bench.acting(&key, &[ready("charge")], grant(0)).await;
     for n in 1..=3 {
@@ -81,7 +81,7 @@ pub async fn each_lease_raises_epoch_and_attempt(bench: Bench) {
     }
 }
 
-pub async fn an_expired_lease_is_taken_over_with_a_higher_epoch(bench: Bench) {
+pub async fn expired_lease_passes_with_higher_epoch(bench: ConformanceBench) {
     let (old, new) = passed_on(&bench).await;
     assert_eq!(new.lease.key, old.lease.key);
     assert_eq!((new.lease.epoch, new.attempt), (Epoch(2), 2));
@@ -89,20 +89,20 @@ pub async fn an_expired_lease_is_taken_over_with_a_higher_epoch(bench: Bench) {
     assert_eq!((view.worker_id, view.lease_until), (Some(worker("w2")), Some(new.lease_until)));
 }
 
-pub async fn a_live_lease_is_not_taken_over(bench: Bench) {
+pub async fn live_lease_is_not_taken_over(bench: ConformanceBench) {
     bench.acting(&execution("one"), &[ready("charge")], grant(1)).await;
     assert!(lease(&bench, "w2", grant(5)).await.is_empty());
 }
 
-pub async fn a_pause_does_not_stop_actions(bench: Bench) {
+pub async fn paused_execution_still_leases_actions(bench: ConformanceBench) {
     let key = execution("one");
     bench.acting(&key, &[ready("charge")], grant(0)).await;
     let pause = [pausing(&key, "broken")];
-    bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
+    bench.stores.interventions.pause_executions(&pause, bench.now().await).await.unwrap();
     assert_eq!(lease(&bench, "w2", grant(5)).await.len(), 1);
 }
 
-pub async fn no_action_goes_to_two_callers(bench: Bench) {
+pub async fn action_is_leased_to_one_caller(bench: ConformanceBench) {
     let names: Vec<String> = (0..8).map(|n| format!("a{n}")).collect();
     let actions: Vec<_> = names.iter().map(|name| ready(name)).collect();
     for round in 0..12 {
@@ -128,7 +128,7 @@ pub async fn no_action_goes_to_two_callers(bench: Bench) {
     }
 }
 
-pub async fn a_renewed_lease_lives_longer(bench: Bench) {
+pub async fn renewed_lease_lives_longer(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("charge")], grant_for(1, SHORT)).await;
     let held = &done.leased[0];
@@ -142,7 +142,7 @@ pub async fn a_renewed_lease_lives_longer(bench: Bench) {
     assert_eq!((view.epoch, view.attempts), (Epoch(1), 1));
 }
 
-pub async fn a_lease_that_ran_out_untaken_can_still_settle(bench: Bench) {
+pub async fn expired_untaken_lease_can_settle(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("charge")], grant_for(1, SHORT)).await;
     bench.passed(done.leased[0].lease_until).await;
@@ -150,14 +150,14 @@ pub async fn a_lease_that_ran_out_untaken_can_still_settle(bench: Bench) {
     assert!(matches!(settled.verdicts[..], [SettleVerdict::Recorded { .. }]));
 }
 
-pub async fn an_old_epoch_cannot_renew(bench: Bench) {
+pub async fn stale_epoch_cannot_renew_lease(bench: ConformanceBench) {
     let (old, new) = passed_on(&bench).await;
     let leases = [old.lease, new.lease.clone(), Lease { epoch: Epoch(9), ..new.lease }];
     let renewed = renew(&bench, &leases, grant(0)).await;
     assert_eq!(renewed, [false, true, false]);
 }
 
-pub async fn an_old_epoch_does_not_extend_anothers_lease(bench: Bench) {
+pub async fn stale_epoch_does_not_extend_current_lease(bench: ConformanceBench) {
     let (old, new) = passed_on(&bench).await;
     let longer = grant_for(0, HOUR * 24);
     let renewed = renew(&bench, &[old.lease], longer).await;
@@ -167,7 +167,7 @@ pub async fn an_old_epoch_does_not_extend_anothers_lease(bench: Bench) {
     assert_eq!((view.worker_id, view.epoch), (Some(worker("w2")), new.lease.epoch));
 }
 
-pub async fn an_old_epoch_cannot_record_an_input(bench: Bench) {
+pub async fn stale_epoch_cannot_record_input(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
     let short = grant_for(1, SHORT);
@@ -182,7 +182,7 @@ pub async fn an_old_epoch_cannot_record_an_input(bench: Bench) {
     assert_eq!(bench.action(&key, "b").await.input, Some(raw("2.0")), "an input is recorded once");
 }
 
-pub async fn a_recorded_input_comes_with_the_next_lease(bench: Bench) {
+pub async fn recorded_input_is_in_next_lease(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
     let freed = settle(&bench, vec![succeed(&done.leased[0], "1.0")], grant(1)).await.leased.remove(0);
@@ -194,7 +194,7 @@ pub async fn a_recorded_input_comes_with_the_next_lease(bench: Bench) {
     assert_eq!(again.results, [(name("a"), raw("1.0"))].into());
 }
 
-pub async fn an_old_epoch_cannot_settle(bench: Bench) {
+pub async fn stale_epoch_cannot_settle(bench: ConformanceBench) {
     let (old, new) = passed_on(&bench).await;
     let now = bench.now().await;
     for stale in [succeed(&old, "1"), retry(&old, now), fail(&old, "no")] {
@@ -208,18 +208,18 @@ pub async fn an_old_epoch_cannot_settle(bench: Bench) {
     assert!(matches!(settled.verdicts[..], [SettleVerdict::Recorded { .. }]));
 }
 
-pub async fn an_old_epoch_cannot_release(bench: Bench) {
+pub async fn stale_epoch_cannot_release(bench: ConformanceBench) {
     let (old, new) = passed_on(&bench).await;
-    bench.stores.actions.release(&[old.lease], bench.now().await).await.unwrap();
+    bench.stores.actions.release_leases(&[old.lease], bench.now().await).await.unwrap();
     let view = bench.action(&execution("one"), "charge").await;
     assert_eq!((view.status, view.attempts, view.epoch), (ActionStatus::Leased, 2, new.lease.epoch));
 }
 
-pub async fn a_released_action_is_due_at_once_and_its_attempt_not_counted(bench: Bench) {
+pub async fn released_action_is_due_without_attempt(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("charge")], grant(1)).await;
     let old = &done.leased[0];
-    bench.stores.actions.release(std::slice::from_ref(&old.lease), bench.now().await).await.unwrap();
+    bench.stores.actions.release_leases(std::slice::from_ref(&old.lease), bench.now().await).await.unwrap();
     let view = bench.action(&key, "charge").await;
     assert_eq!((view.status, view.attempts, view.lease_until), (ActionStatus::Ready, 0, None));
     let settled = settle(&bench, vec![succeed(old, "1")], grant(0)).await;

@@ -1,13 +1,13 @@
 //! The conformance suite that every store must pass: one sentence per case, listed once, run by all backends.
 //!
 //! A backend's `tests/conformance.rs` says `millstream_store::conformance_tests!(fresh_bench().await);` where
-//! the expression yields a [`Bench`] on a fresh and empty store; it is evaluated once per case. Each case
+//! the expression yields a [`ConformanceBench`] on a fresh and empty store; it is evaluated once per case. Each case
 //! becomes a test of its own. A backend that cannot be reached panics in that expression: a missing backend
 //! is a failure, never a skip.
 //!
 //! Time: PostgreSQL judges leases and due times by its own clock and the others by the `now` parameter, so
-//! cases take `now` from the store ([`Bench::now`]), write due times that have passed or are far away, and
-//! wait for short leases to expire ([`Bench::passed`]).
+//! cases take `now` from the store ([`ConformanceBench::now`]), write due times that have passed or are far away, and
+//! wait for short leases to expire ([`ConformanceBench::passed`]).
 //!
 //! Refuses: tests behind the traits. Behaviour that is invisible through them is not part of the contract.
 
@@ -19,12 +19,12 @@
     reason = "test code that other crates link to"
 )]
 
-mod bench;
+mod case_store;
+mod commit_builder;
 mod device_fixture;
 mod fixture;
 mod graph;
 mod people;
-mod visit;
 
 pub mod append;
 pub mod append_repeats;
@@ -76,4 +76,4 @@ mod expand;
 #[macro_use]
 mod list;
 
-pub use bench::Bench;
+pub use case_store::ConformanceBench;

@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::assignment::Input as ItemInput;
-use millstream_core::claim::{Doing, Failure, FailureKind, Input, Outlook, RunSpec};
+use millstream_core::assignment::ItemInput;
+use millstream_core::claim::{DeviceAction, RunInput, RunSpec, SeatFailure, SeatFailureKind, SeatOutlook};
 use millstream_core::id::{Name, RunKey};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::device_fixture::{act, assign, decide, run_key, run_of, spec, write};
 use super::fixture::{HOUR, name};
 use super::people::{acme, item, named, new_item, skip};
 use crate::item_store::ItemCommit;
-use crate::notices::{DueNotice, NoticeBacklog, NoticePutOff};
+use crate::notices::{DueNotice, NoticeBacklog, NoticeBackoff};
 use crate::run_store::RunVerdict;
 
-async fn spread(bench: &Bench, sinks: &[&str]) -> usize {
+async fn spread(bench: &ConformanceBench, sinks: &[&str]) -> usize {
     let sinks: Vec<Name> = sinks.iter().map(|sink| name(sink)).collect();
     bench.stores.notices.spread_notices(&sinks, 99, bench.now().await).await.unwrap()
 }
 
-async fn due(bench: &Bench, sink: &str) -> Vec<DueNotice> {
+async fn due(bench: &ConformanceBench, sink: &str) -> Vec<DueNotice> {
     bench.stores.notices.due_notices(&name(sink), 99, bench.now().await).await.unwrap()
 }
 
-async fn told(bench: &Bench, sink: &str, notices: &[DueNotice]) {
+async fn told(bench: &ConformanceBench, sink: &str, notices: &[DueNotice]) {
     let positions: Vec<i64> = notices.iter().map(|notice| notice.position).collect();
-    bench.stores.notices.notices_told(&name(sink), &positions).await.unwrap();
+    bench.stores.notices.delete_delivered_notices(&name(sink), &positions).await.unwrap();
 }
 
 /// `tenant/subject: kind`.
@@ -37,10 +37,11 @@ fn words(notices: &[DueNotice]) -> Vec<String> {
 }
 
 /// A seat that a device began and failed.
-fn fails() -> [Input; 4] {
-    let failure = Failure { kind: FailureKind::Error, message: "\0 it is dark".to_owned(), class: None };
-    let fail = Doing::Fail { failure, retryable: false };
-    [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start), act("d1", 1, fail)]
+fn fails() -> [RunInput; 4] {
+    let failure =
+        SeatFailure { kind: SeatFailureKind::Error, message: "\0 it is dark".to_owned(), class: None };
+    let fail = DeviceAction::Fail { failure, retryable: false };
+    [assign("d1"), act("d1", 1, DeviceAction::Accept), act("d1", 1, DeviceAction::Start), act("d1", 1, fail)]
 }
 
 /// Fails as soon as no device is found.
@@ -50,15 +51,15 @@ fn lonely() -> RunSpec {
     spec
 }
 
-fn nobody() -> Input {
-    Input::NobodyViable { seat: 0, outlook: Outlook::Nobody, decision: None }
+fn nobody() -> RunInput {
+    RunInput::NobodyViable { seat: 0, outlook: SeatOutlook::Nobody, decision: None }
 }
 
-async fn failed(bench: &Bench, key: &RunKey) {
+async fn failed(bench: &ConformanceBench, key: &RunKey) {
     bench.run_after(key, lonely(), &[nobody()]).await;
 }
 
-pub async fn a_run_that_fails_leaves_a_notice_with_its_commit(bench: Bench) {
+pub async fn failed_run_writes_notice_with_commit(bench: ConformanceBench) {
     bench.run_after(&run_key("open"), spec(), &[assign("d1")]).await;
     bench.run_after(&run_key("dark"), spec(), &fails()).await;
     failed(&bench, &run_of("other", "left")).await;
@@ -70,17 +71,17 @@ pub async fn a_run_that_fails_leaves_a_notice_with_its_commit(bench: Bench) {
     assert!(data.contains(r#""run_id":"dark""#) && data.contains(r"\u0000 it is dark"), "{data}");
 }
 
-pub async fn a_unit_that_is_refused_leaves_no_notice(bench: Bench) {
+pub async fn refused_unit_writes_no_notice(bench: ConformanceBench) {
     let key = run_key("r1");
     let seen = bench.run_after(&key, lonely(), &[]).await;
     let change = decide(seen.run.clone(), &nobody(), bench.now().await).unwrap().unwrap();
-    bench.step_run(&key, &Input::Pause).await;
+    bench.step_run(&key, &RunInput::Pause).await;
     let verdict = bench.commit_units(&[write(&seen, change).into()]).await.remove(0);
     assert!(matches!(verdict, RunVerdict::Conflict { .. }));
     assert_eq!(spread(&bench, &["one"]).await, 0);
 }
 
-pub async fn an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit(bench: Bench) {
+pub async fn failed_or_escalated_item_writes_notice(bench: ConformanceBench) {
     bench.queue("max_attempts_total: 1, due: 1h, escalate: {event: late}").await;
     bench.import(vec![new_item("a"), new_item("b")]).await;
     let given = bench.take("ann").await;
@@ -100,7 +101,7 @@ pub async fn an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit(ben
     assert!(found[0].notice.data.as_str().contains(r#""event":"late""#));
 }
 
-pub async fn a_notice_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
+pub async fn notice_is_spread_once_to_current_sinks(bench: ConformanceBench) {
     failed(&bench, &run_key("before")).await;
     assert_eq!(spread(&bench, &[]).await, 1, "no sink is configured");
     for run in ["a", "b"] {
@@ -123,11 +124,11 @@ pub async fn a_notice_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
     assert_eq!(due(&bench, "two").await, two, "another sink is where it was");
 }
 
-pub async fn notices_of_one_subject_are_due_one_after_the_other(bench: Bench) {
+pub async fn notices_of_subject_are_due_sequentially(bench: ConformanceBench) {
     let key = run_key("r");
     failed(&bench, &key).await;
     failed(&bench, &run_of("other", "r")).await;
-    bench.step_run(&key, &Input::Retry).await;
+    bench.step_run(&key, &RunInput::Retry).await;
     spread(&bench, &["one"]).await;
     let first = due(&bench, "one").await;
     assert_eq!(words(&first), ["acme/r: run.nobody_left", "other/r: run.nobody_left"]);
@@ -140,17 +141,17 @@ pub async fn notices_of_one_subject_are_due_one_after_the_other(bench: Bench) {
     assert!(second[0].position > first[0].position);
 }
 
-pub async fn a_notice_that_is_put_off_holds_up_nobody_else(bench: Bench) {
+pub async fn postponed_notice_blocks_no_other_subject(bench: ConformanceBench) {
     let bad = run_key("bad");
     failed(&bench, &bad).await;
     failed(&bench, &run_key("good")).await;
     spread(&bench, &["one", "two"]).await;
     let (notices, until) = (&bench.stores.notices, bench.now().await.plus(HOUR));
     let position = due(&bench, "one").await[0].position;
-    let later = [NoticePutOff { position, until, attempts: 3 }];
-    notices.put_notices_off(&name("one"), &later).await.unwrap();
-    notices.put_notices_off(&name("one"), &[]).await.unwrap();
-    bench.step_run(&bad, &Input::Retry).await;
+    let later = [NoticeBackoff { position, until, attempts: 3 }];
+    notices.postpone_notices(&name("one"), &later).await.unwrap();
+    notices.postpone_notices(&name("one"), &[]).await.unwrap();
+    bench.step_run(&bad, &RunInput::Retry).await;
     bench.step_run(&bad, &nobody()).await;
     spread(&bench, &["one"]).await;
     assert_eq!(words(&due(&bench, "one").await), ["acme/good: run.nobody_left"]);
@@ -160,7 +161,7 @@ pub async fn a_notice_that_is_put_off_holds_up_nobody_else(bench: Bench) {
     assert_eq!(found[1].position, position);
 }
 
-pub async fn notices_that_sinks_have_not_heard_are_counted(bench: Bench) {
+pub async fn notice_backlogs_are_counted_per_sink(bench: ConformanceBench) {
     let notices = &bench.stores.notices;
     failed(&bench, &run_key("a")).await;
     assert!(notices.notice_backlogs().await.unwrap().is_empty(), "not spread yet");
@@ -173,7 +174,7 @@ pub async fn notices_that_sinks_have_not_heard_are_counted(bench: Bench) {
     assert_eq!(notices.notice_backlogs().await.unwrap(), wanted);
 }
 
-pub async fn old_notices_go_whether_they_were_heard_or_not(bench: Bench) {
+pub async fn old_notices_are_purged(bench: ConformanceBench) {
     let now = bench.now().await;
     let old = now.minus(HOUR);
     bench.run_at(&run_key("old"), lonely(), &[nobody()], old).await;
@@ -189,7 +190,7 @@ pub async fn old_notices_go_whether_they_were_heard_or_not(bench: Bench) {
     assert_eq!(words(&due(&bench, "gone").await), ["acme/fresh: run.nobody_left"]);
 }
 
-pub async fn positions_are_not_given_out_again(bench: Bench) {
+pub async fn notice_positions_are_never_reused(bench: ConformanceBench) {
     let mut last = 0;
     for run in ["a", "b", "c"] {
         failed(&bench, &run_key(run)).await;
@@ -201,7 +202,7 @@ pub async fn positions_are_not_given_out_again(bench: Bench) {
     }
 }
 
-pub async fn notices_that_are_written_spread_and_told_at_once_are_each_told_in_order(bench: Bench) {
+pub async fn concurrent_notices_are_delivered_in_order(bench: ConformanceBench) {
     const TIMES: usize = 25;
     let keys = ["r", "s"].map(run_key);
     let writing = keys.clone().map(|key| {
@@ -209,7 +210,7 @@ pub async fn notices_that_are_written_spread_and_told_at_once_are_each_told_in_o
         tokio::spawn(async move {
             failed(&bench, &key).await;
             for _ in 1..TIMES {
-                bench.step_run(&key, &Input::Retry).await;
+                bench.step_run(&key, &RunInput::Retry).await;
                 bench.step_run(&key, &nobody()).await;
             }
         })
@@ -244,6 +245,6 @@ pub async fn notices_that_are_written_spread_and_told_at_once_are_each_told_in_o
     assert!(due(&bench, "one").await.is_empty());
 }
 
-async fn spread_some(bench: &Bench) -> usize {
+async fn spread_some(bench: &ConformanceBench) -> usize {
     bench.stores.notices.spread_notices(&[name("one")], 3, bench.now().await).await.unwrap()
 }

@@ -6,51 +6,51 @@ use std::time::Duration;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{HOUR, execution, execution_of, name};
 use super::graph::{dispatch, node, rows, running, told};
-use crate::outbox::{HandedOver, Heard, Limit, Parcel, PutOff, SinkBacklog};
+use crate::outbox::{DeliveredParcel, FeedParcel, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition};
 
-const ALL: Limit = Limit { executions: 99, entries: 99 };
+const ALL: ParcelLimit = ParcelLimit { executions: 99, entries: 99 };
 
-async fn due(bench: &Bench, sink: &str) -> Vec<Parcel> {
-    bench.stores.outbox.due(&name(sink), ALL, bench.now().await).await.unwrap()
+async fn due(bench: &ConformanceBench, sink: &str) -> Vec<FeedParcel> {
+    bench.stores.outbox.due_parcels(&name(sink), ALL, bench.now().await).await.unwrap()
 }
 
-async fn spread(bench: &Bench, sinks: &[&str]) -> usize {
+async fn spread(bench: &ConformanceBench, sinks: &[&str]) -> usize {
     let sinks: Vec<Name> = sinks.iter().map(|sink| name(sink)).collect();
-    bench.stores.outbox.spread(&sinks, 99, bench.now().await).await.unwrap()
+    bench.stores.outbox.spread_entries(&sinks, 99, bench.now().await).await.unwrap()
 }
 
 /// The first `entries` of a parcel.
-fn taken(parcel: &Parcel, entries: usize) -> HandedOver {
+fn taken(parcel: &FeedParcel, entries: usize) -> DeliveredParcel {
     let last = &parcel.entries[entries - 1];
-    HandedOver {
+    DeliveredParcel {
         execution: parcel.execution.clone(),
         from: parcel.heard,
-        to: Heard { position: last.position, part: 0 },
+        to: SinkPosition { position: last.position, part: 0 },
         entries,
         at: last.at,
     }
 }
 
-async fn hand_over(bench: &Bench, sink: &str, parcels: &[HandedOver]) {
-    bench.stores.outbox.handed_over(&name(sink), parcels, bench.now().await).await.unwrap();
+async fn hand_over(bench: &ConformanceBench, sink: &str, parcels: &[DeliveredParcel]) {
+    bench.stores.outbox.advance_sinks(&name(sink), parcels, bench.now().await).await.unwrap();
 }
 
-fn executions(parcels: &[Parcel]) -> Vec<&ExecutionKey> {
+fn executions(parcels: &[FeedParcel]) -> Vec<&ExecutionKey> {
     parcels.iter().map(|parcel| &parcel.execution).collect()
 }
 
 /// A graph whose feed has this many entries.
-async fn graph(bench: &Bench, key: &ExecutionKey, entries: usize) {
+async fn graph(bench: &ConformanceBench, key: &ExecutionKey, entries: usize) {
     let mut state = bench.start_graph(key, vec![node("a", &[], &[])]).await;
     for _ in 1..entries {
         state = bench.change_graph(key, &state, rows(vec![running("a")])).await;
     }
 }
 
-pub async fn an_entry_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
+pub async fn feed_entry_is_spread_once(bench: ConformanceBench) {
     assert_eq!(spread(&bench, &["one"]).await, 0);
     let (first, second) = (execution("first"), execution_of("other", "second"));
     bench.start(&execution("machine")).await;
@@ -58,7 +58,7 @@ pub async fn an_entry_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
     assert_eq!(spread(&bench, &[]).await, 1, "no sink is configured");
     graph(&bench, &second, 2).await;
     let now = bench.now().await;
-    assert_eq!(bench.stores.outbox.spread(&[name("one"), name("two")], 1, now).await.unwrap(), 1);
+    assert_eq!(bench.stores.outbox.spread_entries(&[name("one"), name("two")], 1, now).await.unwrap(), 1);
     assert_eq!(spread(&bench, &["one"]).await, 1);
     assert_eq!(spread(&bench, &["one", "two"]).await, 0);
     let (one, two) = (due(&bench, "one").await, due(&bench, "two").await);
@@ -69,13 +69,13 @@ pub async fn an_entry_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
     assert_eq!(told(&bench.feed(&first).await), ["1-1"], "watchers see it as before");
 }
 
-pub async fn a_sink_hears_the_entries_of_an_execution_in_order_and_then_no_more(bench: Bench) {
+pub async fn sink_receives_execution_entries_in_order(bench: ConformanceBench) {
     let key = execution("g");
     graph(&bench, &key, 4).await;
     spread(&bench, &["one", "two"]).await;
     let outbox = &bench.stores.outbox;
-    let short = Limit { executions: 9, entries: 2 };
-    let parcels = outbox.due(&name("one"), short, bench.now().await).await.unwrap();
+    let short = ParcelLimit { executions: 9, entries: 2 };
+    let parcels = outbox.due_parcels(&name("one"), short, bench.now().await).await.unwrap();
     assert_eq!(told(&parcels[0].entries), ["1-1", "2-2"]);
     assert_eq!((parcels[0].attempts, parcels[0].upto > parcels[0].entries[1].position), (0, true));
     hand_over(&bench, "one", &[taken(&parcels[0], 1)]).await;
@@ -87,30 +87,30 @@ pub async fn a_sink_hears_the_entries_of_an_execution_in_order_and_then_no_more(
     hand_over(&bench, "one", &[]).await;
 }
 
-pub async fn what_is_put_off_holds_up_nobody_else(bench: Bench) {
+pub async fn postponed_execution_blocks_no_other(bench: ConformanceBench) {
     let (bad, good) = (execution("bad"), execution("good"));
     graph(&bench, &bad, 1).await;
     graph(&bench, &good, 1).await;
     spread(&bench, &["one", "two"]).await;
     let (outbox, now) = (&bench.stores.outbox, bench.now().await);
     let until = now.plus(HOUR);
-    let later = PutOff { execution: bad.clone(), until, attempts: 3 };
-    outbox.put_off(&name("one"), &[later]).await.unwrap();
-    outbox.put_off(&name("one"), &[]).await.unwrap();
+    let later = ParcelBackoff { execution: bad.clone(), until, attempts: 3 };
+    outbox.postpone_parcels(&name("one"), &[later]).await.unwrap();
+    outbox.postpone_parcels(&name("one"), &[]).await.unwrap();
     graph(&bench, &execution("third"), 1).await;
     spread(&bench, &["one"]).await;
     assert_eq!(executions(&due(&bench, "one").await), [&good, &execution("third")]);
     assert_eq!(due(&bench, "two").await.len(), 2);
-    let parcels = outbox.due(&name("one"), ALL, until).await.unwrap();
+    let parcels = outbox.due_parcels(&name("one"), ALL, until).await.unwrap();
     assert_eq!(executions(&parcels)[2], &bad, "the longest due come first");
     assert_eq!(parcels[2].attempts, 3);
-    let one = Limit { executions: 1, entries: 9 };
-    assert_eq!(executions(&outbox.due(&name("one"), one, until).await.unwrap()).len(), 1);
+    let one = ParcelLimit { executions: 1, entries: 9 };
+    assert_eq!(executions(&outbox.due_parcels(&name("one"), one, until).await.unwrap()).len(), 1);
     hand_over(&bench, "one", &[taken(&parcels[2], 1)]).await;
-    assert_eq!(outbox.due(&name("one"), ALL, until).await.unwrap().len(), 2);
+    assert_eq!(outbox.due_parcels(&name("one"), ALL, until).await.unwrap().len(), 2);
 }
 
-pub async fn what_happens_while_a_parcel_is_under_way_is_due_after_it(bench: Bench) {
+pub async fn entry_during_delivery_is_due_afterwards(bench: ConformanceBench) {
     let key = execution("g");
     let state = bench.graph_with(&key, vec![node("a", &[], &[])], vec![running("a")]).await;
     spread(&bench, &["one"]).await;
@@ -124,7 +124,7 @@ pub async fn what_happens_while_a_parcel_is_under_way_is_due_after_it(bench: Ben
     assert!(after[0].entries[0].position > before[0].entries[1].position);
 }
 
-pub async fn a_parcel_that_somebody_else_handed_over_changes_nothing(bench: Bench) {
+pub async fn stale_hand_over_changes_nothing(bench: ConformanceBench) {
     let key = execution("g");
     graph(&bench, &key, 3).await;
     spread(&bench, &["one"]).await;
@@ -139,17 +139,17 @@ pub async fn a_parcel_that_somebody_else_handed_over_changes_nothing(bench: Benc
     assert!(due(&bench, "one").await.is_empty());
 }
 
-pub async fn a_part_of_an_entry_is_remembered(bench: Bench) {
+pub async fn partial_entry_progress_is_stored(bench: ConformanceBench) {
     let key = execution("g");
     graph(&bench, &key, 2).await;
     spread(&bench, &["one"]).await;
     let parcel = due(&bench, "one").await.remove(0);
     assert_eq!(parcel.heard.part, 0);
-    let some = Heard { part: 3, ..parcel.heard };
+    let some = SinkPosition { part: 3, ..parcel.heard };
     let at = parcel.entries[0].at;
-    let part = HandedOver { execution: key.clone(), from: parcel.heard, to: some, entries: 0, at };
+    let part = DeliveredParcel { execution: key.clone(), from: parcel.heard, to: some, entries: 0, at };
     hand_over(&bench, "one", &[part.clone()]).await;
-    hand_over(&bench, "one", &[HandedOver { to: Heard { part: 2, ..some }, ..part }]).await;
+    hand_over(&bench, "one", &[DeliveredParcel { to: SinkPosition { part: 2, ..some }, ..part }]).await;
     let parcel = due(&bench, "one").await.remove(0);
     assert_eq!((parcel.heard, parcel.entries.len()), (some, 2), "a late hand-over reverts nothing");
     hand_over(&bench, "one", &[taken(&parcel, 1)]).await;
@@ -157,9 +157,9 @@ pub async fn a_part_of_an_entry_is_remembered(bench: Bench) {
     assert_eq!((parcel.heard.part, told(&parcel.entries)), (0, vec!["2-2".to_owned()]));
 }
 
-pub async fn what_sinks_have_not_heard_is_counted(bench: Bench) {
+pub async fn sink_backlogs_are_counted(bench: ConformanceBench) {
     let outbox = &bench.stores.outbox;
-    assert!(outbox.backlogs().await.unwrap().is_empty());
+    assert!(outbox.count_backlogs().await.unwrap().is_empty());
     graph(&bench, &execution("g"), 3).await;
     graph(&bench, &execution("h"), 1).await;
     spread(&bench, &["b", "a"]).await;
@@ -168,7 +168,7 @@ pub async fn what_sinks_have_not_heard_is_counted(bench: Bench) {
     let parcel = parcels.iter().find(|parcel| parcel.execution == execution("g")).unwrap();
     hand_over(&bench, "b", &[taken(parcel, 1)]).await;
     let of = |sink: &str, entries| SinkBacklog { sink: name(sink), executions: 2, entries, oldest };
-    let found = outbox.backlogs().await.unwrap();
+    let found = outbox.count_backlogs().await.unwrap();
     let counted = |backlog: &SinkBacklog| (backlog.sink.clone(), backlog.executions, backlog.entries);
     let wanted = [of("a", 4), of("b", 3)];
     assert_eq!(found.iter().map(counted).collect::<Vec<_>>(), wanted.iter().map(counted).collect::<Vec<_>>());
@@ -177,19 +177,19 @@ pub async fn what_sinks_have_not_heard_is_counted(bench: Bench) {
 }
 
 /// A purge may happen between a read of the feed and the note about it.
-pub async fn entries_that_are_gone_leave_an_empty_parcel_at_most(bench: Bench) {
+pub async fn purged_entries_leave_empty_parcel(bench: ConformanceBench) {
     let key = execution("g");
     graph(&bench, &key, 1).await;
     spread(&bench, &["one"]).await;
     let parcel = due(&bench, "one").await.remove(0);
-    let all = HandedOver { to: Heard { position: parcel.upto, part: 0 }, ..taken(&parcel, 1) };
+    let all = DeliveredParcel { to: SinkPosition { position: parcel.upto, part: 0 }, ..taken(&parcel, 1) };
     hand_over(&bench, "one", &[all]).await;
     assert!(due(&bench, "one").await.is_empty());
-    let missing = HandedOver { execution: execution("missing"), ..taken(&parcel, 1) };
+    let missing = DeliveredParcel { execution: execution("missing"), ..taken(&parcel, 1) };
     hand_over(&bench, "one", &[missing]).await;
 }
 
-pub async fn spreading_and_handing_over_at_once_lose_nothing(bench: Bench) {
+pub async fn concurrent_spread_and_hand_over_lose_nothing(bench: ConformanceBench) {
     const ENTRIES: usize = 60;
     let keys = ["g", "h"].map(execution);
     let writing = keys.clone().map(|key| {
@@ -211,9 +211,9 @@ pub async fn spreading_and_handing_over_at_once_lose_nothing(bench: Bench) {
     while heard.values().map(Vec::len).sum::<usize>() < 2 * ENTRIES {
         assert!(tokio::time::Instant::now() < deadline, "{heard:?}");
         spread_some(&bench).await;
-        let short = Limit { executions: 9, entries: 3 };
+        let short = ParcelLimit { executions: 9, entries: 3 };
         let late = Timestamp::from_millis(i64::MAX / 2);
-        let parcels = bench.stores.outbox.due(&name("one"), short, late).await.unwrap();
+        let parcels = bench.stores.outbox.due_parcels(&name("one"), short, late).await.unwrap();
         for parcel in &parcels {
             let positions = parcel.entries.iter().map(|entry| entry.position);
             heard.entry(parcel.execution.clone()).or_default().extend(positions);
@@ -231,6 +231,6 @@ pub async fn spreading_and_handing_over_at_once_lose_nothing(bench: Bench) {
     assert!(due(&bench, "one").await.is_empty());
 }
 
-async fn spread_some(bench: &Bench) -> usize {
-    bench.stores.outbox.spread(&[name("one")], 5, bench.now().await).await.unwrap()
+async fn spread_some(bench: &ConformanceBench) -> usize {
+    bench.stores.outbox.spread_entries(&[name("one")], 5, bench.now().await).await.unwrap()
 }

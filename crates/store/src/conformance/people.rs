@@ -1,18 +1,19 @@
 //! Fixtures of cases about people's work.
 
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{
-    Assignment, Change, Input, NewItem, QueueConfig, QueueState, Refusal, Setting, Stepped, step,
+    ItemAssignment, ItemChange, ItemInput, ItemQueueContext, ItemRefusal, ItemStepOutcome, NewQueueItem,
+    QueueConfig, QueueState, step_item,
 };
-use millstream_core::definition::Format;
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{AssignmentId, ItemId, ItemKey, PersonId, TenantId};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{name, raw, tenant, worker};
 use crate::action_store::Settlement;
-use crate::assignments::{Caller, Given, GivenWork};
-use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, LoadedItem};
+use crate::assignments::{AssignedWork, AssignmentCaller, NextAssignment};
+use crate::item_store::{ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef, LoadedItem};
 
 pub(super) fn acme() -> TenantId {
     tenant("acme")
@@ -31,8 +32,8 @@ pub(super) fn item(text: &str) -> ItemKey {
     ItemKey { tenant: acme(), item: item_id(text) }
 }
 
-pub(super) fn new_item(id: &str) -> NewItem {
-    NewItem::plain(item_id(id), raw(&format!(r#"{{"of": "{id}"}}"#)))
+pub(super) fn new_item(id: &str) -> NewQueueItem {
+    NewQueueItem::with_defaults(item_id(id), raw(&format!(r#"{{"of": "{id}"}}"#)))
 }
 
 /// A queue named `q` with these further settings.
@@ -41,10 +42,10 @@ pub(super) fn config(rest: &str) -> QueueConfig {
 }
 
 pub(super) fn named(queue: &str, rest: &str) -> QueueConfig {
-    QueueConfig::parse(&format!("{{name: {queue}, {rest}}}"), Format::Yaml).unwrap()
+    QueueConfig::parse(&format!("{{name: {queue}, {rest}}}"), SourceFormat::Yaml).unwrap()
 }
 
-impl Bench {
+impl ConformanceBench {
     pub(super) fn assignment_id(&self) -> AssignmentId {
         AssignmentId(self.event_id().0)
     }
@@ -55,10 +56,10 @@ impl Bench {
         queue
     }
 
-    pub(super) async fn import(&self, items: Vec<NewItem>) {
+    pub(super) async fn import(&self, items: Vec<NewQueueItem>) {
         let now = self.now().await;
-        for imported in self.stores.items.import(&acme(), &name("q"), &items, now).await.unwrap() {
-            assert_eq!(imported, Imported::Created);
+        for imported in self.stores.items.import_items(&acme(), &name("q"), &items, now).await.unwrap() {
+            assert_eq!(imported, ImportVerdict::Created);
         }
     }
 
@@ -69,24 +70,24 @@ impl Bench {
 
     pub(super) async fn skilled(&self, who: &str, skills: &[&str]) {
         let skills = skills.iter().map(|skill| name(skill)).collect();
-        let profile = Profile { person: person(who), skills, state: QueueState::Active };
+        let profile = PersonProfile { person: person(who), skills, state: QueueState::Active };
         self.stores.people.put_people(&acme(), &[profile], self.now().await).await.unwrap();
     }
 
-    pub(super) fn caller(&self, who: &str) -> Caller {
+    pub(super) fn caller(&self, who: &str) -> AssignmentCaller {
         let (person, next) = (person(who), self.assignment_id());
-        Caller { tenant: acme(), person, queues: [name("q")].into(), next }
+        AssignmentCaller { tenant: acme(), person, queues: [name("q")].into(), next }
     }
 
-    pub(super) async fn ask(&self, caller: Caller) -> Given {
-        self.stores.assignments.next(&[caller], self.now().await).await.unwrap().remove(0)
+    pub(super) async fn ask(&self, caller: AssignmentCaller) -> NextAssignment {
+        self.stores.assignments.assign_next(&[caller], self.now().await).await.unwrap().remove(0)
     }
 
     /// Takes an assignment for the person, which must exist.
-    pub(super) async fn take(&self, who: &str) -> GivenWork {
+    pub(super) async fn take(&self, who: &str) -> AssignedWork {
         match self.ask(self.caller(who)).await {
-            Given::Assigned(given) => *given,
-            Given::Nothing(idle) => panic!("{who} gets no assignment: {idle:?}"),
+            NextAssignment::Assigned(given) => *given,
+            NextAssignment::Nothing(idle) => panic!("{who} gets no assignment: {idle:?}"),
         }
     }
 
@@ -102,31 +103,31 @@ impl Bench {
     pub(super) async fn item_decide(
         &self,
         loaded: &LoadedItem,
-        input: &Input,
+        input: &ItemInput,
         now: Timestamp,
-    ) -> Result<Change, Refusal> {
+    ) -> Result<ItemChange, ItemRefusal> {
         let key = (loaded.key.tenant.clone(), loaded.work.item.queue.clone());
-        let queue = self.stores.queues.queues(&[key]).await.unwrap().remove(0).unwrap();
+        let queue = self.stores.queues.find_queues(&[key]).await.unwrap().remove(0).unwrap();
         decide_in(&queue.config, loaded, input, now)
     }
 
-    pub(super) async fn commit_item(&self, commit: ItemCommit) -> ItemCommitted {
+    pub(super) async fn commit_item(&self, commit: ItemCommit) -> ItemCommitVerdict {
         let now = self.now().await;
         self.stores.items.commit_items(&worker("door"), &[commit], now).await.unwrap().remove(0)
     }
 
     /// Load, step and commit.
-    pub(super) async fn item_act(&self, key: &ItemKey, input: &Input) -> Change {
+    pub(super) async fn item_act(&self, key: &ItemKey, input: &ItemInput) -> ItemChange {
         self.item_act_at(key, input, None, None).await.0
     }
 
     pub(super) async fn item_act_at(
         &self,
         key: &ItemKey,
-        input: &Input,
+        input: &ItemInput,
         at: Option<Timestamp>,
         settlement: Option<Settlement>,
-    ) -> (Change, ItemCommitted) {
+    ) -> (ItemChange, ItemCommitVerdict) {
         // Concurrent commits on the same item: the loser loads again.
         for _ in 0..1_000 {
             let loaded = self.loaded(key).await;
@@ -137,27 +138,27 @@ impl Bench {
             let change = self.item_decide(&loaded, input, now).await.unwrap();
             let batch = [ItemCommit::of(&loaded, change.clone(), settlement.clone())];
             let done = self.stores.items.commit_items(&worker("door"), &batch, now).await.unwrap().remove(0);
-            if matches!(done, ItemCommitted::Done { .. }) {
+            if matches!(done, ItemCommitVerdict::Done { .. }) {
                 return (change, done);
             }
         }
         panic!("{key} is never free")
     }
 
-    pub(super) async fn start_work(&self, one: &Assignment) {
+    pub(super) async fn start_work(&self, one: &ItemAssignment) {
         let key = ItemKey { tenant: acme(), item: one.item.clone() };
         let (assignment, person) = (one.id, one.person.clone());
-        self.item_act(&key, &Input::Start { assignment, person }).await;
+        self.item_act(&key, &ItemInput::Start { assignment, person }).await;
     }
 
-    pub(super) async fn hand_in(&self, one: &Assignment, answer: &str) -> Change {
+    pub(super) async fn hand_in(&self, one: &ItemAssignment, answer: &str) -> ItemChange {
         let key = ItemKey { tenant: acme(), item: one.item.clone() };
         let (assignment, person) = (one.id, one.person.clone());
-        self.item_act(&key, &Input::Submit { assignment, person, answer: raw(answer) }).await
+        self.item_act(&key, &ItemInput::Submit { assignment, person, answer: raw(answer) }).await
     }
 
     /// Taken, started and submitted.
-    pub(super) async fn work(&self, who: &str) -> Assignment {
+    pub(super) async fn work(&self, who: &str) -> ItemAssignment {
         let given = self.take(who).await.assignment;
         self.start_work(&given).await;
         self.hand_in(&given, "1").await;
@@ -169,20 +170,20 @@ impl Bench {
 pub(super) fn decide_in(
     queue: &QueueConfig,
     loaded: &LoadedItem,
-    input: &Input,
+    input: &ItemInput,
     now: Timestamp,
-) -> Result<Change, Refusal> {
-    let setting = Setting { queue, state: QueueState::Active, escalates_to: None };
-    match step(&loaded.work, setting, input, now)? {
-        Stepped::Changed(change) => Ok(*change),
-        Stepped::Repeated => panic!("nothing changes"),
+) -> Result<ItemChange, ItemRefusal> {
+    let setting = ItemQueueContext { queue, state: QueueState::Active, escalates_to: None };
+    match step_item(&loaded.work, setting, input, now)? {
+        ItemStepOutcome::Changed(change) => Ok(*change),
+        ItemStepOutcome::Repeated => panic!("nothing changes"),
     }
 }
 
-pub(super) fn skip(one: &Assignment) -> Input {
-    Input::Skip { assignment: one.id, person: one.person.clone(), reason: None }
+pub(super) fn skip(one: &ItemAssignment) -> ItemInput {
+    ItemInput::Skip { assignment: one.id, person: one.person.clone(), reason: None }
 }
 
-pub(super) fn submit(one: &Assignment) -> Input {
-    Input::Submit { assignment: one.id, person: one.person.clone(), answer: raw("1") }
+pub(super) fn submit(one: &ItemAssignment) -> ItemInput {
+    ItemInput::Submit { assignment: one.id, person: one.person.clone(), answer: raw("1") }
 }

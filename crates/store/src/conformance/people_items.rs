@@ -1,37 +1,37 @@
 //! Items are imported, changed by versions, and settled for waiting actions.
 
-use millstream_core::assignment::logbook::Outline;
-use millstream_core::assignment::{Input, ItemStatus, What};
+use millstream_core::assignment::item_log::ItemOutline;
+use millstream_core::assignment::{ItemInput, ItemLogKind, ItemStatus};
 use millstream_core::status::{ActionStatus, EventStatus};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ready;
 use super::fixture::{execution, grant, name, raw, tenant, worker};
 use super::people::{acme, item, new_item, person, skip, submit};
 use super::settle::{settle, succeed};
-use super::visit::ready;
-use crate::action_store::{SettleVerdict, Settlement, Settling};
-use crate::assignments::Given;
-use crate::event_log::NewEvent;
-use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef};
+use crate::action_store::{SettleOutcome, SettleVerdict, Settlement};
+use crate::assignments::NextAssignment;
+use crate::event_log::EventSubmission;
+use crate::item_store::{ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef};
 
-pub async fn an_item_is_imported_once(bench: Bench) {
+pub async fn item_is_imported_once(bench: ConformanceBench) {
     let store = &bench.stores.items;
     let now = bench.now().await;
-    let import = async |items: &[_]| store.import(&acme(), &name("q"), items, now).await.unwrap();
-    assert_eq!(import(&[new_item("a")]).await, [Imported::NoQueue]);
+    let import = async |items: &[_]| store.import_items(&acme(), &name("q"), items, now).await.unwrap();
+    assert_eq!(import(&[new_item("a")]).await, [ImportVerdict::NoQueue]);
     bench.queue("max_attempts_total: 3").await;
     assert_eq!(
         import(&[new_item("a"), new_item("b"), new_item("a")]).await,
-        [Imported::Created, Imported::Created, Imported::Repeat]
+        [ImportVerdict::Created, ImportVerdict::Created, ImportVerdict::Repeat]
     );
     let mut other = new_item("a");
     other.payload = raw("2");
     let mut greedy = new_item("c");
     greedy.own.overlap = Some(9);
     let verdicts = import(&[new_item("b"), other, greedy]).await;
-    assert_eq!(verdicts[..2], [Imported::Repeat, Imported::Taken]);
+    assert_eq!(verdicts[..2], [ImportVerdict::Repeat, ImportVerdict::Taken]);
     assert!(
-        matches!(&verdicts[2], Imported::Refused(problems) if problems[0].path == "overlap"),
+        matches!(&verdicts[2], ImportVerdict::Refused(problems) if problems[0].path == "overlap"),
         "{verdicts:?}"
     );
     let loaded = bench.loaded(&item("a")).await;
@@ -41,7 +41,7 @@ pub async fn an_item_is_imported_once(bench: Bench) {
     assert_eq!(store.load_items(&missing).await.unwrap(), [None, None]);
 }
 
-pub async fn an_item_is_loaded_as_it_was_committed(bench: Bench) {
+pub async fn item_loads_as_committed(bench: ConformanceBench) {
     bench.queue("overlap: 2").await;
     bench.import_many(1).await;
     let one = bench.take("ann").await.assignment;
@@ -55,14 +55,14 @@ pub async fn an_item_is_loaded_as_it_was_committed(bench: Bench) {
     assert_eq!(bench.stores.items.load_items(&elsewhere).await.unwrap(), [None]);
 }
 
-pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
+pub async fn stale_item_version_is_refused(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(2).await;
     let one = bench.take("ann").await.assignment;
     let loaded = bench.loaded(&item("i-0")).await;
     bench.start_work(&one).await;
     let now = bench.now().await;
-    let late = Input::Withdraw { reason: None, by: None };
+    let late = ItemInput::Withdraw { reason: None, by: None };
     let change = bench.item_decide(&loaded, &late, now).await.unwrap();
     let stale = ItemCommit::of(&loaded, change.clone(), None);
     let fresh = bench.loaded(&item("i-1")).await;
@@ -76,24 +76,24 @@ pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
     assert_eq!(
         done,
         [
-            ItemCommitted::Conflict { current: Some(3) },
-            ItemCommitted::Done { version: 2, settled: None },
-            ItemCommitted::Conflict { current: None },
-            ItemCommitted::Conflict { current: Some(2) },
-            ItemCommitted::Conflict { current: Some(2) },
+            ItemCommitVerdict::Conflict { current: Some(3) },
+            ItemCommitVerdict::Done { version: 2, settled: None },
+            ItemCommitVerdict::Conflict { current: None },
+            ItemCommitVerdict::Conflict { current: Some(2) },
+            ItemCommitVerdict::Conflict { current: Some(2) },
         ]
     );
     let item = bench.loaded(&item("i-0")).await;
     assert_eq!((item.version, item.work.item.status), (3, ItemStatus::Open));
 }
 
-pub async fn the_log_of_an_item_says_what_its_rows_say(bench: Bench) {
+pub async fn item_log_matches_its_rows(bench: ConformanceBench) {
     bench.queue("max_attempts_per_labeler: 2").await;
     bench.import_many(1).await;
     let key = item("i-0");
     let one = bench.take("ann").await.assignment;
     let deadline = one.deadline.unwrap();
-    let expire = Input::Expire { assignment: one.id, next: bench.assignment_id() };
+    let expire = ItemInput::Expire { assignment: one.id, next: bench.assignment_id() };
     bench.item_act_at(&key, &expire, Some(deadline), None).await;
     let again = bench.take("ann").await;
     assert!(again.again && again.assignment.id != one.id);
@@ -102,23 +102,23 @@ pub async fn the_log_of_an_item_says_what_its_rows_say(bench: Bench) {
     bench.work("bob").await;
     let views = &bench.stores.assignment_views;
     let log = views.item_log(&key, 0, 100).await.unwrap();
-    let words: Vec<What> = log.iter().map(|entry| entry.what).collect();
-    use What::{Assigned, Done, Expired, Imported, Reopened, Reserved, Skipped, Started, Submitted};
+    let words: Vec<ItemLogKind> = log.iter().map(|entry| entry.what).collect();
+    use ItemLogKind::{Assigned, Done, Expired, Imported, Reopened, Reserved, Skipped, Started, Submitted};
     let expected = [
         Imported, Assigned, Expired, Reserved, Started, Skipped, Reopened, Assigned, Started, Submitted, Done,
     ];
     assert_eq!(words, expected);
     let work = bench.loaded(&key).await.work;
-    assert_eq!(Outline::replay(&key.item, &log), Some(Outline::of(&work)));
+    assert_eq!(ItemOutline::replay_log(&key.item, &log), Some(ItemOutline::from_rows(&work)));
     assert_eq!(views.item_log(&key, 3, 2).await.unwrap(), log[3..5]);
     assert_eq!(views.item_log(&item("missing"), 0, 2).await.unwrap(), []);
 }
 
-pub async fn the_end_of_an_item_is_told_in_the_same_commit(bench: Bench) {
+pub async fn item_end_settles_action_in_commit(bench: ConformanceBench) {
     let key = execution("waits");
     let (event, _, done) = bench.acting(&key, &[ready("review")], grant(1)).await;
     let leased = &done.leased[0];
-    let awaiting = Settlement { outcome: Settling::Awaiting { until: None }, ..succeed(leased, "1") };
+    let awaiting = Settlement { outcome: SettleOutcome::Awaiting { until: None }, ..succeed(leased, "1") };
     settle(&bench, vec![awaiting], grant(0)).await;
     bench.queue("").await;
     bench.import_many(1).await;
@@ -127,52 +127,52 @@ pub async fn the_end_of_an_item_is_told_in_the_same_commit(bench: Bench) {
     let loaded = bench.loaded(&item("i-0")).await;
     let change = bench.item_decide(&loaded, &submit(&one), bench.now().await).await.unwrap();
     let payload = change.told.clone().unwrap().payload;
-    let emit: NewEvent =
-        NewEvent { payload: payload.clone(), ..super::fixture::event(&bench, &key, "reviewed") };
+    let emit: EventSubmission =
+        EventSubmission { payload: payload.clone(), ..super::fixture::event(&bench, &key, "reviewed") };
     let told = emit.event_id;
-    let outcome = Settling::Succeeded { result: payload.clone(), emit: Some(Box::new(emit)) };
+    let outcome = SettleOutcome::Succeeded { result: payload.clone(), emit: Some(Box::new(emit)) };
     let settlement = Settlement { outcome, ..succeed(leased, "1") };
 
     // A refused commit settles nothing.
     let mut stale = ItemCommit::of(&loaded, change.clone(), Some(settlement.clone()));
     stale.expected += 1;
-    assert!(matches!(bench.commit_item(stale).await, ItemCommitted::Conflict { .. }));
+    assert!(matches!(bench.commit_item(stale).await, ItemCommitVerdict::Conflict { .. }));
     assert_eq!(bench.action(&key, "review").await.status, ActionStatus::Awaiting);
 
     let commit = ItemCommit::of(&loaded, change, Some(settlement.clone()));
     let settled = Some(SettleVerdict::Recorded { event: EventStatus::Completed });
-    assert_eq!(bench.commit_item(commit).await, ItemCommitted::Done { version: 4, settled });
+    assert_eq!(bench.commit_item(commit).await, ItemCommitVerdict::Done { version: 4, settled });
     let action = bench.action(&key, "review").await;
     assert_eq!((action.status, action.result), (ActionStatus::Succeeded, Some(payload)));
     assert_eq!(bench.event(&key, event).await.status, EventStatus::Completed);
     assert_eq!(bench.event(&key, told).await.status, EventStatus::Pending);
 }
 
-pub async fn nobody_who_waits_any_more_holds_up_no_item(bench: Bench) {
+pub async fn stale_settlement_does_not_block_item(bench: ConformanceBench) {
     let key = execution("gave-up");
     let (_, _, done) = bench.acting(&key, &[ready("review")], grant(1)).await;
     settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
     bench.queue("").await;
     bench.import_many(1).await;
-    let withdraw = Input::Withdraw { reason: None, by: None };
+    let withdraw = ItemInput::Withdraw { reason: None, by: None };
     let late = succeed(&done.leased[0], "2");
     let (_, done) = bench.item_act_at(&item("i-0"), &withdraw, None, Some(late)).await;
-    assert_eq!(done, ItemCommitted::Done { version: 2, settled: Some(SettleVerdict::Stale) });
+    assert_eq!(done, ItemCommitVerdict::Done { version: 2, settled: Some(SettleVerdict::Stale) });
     assert_eq!(bench.loaded(&item("i-0")).await.work.item.status, ItemStatus::Withdrawn);
 }
 
-pub async fn what_is_due_is_found_the_longest_first(bench: Bench) {
+pub async fn due_items_come_longest_overdue_first(bench: ConformanceBench) {
     bench.queue("per_person: {open: 9}, due: 10d").await;
     bench.import_many(3).await;
     let now = bench.now().await;
     let store = &bench.stores.assignments;
-    assert_eq!(store.due(now, 9).await.unwrap(), []);
+    assert_eq!(store.list_overdue(now, 9).await.unwrap(), []);
     let first = bench.take("ann").await;
     let second = bench.take("bob").await;
     bench.start_work(&first.assignment).await;
     let later = now.plus(std::time::Duration::from_secs(4000));
     let due = async |at, limit| {
-        let due = store.due(at, limit).await.unwrap();
+        let due = store.list_overdue(at, limit).await.unwrap();
         due.into_iter().map(|due| (due.item.item.to_string(), due.assignment)).collect::<Vec<_>>()
     };
     let (a, b) = (first.assignment.id, second.assignment.id);
@@ -186,11 +186,11 @@ pub async fn what_is_due_is_found_the_longest_first(bench: Bench) {
     assert_eq!(items, [("i-1".to_owned(), None), ("i-2".to_owned(), None)]);
 }
 
-pub async fn ended_items_go_and_their_totals_stay(bench: Bench) {
+pub async fn purged_items_leave_their_totals(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(3).await;
     bench.work("ann").await;
-    bench.item_act(&item("i-1"), &Input::Withdraw { reason: None, by: None }).await;
+    bench.item_act(&item("i-1"), &ItemInput::Withdraw { reason: None, by: None }).await;
     let now = bench.now().await;
     let store = &bench.stores.items;
     assert_eq!(store.purge_items(now.minus(super::fixture::HOUR), 9).await.unwrap(), 0);
@@ -202,20 +202,23 @@ pub async fn ended_items_go_and_their_totals_stay(bench: Bench) {
     assert_eq!(views.list_assignments(&acme(), &Default::default(), None, 9).await.unwrap(), []);
     assert_eq!(views.item_log(&item("i-0"), 0, 9).await.unwrap(), []);
     assert_eq!(views.list_items(&acme(), &Default::default(), None, 9).await.unwrap().len(), 1);
-    assert!(!views.totals(&acme(), &Default::default()).await.unwrap().is_empty());
+    assert!(!views.sum_totals(&acme(), &Default::default()).await.unwrap().is_empty());
     bench.import(vec![new_item("i-0")]).await;
     assert_eq!(bench.taken("bob").await, "i-2");
-    assert!(matches!(bench.ask(bench.caller("ann")).await, Given::Assigned(_)), "it is another item now");
+    assert!(
+        matches!(bench.ask(bench.caller("ann")).await, NextAssignment::Assigned(_)),
+        "it is another item now"
+    );
     let open = bench.loaded(&item("i-0")).await;
-    assert!(open.work.is_with(&person("ann")));
+    assert!(open.work.is_assigned_to(&person("ann")));
 }
 
-pub async fn an_item_with_an_open_correction_stays(bench: Bench) {
+pub async fn item_with_open_correction_is_kept(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(1).await;
     let one = bench.work("ann").await;
     let next = bench.assignment_id();
-    let correct = Input::Correct { assignment: one.id, person: None, next, by: None };
+    let correct = ItemInput::Correct { assignment: one.id, person: None, next, by: None };
     bench.item_act(&item("i-0"), &correct).await;
     let later = bench.now().await.plus(super::fixture::HOUR);
     assert_eq!(bench.stores.items.purge_items(later, 9).await.unwrap(), 0);

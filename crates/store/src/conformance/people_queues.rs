@@ -1,14 +1,14 @@
 //! Queues and people are stored as put.
 
 use millstream_core::assignment::QueueState;
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{name, tenant};
 use super::people::{acme, config, named, person};
 use crate::queue_store::PutQueue;
 
-pub async fn a_queue_is_what_was_put_last(bench: Bench) {
+pub async fn last_put_queue_configuration_counts(bench: ConformanceBench) {
     let store = &bench.stores.queues;
     let now = bench.now().await;
     let first = config("overlap: 2, schema: {type: object}, rules: [{if: answer.a > 1, message: no}]");
@@ -17,24 +17,24 @@ pub async fn a_queue_is_what_was_put_last(bench: Bench) {
     let second = config("overlap: 3");
     assert_eq!(store.put_queue(&acme(), &second, now).await.unwrap(), PutQueue::Changed);
     let keys = [(acme(), name("none")), (acme(), name("q")), (tenant("other"), name("q"))];
-    let found = store.queues(&keys).await.unwrap();
+    let found = store.find_queues(&keys).await.unwrap();
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false]);
     let view = found[1].as_ref().unwrap();
     assert_eq!((&view.config, view.state, view.created_at), (&second, QueueState::Active, now));
 }
 
-pub async fn a_paused_queue_stays_paused_when_it_is_configured_anew(bench: Bench) {
+pub async fn paused_queue_stays_paused_when_reconfigured(bench: ConformanceBench) {
     let store = &bench.stores.queues;
     let now = bench.now().await;
     assert!(!store.set_queue_state(&acme(), &name("q"), QueueState::Paused, now).await.unwrap());
     bench.queue("").await;
     assert!(store.set_queue_state(&acme(), &name("q"), QueueState::Paused, now).await.unwrap());
     bench.queue("overlap: 2").await;
-    let view = store.queues(&[(acme(), name("q"))]).await.unwrap().remove(0).unwrap();
+    let view = store.find_queues(&[(acme(), name("q"))]).await.unwrap().remove(0).unwrap();
     assert_eq!((view.state, view.config.overlap), (QueueState::Paused, 2));
 }
 
-pub async fn queues_come_in_pages_by_name(bench: Bench) {
+pub async fn people_queues_are_paged_by_name(bench: ConformanceBench) {
     let store = &bench.stores.queues;
     let now = bench.now().await;
     for queue in ["b", "a", "d", "c"] {
@@ -50,9 +50,9 @@ pub async fn queues_come_in_pages_by_name(bench: Bench) {
     assert_eq!(page(Some("c"), 3).await, ["d"]);
 }
 
-pub async fn people_are_what_was_said_of_them_last(bench: Bench) {
+pub async fn last_put_profile_counts(bench: ConformanceBench) {
     let store = &bench.stores.people;
-    let profile = |who: &str, skills: &[&str], state| Profile {
+    let profile = |who: &str, skills: &[&str], state| PersonProfile {
         person: person(who),
         skills: skills.iter().map(|skill| name(skill)).collect(),
         state,
@@ -64,7 +64,7 @@ pub async fn people_are_what_was_said_of_them_last(bench: Bench) {
     let changed = [profile("bob", &["latin"], paused), profile("Cem", &[], active)];
     store.put_people(&acme(), &changed, now).await.unwrap();
     store.put_people(&tenant("other"), &[profile("zoe", &[], active)], now).await.unwrap();
-    let found = store.people(&[(acme(), person("zoe")), (acme(), person("bob"))]).await.unwrap();
+    let found = store.find_people(&[(acme(), person("zoe")), (acme(), person("bob"))]).await.unwrap();
     assert_eq!(found, [None, Some(changed[0].clone())]);
     let page = async |after: Option<&str>, limit| {
         let after = after.map(person);

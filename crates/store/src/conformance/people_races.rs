@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::assignment::{Assignment, AssignmentStatus, Input, ItemStatus, QueueConfig};
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment, ItemInput, ItemStatus, QueueConfig};
 use millstream_core::id::{AssignmentId, ItemId, PersonId};
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::worker;
 use super::people::{acme, decide_in, item, person, skip, submit};
-use crate::assignments::{AssignmentFilter, Given};
-use crate::item_store::{ItemCommit, ItemCommitted, ItemRef};
+use crate::assignments::{AssignmentFilter, NextAssignment};
+use crate::item_store::{ItemCommit, ItemCommitVerdict, ItemRef};
 
 const ROUNDS: usize = 2_500;
 const CALLERS: usize = 64;
 
 /// All people take and complete items until none is left.
-async fn all_at_once(bench: &Bench, items: usize, overlap: usize) {
+async fn all_at_once(bench: &ConformanceBench, items: usize, overlap: usize) {
     bench.queue(&format!("overlap: {overlap}, timeout_seconds: 86400, pre_assignment_timeout: null")).await;
     bench.import_many(items).await;
     let mut tasks = JoinSet::new();
@@ -28,8 +28,8 @@ async fn all_at_once(bench: &Bench, items: usize, overlap: usize) {
             let who = format!("p{n}");
             loop {
                 let given = match bench.ask(bench.caller(&who)).await {
-                    Given::Assigned(given) => *given,
-                    Given::Nothing(_) => return taken,
+                    NextAssignment::Assigned(given) => *given,
+                    NextAssignment::Nothing(_) => return taken,
                 };
                 assert!(!given.again, "{who} has begun all that they had");
                 let one = given.assignment;
@@ -52,15 +52,15 @@ async fn all_at_once(bench: &Bench, items: usize, overlap: usize) {
     }
 }
 
-pub async fn sixty_four_who_ask_at_once_get_each_item_once(bench: Bench) {
+pub async fn concurrent_callers_get_each_item_once(bench: ConformanceBench) {
     all_at_once(&bench, 1_000, 1).await;
 }
 
-pub async fn sixty_four_who_ask_at_once_get_each_item_as_often_as_it_needs(bench: Bench) {
+pub async fn concurrent_callers_get_full_item_overlap(bench: ConformanceBench) {
     all_at_once(&bench, 300, 3).await;
 }
 
-pub async fn one_person_who_asks_many_times_at_once_is_given_one_thing(bench: Bench) {
+pub async fn concurrent_requests_of_person_get_one_assignment(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(50).await;
     for round in 0..20 {
@@ -79,7 +79,7 @@ pub async fn one_person_who_asks_many_times_at_once_is_given_one_thing(bench: Be
 }
 
 /// Two concurrent inputs to the same assignment, [`ROUNDS`] times: one of them is written.
-async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Input; 2]) {
+async fn one_of_two(bench: &ConformanceBench, inputs: fn(&ItemAssignment, AssignmentId) -> [ItemInput; 2]) {
     let queue = bench
         .queue(
             "timeout_seconds: 1, per_person: {open: 1000}, reassign_expired: false, reassign_skipped: false",
@@ -108,8 +108,8 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
                 })
             });
             let won = [first.await.unwrap(), second.await.unwrap()].map(|done| match done {
-                ItemCommitted::Done { .. } => true,
-                ItemCommitted::Conflict { current } => {
+                ItemCommitVerdict::Done { .. } => true,
+                ItemCommitVerdict::Conflict { current } => {
                     assert_eq!(current, Some(loaded.version + 1));
                     false
                 }
@@ -135,40 +135,40 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
 }
 
 /// As many assignments as there are items, all begun.
-async fn started(bench: &Bench, queue: &QueueConfig) -> Vec<Assignment> {
+async fn started(bench: &ConformanceBench, queue: &QueueConfig) -> Vec<ItemAssignment> {
     let mut given = Vec::new();
     let now = bench.now().await;
     while given.len() < ROUNDS {
         let callers: Vec<_> = (0..50).map(|n| bench.caller(&format!("p{}", given.len() + n))).collect();
-        let answers = bench.stores.assignments.next(&callers, now).await.unwrap();
+        let answers = bench.stores.assignments.assign_next(&callers, now).await.unwrap();
         let mut refs = Vec::new();
         for answer in answers {
-            let Given::Assigned(work) = answer else { panic!("nothing is left") };
+            let NextAssignment::Assigned(work) = answer else { panic!("nothing is left") };
             refs.push(ItemRef::Assignment(acme(), work.assignment.id));
             given.push(work.assignment);
         }
         let loaded = bench.stores.items.load_items(&refs).await.unwrap();
         let begun =
             loaded.into_iter().flatten().zip(&given[given.len() - refs.len()..]).map(|(loaded, one)| {
-                let start = Input::Start { assignment: one.id, person: one.person.clone() };
+                let start = ItemInput::Start { assignment: one.id, person: one.person.clone() };
                 ItemCommit::of(&loaded, decide_in(queue, &loaded, &start, now).unwrap(), None)
             });
         let commits: Vec<ItemCommit> = begun.collect();
         let done = bench.stores.items.commit_items(&worker("door"), &commits, now).await.unwrap();
-        assert!(done.iter().all(|done| matches!(done, ItemCommitted::Done { .. })));
+        assert!(done.iter().all(|done| matches!(done, ItemCommitVerdict::Done { .. })));
     }
     given
 }
 
-pub async fn of_a_submission_and_an_expiry_at_once_one_wins(bench: Bench) {
-    one_of_two(&bench, |one, next| [submit(one), Input::Expire { assignment: one.id, next }]).await;
+pub async fn submission_and_expiry_race_has_one_winner(bench: ConformanceBench) {
+    one_of_two(&bench, |one, next| [submit(one), ItemInput::Expire { assignment: one.id, next }]).await;
 }
 
-pub async fn of_a_submission_and_a_skip_at_once_one_wins(bench: Bench) {
+pub async fn submission_and_skip_race_has_one_winner(bench: ConformanceBench) {
     one_of_two(&bench, |one, _| [submit(one), skip(one)]).await;
 }
 
-pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
+pub async fn concurrent_assign_and_recall_stay_consistent(bench: ConformanceBench) {
     bench.queue("per_person: {open: 1000}, max_attempts_total: 1000, overlap: 2").await;
     bench.import_many(20).await;
     let mut tasks = JoinSet::new();
@@ -177,12 +177,12 @@ pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
         tasks.spawn(async move {
             for round in 0..15 {
                 let who = format!("p{n}-{round}");
-                let Given::Assigned(given) = bench.ask(bench.caller(&who)).await else { continue };
+                let NextAssignment::Assigned(given) = bench.ask(bench.caller(&who)).await else { continue };
                 let key = item(given.item.id.as_str());
                 // The loser of a race loads again.
                 loop {
                     let loaded = bench.loaded(&key).await;
-                    let start = Input::Start { assignment: given.assignment.id, person: person(&who) };
+                    let start = ItemInput::Start { assignment: given.assignment.id, person: person(&who) };
                     let now = bench.now().await;
                     let begun = loaded.work.assignments[&given.assignment.id].status;
                     let input = match begun {
@@ -203,7 +203,7 @@ pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
     }
     for n in 0..20 {
         let work = bench.loaded(&item(&format!("i-{n}"))).await.work;
-        assert_eq!((work.item.status, work.open(), work.needs()), (ItemStatus::Open, 0, 2));
+        assert_eq!((work.item.status, work.open_count(), work.opening_count()), (ItemStatus::Open, 0, 2));
     }
     let given = bench.take("last").await;
     assert_eq!(given.assignment.status, AssignmentStatus::Pending);

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::assignment::stats::{self, Report, Totals};
+use millstream_core::assignment::stats::{self, AssignmentStats, AssignmentTotals};
 use millstream_core::assignment::{AssignmentStatus, ItemStatus};
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{name, tenant};
 use super::people::{acme, item, item_id, new_item, person, skip};
 use crate::assignments::{AssignmentFilter, ItemFilter, TotalsFilter};
 
-pub async fn assignments_are_found_by_queue_status_person_and_item(bench: Bench) {
+pub async fn assignments_filter_by_queue_status_person_item(bench: ConformanceBench) {
     bench.queue("overlap: 2").await;
     bench.import_many(3).await;
     let mut all = Vec::new();
@@ -45,7 +45,7 @@ pub async fn assignments_are_found_by_queue_status_person_and_item(bench: Bench)
     assert_eq!(views.list_assignments(&tenant("other"), &any(), None, 9).await.unwrap(), []);
 }
 
-pub async fn items_come_in_pages_the_newest_first(bench: Bench) {
+pub async fn items_are_paged_newest_first(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(5).await;
     bench.work("ann").await;
@@ -67,7 +67,7 @@ pub async fn items_come_in_pages_the_newest_first(bench: Bench) {
     assert_eq!(find(&ItemFilter { queue: Some(name("x")), ..open }, None, 9).await.0, Vec::<String>::new());
 }
 
-pub async fn totals_are_summed_by_queue_person_and_day(bench: Bench) {
+pub async fn totals_sum_by_queue_person_day(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(4).await;
     bench.work("ann").await;
@@ -79,12 +79,12 @@ pub async fn totals_are_summed_by_queue_person_and_day(bench: Bench) {
     assert_eq!(cem.item.as_str(), "i-2");
     let views = &bench.stores.assignment_views;
     let sums = async |filter: TotalsFilter| {
-        let found = views.totals(&acme(), &filter).await.unwrap();
-        let of = |(queue, who, totals): (_, Option<_>, Totals)| {
+        let found = views.sum_totals(&acme(), &filter).await.unwrap();
+        let of = |(queue, who, totals): (_, Option<_>, AssignmentTotals)| {
             assert_eq!(queue, name("q"));
             (
                 who.map(|who: millstream_core::id::PersonId| who.to_string()).unwrap_or_default(),
-                Report::of(&totals),
+                AssignmentStats::from_totals(&totals),
             )
         };
         found.into_iter().map(of).collect::<BTreeMap<_, _>>()
@@ -94,17 +94,17 @@ pub async fn totals_are_summed_by_queue_person_and_day(bench: Bench) {
     assert_eq!((all["ann"].total, all["ann"].by_status["completed"]), (2, 2));
     assert_eq!((all["ann"].items["done"], all["bob"].skip_rate), (2, Some(1.0)));
     assert_eq!(all["cem"].by_status["pending"], 1);
-    let today = stats::day(bench.now().await);
+    let today = stats::day_of(bench.now().await);
     let ann = TotalsFilter { person: Some(person("ann")), queue: Some(name("q")), ..TotalsFilter::default() };
     assert_eq!(sums(ann.clone()).await.len(), 1);
     let tomorrow = TotalsFilter { from_day: Some(today + 1), ..ann.clone() };
     assert_eq!(sums(tomorrow).await.len(), 0);
     let so_far = TotalsFilter { from_day: Some(today - 1), to_day: Some(today), ..ann };
     assert_eq!(sums(so_far).await.len(), 1);
-    assert_eq!(views.totals(&tenant("other"), &TotalsFilter::default()).await.unwrap(), []);
+    assert_eq!(views.sum_totals(&tenant("other"), &TotalsFilter::default()).await.unwrap(), []);
 }
 
-pub async fn totals_of_all_tenants_are_summed_by_queue_over_days(bench: Bench) {
+pub async fn totals_of_all_tenants_sum_by_queue(bench: ConformanceBench) {
     let views = &bench.stores.assignment_views;
     assert_eq!(views.totals_by_queue(i64::MIN..=i64::MAX).await.unwrap(), []);
     bench.queue("overlap: 2").await;
@@ -116,14 +116,15 @@ pub async fn totals_of_all_tenants_are_summed_by_queue_over_days(bench: Bench) {
     bench.stores.queues.put_queue(&other, &config[0].config, now).await.unwrap();
     let next_day = now.plus(std::time::Duration::from_secs(86_400));
     for (id, at) in [("a", now), ("b", next_day)] {
-        let imported = bench.stores.items.import(&other, &name("q"), &[new_item(id)], at).await.unwrap();
+        let imported =
+            bench.stores.items.import_items(&other, &name("q"), &[new_item(id)], at).await.unwrap();
         assert_eq!(imported.len(), 1);
     }
-    let today = stats::day(now);
+    let today = stats::day_of(now);
     let found = async |days: std::ops::RangeInclusive<i64>| {
         let found = views.totals_by_queue(days).await.unwrap();
-        let of = |(tenant, queue, totals): (millstream_core::id::TenantId, _, Totals)| {
-            let report = Report::of(&totals);
+        let of = |(tenant, queue, totals): (millstream_core::id::TenantId, _, AssignmentTotals)| {
+            let report = AssignmentStats::from_totals(&totals);
             let imported: i64 = report.items.values().sum();
             (tenant.to_string(), queue, report.by_status["completed"], imported)
         };

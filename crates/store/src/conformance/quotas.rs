@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::next::Profile;
-use millstream_core::claim::{Input, RunSpec};
-use millstream_core::placement::Queue;
+use millstream_core::action_queue::ActionQueue;
+use millstream_core::assignment::select::PersonProfile;
+use millstream_core::claim::{RunInput, RunSpec};
+use millstream_core::lease_policy::LeasePolicy;
 use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
 use millstream_core::status::Role;
-use millstream_core::terms::Terms;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ready;
 use super::device_fixture::{new_device, run_key, spec};
 use super::fixture::{HOUR, LONG, event, execution_of, grant, name, raw, tenant, worker};
 use super::graph::node;
 use super::people::{acme, new_item, person};
 use super::settle::{settle, succeed};
-use super::visit::ready;
 use crate::definition_store::NewDefinition;
 use crate::execution_store::LeaseGrant;
-use crate::executor_store::Executor;
+use crate::executor_store::RegisteredExecutor;
 use crate::graph_store::NodeWrite;
 use crate::key_store::{KeyChoice, NewKey};
 use crate::quota_store::{QuotaRevision, UsageQuestion};
@@ -27,12 +27,12 @@ fn devices(most: u64) -> QuotaSet {
     QuotaSet::default().with(QuotaName::Devices, QuotaValue::AtMost(most))
 }
 
-async fn used(bench: &Bench, owner: &str, counted: CountedQuota, at_most: u64) -> u64 {
+async fn used(bench: &ConformanceBench, owner: &str, counted: CountedQuota, at_most: u64) -> u64 {
     let question = UsageQuestion { tenant: tenant(owner), counted, at_most };
     bench.stores.quotas.count_usage(&[question]).await.unwrap().remove(0)
 }
 
-pub async fn a_quota_row_is_replaced_as_a_whole(bench: Bench) {
+pub async fn quota_row_is_replaced_whole(bench: ConformanceBench) {
     let (store, now) = (&bench.stores.quotas, bench.now().await);
     assert_eq!(store.quota_of(&tenant("acme")).await.unwrap(), None);
     let wide = devices(5).with(QuotaName::ImportDuration, QuotaValue::AtMost(90_000));
@@ -44,7 +44,7 @@ pub async fn a_quota_row_is_replaced_as_a_whole(bench: Bench) {
     assert_eq!(store.quota_of(&tenant("rival")).await.unwrap(), None);
 }
 
-pub async fn quota_rows_are_read_when_their_revision_changes(bench: Bench) {
+pub async fn quota_rows_reload_on_new_revision(bench: ConformanceBench) {
     let (store, now) = (&bench.stores.quotas, bench.now().await);
     let first = store.quotas_after(QuotaRevision::default()).await.unwrap().unwrap();
     assert_eq!(first.rows, []);
@@ -57,7 +57,7 @@ pub async fn quota_rows_are_read_when_their_revision_changes(bench: Bench) {
     assert_eq!(store.quotas_after(second.revision).await.unwrap(), None);
 }
 
-pub async fn many_quota_changes_at_once_are_all_seen(bench: Bench) {
+pub async fn concurrent_quota_changes_are_all_seen(bench: ConformanceBench) {
     let puts: Vec<_> = (0..8)
         .map(|n| {
             let bench = bench.clone();
@@ -74,7 +74,7 @@ pub async fn many_quota_changes_at_once_are_all_seen(bench: Bench) {
     assert_eq!(read.rows.len(), 8);
 }
 
-pub async fn open_executions_are_counted_by_tenant_up_to_the_limit(bench: Bench) {
+pub async fn open_executions_count_up_to_limit(bench: ConformanceBench) {
     for id in ["a", "b", "c"] {
         bench.start(&execution_of("acme", id)).await;
     }
@@ -87,14 +87,14 @@ pub async fn open_executions_are_counted_by_tenant_up_to_the_limit(bench: Bench)
     assert_eq!(used(&bench, "missing", open, 10).await, 0);
 }
 
-pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
+pub async fn every_counted_quota_kind_is_counted(bench: ConformanceBench) {
     let now = bench.now().await;
     for content in ["a", "b"] {
         let source = format!(r#"{{"name":"order","note":"{content}"}}"#);
         let new = NewDefinition { name: name("order"), dialect: 1, source, checksum: content.to_owned() };
-        bench.stores.definitions.put(&acme(), &new, now).await.unwrap();
+        bench.stores.definitions.put_definition(&acme(), &new, now).await.unwrap();
     }
-    let executor = |id: &str| Executor {
+    let executor = |id: &str| RegisteredExecutor {
         tenant: acme(),
         name: name(id),
         address: "http://127.0.0.1:1".to_owned(),
@@ -103,14 +103,14 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
         capacity: 1,
         load: 0,
     };
-    bench.stores.executors.beat_executors(&["x", "y", "z"].map(executor), now).await.unwrap();
-    bench.stores.devices.beat_devices(&[(acme(), new_device("d1"))], now).await.unwrap();
+    bench.stores.executors.record_executor_heartbeats(&["x", "y", "z"].map(executor), now).await.unwrap();
+    bench.stores.devices.record_device_heartbeats(&[(acme(), new_device("d1"))], now).await.unwrap();
     bench.queue("").await;
     bench.import(vec![new_item("i1"), new_item("i2")]).await;
-    let people = ["ann", "bob"].map(|id| Profile::unknown(person(id)));
+    let people = ["ann", "bob"].map(|id| PersonProfile::unknown(person(id)));
     bench.stores.people.put_people(&acme(), &people, now).await.unwrap();
     for n in 1..=4 {
-        let key = NewKey::of(acme(), n.to_string(), Role::Read, [n; 32]);
+        let key = NewKey::for_tenant(acme(), n.to_string(), Role::Read, [n; 32]);
         assert!(bench.stores.keys.create_key(&key, now).await.unwrap());
     }
     let revoked = KeyChoice::Name("1".to_owned());
@@ -135,20 +135,20 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
     assert_eq!(bench.stores.quotas.count_usage(&questions).await.unwrap(), [3, 1]);
 }
 
-pub async fn open_runs_are_counted_by_tenant_until_they_end(bench: Bench) {
+pub async fn open_runs_count_until_ended(bench: ConformanceBench) {
     for id in ["r1", "r2", "r3"] {
         bench.run_after(&run_key(id), spec(), &[]).await;
     }
     let open = CountedQuota::OpenRuns;
     assert_eq!((used(&bench, "acme", open, 10).await, used(&bench, "acme", open, 1).await), (3, 2));
     assert_eq!(used(&bench, "rival", open, 10).await, 0);
-    bench.step_run(&run_key("r1"), &Input::Cancel { reason: None }).await;
+    bench.step_run(&run_key("r1"), &RunInput::Cancel { reason: None }).await;
     assert_eq!(used(&bench, "acme", open, 10).await, 2);
 }
 
-pub async fn leases_of_external_workers_are_counted_until_they_end(bench: Bench) {
-    let queue = Queue::task(&tenant("acme"), &name("run"), &BTreeSet::new());
-    let terms = Terms { queue: queue.clone(), attempt: Some(HOUR), ..Terms::engine() };
+pub async fn external_leases_count_until_ended(bench: ConformanceBench) {
+    let queue = ActionQueue::of_task(&tenant("acme"), &name("run"), &BTreeSet::new());
+    let terms = LeasePolicy { queue: queue.clone(), attempt: Some(HOUR), ..LeasePolicy::engine_for_all() };
     let actions = ["a", "b", "c"].map(|name| ready(name).on(terms.clone()));
     let key = execution_of("acme", "one");
     bench.acting(&key, &[&actions[..], &[ready("own")]].concat(), grant(1)).await;
@@ -163,7 +163,7 @@ pub async fn leases_of_external_workers_are_counted_until_they_end(bench: Bench)
     assert_eq!(used(&bench, "acme", leases, 10).await, 1);
 }
 
-pub async fn stored_bytes_grow_with_what_is_stored(bench: Bench) {
+pub async fn stored_bytes_grow_with_rows(bench: ConformanceBench) {
     let key = execution_of("acme", "a");
     bench.start(&key).await;
     let before = used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX).await;
@@ -177,7 +177,7 @@ pub async fn stored_bytes_grow_with_what_is_stored(bench: Bench) {
     assert_eq!(used(&bench, "rival", CountedQuota::StoredBytes, u64::MAX).await, 0);
 }
 
-pub async fn bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes(bench: Bench) {
+pub async fn stored_bytes_cover_all_row_kinds(bench: ConformanceBench) {
     let now = bench.now().await;
     let bytes = || used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX);
     let grown = async |before: u64, what: &str| {
@@ -187,11 +187,13 @@ pub async fn bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes(bench:
     };
     let long = "x".repeat(10_000);
     let before = bytes().await;
-    bench.run_after(&run_key("r1"), RunSpec::of(name("render"), raw(&format!("{long:?}"))), &[]).await;
+    bench
+        .run_after(&run_key("r1"), RunSpec::with_defaults(name("render"), raw(&format!("{long:?}"))), &[])
+        .await;
     let before = grown(before, "runs").await;
     let source = format!(r#"{{"name":"order","note":{long:?}}}"#);
     let new = NewDefinition { name: name("order"), dialect: 1, source, checksum: "a".to_owned() };
-    bench.stores.definitions.put(&acme(), &new, now).await.unwrap();
+    bench.stores.definitions.put_definition(&acme(), &new, now).await.unwrap();
     let before = grown(before, "definitions").await;
     bench.queue(&format!("schema: {{title: {long}}}")).await;
     let before = grown(before, "queues").await;

@@ -2,34 +2,34 @@
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::log::{Parent, State};
-use millstream_core::status::{EventStatus, Phase};
+use millstream_core::log::{ExecutionParent, ExecutionState};
+use millstream_core::status::{EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::ConformanceVisit;
 use super::fixture::{HOUR, event, execution, execution_of, name, new_execution, raw, tenant};
-use super::visit::Visit;
-use crate::event_log::{Append, Appended, Idempotency, NewExecution, NewSignal};
+use crate::event_log::{AppendRequest, Appended, ExecutionStart, IdempotencyKey, SignalSubmission};
 
 pub(super) fn correlated(
-    bench: &Bench,
+    bench: &ConformanceBench,
     key: &ExecutionKey,
     correlation: &str,
     now: Timestamp,
-) -> NewExecution {
+) -> ExecutionStart {
     let mut new = new_execution(bench, key, now);
     new.applied.transition.decision.correlation = Some(correlation.to_owned());
     new.state.correlation = Some(correlation.to_owned());
     new
 }
 
-async fn start(bench: &Bench, id: &str, correlation: &str) -> State {
+async fn start(bench: &ConformanceBench, id: &str, correlation: &str) -> ExecutionState {
     let new = correlated(bench, &execution(id), correlation, bench.now().await);
     bench.start_as(new).await
 }
 
-pub(super) fn signal(bench: &Bench, correlation: &str, now: Timestamp) -> NewSignal {
-    NewSignal {
+pub(super) fn signal(bench: &ConformanceBench, correlation: &str, now: Timestamp) -> SignalSubmission {
+    SignalSubmission {
         event_id: bench.event_id(),
         tenant: tenant("acme"),
         correlation: correlation.to_owned(),
@@ -43,15 +43,15 @@ pub(super) fn signal(bench: &Bench, correlation: &str, now: Timestamp) -> NewSig
     }
 }
 
-pub(super) async fn send(bench: &Bench, signal: &NewSignal) -> Appended {
-    bench.append_one(Append::Signal(Box::new(signal.clone()))).await
+pub(super) async fn send(bench: &ConformanceBench, signal: &SignalSubmission) -> Appended {
+    bench.append_one(AppendRequest::Signal(Box::new(signal.clone()))).await
 }
 
-async fn buffered(bench: &Bench, id: EventId) -> bool {
-    bench.stores.relations.signals(&[(tenant("acme"), id)]).await.unwrap().remove(0).is_some()
+async fn buffered(bench: &ConformanceBench, id: EventId) -> bool {
+    bench.stores.relations.find_signals(&[(tenant("acme"), id)]).await.unwrap().remove(0).is_some()
 }
 
-pub async fn a_signal_finds_the_execution_of_its_correlation(bench: Bench) {
+pub async fn signal_finds_execution_by_correlation(bench: ConformanceBench) {
     start(&bench, "one", "o-1").await;
     start(&bench, "two", "o-2").await;
     let sent = signal(&bench, "o-2", bench.now().await);
@@ -61,12 +61,12 @@ pub async fn a_signal_finds_the_execution_of_its_correlation(bench: Bench) {
     let view = bench.event(&found, sent.event_id).await;
     assert_eq!((view.name, view.payload, view.status), (name("paid"), sent.payload, EventStatus::Pending));
     let relations = &bench.stores.relations;
-    let found = relations.correlated(&tenant("acme"), "o-1", None, 5).await.unwrap();
+    let found = relations.find_correlated(&tenant("acme"), "o-1", None, 5).await.unwrap();
     assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [execution("one")]);
-    assert!(relations.correlated(&tenant("x"), "o-1", None, 5).await.unwrap().is_empty());
+    assert!(relations.find_correlated(&tenant("x"), "o-1", None, 5).await.unwrap().is_empty());
 }
 
-pub async fn a_signal_that_nobody_waits_for_is_kept_until_somebody_does(bench: Bench) {
+pub async fn unmatched_signal_is_buffered_until_match(bench: ConformanceBench) {
     let now = bench.now().await;
     let (first, second, other) =
         (signal(&bench, "o-1", now), signal(&bench, "o-1", now), signal(&bench, "o-2", now));
@@ -84,42 +84,44 @@ pub async fn a_signal_that_nobody_waits_for_is_kept_until_somebody_does(bench: B
     assert_eq!(bench.event(&key, first.event_id).await.payload, first.payload);
 }
 
-pub async fn a_signal_that_has_expired_is_not_delivered(bench: Bench) {
+pub async fn expired_signal_is_not_delivered(bench: ConformanceBench) {
     let now = bench.now().await;
-    let sent = NewSignal { expires_at: now, ..signal(&bench, "o-1", now) };
+    let sent = SignalSubmission { expires_at: now, ..signal(&bench, "o-1", now) };
     send(&bench, &sent).await;
     bench.passed(now).await;
     start(&bench, "one", "o-1").await;
     assert!(bench.mailbox(&execution("one")).await.is_empty());
 }
 
-pub async fn a_signal_for_several_executions_is_refused(bench: Bench) {
+pub async fn ambiguous_signal_is_refused(bench: ConformanceBench) {
     start(&bench, "one", "o-1").await;
     start(&bench, "two", "o-1").await;
     let now = bench.now().await;
     let sent = signal(&bench, "o-1", now);
     assert_eq!(send(&bench, &sent).await, Appended::Ambiguous { executions: 2 });
-    let none = NewSignal { definition: Some(name("other")), ..signal(&bench, "o-1", now) };
+    let none = SignalSubmission { definition: Some(name("other")), ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &none).await, Appended::Buffered);
 }
 
-pub async fn an_execution_that_has_ended_gets_no_signals(bench: Bench) {
+pub async fn ended_execution_gets_no_signal(bench: ConformanceBench) {
     let key = execution("one");
     let state = start(&bench, "one", "o-1").await;
     let end = bench.post(&key, "end").await;
     let now = bench.now().await;
-    bench.commit_done(Visit::to(&key, &state, now).end(end, "done", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, now).end(end, "done", ExecutionPhase::Completed))
+        .await;
     assert_eq!(send(&bench, &signal(&bench, "o-1", now)).await, Appended::Buffered);
 }
 
-pub async fn a_correlation_that_a_transition_sets_counts_from_then_on(bench: Bench) {
+pub async fn correlation_counts_from_its_transition(bench: ConformanceBench) {
     let key = execution("one");
     let state = start(&bench, "one", "o-1").await;
     let waiting = signal(&bench, "o-2", bench.now().await);
     send(&bench, &waiting).await;
     let id = bench.post(&key, "rename").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).apply(id, "renamed").correlating("o-2");
+    let visit = ConformanceVisit::to(&key, &state, now).apply(id, "renamed").correlating("o-2");
     bench.commit_done(visit).await;
     assert_eq!(bench.mailbox(&key).await, [waiting.event_id]);
     assert_eq!(send(&bench, &signal(&bench, "o-1", now)).await, Appended::Buffered);
@@ -127,31 +129,31 @@ pub async fn a_correlation_that_a_transition_sets_counts_from_then_on(bench: Ben
     assert!(matches!(sent, Appended::Delivered { .. }), "{sent:?}");
 }
 
-pub async fn a_repeated_signal_is_a_repeat(bench: Bench) {
+pub async fn repeated_signal_is_repeat(bench: ConformanceBench) {
     let now = bench.now().await;
-    let key = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
-    let sent = NewSignal { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
+    let key = Some(IdempotencyKey { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = SignalSubmission { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &sent).await, Appended::Buffered);
     let pending = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Pending };
     assert_eq!(send(&bench, &sent).await, pending, "the same id");
-    let again = NewSignal { idempotency: key, ..signal(&bench, "o-1", now) };
+    let again = SignalSubmission { idempotency: key, ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &again).await, pending, "the same key");
-    let other = Some(Idempotency { key: "k".to_owned(), request_hash: [2; 32] });
-    let other = NewSignal { idempotency: other, ..signal(&bench, "o-1", now) };
+    let other = Some(IdempotencyKey { key: "k".to_owned(), request_hash: [2; 32] });
+    let other = SignalSubmission { idempotency: other, ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &other).await, Appended::Mismatch);
     start(&bench, "one", "o-1").await;
     assert_eq!(bench.mailbox(&execution("one")).await, [sent.event_id]);
     assert_eq!(send(&bench, &sent).await, pending);
 }
 
-pub async fn a_key_stays_as_long_as_its_signal_waits(bench: Bench) {
+pub async fn signal_key_stays_while_buffered(bench: ConformanceBench) {
     let now = bench.now().await;
-    let key = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
-    let sent = NewSignal { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
+    let key = Some(IdempotencyKey { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = SignalSubmission { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
     send(&bench, &sent).await;
     let later = bench.passed(now).await.plus(HOUR);
     assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 0);
-    let again = NewSignal { idempotency: key, ..signal(&bench, "o-1", now) };
+    let again = SignalSubmission { idempotency: key, ..signal(&bench, "o-1", now) };
     let repeat = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Pending };
     assert_eq!(send(&bench, &again).await, repeat);
     bench.stores.housekeeping.purge_workers(later.plus(HOUR)).await.unwrap();
@@ -159,7 +161,7 @@ pub async fn a_key_stays_as_long_as_its_signal_waits(bench: Bench) {
     assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 1);
 }
 
-pub async fn a_signal_and_a_start_at_once_find_each_other(bench: Bench) {
+pub async fn concurrent_signal_and_start_meet(bench: ConformanceBench) {
     for round in 0..100 {
         let correlation = format!("o-{round}");
         let now = bench.now().await;
@@ -176,11 +178,11 @@ pub async fn a_signal_and_a_start_at_once_find_each_other(bench: Bench) {
     }
 }
 
-pub async fn children_are_found_by_their_parent(bench: Bench) {
+pub async fn children_are_found_by_parent(bench: ConformanceBench) {
     let parent = execution("parent");
     bench.start(&parent).await;
     let now = bench.now().await;
-    let of = |close| Parent {
+    let of = |close| ExecutionParent {
         execution: parent.execution.clone(),
         seq: Seq(2),
         action: name("sub"),
@@ -200,55 +202,60 @@ pub async fn children_are_found_by_their_parent(bench: Bench) {
     foreign.state.parent = Some(of(ParentClose::Cancel));
     bench.start_as(foreign).await;
     let relations = &bench.stores.relations;
-    let found = relations.children(&parent, ParentClose::Cancel, None, 10).await.unwrap();
+    let found = relations.list_children(&parent, ParentClose::Cancel, None, 10).await.unwrap();
     assert_eq!(found, [execution("c-1"), execution("c-2")]);
-    let rest = relations.children(&parent, ParentClose::Cancel, Some(&execution("c-1")), 10).await.unwrap();
+    let rest =
+        relations.list_children(&parent, ParentClose::Cancel, Some(&execution("c-1")), 10).await.unwrap();
     assert_eq!(rest, [execution("c-2")]);
-    let abandoned = relations.children(&parent, ParentClose::Abandon, None, 10).await.unwrap();
+    let abandoned = relations.list_children(&parent, ParentClose::Abandon, None, 10).await.unwrap();
     assert_eq!(abandoned, [execution("c-3")]);
 }
 
-pub async fn children_that_have_ended_are_not_found(bench: Bench) {
+pub async fn ended_children_are_not_found(bench: ConformanceBench) {
     let (parent, child) = (execution("parent"), execution("child"));
     bench.start(&parent).await;
     let mut new = new_execution(&bench, &child, bench.now().await);
     let (close, action) = (ParentClose::Cancel, name("sub"));
-    let of = Parent { execution: parent.execution.clone(), seq: Seq(2), action, close, depth: 2 };
+    let of = ExecutionParent { execution: parent.execution.clone(), seq: Seq(2), action, close, depth: 2 };
     new.applied.transition.decision.parent = Some(of.clone());
     new.state.parent = Some(of);
     let state = bench.start_as(new).await;
     let relations = &bench.stores.relations;
-    assert_eq!(relations.children(&parent, close, None, 10).await.unwrap(), [child.clone()]);
-    assert!(relations.children(&parent, close, None, 0).await.unwrap().is_empty());
+    assert_eq!(relations.list_children(&parent, close, None, 10).await.unwrap(), [child.clone()]);
+    assert!(relations.list_children(&parent, close, None, 0).await.unwrap().is_empty());
     let end = bench.post(&child, "end").await;
     let now = bench.now().await;
-    bench.commit_done(Visit::to(&child, &state, now).end(end, "done", Phase::Completed)).await;
-    assert!(relations.children(&parent, close, None, 10).await.unwrap().is_empty());
+    bench
+        .commit_done(ConformanceVisit::to(&child, &state, now).end(end, "done", ExecutionPhase::Completed))
+        .await;
+    assert!(relations.list_children(&parent, close, None, 10).await.unwrap().is_empty());
 }
 
-pub async fn a_signal_for_one_definition_waits_for_an_execution_of_it(bench: Bench) {
+pub async fn signal_waits_for_its_definition(bench: ConformanceBench) {
     let now = bench.now().await;
-    let for_other = NewSignal { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
-    let for_order = NewSignal { definition: Some(name("order")), ..signal(&bench, "o-1", now) };
+    let for_other = SignalSubmission { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
+    let for_order = SignalSubmission { definition: Some(name("order")), ..signal(&bench, "o-1", now) };
     send(&bench, &for_other).await;
     send(&bench, &for_order).await;
     start(&bench, "one", "o-1").await;
     assert_eq!(bench.mailbox(&execution("one")).await, [for_order.event_id]);
     assert!(buffered(&bench, for_other.event_id).await);
-    let again = NewSignal { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
+    let again = SignalSubmission { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &again).await, Appended::Buffered);
     let relations = &bench.stores.relations;
-    let invoices = relations.correlated(&tenant("acme"), "o-1", Some(&name("invoice")), 5).await.unwrap();
+    let invoices =
+        relations.find_correlated(&tenant("acme"), "o-1", Some(&name("invoice")), 5).await.unwrap();
     assert!(invoices.is_empty());
 }
 
-pub async fn items_of_one_batch_find_each_other_by_correlation(bench: Bench) {
+pub async fn batch_items_meet_by_correlation(bench: ConformanceBench) {
     let now = bench.now().await;
     let keys = ["one", "two", "three"].map(execution);
-    let begin =
-        |key: &ExecutionKey, correlation| Append::Start(Box::new(correlated(&bench, key, correlation, now)));
+    let begin = |key: &ExecutionKey, correlation| {
+        AppendRequest::Start(Box::new(correlated(&bench, key, correlation, now)))
+    };
     let sent = ["o-1", "o-2", "o-1", "o-3"].map(|correlation| signal(&bench, correlation, now));
-    let signals = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let signals = sent.clone().map(|sent| AppendRequest::Signal(Box::new(sent)));
     let [first, second, third, fourth] = signals;
     let batch = [
         first,
@@ -271,27 +278,29 @@ pub async fn items_of_one_batch_find_each_other_by_correlation(bench: Bench) {
     assert_eq!(send(&bench, &both).await, Appended::Ambiguous { executions: 2 });
 }
 
-pub async fn a_refused_signal_burns_no_key(bench: Bench) {
+pub async fn refused_signal_consumes_no_key(bench: ConformanceBench) {
     let (one, _) = (start(&bench, "one", "o-1").await, start(&bench, "two", "o-1").await);
     let now = bench.now().await;
-    let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
-    let sent = NewSignal { idempotency, ..signal(&bench, "o-1", now) };
+    let idempotency = Some(IdempotencyKey { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = SignalSubmission { idempotency, ..signal(&bench, "o-1", now) };
     assert_eq!(send(&bench, &sent).await, Appended::Ambiguous { executions: 2 });
     let key = execution("one");
     let end = bench.post(&key, "end").await;
-    bench.commit_done(Visit::to(&key, &one, now).end(end, "done", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &one, now).end(end, "done", ExecutionPhase::Completed))
+        .await;
     let delivered = send(&bench, &sent).await;
     assert!(matches!(&delivered, Appended::Delivered { execution: to, .. } if *to == execution("two")));
 }
 
-pub async fn one_key_twice_in_one_batch_is_one_signal(bench: Bench) {
+pub async fn duplicate_signal_key_is_one_signal(bench: ConformanceBench) {
     let now = bench.now().await;
     let keyed = |hash| {
-        let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [hash; 32] });
-        NewSignal { idempotency, ..signal(&bench, "o-1", now) }
+        let idempotency = Some(IdempotencyKey { key: "k".to_owned(), request_hash: [hash; 32] });
+        SignalSubmission { idempotency, ..signal(&bench, "o-1", now) }
     };
     let sent = [keyed(1), keyed(1), keyed(2)];
-    let batch = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let batch = sent.clone().map(|sent| AppendRequest::Signal(Box::new(sent)));
     let repeat = Appended::Repeat { event_id: sent[0].event_id, status: EventStatus::Pending };
     assert_eq!(bench.append(&batch).await, [Appended::Buffered, repeat, Appended::Mismatch]);
     start(&bench, "one", "o-1").await;

@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{Doing, Input, Progress, Status, Token};
+use millstream_core::claim::{DeviceAction, RunInput, SeatProgress, SeatStatus, SeatToken};
 use millstream_core::id::RunKey;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::device_fixture::{act, assign, completes, decide, device, run_key, spec, write};
 use super::fixture::HOUR;
-use crate::run_store::{RunVerdict, SeatBeat, SeatPulse};
+use crate::run_store::{RunVerdict, SeatHeartbeat, SeatPulse};
 
 const SILENCE: Duration = Duration::from_secs(90);
 
-fn beat(run: &RunKey, by: &str, token: i64) -> SeatBeat {
-    SeatBeat { run: run.clone(), seat: 0, device: device(by), token: Token(token), progress: None }
+fn beat(run: &RunKey, by: &str, token: i64) -> SeatHeartbeat {
+    SeatHeartbeat { run: run.clone(), seat: 0, device: device(by), token: SeatToken(token), progress: None }
 }
 
-fn progress(step: u64) -> Progress {
-    Progress { step, total: 9, note: None }
+fn progress(step: u64) -> SeatProgress {
+    SeatProgress { step, total: 9, note: None }
 }
 
-fn working() -> [Input; 3] {
-    [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)]
+fn working() -> [RunInput; 3] {
+    [assign("d1"), act("d1", 1, DeviceAction::Accept), act("d1", 1, DeviceAction::Start)]
 }
 
-async fn beats(bench: &Bench, beats: &[SeatBeat], now: Timestamp) -> Vec<SeatPulse> {
-    bench.stores.runs.beat_seats(beats, now).await.unwrap()
+async fn beats(bench: &ConformanceBench, beats: &[SeatHeartbeat], now: Timestamp) -> Vec<SeatPulse> {
+    bench.stores.runs.record_seat_heartbeats(beats, now).await.unwrap()
 }
 
-pub async fn a_beat_moves_the_time_and_makes_no_version(bench: Bench) {
+pub async fn seat_heartbeat_raises_no_version(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     let before = bench.run_at(&key, spec(), &working(), now.minus(HOUR)).await;
     assert_eq!(bench.stores.runs.due_runs(now, 9).await.unwrap(), [key.clone()]);
@@ -51,7 +51,7 @@ pub async fn a_beat_moves_the_time_and_makes_no_version(bench: Bench) {
     assert_eq!(beats(&bench, &[], now).await, []);
 }
 
-pub async fn a_beat_without_the_right_is_lost(bench: Bench) {
+pub async fn heartbeat_without_claim_is_lost(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     bench.run_at(&key, spec(), &working(), now).await;
     bench.run_after(&run_key("asked"), spec(), &working()[..1]).await;
@@ -60,7 +60,7 @@ pub async fn a_beat_without_the_right_is_lost(bench: Bench) {
     let wrong = [
         beat(&key, "d1", 2),
         beat(&key, "d2", 1),
-        SeatBeat { seat: 1, ..beat(&key, "d1", 1) },
+        SeatHeartbeat { seat: 1, ..beat(&key, "d1", 1) },
         beat(&run_key("nothing"), "d1", 1),
         beat(&run_key("asked"), "d1", 1),
         beat(&run_key("ended"), "d1", 1),
@@ -71,10 +71,10 @@ pub async fn a_beat_without_the_right_is_lost(bench: Bench) {
     assert!(matches!(beats(&bench, &mixed, now).await[..], [SeatPulse::Lost, SeatPulse::Held { .. }]));
 }
 
-pub async fn progress_comes_with_a_beat_while_it_is_worked_on(bench: Bench) {
+pub async fn heartbeat_progress_is_stored_while_processing(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     bench.run_at(&key, spec(), &working()[..2], now).await;
-    let told = |step| SeatBeat { progress: Some(progress(step)), ..beat(&key, "d1", 1) };
+    let told = |step| SeatHeartbeat { progress: Some(progress(step)), ..beat(&key, "d1", 1) };
     assert_eq!(beats(&bench, &[told(1)], now).await, [SeatPulse::Lost], "it has not begun");
     let seen = bench.run(&key).await;
     let begun = decide(seen.run.clone(), &working()[2], now).unwrap().unwrap();
@@ -84,25 +84,25 @@ pub async fn progress_comes_with_a_beat_while_it_is_worked_on(bench: Bench) {
     assert_eq!(bench.run(&key).await.run.seats[0].progress, Some(progress(1)));
     beats(&bench, &[beat(&key, "d1", 1)], now.plus(SILENCE)).await;
     assert_eq!(bench.run(&key).await.run.seats[0].progress, Some(progress(1)), "it stays");
-    let released = bench.step_run(&key, &act("d1", 1, Doing::Release { reason: None })).await;
+    let released = bench.step_run(&key, &act("d1", 1, DeviceAction::Release { reason: None })).await;
     assert_eq!(released.run.seats[0].previous[0].progress, Some(progress(1)));
     assert_eq!(released.run.seats[0].progress, Some(progress(1)), "for the next one");
 }
 
-pub async fn a_beat_says_whether_the_run_is_paused(bench: Bench) {
+pub async fn heartbeat_answers_whether_run_is_paused(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     bench.run_at(&key, spec(), &working()[..2], now).await;
-    bench.step_run(&key, &Input::Pause).await;
+    bench.step_run(&key, &RunInput::Pause).await;
     let pulse = beats(&bench, &[beat(&key, "d1", 1)], now.plus(HOUR)).await.remove(0);
     let until = now.plus(HOUR).plus(SILENCE);
     assert_eq!(pulse, SeatPulse::Held { until, pause: PauseState::Paused }, "the time to begin stands still");
 }
 
-pub async fn a_commit_that_knew_less_takes_nothing_back_that_was_heard(bench: Bench) {
+pub async fn older_commit_keeps_later_heartbeats(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     let seen = bench.run_at(&key, spec(), &working(), now.minus(HOUR)).await;
-    let paused = decide(seen.run.clone(), &Input::Pause, now).unwrap().unwrap();
-    let told = SeatBeat { progress: Some(progress(4)), ..beat(&key, "d1", 1) };
+    let paused = decide(seen.run.clone(), &RunInput::Pause, now).unwrap().unwrap();
+    let told = SeatHeartbeat { progress: Some(progress(4)), ..beat(&key, "d1", 1) };
     beats(&bench, &[told], now).await;
     let verdicts = bench.commit_units(&[write(&seen, paused).into()]).await;
     assert_eq!(verdicts, [RunVerdict::Done { settled: Vec::new() }]);
@@ -114,15 +114,15 @@ pub async fn a_commit_that_knew_less_takes_nothing_back_that_was_heard(bench: Be
     assert_eq!(bench.stores.runs.due_runs(now, 9).await.unwrap(), []);
 }
 
-pub async fn a_silence_that_was_broken_does_not_count(bench: Bench) {
+pub async fn heartbeat_invalidates_silence_based_commit(bench: ConformanceBench) {
     let (key, now) = (run_key("r1"), bench.now().await);
     let seen = bench.run_at(&key, spec(), &working(), now.minus(HOUR)).await;
-    let timeout = Input::HeartbeatTimeout { seat: 0 };
+    let timeout = RunInput::HeartbeatTimeout { seat: 0 };
     let lost = write(&seen, decide(seen.run.clone(), &timeout, now).unwrap().unwrap());
     beats(&bench, &[beat(&key, "d1", 1)], now).await;
     let verdict = bench.commit_units(&[lost.into()]).await.remove(0);
     let RunVerdict::Conflict { current: Some(current), .. } = verdict else { panic!("{verdict:?}") };
-    assert_eq!((current.version, current.run.status()), (1, Status::Processing));
+    assert_eq!((current.version, current.run.status()), (1, SeatStatus::Processing));
     assert_eq!(current.run.seats[0].heard_at(), Some(now));
     assert!(decide(current.run, &timeout, now).is_err(), "and now it is not due any more");
     // No heartbeat arrives: the silence counts.

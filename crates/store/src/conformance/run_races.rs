@@ -1,16 +1,18 @@
 //! Races of two devices, or of a device and the deadline monitor: exactly one wins, and the log names it.
 
-use millstream_core::claim::{Doing, Input, Status, Token, create, replay, summary};
+use millstream_core::claim::{
+    DeviceAction, RunInput, SeatStatus, SeatToken, create_run, outline_seats, replay_seats,
+};
 use millstream_core::id::RunKey;
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::device_fixture::{
     act, assign, completes, decide, decided, device, new_write, run_key, self_claim, spec, write,
 };
 use super::fixture::HOUR;
 use super::work_races::at_once;
-use crate::run_store::{RunVerdict, RunWrite, SeatBeat, SeatPulse, StoredRun, Unit};
+use crate::run_store::{RunUnit, RunVerdict, RunWrite, SeatHeartbeat, SeatPulse, StoredRun};
 
 /// Rounds of each of three races; more than ten thousand in all with two backends.
 const ROUNDS: usize = 1_700;
@@ -18,10 +20,15 @@ const ROUNDS: usize = 1_700;
 const BATCH: usize = 100;
 
 /// Runs after these inputs, `BATCH` at a time.
-async fn prepared(bench: &Bench, batch: usize, inputs: &[Input], at: Timestamp) -> Vec<StoredRun> {
+async fn prepared(
+    bench: &ConformanceBench,
+    batch: usize,
+    inputs: &[RunInput],
+    at: Timestamp,
+) -> Vec<StoredRun> {
     let keys: Vec<RunKey> = (0..BATCH).map(|number| run_key(&format!("r{batch}-{number}"))).collect();
-    let change = decided(create(spec(), None, at), inputs, at);
-    let units: Vec<Unit> = keys.iter().map(|key| new_write(key, change.clone()).into()).collect();
+    let change = decided(create_run(spec(), None, at), inputs, at);
+    let units: Vec<RunUnit> = keys.iter().map(|key| new_write(key, change.clone()).into()).collect();
     bench.commit_units(&units).await;
     let runs = bench.stores.runs.load_runs(&keys).await.unwrap();
     runs.into_iter().map(|run| run.expect("it was written")).collect()
@@ -30,12 +37,12 @@ async fn prepared(bench: &Bench, batch: usize, inputs: &[Input], at: Timestamp) 
 /// Both decide on the loaded state, and write concurrently; the loser loads and decides again. Returns which
 /// of them succeeded.
 async fn race(
-    bench: &Bench,
+    bench: &ConformanceBench,
     seen: &StoredRun,
-    (one, other): (&Input, &Input),
+    (one, other): (&RunInput, &RunInput),
     now: Timestamp,
 ) -> (bool, bool) {
-    let attempt = |input: &Input| {
+    let attempt = |input: &RunInput| {
         let (bench, seen, input) = (bench.clone(), seen.clone(), input.clone());
         async move {
             let change = decide(seen.run.clone(), &input, now).unwrap().expect("it is news");
@@ -53,12 +60,12 @@ async fn race(
     at_once(attempt(one), attempt(other)).await
 }
 
-async fn check_log(bench: &Bench, run: &StoredRun) {
+async fn check_log(bench: &ConformanceBench, run: &StoredRun) {
     let log = bench.stores.run_views.run_log(&run.key, 0, 99).await.unwrap();
-    assert_eq!(replay(log.iter().map(|one| &one.entry)), summary(&run.run), "{log:?}");
+    assert_eq!(replay_seats(log.iter().map(|one| &one.entry)), outline_seats(&run.run), "{log:?}");
 }
 
-pub async fn of_two_who_claim_one_gets_it(bench: Bench) {
+pub async fn seat_claim_race_has_one_winner(bench: ConformanceBench) {
     let now = bench.now().await;
     let (d1, d2) = (self_claim("d1"), self_claim("d2"));
     for batch in 0..ROUNDS / BATCH {
@@ -66,61 +73,61 @@ pub async fn of_two_who_claim_one_gets_it(bench: Bench) {
             let (first, second) = race(&bench, &seen, (&d1, &d2), now).await;
             assert_ne!(first, second, "{}", seen.key);
             let run = bench.run(&seen.key).await;
-            let held = run.run.seats[0].held().unwrap();
+            let held = run.run.seats[0].current_holding().unwrap();
             let winner = device(if first { "d1" } else { "d2" });
-            assert_eq!((&held.device, held.token, run.version), (&winner, Token(1), 2), "{}", seen.key);
+            assert_eq!((&held.device, held.token, run.version), (&winner, SeatToken(1), 2), "{}", seen.key);
             check_log(&bench, &run).await;
         }
     }
 }
 
-pub async fn a_completion_and_a_reassignment_exclude_each_other(bench: Bench) {
+pub async fn completion_and_reassignment_exclude_each_other(bench: ConformanceBench) {
     let now = bench.now().await;
-    let working = [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)];
-    let (done, silent) = (completes("d1", 1), Input::HeartbeatTimeout { seat: 0 });
+    let working = [assign("d1"), act("d1", 1, DeviceAction::Accept), act("d1", 1, DeviceAction::Start)];
+    let (done, silent) = (completes("d1", 1), RunInput::HeartbeatTimeout { seat: 0 });
     for batch in 0..ROUNDS / BATCH {
         for seen in prepared(&bench, batch, &working, now.minus(HOUR)).await {
             let (completed, reassigned) = race(&bench, &seen, (&done, &silent), now).await;
             assert_ne!(completed, reassigned, "{}", seen.key);
             let run = bench.run(&seen.key).await;
-            let expected = if completed { Status::Completed } else { Status::Reassigning };
+            let expected = if completed { SeatStatus::Completed } else { SeatStatus::Reassigning };
             assert_eq!((run.run.status(), run.version), (expected, 2), "{}", seen.key);
             check_log(&bench, &run).await;
         }
     }
 }
 
-pub async fn an_acceptance_and_a_timeout_exclude_each_other(bench: Bench) {
+pub async fn acceptance_and_timeout_exclude_each_other(bench: ConformanceBench) {
     let now = bench.now().await;
-    let (accept, timeout) = (act("d1", 1, Doing::Accept), Input::AssignmentTimeout { seat: 0 });
+    let (accept, timeout) = (act("d1", 1, DeviceAction::Accept), RunInput::AssignmentTimeout { seat: 0 });
     for batch in 0..ROUNDS / BATCH {
         for seen in prepared(&bench, batch, &[assign("d1")], now.minus(HOUR)).await {
             let (accepted, timed_out) = race(&bench, &seen, (&accept, &timeout), now).await;
             assert_ne!(accepted, timed_out, "{}", seen.key);
             let run = bench.run(&seen.key).await;
-            let expected = if accepted { Status::Claimed } else { Status::Reassigning };
+            let expected = if accepted { SeatStatus::Claimed } else { SeatStatus::Reassigning };
             assert_eq!((run.run.status(), run.version), (expected, 2), "{}", seen.key);
             check_log(&bench, &run).await;
         }
     }
 }
 
-pub async fn a_sign_of_life_and_a_timeout_exclude_each_other(bench: Bench) {
+pub async fn heartbeat_and_timeout_exclude_each_other(bench: ConformanceBench) {
     let now = bench.now().await;
-    let working = [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)];
-    let silent = Input::HeartbeatTimeout { seat: 0 };
+    let working = [assign("d1"), act("d1", 1, DeviceAction::Accept), act("d1", 1, DeviceAction::Start)];
+    let silent = RunInput::HeartbeatTimeout { seat: 0 };
     for seen in prepared(&bench, 0, &working, now.minus(HOUR)).await {
-        let beats = [SeatBeat {
+        let beats = [SeatHeartbeat {
             run: seen.key.clone(),
             seat: 0,
             device: device("d1"),
-            token: Token(1),
+            token: SeatToken(1),
             progress: None,
         }];
         let (beating, losing) = (bench.clone(), bench.clone());
         let lost = write(&seen, decide(seen.run.clone(), &silent, now).unwrap().unwrap());
         let (pulse, verdict) = at_once(
-            async move { beating.stores.runs.beat_seats(&beats, now).await.unwrap().remove(0) },
+            async move { beating.stores.runs.record_seat_heartbeats(&beats, now).await.unwrap().remove(0) },
             async move { losing.commit_units(&[lost.into()]).await.remove(0) },
         )
         .await;
@@ -135,13 +142,13 @@ pub async fn a_sign_of_life_and_a_timeout_exclude_each_other(bench: Bench) {
     }
 }
 
-pub async fn many_who_create_one_run_create_one(bench: Bench) {
+pub async fn concurrent_creations_make_one_run(bench: ConformanceBench) {
     let now = bench.now().await;
     for round in 0..40 {
         let key = run_key(&format!("r{round}"));
         let tasks: Vec<_> = (0..6)
             .map(|_| {
-                let (bench, unit) = (bench.clone(), new_write(&key, create(spec(), None, now)).into());
+                let (bench, unit) = (bench.clone(), new_write(&key, create_run(spec(), None, now)).into());
                 tokio::spawn(async move { bench.commit_units(&[unit]).await.remove(0) })
             })
             .collect();
@@ -157,14 +164,14 @@ pub async fn many_who_create_one_run_create_one(bench: Bench) {
     }
 }
 
-pub async fn crossed_units_do_not_surface_a_deadlock(bench: Bench) {
+pub async fn crossed_run_units_surface_no_deadlock(bench: ConformanceBench) {
     let now = bench.now().await;
     for (round, pair) in prepared(&bench, 0, &[], now).await.chunks(2).enumerate() {
         let claim = |seen: &StoredRun, by: &str| -> RunWrite {
             write(seen, decide(seen.run.clone(), &self_claim(by), now).unwrap().unwrap())
         };
-        let forth = Unit { writes: pair.iter().map(|seen| claim(seen, "d1")).collect() };
-        let back = Unit { writes: pair.iter().rev().map(|seen| claim(seen, "d2")).collect() };
+        let forth = RunUnit { writes: pair.iter().map(|seen| claim(seen, "d1")).collect() };
+        let back = RunUnit { writes: pair.iter().rev().map(|seen| claim(seen, "d2")).collect() };
         let [forth, back] = [forth, back].map(|unit| {
             let bench = bench.clone();
             async move { bench.commit_units(&[unit]).await.remove(0) }
@@ -174,8 +181,11 @@ pub async fn crossed_units_do_not_surface_a_deadlock(bench: Bench) {
         assert_ne!(done(&forth), done(&back), "round {round}");
         let keys: Vec<RunKey> = pair.iter().map(|seen| seen.key.clone()).collect();
         let runs = bench.stores.runs.load_runs(&keys).await.unwrap();
-        let holders: Vec<_> =
-            runs.iter().flatten().map(|run| run.run.seats[0].held().unwrap().device.clone()).collect();
+        let holders: Vec<_> = runs
+            .iter()
+            .flatten()
+            .map(|run| run.run.seats[0].current_holding().unwrap().device.clone())
+            .collect();
         assert_eq!(holders[0], holders[1], "one has both: round {round}");
     }
 }

@@ -1,58 +1,63 @@
 //! Settling: outcomes, dependents, the events' status.
 
 use millstream_core::id::Epoch;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus};
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, ready, standby, waiting};
 use super::fixture::{HOUR, event, execution, grant, incident, name, raw, worker};
 use super::undo::compensate;
-use super::visit::{Visit, ready, standby, waiting};
 use crate::action_store::{
-    AfterFailure, LeasedAction, Pulse, SettleVerdict, Settled, Settlement, Settling, Wanted,
+    AfterFailure, LeasePulse, LeasedAction, OutcomeDemand, SettleOutcome, SettleVerdict, SettledBatch,
+    Settlement,
 };
-use crate::event_log::NewEvent;
+use crate::event_log::EventSubmission;
 use crate::execution_store::LeaseGrant;
 
 const COMPLETED: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Completed };
 const PROCESSING: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Processing };
 const FAILED: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Failed };
 
-fn outcome(action: &LeasedAction, outcome: Settling) -> Settlement {
+fn outcome(action: &LeasedAction, outcome: SettleOutcome) -> Settlement {
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }
 
 pub(super) fn succeed(action: &LeasedAction, result: &str) -> Settlement {
-    outcome(action, Settling::Succeeded { result: raw(result), emit: None })
+    outcome(action, SettleOutcome::Succeeded { result: raw(result), emit: None })
 }
 
-pub(super) fn succeed_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
-    outcome(action, Settling::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
+pub(super) fn succeed_and_tell(action: &LeasedAction, event: EventSubmission) -> Settlement {
+    outcome(action, SettleOutcome::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
 }
 
 pub(super) fn retry(action: &LeasedAction, at: Timestamp) -> Settlement {
-    outcome(action, Settling::Retry { error: raw(r#"{"class":"network"}"#), at })
+    outcome(action, SettleOutcome::Retry { error: raw(r#"{"class":"network"}"#), at })
 }
 
 pub(super) fn fail(action: &LeasedAction, reason: &str) -> Settlement {
     let then = AfterFailure::Incident(incident(reason));
-    outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
+    outcome(action, SettleOutcome::Failed { error: raw(r#"{"class":"status"}"#), then })
 }
 
-pub(super) fn fail_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
+pub(super) fn fail_and_tell(action: &LeasedAction, event: EventSubmission) -> Settlement {
     let then = AfterFailure::Emit(Box::new(event));
-    outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
+    outcome(action, SettleOutcome::Failed { error: raw(r#"{"class":"status"}"#), then })
 }
 
 /// Settle as the worker `w1`.
-pub(super) async fn settle(bench: &Bench, batch: Vec<Settlement>, grant: LeaseGrant) -> Settled {
+pub(super) async fn settle(
+    bench: &ConformanceBench,
+    batch: Vec<Settlement>,
+    grant: LeaseGrant,
+) -> SettledBatch {
     let now = bench.now().await;
-    let settled = bench.stores.actions.settle(&worker("w1"), &batch, &grant, now).await.unwrap();
+    let settled = bench.stores.actions.settle_actions(&worker("w1"), &batch, &grant, now).await.unwrap();
     assert_eq!(settled.verdicts.len(), batch.len(), "one verdict per item");
     settled
 }
 
-pub async fn an_event_is_completed_when_all_its_actions_are_settled(bench: Bench) {
+pub async fn event_completes_when_all_actions_settle(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     let first = settle(&bench, vec![succeed(&done.leased[0], r#"{"n":  1.50}"#)], grant(0)).await;
@@ -70,14 +75,14 @@ pub async fn an_event_is_completed_when_all_its_actions_are_settled(bench: Bench
     assert!(action.settled_at.is_some() && action.lease_until.is_none() && action.next_attempt_at.is_none());
 }
 
-pub async fn a_verdict_tells_the_status_after_the_whole_batch(bench: Bench) {
+pub async fn settle_verdict_has_final_batch_status(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     let batch = done.leased.iter().map(|action| succeed(action, "1")).collect();
     assert_eq!(settle(&bench, batch, grant(0)).await.verdicts, [COMPLETED, COMPLETED]);
 }
 
-pub async fn a_repeated_settlement_is_stale_and_writes_nothing(bench: Bench) {
+pub async fn repeated_settlement_is_stale(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let told = event(&bench, &key, "charged");
@@ -91,7 +96,7 @@ pub async fn a_repeated_settlement_is_stale_and_writes_nothing(bench: Bench) {
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 }
 
-pub async fn one_lease_twice_in_a_batch_is_settled_once(bench: Bench) {
+pub async fn duplicate_lease_settles_once(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let told = event(&bench, &key, "charged");
@@ -102,7 +107,7 @@ pub async fn one_lease_twice_in_a_batch_is_settled_once(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, [told.event_id]);
 }
 
-pub async fn success_frees_dependents_with_its_result(bench: Bench) {
+pub async fn success_frees_dependents_with_result(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"]), waiting("d", &["c"])];
     let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -123,7 +128,7 @@ pub async fn success_frees_dependents_with_its_result(bench: Bench) {
     assert_eq!(settle(&bench, vec![succeed(&d, "4")], grant(0)).await.verdicts, [COMPLETED]);
 }
 
-pub async fn dependents_are_leased_as_far_as_slots_go(bench: Bench) {
+pub async fn dependents_are_leased_within_slots(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("root"), waiting("x", &["root"]), waiting("y", &["root"]), waiting("z", &["root"])];
     let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
@@ -133,7 +138,7 @@ pub async fn dependents_are_leased_as_far_as_slots_go(bench: Bench) {
     assert_eq!(rest.len(), 1);
 }
 
-pub async fn a_retry_is_due_at_its_time_and_keeps_the_error(bench: Bench) {
+pub async fn retry_is_due_later_and_keeps_error(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let at = bench.now().await.plus(HOUR);
@@ -145,12 +150,14 @@ pub async fn a_retry_is_due_at_its_time_and_keeps_the_error(bench: Bench) {
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
 }
 
-pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
+pub async fn cancelled_execution_cancels_retried_action(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(&key, &state, now)
+        .end(cancel, "working", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     bench.commit_done(visit).await;
     let first = settle(&bench, vec![retry(&done.leased[0], now)], grant(5)).await;
     assert_eq!((first.verdicts, first.unleased), (vec![PROCESSING], 0));
@@ -165,7 +172,7 @@ pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
 }
 
 /// A person's `fail` ends declared actions as a cancellation does; an end in a failed state does not.
-pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(bench: Bench) {
+pub async fn person_failed_execution_cancels_retried_action(bench: ConformanceBench) {
     for (id, ends_with, becomes) in [
         ("by-request", "millstream.fail", ActionStatus::Cancelled),
         ("by-itself", "refuse", ActionStatus::Ready),
@@ -174,14 +181,16 @@ pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(ben
         let (_, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
         let last = bench.post(&key, ends_with).await;
         let now = bench.now().await;
-        let mut visit = Visit::to(&key, &state, now).end(last, "working", Phase::Failed).named(ends_with);
+        let mut visit = ConformanceVisit::to(&key, &state, now)
+            .end(last, "working", ExecutionPhase::Failed)
+            .named(ends_with);
         if ends_with == "millstream.fail" {
             visit = visit.cancel_open_actions();
         }
         bench.commit_done(visit).await;
         let beats = [done.leased[0].lease.clone().into()];
-        let pulses = bench.stores.actions.renew(&beats, &worker("w1"), &grant(0), now).await.unwrap();
-        let unwanted = matches!(pulses[..], [Pulse::Held { wanted: Wanted::Cancelled, .. }]);
+        let pulses = bench.stores.actions.renew_leases(&beats, &worker("w1"), &grant(0), now).await.unwrap();
+        let unwanted = matches!(pulses[..], [LeasePulse::Held { wanted: OutcomeDemand::Cancelled, .. }]);
         assert_eq!(unwanted, becomes == ActionStatus::Cancelled, "{pulses:?}");
         settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
         assert_eq!(bench.action(&key, "a").await.status, becomes, "{id}");
@@ -189,7 +198,7 @@ pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(ben
 }
 
 /// No child is awaited any more, and no undo begins.
-pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench) {
+pub async fn cancelled_execution_settles_without_undo(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), ready("c"), ready("d"), standby("undo-a", "a")];
     let (id, state, done) = bench.acting(&key, &actions, grant(4)).await;
@@ -197,12 +206,14 @@ pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench)
     let awaiting = |action: &LeasedAction| Settlement {
         lease: action.lease.clone(),
         event_id: action.event_id,
-        outcome: Settling::Awaiting { until: None },
+        outcome: SettleOutcome::Awaiting { until: None },
     };
     settle(&bench, vec![succeed(a, "1"), awaiting(b)], grant(0)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(&key, &state, now)
+        .end(cancel, "working", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     bench.commit_done(visit).await;
     assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Cancelled, "no event waits for it");
     assert_eq!(settle(&bench, vec![succeed(b, "2")], grant(0)).await.verdicts, [SettleVerdict::Stale]);
@@ -217,13 +228,15 @@ pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench)
 }
 
 /// Its parent must receive the cancellation.
-pub async fn what_the_engine_owes_is_tried_again_after_a_cancellation(bench: Bench) {
+pub async fn reserved_action_retries_after_cancellation(bench: ConformanceBench) {
     let key = execution("one");
     let owed = "millstream.return";
     let (_, state, done) = bench.acting(&key, &[ready(owed)], grant(1)).await;
     let cancel = bench.post(&key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(&key, &state, now)
+        .end(cancel, "working", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     bench.commit_done(visit).await;
     let again = settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
     assert_eq!(again.verdicts, [PROCESSING]);
@@ -232,17 +245,19 @@ pub async fn what_the_engine_owes_is_tried_again_after_a_cancellation(bench: Ben
     assert_eq!(due.len(), 1);
 }
 
-pub async fn a_retry_goes_on_after_an_end_that_is_no_cancellation(bench: Bench) {
+pub async fn retry_continues_after_plain_end(bench: ConformanceBench) {
     let key = execution("one");
     let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let last = bench.post(&key, "close").await;
     let now = bench.now().await;
-    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    bench
+        .commit_done(ConformanceVisit::to(&key, &state, now).end(last, "closed", ExecutionPhase::Completed))
+        .await;
     settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
     assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Ready);
 }
 
-pub async fn a_handled_failure_emits_its_event_and_completes(bench: Bench) {
+pub async fn handled_failure_emits_and_completes(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let told = event(&bench, &key, "charge_failed");
@@ -255,7 +270,7 @@ pub async fn a_handled_failure_emits_its_event_and_completes(bench: Bench) {
     assert_eq!((view.status, view.error), (ActionStatus::Failed, Some(raw(r#"{"class":"status"}"#))));
 }
 
-pub async fn an_unhandled_failure_fails_the_event_and_pauses_the_execution(bench: Bench) {
+pub async fn unhandled_failure_fails_event_and_pauses(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
     let next = bench.post(&key, "ship").await;
@@ -265,13 +280,14 @@ pub async fn an_unhandled_failure_fails_the_event_and_pauses_the_execution(bench
     assert!(record.completed_at.is_some());
     let view = bench.execution(&key).await;
     assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("no money")));
-    let verdict = bench.commit_one(Visit::to(&key, &state, bench.now().await).apply(next, "x")).await;
-    assert!(matches!(verdict, crate::execution_store::Committed::Conflict));
+    let verdict =
+        bench.commit_one(ConformanceVisit::to(&key, &state, bench.now().await).apply(next, "x")).await;
+    assert!(matches!(verdict, crate::execution_store::CommitVerdict::Conflict));
     let other = settle(&bench, vec![succeed(&done.leased[1], "1")], grant(0)).await;
     assert_eq!(other.verdicts, [FAILED], "later settlements do not repair it");
 }
 
-pub async fn a_failure_skips_dependents_of_dependents(bench: Bench) {
+pub async fn failure_skips_transitive_dependents(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [
         ready("a"),
@@ -294,7 +310,7 @@ pub async fn a_failure_skips_dependents_of_dependents(bench: Bench) {
     assert_eq!(settle(&bench, vec![succeed(&freed[0], "1")], grant(5)).await.verdicts, [COMPLETED]);
 }
 
-pub async fn a_failure_and_a_success_in_one_batch_agree_on_dependents(bench: Bench) {
+pub async fn batched_failure_and_success_agree_on_dependents(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"]), waiting("d", &["c"])];
     let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -306,10 +322,10 @@ pub async fn a_failure_and_a_success_in_one_batch_agree_on_dependents(bench: Ben
     assert_eq!(bench.action(&key, "d").await.status, ActionStatus::Skipped);
 }
 
-pub async fn a_success_emits_its_event_in_the_same_transaction(bench: Bench) {
+pub async fn success_emits_event_in_same_transaction(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
-    let first = NewEvent { actor: Some("action:a".to_owned()), ..event(&bench, &key, "charged") };
+    let first = EventSubmission { actor: Some("action:a".to_owned()), ..event(&bench, &key, "charged") };
     let second = event(&bench, &key, "charged");
     let batch = vec![
         succeed_and_tell(&done.leased[0], first.clone()),
@@ -321,11 +337,12 @@ pub async fn a_success_emits_its_event_in_the_same_transaction(bench: Bench) {
     assert_eq!((record.status, record.actor.as_deref()), (EventStatus::Pending, Some("action:a")));
 }
 
-pub async fn a_failure_after_the_end_fails_the_event_and_pauses_nothing(bench: Bench) {
+pub async fn failure_after_end_pauses_nothing(bench: ConformanceBench) {
     let key = execution("one");
     let (id, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let last = bench.post(&key, "close").await;
-    let visit = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
+    let visit =
+        ConformanceVisit::to(&key, &state, bench.now().await).end(last, "closed", ExecutionPhase::Completed);
     bench.commit_done(visit).await;
     assert_eq!(settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await.verdicts, [FAILED]);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
@@ -333,7 +350,7 @@ pub async fn a_failure_after_the_end_fails_the_event_and_pauses_nothing(bench: B
     assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Completed, None));
 }
 
-pub async fn one_batch_may_settle_actions_of_many_executions(bench: Bench) {
+pub async fn settle_batch_may_span_executions(bench: ConformanceBench) {
     let mut batch = Vec::new();
     for id in ["c", "a", "b"] {
         let (_, _, done) = bench.acting(&execution(id), &[ready("a")], grant(1)).await;

@@ -2,14 +2,14 @@
 
 use millstream_core::status::{ActionStatus, EventStatus};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ready, waiting};
 use super::fixture::{execution, grant};
 use super::settle::{settle, succeed};
-use super::visit::{ready, waiting};
 
 const ROUNDS: usize = 200;
 
-pub async fn two_actions_that_settle_at_once_never_leave_their_event_processing(bench: Bench) {
+pub async fn concurrent_settlements_never_leave_event_processing(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
@@ -25,7 +25,7 @@ pub async fn two_actions_that_settle_at_once_never_leave_their_event_processing(
     }
 }
 
-pub async fn two_needs_that_settle_at_once_free_their_dependent_once(bench: Bench) {
+pub async fn concurrent_needs_free_dependent_once(bench: ConformanceBench) {
     for round in 0..ROUNDS / 4 {
         let key = execution(&format!("e{round}"));
         let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"])];
@@ -44,7 +44,7 @@ pub async fn two_needs_that_settle_at_once_free_their_dependent_once(bench: Benc
     }
 }
 
-pub async fn crossed_batches_of_settlements_do_not_surface_a_deadlock(bench: Bench) {
+pub async fn crossed_settlements_surface_no_deadlock(bench: ConformanceBench) {
     for round in 0..ROUNDS / 4 {
         let keys = ["x", "y", "z"].map(|name| execution(&format!("{name}{round}")));
         let (mut forth, mut back, mut events) = (Vec::new(), Vec::new(), Vec::new());
@@ -69,22 +69,26 @@ pub async fn crossed_batches_of_settlements_do_not_surface_a_deadlock(bench: Ben
     }
 }
 
-pub async fn settling_and_committing_at_once_get_along(bench: Bench) {
+pub async fn settlements_and_commits_run_concurrently(bench: ConformanceBench) {
     let key = execution("one");
     let mut state = bench.start(&key).await;
     for round in 0..ROUNDS / 4 {
         let id = bench.post(&key, "go").await;
         let now = bench.now().await;
-        let visit = super::visit::Visit::to(&key, &state, now).act(id, "working", &[ready("a"), ready("b")]);
+        let visit = super::commit_builder::ConformanceVisit::to(&key, &state, now).act(
+            id,
+            "working",
+            &[ready("a"), ready("b")],
+        );
         let committed = bench.commit(vec![visit], grant(2)).await.remove(0);
-        let done = super::visit::done(committed);
+        let done = super::commit_builder::done(committed);
         let after = bench.load(&key, None).await.state.unwrap().0;
         let next = bench.post(&key, "next").await;
         let settling = {
             let (bench, batch) = (bench.clone(), done.leased.iter().map(|a| succeed(a, "1")).collect());
             tokio::spawn(async move { settle(&bench, batch, grant(0)).await })
         };
-        let visit = super::visit::Visit::to(&key, &after, now).apply(next, "idle");
+        let visit = super::commit_builder::ConformanceVisit::to(&key, &after, now).apply(next, "idle");
         state = bench.commit_done(visit).await;
         settling.await.unwrap();
         assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed, "round {round}");

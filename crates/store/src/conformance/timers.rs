@@ -3,38 +3,38 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, ExecutionKey, Seq};
-use millstream_core::log::Origin;
-use millstream_core::placement::Queue;
+use millstream_core::log::EventOrigin;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, ready};
 use super::fixture::{HOUR, SHORT, armed_execution, execution, execution_of, grant, name, timer};
 use super::settle::{retry, settle};
-use super::visit::{Visit, ready};
 
-async fn fire(bench: &Bench, ids: &[EventId]) -> Vec<ExecutionKey> {
+async fn fire(bench: &ConformanceBench, ids: &[EventId]) -> Vec<ExecutionKey> {
     bench.stores.timers.fire_due(ids, bench.now().await).await.unwrap()
 }
 
-fn ids(bench: &Bench, count: usize) -> Vec<EventId> {
+fn ids(bench: &ConformanceBench, count: usize) -> Vec<EventId> {
     (0..count).map(|_| bench.event_id()).collect()
 }
 
-async fn armed(bench: &Bench, key: &ExecutionKey, fire_at: Timestamp, send: &str) {
+async fn armed(bench: &ConformanceBench, key: &ExecutionKey, fire_at: Timestamp, send: &str) {
     let timers = vec![timer(Seq::FIRST, 0, fire_at, send)];
     bench.start_as(armed_execution(bench, key, timers, bench.now().await)).await;
 }
 
-pub async fn a_due_timer_becomes_an_undecided_event(bench: Bench) {
+pub async fn due_timer_becomes_undecided_event(bench: ConformanceBench) {
     let key = execution("one");
     armed(&bench, &key, bench.now().await.minus(HOUR), "expire").await;
     let spare = ids(&bench, 3);
     assert_eq!(fire(&bench, &spare).await, [key.clone()]);
     let waiting = bench.load(&key, None).await.mailbox.remove(0);
     assert_eq!((waiting.event_id, waiting.name.clone()), (spare[0], name("expire")));
-    assert_eq!(waiting.origin, Origin::Timer { armed_seq: Seq::FIRST });
+    assert_eq!(waiting.origin, EventOrigin::Timer { armed_seq: Seq::FIRST });
     assert_eq!(waiting.payload.as_str(), "null");
     let record = bench.event(&key, spare[0]).await;
     assert_eq!((record.status, record.actor.as_deref()), (EventStatus::Pending, Some("timer")));
@@ -43,7 +43,7 @@ pub async fn a_due_timer_becomes_an_undecided_event(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, [spare[0]]);
 }
 
-pub async fn a_timer_does_not_fire_before_its_time(bench: Bench) {
+pub async fn timer_does_not_fire_early(bench: ConformanceBench) {
     let (soon, later) = (execution("soon"), execution("later"));
     let now = bench.now().await;
     armed(&bench, &later, now.plus(HOUR), "expire").await;
@@ -55,7 +55,7 @@ pub async fn a_timer_does_not_fire_before_its_time(bench: Bench) {
     assert_eq!(bench.timers(&later).await, ["expire"]);
 }
 
-pub async fn timers_fire_in_order_as_many_as_there_are_ids(bench: Bench) {
+pub async fn timers_fire_in_order_up_to_ids(bench: ConformanceBench) {
     let now = bench.now().await;
     let ages = [("a", 3), ("b", 1), ("c", 5), ("d", 2), ("e", 4)];
     for (id, age) in ages {
@@ -70,7 +70,7 @@ pub async fn timers_fire_in_order_as_many_as_there_are_ids(bench: Bench) {
     assert!(fire(&bench, &[]).await.is_empty());
 }
 
-pub async fn two_timers_of_one_execution_are_two_events(bench: Bench) {
+pub async fn two_timers_of_execution_are_two_events(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let timers = vec![
@@ -84,17 +84,17 @@ pub async fn two_timers_of_one_execution_are_two_events(bench: Bench) {
     assert_eq!(names, ["first", "second"]);
 }
 
-pub async fn a_cancelled_timer_does_not_fire(bench: Bench) {
+pub async fn cancelled_timer_does_not_fire(bench: ConformanceBench) {
     let key = execution("one");
     let now = bench.now().await;
     let timers = vec![timer(Seq::FIRST, 0, now.minus(HOUR), "expire")];
     let state = bench.start_as(armed_execution(&bench, &key, timers, now)).await;
     let paid = bench.post(&key, "pay").await;
-    bench.commit_done(Visit::to(&key, &state, now).apply(paid, "paid").disarm(Seq::FIRST)).await;
+    bench.commit_done(ConformanceVisit::to(&key, &state, now).apply(paid, "paid").disarm(Seq::FIRST)).await;
     assert!(fire(&bench, &ids(&bench, 5)).await.is_empty());
 }
 
-pub async fn every_timer_fires_once_whoever_asks(bench: Bench) {
+pub async fn timer_fires_once_under_concurrency(bench: ConformanceBench) {
     let now = bench.now().await;
     let mut armed_count = BTreeMap::new();
     for n in 0..40 {
@@ -131,18 +131,18 @@ pub async fn every_timer_fires_once_whoever_asks(bench: Bench) {
     }
 }
 
-pub async fn the_next_due_time_is_of_timers_and_ready_actions(bench: Bench) {
+pub async fn next_due_covers_timers_and_ready_actions(bench: ConformanceBench) {
     let timers = &bench.stores.timers;
-    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), None);
+    assert_eq!(timers.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(), None);
     let now = bench.now().await;
     armed(&bench, &execution("one"), now.plus(HOUR * 2), "expire").await;
-    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR * 2)));
+    assert_eq!(timers.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(), Some(now.plus(HOUR * 2)));
     let (_, _, done) = bench.acting(&execution("two"), &[ready("a")], grant(1)).await;
     assert_eq!(
-        timers.next_due(&[Queue::engine()]).await.unwrap(),
+        timers.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(),
         Some(now.plus(HOUR * 2)),
         "a lease is not in it"
     );
     settle(&bench, vec![retry(&done.leased[0], now.plus(HOUR))], grant(0)).await;
-    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR)));
+    assert_eq!(timers.next_due(&[ActionQueue::engine_for_all()]).await.unwrap(), Some(now.plus(HOUR)));
 }

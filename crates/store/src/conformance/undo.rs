@@ -1,22 +1,23 @@
 //! Compensation: completed actions are undone in reverse order, then the failure is reported.
 
-use millstream_core::placement::Queue;
+use millstream_core::action_queue::ActionQueue;
+use millstream_core::lease_policy::LeasePolicy;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
-use millstream_core::terms::Terms;
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ready, standby, waiting};
 use super::fixture::{event, execution, grant, name, raw, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
-use super::visit::{ready, standby, waiting};
-use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
+use crate::action_store::{AfterFailure, LeasedAction, SettleOutcome, SettleVerdict, Settlement};
 use crate::execution_store::LeaseGrant;
 
 pub(super) fn compensate(action: &LeasedAction) -> Settlement {
-    let outcome = Settling::Failed { error: raw(r#"{"class":"status"}"#), then: AfterFailure::Compensate };
+    let outcome =
+        SettleOutcome::Failed { error: raw(r#"{"class":"status"}"#), then: AfterFailure::Compensate };
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }
 
-pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(bench: Bench) {
+pub async fn undo_runs_in_reverse_before_report(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [
         ready("reserve"),
@@ -57,13 +58,13 @@ pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(be
 }
 
 /// By leasing, by settling, and given back on a drain.
-pub async fn to_tell_a_failure_is_no_attempt(bench: Bench) {
+pub async fn reporting_failure_counts_no_attempt(bench: ConformanceBench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     let told = settle(&bench, vec![compensate(&done.leased[0])], grant(1)).await;
     assert_eq!(told.leased[0].attempt, 1);
     let leases = [told.leased[0].lease.clone()];
-    bench.stores.actions.release(&leases, bench.now().await).await.unwrap();
+    bench.stores.actions.release_leases(&leases, bench.now().await).await.unwrap();
     assert_eq!(bench.action(&key, "a").await.attempts, 1);
     let now = bench.now().await;
     let found = bench.stores.actions.lease(&worker("w2"), &grant(5), now).await.unwrap();
@@ -72,7 +73,7 @@ pub async fn to_tell_a_failure_is_no_attempt(bench: Bench) {
 }
 
 /// `c` had not begun when `b` failed. Later retries do not need it any more.
-pub async fn what_was_skipped_for_an_undoing_stays_skipped(bench: Bench) {
+pub async fn action_skipped_for_undo_stays_skipped(bench: ConformanceBench) {
     for by_event in [true, false] {
         let key = execution(if by_event { "by-event" } else { "by-incident" });
         let actions = [ready("a"), ready("b"), ready("c"), standby("undo-a", "a")];
@@ -82,18 +83,18 @@ pub async fn what_was_skipped_for_an_undoing_stays_skipped(bench: Bench) {
         let failed = settle(&bench, vec![compensate(b)], grant(5)).await;
         assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Skipped);
         settle(&bench, vec![fail(&failed.leased[0], "no undo")], grant(0)).await;
-        let by = crate::intervention::Decision { actor: None, reason: None };
+        let by = crate::intervention::DecisionRecord { actor: None, reason: None };
         let now = bench.now().await;
         if by_event {
-            bench.stores.interventions.retry(&key.tenant, id, &by, now).await.unwrap();
+            bench.stores.interventions.retry_event(&key.tenant, id, &by, now).await.unwrap();
         } else {
             let filter = crate::incidents::IncidentFilter {
                 execution: Some(key.execution.clone()),
                 ..Default::default()
             };
             let found = bench.stores.incidents.list_incidents(&key.tenant, &filter, None, 9).await.unwrap();
-            let retry = [(found[0].id, crate::incidents::Resolving::Retry)];
-            bench.stores.incidents.resolve(&key.tenant, &retry, &by, now).await.unwrap();
+            let retry = [(found[0].id, crate::incidents::IncidentDecision::Retry)];
+            bench.stores.incidents.resolve_incidents(&key.tenant, &retry, &by, now).await.unwrap();
         }
         let again = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
         let [undo] = &again[..] else { panic!("{again:?}") };
@@ -105,7 +106,7 @@ pub async fn what_was_skipped_for_an_undoing_stays_skipped(bench: Bench) {
     }
 }
 
-pub async fn what_is_under_way_is_waited_for_and_what_is_not_is_skipped(bench: Bench) {
+pub async fn undo_awaits_running_skips_unbegun(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), ready("c"), standby("undo-b", "b")];
     let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -117,7 +118,7 @@ pub async fn what_is_under_way_is_waited_for_and_what_is_not_is_skipped(bench: B
     assert_eq!(settled.leased[0].lease.key.action, name("undo-b"));
 }
 
-pub async fn an_undo_that_nothing_calls_for_holds_up_nothing(bench: Bench) {
+pub async fn unused_undo_action_blocks_nothing(bench: ConformanceBench) {
     let key = execution("one");
     let (id, _, done) = bench.acting(&key, &[ready("a"), standby("undo-a", "a")], grant(5)).await;
     assert_eq!(done.leased.len(), 1);
@@ -126,7 +127,7 @@ pub async fn an_undo_that_nothing_calls_for_holds_up_nothing(bench: Bench) {
     assert_eq!(bench.action(&key, "undo-a").await.status, ActionStatus::Standby);
 }
 
-pub async fn an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_there(bench: Bench) {
+pub async fn failed_undo_waits_for_person_then_continues(bench: ConformanceBench) {
     let key = execution("one");
     let actions = [ready("a"), ready("b"), standby("undo-a", "a")];
     let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
@@ -135,9 +136,9 @@ pub async fn an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_the
     let failed = settle(&bench, vec![compensate(b)], grant(5)).await;
     settle(&bench, vec![fail(&failed.leased[0], "no undo")], grant(0)).await;
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
-    let by = crate::intervention::Decision { actor: None, reason: None };
-    bench.stores.interventions.retry(&key.tenant, id, &by, bench.now().await).await.unwrap();
-    let lease = |bench: Bench| async move {
+    let by = crate::intervention::DecisionRecord { actor: None, reason: None };
+    bench.stores.interventions.retry_event(&key.tenant, id, &by, bench.now().await).await.unwrap();
+    let lease = |bench: ConformanceBench| async move {
         let now = bench.now().await;
         bench.stores.actions.lease(&super::fixture::worker("w2"), &grant(5), now).await.unwrap()
     };
@@ -148,10 +149,10 @@ pub async fn an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_the
     assert!(settled.leased[0].closing.is_some());
 }
 
-pub async fn a_failure_that_is_to_be_told_is_the_engine_s_business(bench: Bench) {
+pub async fn failure_report_uses_engine_queue(bench: ConformanceBench) {
     let key = execution("one");
-    let queue = Queue::call(&name("charge"));
-    let terms = Terms { queue: queue.clone(), ..Terms::engine() };
+    let queue = ActionQueue::call_for_all(&name("charge"));
+    let terms = LeasePolicy { queue: queue.clone(), ..LeasePolicy::engine_for_all() };
     let serving = LeaseGrant { queues: [queue].into(), ..grant(1) };
     let (_, _, done) = bench.acting(&key, &[ready("charge").on(terms)], serving).await;
     settle(&bench, vec![compensate(&done.leased[0])], grant(0)).await;

@@ -4,22 +4,24 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, ExecutionKey};
-use millstream_core::placement::Queue;
-use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase, Resolution};
-use millstream_core::terms::Terms;
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::status::{
+    ActionStatus, EventStatus, ExecutionPhase, ExecutionStatus, IncidentResolution,
+};
 
-use super::Bench;
+use super::ConformanceBench;
+use super::commit_builder::{ConformanceVisit, ready, standby, waiting};
 use super::fixture::{HOUR, LONG, SHORT, execution, grant, name, raw, tenant, worker};
 use super::relations::{correlated, send, signal};
 use super::settle::{fail, retry, settle, succeed};
 use super::undo::compensate;
-use super::visit::{Visit, ready, standby, waiting};
-use crate::action_store::{Beat, LeasedAction, Pulse, SettleVerdict};
-use crate::event_log::{Appended, Idempotency, NewSignal};
+use crate::action_store::{LeaseHeartbeat, LeasePulse, LeasedAction, SettleVerdict};
+use crate::event_log::{Appended, IdempotencyKey, SignalSubmission};
 use crate::execution_store::LeaseGrant;
-use crate::incidents::{IncidentFilter, IncidentView, Resolved, Resolving};
-use crate::intervention::{Decision, Retried};
+use crate::incidents::{IncidentDecision, IncidentFilter, IncidentView, ResolveVerdict};
+use crate::intervention::{DecisionRecord, RetryVerdict};
 
 const ROUNDS: usize = 40;
 
@@ -36,37 +38,49 @@ where
     (first.await.unwrap(), second.await.unwrap())
 }
 
-fn by(actor: &str) -> Decision {
-    Decision { actor: Some(actor.to_owned()), reason: None }
+fn by(actor: &str) -> DecisionRecord {
+    DecisionRecord { actor: Some(actor.to_owned()), reason: None }
 }
 
-async fn incidents_of(bench: &Bench, key: &ExecutionKey) -> Vec<IncidentView> {
+async fn incidents_of(bench: &ConformanceBench, key: &ExecutionKey) -> Vec<IncidentView> {
     let filter = IncidentFilter { execution: Some(key.execution.clone()), ..IncidentFilter::default() };
     bench.stores.incidents.list_incidents(&key.tenant, &filter, None, 100).await.unwrap()
 }
 
-async fn resolve(bench: Bench, view: IncidentView, how: Resolving) -> Resolved {
+async fn resolve(bench: ConformanceBench, view: IncidentView, how: IncidentDecision) -> ResolveVerdict {
     let (now, batch) = (bench.now().await, [(view.id, how)]);
-    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap().remove(0)
+    bench
+        .stores
+        .incidents
+        .resolve_incidents(&tenant("acme"), &batch, &by("ann"), now)
+        .await
+        .unwrap()
+        .remove(0)
 }
 
-pub async fn a_decision_about_an_incident_and_a_retry_of_its_event_are_one(bench: Bench) {
+pub async fn incident_decision_and_event_retry_apply_once(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (id, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
         settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
         let view = incidents_of(&bench, &key).await.remove(0);
-        let resolving = resolve(bench.clone(), view, Resolving::RetryWith { input: raw("2") });
+        let resolving = resolve(bench.clone(), view, IncidentDecision::RetryWith { input: raw("2") });
         let retrying = {
             let bench = bench.clone();
             async move {
                 let now = bench.now().await;
-                bench.stores.interventions.retry(&tenant("acme"), id, &by("bob"), now).await.unwrap()
+                bench.stores.interventions.retry_event(&tenant("acme"), id, &by("bob"), now).await.unwrap()
             }
         };
         let revision = match at_once(resolving, retrying).await {
-            (Resolved::Done { .. }, Retried::NotApplicable { status: EventStatus::Processing }) => 1,
-            (Resolved::Already { resolution: Resolution::Retry }, Retried::Accepted { .. }) => 0,
+            (
+                ResolveVerdict::Done { .. },
+                RetryVerdict::NotApplicable { status: EventStatus::Processing },
+            ) => 1,
+            (
+                ResolveVerdict::Already { resolution: IncidentResolution::Retry },
+                RetryVerdict::Accepted { .. },
+            ) => 0,
             other => panic!("round {round}: {other:?}"),
         };
         let a = bench.action(&key, "a").await;
@@ -74,18 +88,18 @@ pub async fn a_decision_about_an_incident_and_a_retry_of_its_event_are_one(bench
         assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Waiting, "round {round}");
         assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing, "round {round}");
         assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active, "round {round}");
-        assert_eq!(bench.stores.interventions.decisions(&key).await.unwrap().len(), 1, "round {round}");
+        assert_eq!(bench.stores.interventions.list_decisions(&key).await.unwrap().len(), 1, "round {round}");
     }
 }
 
-pub async fn decisions_about_two_failures_of_one_event_leave_none_behind(bench: Bench) {
+pub async fn concurrent_decisions_resolve_both_failures(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"])];
         let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
         settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
         let [b, a] = &incidents_of(&bench, &key).await[..] else { panic!("two failures, two incidents") };
-        let skip = Resolving::Skip { result: raw("1"), emit: None };
+        let skip = IncidentDecision::Skip { result: raw("1"), emit: None };
         let both =
             at_once(resolve(bench.clone(), a.clone(), skip.clone()), resolve(bench.clone(), b.clone(), skip));
         both.await;
@@ -95,7 +109,7 @@ pub async fn decisions_about_two_failures_of_one_event_leave_none_behind(bench: 
     }
 }
 
-pub async fn two_failures_are_two_incidents_and_one_pause(bench: Bench) {
+pub async fn two_failures_open_two_incidents_pause_once(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
@@ -117,20 +131,22 @@ pub async fn two_failures_are_two_incidents_and_one_pause(bench: Bench) {
 
 /// A cancellation, ready to be committed.
 async fn cancelling(
-    bench: &Bench,
+    bench: &ConformanceBench,
     key: &ExecutionKey,
-    state: &millstream_core::log::State,
+    state: &millstream_core::log::ExecutionState,
 ) -> impl Future<Output = ()> + Send + use<> {
     let cancel = bench.post(key, "millstream.cancel").await;
     let now = bench.now().await;
-    let visit = Visit::to(key, state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    let visit = ConformanceVisit::to(key, state, now)
+        .end(cancel, "received", ExecutionPhase::Cancelled)
+        .cancel_open_actions();
     let bench = bench.clone();
     async move {
         bench.commit_done(visit).await;
     }
 }
 
-pub async fn a_failure_and_the_end_of_its_execution_leave_nothing_to_decide(bench: Bench) {
+pub async fn failure_and_execution_end_leave_no_incident(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
@@ -141,14 +157,17 @@ pub async fn a_failure_and_the_end_of_its_execution_leave_nothing_to_decide(benc
         let incidents = incidents_of(&bench, &key).await;
         let resolution =
             incidents.first().map(|one| one.resolved.as_ref().map(|resolved| resolved.resolution));
-        assert!(matches!(resolution, None | Some(Some(Resolution::Ended))), "round {round}: {incidents:?}");
+        assert!(
+            matches!(resolution, None | Some(Some(IncidentResolution::Ended))),
+            "round {round}: {incidents:?}"
+        );
         assert!(incidents.len() <= 1, "round {round}");
         let view = bench.execution(&key).await;
         assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Cancelled, None), "round {round}");
     }
 }
 
-pub async fn an_attempt_to_come_and_a_cancellation_leave_nothing_to_do(bench: Bench) {
+pub async fn retry_and_cancellation_leave_no_open_action(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (id, state, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
@@ -163,7 +182,7 @@ pub async fn an_attempt_to_come_and_a_cancellation_leave_nothing_to_do(bench: Be
     }
 }
 
-pub async fn two_that_are_compensated_are_undone_once_and_told_each(bench: Bench) {
+pub async fn concurrent_compensations_undo_once(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let actions = [ready("a"), ready("b"), ready("c"), standby("undo-c", "c")];
@@ -183,9 +202,9 @@ pub async fn two_that_are_compensated_are_undone_once_and_told_each(bench: Bench
     }
 }
 
-pub async fn a_lease_and_the_search_for_the_overdue_take_each_action_once(bench: Bench) {
-    let queue = Queue::call(&name("charge"));
-    let terms = Terms { queue: queue.clone(), start: Some(SHORT), ..Terms::engine() };
+pub async fn lease_and_overdue_sweep_share_actions(bench: ConformanceBench) {
+    let queue = ActionQueue::call_for_all(&name("charge"));
+    let terms = LeasePolicy { queue: queue.clone(), start: Some(SHORT), ..LeasePolicy::engine_for_all() };
     let actions: Vec<_> = (0..8).map(|n| ready(&format!("a{n}")).on(terms.clone())).collect();
     for round in 0..ROUNDS / 4 {
         let key = execution(&format!("e{round}"));
@@ -198,7 +217,7 @@ pub async fn a_lease_and_the_search_for_the_overdue_take_each_action_once(bench:
                 let (now, by) = (bench.now().await, worker(&format!("w{n}")));
                 match n % 2 {
                     0 => bench.stores.actions.lease(&by, &grant, now).await.unwrap(),
-                    _ => bench.stores.tasks.overdue(&by, &grant, now).await.unwrap(),
+                    _ => bench.stores.tasks.lease_overdue(&by, &grant, now).await.unwrap(),
                 }
             }
         };
@@ -217,16 +236,16 @@ pub async fn a_lease_and_the_search_for_the_overdue_take_each_action_once(bench:
     }
 }
 
-pub async fn a_beat_does_not_bring_back_what_is_settled(bench: Bench) {
+pub async fn heartbeat_does_not_revive_settled_action(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let key = execution(&format!("e{round}"));
         let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
-        let beat = Beat { lease: done.leased[0].lease.clone(), progress: Some(raw("1")) };
+        let beat = LeaseHeartbeat { lease: done.leased[0].lease.clone(), progress: Some(raw("1")) };
         let beating = {
             let (bench, beats) = (bench.clone(), [beat.clone()]);
             async move {
                 let now = bench.now().await;
-                bench.stores.actions.renew(&beats, &worker("w1"), &grant(0), now).await.unwrap()
+                bench.stores.actions.renew_leases(&beats, &worker("w1"), &grant(0), now).await.unwrap()
             }
         };
         let at = bench.now().await.plus(HOUR);
@@ -243,18 +262,18 @@ pub async fn a_beat_does_not_bring_back_what_is_settled(bench: Bench) {
         };
         assert_eq!((a.status, a.next_attempt_at, a.lease_until), expected, "round {round}");
         let now = bench.now().await;
-        let late = bench.stores.actions.renew(&[beat], &worker("w1"), &grant(0), now).await.unwrap();
-        assert_eq!(late, [Pulse::Lost], "round {round}");
+        let late = bench.stores.actions.renew_leases(&[beat], &worker("w1"), &grant(0), now).await.unwrap();
+        assert_eq!(late, [LeasePulse::Lost], "round {round}");
     }
 }
 
-pub async fn a_signal_and_a_commit_that_gives_the_correlation_find_each_other(bench: Bench) {
+pub async fn concurrent_signal_and_correlating_commit_meet(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let (key, correlation) = (execution(&format!("e{round}")), format!("o-{round}"));
         let state = bench.start(&key).await;
         let id = bench.post(&key, "name").await;
         let now = bench.now().await;
-        let visit = Visit::to(&key, &state, now).apply(id, "named").correlating(&correlation);
+        let visit = ConformanceVisit::to(&key, &state, now).apply(id, "named").correlating(&correlation);
         let sent = signal(&bench, &correlation, now);
         let (committing, sending, signal) = (bench.clone(), bench.clone(), sent.clone());
         at_once(
@@ -263,18 +282,18 @@ pub async fn a_signal_and_a_commit_that_gives_the_correlation_find_each_other(be
         )
         .await;
         assert_eq!(bench.mailbox(&key).await, [sent.event_id], "round {round}");
-        let kept = bench.stores.relations.signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
+        let kept = bench.stores.relations.find_signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
         assert_eq!(kept, [None], "round {round}");
     }
 }
 
-pub async fn a_signal_to_an_execution_that_ends_is_delivered_or_kept(bench: Bench) {
+pub async fn signal_to_ending_execution_is_never_lost(bench: ConformanceBench) {
     for round in 0..ROUNDS {
         let (key, correlation) = (execution(&format!("e{round}")), format!("o-{round}"));
         let now = bench.now().await;
         let state = bench.start_as(correlated(&bench, &key, &correlation, now)).await;
         let id = bench.post(&key, "end").await;
-        let visit = Visit::to(&key, &state, now).end(id, "done", Phase::Completed);
+        let visit = ConformanceVisit::to(&key, &state, now).end(id, "done", ExecutionPhase::Completed);
         let sent = signal(&bench, &correlation, now);
         let (committing, sending, signal) = (bench.clone(), bench.clone(), sent.clone());
         let ((), appended) = at_once(
@@ -284,7 +303,7 @@ pub async fn a_signal_to_an_execution_that_ends_is_delivered_or_kept(bench: Benc
             async move { send(&sending, &signal).await },
         )
         .await;
-        let kept = bench.stores.relations.signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
+        let kept = bench.stores.relations.find_signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
         match appended {
             Appended::Delivered { .. } => assert_eq!(bench.mailbox(&key).await, [sent.event_id]),
             Appended::Buffered => assert!(kept[0].is_some() && bench.mailbox(&key).await.is_empty()),
@@ -297,14 +316,14 @@ pub async fn a_signal_to_an_execution_that_ends_is_delivered_or_kept(bench: Benc
     }
 }
 
-pub async fn one_signal_sent_many_times_is_one(bench: Bench) {
+pub async fn concurrent_copies_of_signal_are_one(bench: ConformanceBench) {
     for round in 0..ROUNDS / 4 {
         let correlation = format!("o-{round}");
         let now = bench.now().await;
         let tasks: Vec<_> = (0..6)
             .map(|_| {
-                let idempotency = Some(Idempotency { key: format!("k-{round}"), request_hash: [1; 32] });
-                let sent = NewSignal { idempotency, ..signal(&bench, &correlation, now) };
+                let idempotency = Some(IdempotencyKey { key: format!("k-{round}"), request_hash: [1; 32] });
+                let sent = SignalSubmission { idempotency, ..signal(&bench, &correlation, now) };
                 let bench = bench.clone();
                 tokio::spawn(async move { (sent.event_id, send(&bench, &sent).await) })
             })

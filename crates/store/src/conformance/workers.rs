@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use millstream_core::time::Timestamp;
 
-use super::Bench;
+use super::ConformanceBench;
 use super::fixture::{HOUR, LONG, SHORT, name, worker};
-use crate::worker_store::WorkerBeat;
+use crate::worker_store::WorkerHeartbeat;
 
-fn beat(id: &str, in_flight: i32) -> WorkerBeat {
-    WorkerBeat {
+fn beat(id: &str, in_flight: i32) -> WorkerHeartbeat {
+    WorkerHeartbeat {
         worker: worker(id),
         started_at: Timestamp::from_millis(5),
         lanes: vec![0, 7, 15],
@@ -19,37 +19,37 @@ fn beat(id: &str, in_flight: i32) -> WorkerBeat {
     }
 }
 
-async fn take(bench: &Bench, by: &str, ttl: Duration) -> Option<Timestamp> {
+async fn take(bench: &ConformanceBench, by: &str, ttl: Duration) -> Option<Timestamp> {
     bench.stores.workers.take_duty("sweep", &worker(by), ttl, bench.now().await).await.unwrap()
 }
 
-pub async fn a_worker_is_known_by_its_last_beat(bench: Bench) {
+pub async fn last_worker_heartbeat_counts(bench: ConformanceBench) {
     let store = &bench.stores.workers;
     let now = bench.now().await;
-    store.beat(&beat("w2", 1), now).await.unwrap();
-    store.beat(&beat("w1", 0), now.minus(HOUR)).await.unwrap();
-    store.beat(&beat("w2", 4), now.plus(SHORT)).await.unwrap();
-    let all = store.workers(Timestamp::EPOCH).await.unwrap();
+    store.record_worker_heartbeat(&beat("w2", 1), now).await.unwrap();
+    store.record_worker_heartbeat(&beat("w1", 0), now.minus(HOUR)).await.unwrap();
+    store.record_worker_heartbeat(&beat("w2", 4), now.plus(SHORT)).await.unwrap();
+    let all = store.list_workers(Timestamp::EPOCH).await.unwrap();
     let ids: Vec<_> = all.iter().map(|view| view.beat.worker.as_str()).collect();
     assert_eq!(ids, ["w1", "w2"]);
     let view = &all[1];
     assert_eq!((view.beat.in_flight, view.seen_at), (4, now.plus(SHORT)));
     assert_eq!((view.beat.lanes.as_slice(), view.beat.version.as_str()), (&[0, 7, 15][..], "0.1.0"));
     assert_eq!(view.beat.started_at, Timestamp::from_millis(5));
-    let recent = store.workers(now).await.unwrap();
+    let recent = store.list_workers(now).await.unwrap();
     assert_eq!(recent.len(), 1);
-    assert_eq!(store.workers(now.plus(SHORT)).await.unwrap().len(), 1, "since includes its moment");
+    assert_eq!(store.list_workers(now.plus(SHORT)).await.unwrap().len(), 1, "since includes its moment");
 }
 
-pub async fn a_worker_that_left_is_gone(bench: Bench) {
+pub async fn deregistered_worker_is_gone(bench: ConformanceBench) {
     let store = &bench.stores.workers;
-    store.beat(&beat("w1", 1), bench.now().await).await.unwrap();
-    store.leave(&worker("w1")).await.unwrap();
-    store.leave(&worker("missing")).await.unwrap();
-    assert!(store.workers(Timestamp::EPOCH).await.unwrap().is_empty());
+    store.record_worker_heartbeat(&beat("w1", 1), bench.now().await).await.unwrap();
+    store.deregister_worker(&worker("w1")).await.unwrap();
+    store.deregister_worker(&worker("missing")).await.unwrap();
+    assert!(store.list_workers(Timestamp::EPOCH).await.unwrap().is_empty());
 }
 
-pub async fn a_duty_is_one_workers_turn(bench: Bench) {
+pub async fn duty_is_leased_to_one_worker(bench: ConformanceBench) {
     assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH));
     assert_eq!(take(&bench, "w2", LONG).await, None);
     assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH), "one's own lease is extended");
@@ -57,7 +57,7 @@ pub async fn a_duty_is_one_workers_turn(bench: Bench) {
     assert_eq!(other, Some(Timestamp::EPOCH), "each duty has its own lease");
 }
 
-pub async fn a_finished_duty_is_free_and_tells_when_it_was_done(bench: Bench) {
+pub async fn finished_duty_is_free_with_time(bench: ConformanceBench) {
     let store = &bench.stores.workers;
     take(&bench, "w1", LONG).await;
     let done_at = Timestamp::from_millis(1_234);
@@ -66,7 +66,7 @@ pub async fn a_finished_duty_is_free_and_tells_when_it_was_done(bench: Bench) {
     store.finish_duty("never-taken", &worker("w1"), done_at).await.unwrap();
 }
 
-pub async fn a_turn_that_ran_out_passes_on(bench: Bench) {
+pub async fn expired_duty_lease_passes_on(bench: ConformanceBench) {
     take(&bench, "w1", SHORT).await;
     bench.passed(bench.now().await.plus(SHORT)).await;
     assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH));
@@ -76,7 +76,7 @@ pub async fn a_turn_that_ran_out_passes_on(bench: Bench) {
     assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH), "and records nothing");
 }
 
-pub async fn of_many_who_reach_for_a_duty_one_gets_it(bench: Bench) {
+pub async fn duty_race_has_one_winner(bench: ConformanceBench) {
     for round in 0..20 {
         let tasks: Vec<_> = (0..8)
             .map(|n| {

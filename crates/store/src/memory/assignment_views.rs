@@ -3,28 +3,30 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use millstream_core::assignment::stats::Totals;
-use millstream_core::assignment::{Assignment, LogEntry};
+use millstream_core::assignment::stats::AssignmentTotals;
+use millstream_core::assignment::{ItemAssignment, ItemLogEntry};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
 
-use super::Memory;
-use crate::Result;
+use super::MemoryStore;
+use crate::StoreResult;
 use crate::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 
 #[async_trait::async_trait]
-impl AssignmentViews for Memory {
+impl AssignmentViews for MemoryStore {
     async fn list_assignments(
         &self,
         tenant: &TenantId,
         filter: &AssignmentFilter,
         after: Option<AssignmentId>,
         limit: usize,
-    ) -> Result<Vec<Assignment>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<ItemAssignment>> {
+        let tables = self.lock_tables();
         let rows = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
         let all = rows.flat_map(|(_, row)| row.work.assignments.values());
-        let mut found: Vec<Assignment> =
-            all.filter(|one| filter.lets(one) && after.is_none_or(|after| one.id < after)).cloned().collect();
+        let mut found: Vec<ItemAssignment> = all
+            .filter(|one| filter.matches_assignment(one) && after.is_none_or(|after| one.id < after))
+            .cloned()
+            .collect();
         found.sort_by_key(|one| std::cmp::Reverse(one.id));
         found.truncate(limit);
         Ok(found)
@@ -36,8 +38,8 @@ impl AssignmentViews for Memory {
         filter: &ItemFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<ItemView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<ItemView>> {
+        let tables = self.lock_tables();
         let rows = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant).map(|(_, row)| row);
         let mut found: Vec<ItemView> = rows
             .filter(|row| {
@@ -58,19 +60,19 @@ impl AssignmentViews for Memory {
         Ok(found)
     }
 
-    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>> {
-        let tables = self.tables();
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> StoreResult<Vec<ItemLogEntry>> {
+        let tables = self.lock_tables();
         let Some(row) = tables.people.items.get(item) else { return Ok(Vec::new()) };
         Ok(row.log.iter().filter(|entry| entry.no > after).take(limit).cloned().collect())
     }
 
-    async fn totals(
+    async fn sum_totals(
         &self,
         tenant: &TenantId,
         filter: &TotalsFilter,
-    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
-        let tables = self.tables();
-        let mut sums: BTreeMap<(Name, Option<PersonId>), Totals> = BTreeMap::new();
+    ) -> StoreResult<Vec<(Name, Option<PersonId>, AssignmentTotals)>> {
+        let tables = self.lock_tables();
+        let mut sums: BTreeMap<(Name, Option<PersonId>), AssignmentTotals> = BTreeMap::new();
         for ((owner, queue, person, day), totals) in &tables.people.totals {
             let wanted = owner == tenant
                 && filter.queue.as_ref().is_none_or(|wanted| wanted == queue)
@@ -84,9 +86,12 @@ impl AssignmentViews for Memory {
         Ok(sums.into_iter().map(|((queue, person), totals)| (queue, person, totals)).collect())
     }
 
-    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
-        let tables = self.tables();
-        let mut sums: BTreeMap<(TenantId, Name), Totals> = BTreeMap::new();
+    async fn totals_by_queue(
+        &self,
+        days: RangeInclusive<i64>,
+    ) -> StoreResult<Vec<(TenantId, Name, AssignmentTotals)>> {
+        let tables = self.lock_tables();
+        let mut sums: BTreeMap<(TenantId, Name), AssignmentTotals> = BTreeMap::new();
         for ((tenant, queue, _, day), totals) in &tables.people.totals {
             if days.contains(day) {
                 sums.entry((tenant.clone(), queue.clone())).or_default().merge(totals);

@@ -1,44 +1,45 @@
 //! Committing a worker's decisions, in memory: the fence first, then every write.
 
 use millstream_core::id::{Epoch, Name, Seq, WorkerId};
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
 use super::leasing;
-use super::tables::{Action, Execution, Tables};
-use crate::action_store::Begun;
+use super::tables::{MemoryAction, MemoryExecution, MemoryTables};
+use crate::action_store::LeaseOrigin;
 use crate::execution_store::{
-    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions,
+    SnapshotWrite,
 };
 use crate::graph_store::GraphRows;
-use crate::views::ActionView;
+use crate::views::ActionRecord;
 
-pub(super) fn commit(
-    tables: &mut Tables,
+pub(super) fn commit_execution(
+    tables: &mut MemoryTables,
     worker: &WorkerId,
-    batch: &[Commit],
+    batch: &[ExecutionCommit],
     lease: &LeaseGrant,
     now: Timestamp,
-) -> Vec<Committed> {
+) -> Vec<CommitVerdict> {
     let mut lease = lease.clone();
     batch.iter().map(|item| commit_one(tables, worker, item, &mut lease, now)).collect()
 }
 
 fn commit_one(
-    tables: &mut Tables,
+    tables: &mut MemoryTables,
     worker: &WorkerId,
-    item: &Commit,
+    item: &ExecutionCommit,
     lease: &mut LeaseGrant,
     now: Timestamp,
-) -> Committed {
+) -> CommitVerdict {
     let Some(row) = tables.executions.get_mut(&item.execution) else {
-        return Committed::Missing;
+        return CommitVerdict::Missing;
     };
     let ends = item.state.phase.is_ended();
-    let holds = row.seq == item.expected && !held_up(row, item) && all_open(row, &item.decided);
-    if !holds && !planted::is(Bug::NoFence) {
-        return Committed::Conflict;
+    let holds = row.seq == item.expected && !is_blocked_by_pause(row, item) && all_open(row, &item.decided);
+    if !holds && !mutation::is_active(Mutation::NoFence) {
+        return CommitVerdict::Conflict;
     }
     // Before anything else: it concerns actions that earlier commits left open.
     match item.open_actions {
@@ -47,7 +48,7 @@ fn commit_one(
     }
     write_state(row, item);
     for decided in &item.decided {
-        decide(row, decided, worker, now);
+        decide_event(row, decided, worker, now);
     }
     if ends {
         row.paused = None;
@@ -80,11 +81,11 @@ fn commit_one(
     if item.transitions.iter().any(|transition| transition.decision.correlation.is_some()) {
         tables.deliver_signals(&item.execution, now);
     }
-    Committed::Done { leased, unleased, emitted }
+    CommitVerdict::Done { leased, unleased, emitted }
 }
 
 /// A pause blocks everything but a cancellation, and nothing once the execution has ended.
-fn held_up(row: &Execution, item: &Commit) -> bool {
+fn is_blocked_by_pause(row: &MemoryExecution, item: &ExecutionCommit) -> bool {
     let cancels = match item.open_actions {
         OpenActions::Keep => false,
         OpenActions::Cancel => true,
@@ -93,13 +94,13 @@ fn held_up(row: &Execution, item: &Commit) -> bool {
 }
 
 /// Whether all of these are still undecided.
-fn all_open(row: &mut Execution, decided: &[Decided]) -> bool {
+fn all_open(row: &mut MemoryExecution, decided: &[DecidedEvent]) -> bool {
     decided
         .iter()
-        .all(|decided| row.event_by_id(decided.event_id).is_some_and(|event| event.kept().is_some()))
+        .all(|decided| row.event_by_id(decided.event_id).is_some_and(|event| event.mailbox_state().is_some()))
 }
 
-fn write_state(row: &mut Execution, item: &Commit) {
+fn write_state(row: &mut MemoryExecution, item: &ExecutionCommit) {
     row.seq = item.state.seq;
     row.phase = item.state.phase;
     row.updated_at = item.state.at;
@@ -110,18 +111,19 @@ fn write_state(row: &mut Execution, item: &Commit) {
     }
 }
 
-fn write_graph(tables: &mut Tables, item: &Commit, rows: &GraphRows, now: Timestamp) {
+fn write_graph(tables: &mut MemoryTables, item: &ExecutionCommit, rows: &GraphRows, now: Timestamp) {
     if let Some(graph) = tables.executions.get_mut(&item.execution).and_then(|row| row.graph.as_mut()) {
-        graph.write(rows);
+        graph.write_rows(rows);
     }
     if let (Some(first), Some(last)) = (item.transitions.first(), item.transitions.last()) {
         tables.feed_transitions(&item.execution, first.seq, last.seq, now);
     }
 }
 
-fn decide(row: &mut Execution, decided: &Decided, worker: &WorkerId, now: Timestamp) {
+fn decide_event(row: &mut MemoryExecution, decided: &DecidedEvent, worker: &WorkerId, now: Timestamp) {
     let ended = row.phase.is_ended();
-    let Some(event) = row.event_by_id(decided.event_id).filter(|event| event.kept().is_some()) else {
+    let Some(event) = row.event_by_id(decided.event_id).filter(|event| event.mailbox_state().is_some())
+    else {
         return;
     };
     let view = &mut event.view;
@@ -136,7 +138,7 @@ fn decide(row: &mut Execution, decided: &Decided, worker: &WorkerId, now: Timest
             view.started_at = Some(now);
             view.completed_at = status.is_final().then_some(now);
             if *status == EventStatus::Failed && !ended {
-                row.pause(error.as_deref().unwrap_or("an action failed"), now);
+                row.pause_with_reason(error.as_deref().unwrap_or("an action failed"), now);
             }
         }
         EventVerdict::Rejected { state, reason } => {
@@ -150,11 +152,11 @@ fn decide(row: &mut Execution, decided: &Decided, worker: &WorkerId, now: Timest
     }
 }
 
-fn cancel_open_actions(row: &mut Execution, now: Timestamp) {
+fn cancel_open_actions(row: &mut MemoryExecution, now: Timestamp) {
     for action in row.actions.values_mut() {
         match action.view.status {
             ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Awaiting => {
-                action.settle(ActionStatus::Cancelled, now);
+                action.settle_as(ActionStatus::Cancelled, now);
             }
             ActionStatus::Leased
             | ActionStatus::Standby
@@ -168,12 +170,12 @@ fn cancel_open_actions(row: &mut Execution, now: Timestamp) {
 }
 
 /// Returns those that may be leased, in order.
-fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) -> Vec<(Seq, Name)> {
+fn insert_actions(row: &mut MemoryExecution, actions: &[NewAction], now: Timestamp) -> Vec<(Seq, Name)> {
     let mut ready = Vec::new();
     for action in actions {
         let id = (action.key.seq, action.key.action.clone());
         let is_ready = action.status == ActionStatus::Ready;
-        let view = ActionView {
+        let view = ActionRecord {
             key: action.key.clone(),
             event_id: action.event_id,
             ordinal: action.ordinal,
@@ -194,14 +196,14 @@ fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) ->
             progress: None,
             ready_at: is_ready.then_some(now),
         };
-        let row_of = Action {
+        let row_of = MemoryAction {
             view,
             scope: action.scope.clone(),
             handling: action.handling,
             terms: action.terms.clone(),
             undoes: action.undoes.clone(),
             closing: false,
-            begun: Begun::No,
+            begun: LeaseOrigin::No,
             attempt_until: None,
             company: action.company,
         };

@@ -3,19 +3,19 @@
 use millstream_core::id::{DefinitionRef, Name, TenantId};
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
+use super::MemoryStore;
+use crate::StoreResult;
 use crate::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 
 #[async_trait::async_trait]
-impl DefinitionStore for Memory {
-    async fn put(
+impl DefinitionStore for MemoryStore {
+    async fn put_definition(
         &self,
         tenant: &TenantId,
         definition: &NewDefinition,
         now: Timestamp,
-    ) -> Result<PutDefinition> {
-        let mut tables = self.tables();
+    ) -> StoreResult<PutDefinition> {
+        let mut tables = self.lock_tables();
         let versions = tables.definitions.entry((tenant.clone(), definition.name.clone())).or_default();
         let latest = versions.last();
         if let Some(latest) = latest.filter(|latest| latest.checksum == definition.checksum) {
@@ -33,13 +33,13 @@ impl DefinitionStore for Memory {
         Ok(PutDefinition::Created(stored))
     }
 
-    async fn get(
+    async fn get_definition(
         &self,
         tenant: &TenantId,
         name: &Name,
         version: Option<i32>,
-    ) -> Result<Option<StoredDefinition>> {
-        let tables = self.tables();
+    ) -> StoreResult<Option<StoredDefinition>> {
+        let tables = self.lock_tables();
         let versions = tables.definitions.get(&(tenant.clone(), name.clone()));
         Ok(versions.and_then(|versions| match version {
             None => versions.last().cloned(),
@@ -47,13 +47,13 @@ impl DefinitionStore for Memory {
         }))
     }
 
-    async fn list(
+    async fn list_definitions(
         &self,
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<StoredDefinition>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<StoredDefinition>> {
+        let tables = self.lock_tables();
         Ok(tables
             .definitions
             .iter()

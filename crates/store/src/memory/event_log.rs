@@ -1,73 +1,77 @@
 //! Accepting, in memory.
 
 use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId};
+use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::status::EventStatus;
-use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
+use super::MemoryStore;
 use super::graphs::GraphTable;
-use super::tables::{Execution, KeyUse, Tables};
-use crate::Result;
-use crate::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
+use super::tables::{KeyUse, MemoryExecution, MemoryTables};
+use crate::StoreResult;
+use crate::event_log::{AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, IdempotencyKey};
 
 #[async_trait::async_trait]
-impl EventLog for Memory {
-    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>> {
-        let mut tables = self.tables();
+impl EventLog for MemoryStore {
+    async fn append(&self, batch: &[AppendRequest], now: Timestamp) -> StoreResult<Vec<Appended>> {
+        let mut tables = self.lock_tables();
         let verdicts = batch
             .iter()
             .map(|item| match item {
-                Append::Start(new) => start(&mut tables, new, now),
-                Append::Event(event) => append(&mut tables, event, now),
-                Append::Signal(signal) => tables.signal(signal, now),
+                AppendRequest::Start(new) => start_execution(&mut tables, new, now),
+                AppendRequest::Event(event) => append_event(&mut tables, event, now),
+                AppendRequest::Signal(signal) => tables.accept_signal(signal, now),
             })
             .collect();
         Ok(verdicts)
     }
 
-    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
-        let tables = self.tables();
+    async fn find_accepted(&self, keys: &[(TenantId, IdempotencyKey)]) -> StoreResult<Vec<Option<Appended>>> {
+        let tables = self.lock_tables();
         Ok(keys.iter().map(|(tenant, idempotency)| known_key(&tables, tenant, Some(idempotency))).collect())
     }
 
-    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
-        let tables = self.tables();
+    async fn find_definitions(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<DefinitionRef>>> {
+        let tables = self.lock_tables();
         let definition = |key| tables.executions.get(key).map(|row| row.definition.clone());
         Ok(executions.iter().map(definition).collect())
     }
 
-    async fn undecided(
+    async fn page_undecided(
         &self,
-        bands: Option<&[Band]>,
+        bands: Option<&[SweepBand]>,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>> {
+    ) -> StoreResult<Vec<ExecutionKey>> {
         let within = |accepted: Timestamp| {
             bands.is_none_or(|bands| bands.iter().any(|band| band.after < accepted && accepted <= band.until))
         };
-        let tables = self.tables();
+        let tables = self.lock_tables();
         Ok(tables
             .executions
             .iter()
             .filter(|(key, _)| after.is_none_or(|after| *key > after))
-            .filter(|(_, row)| row.decidable().any(|event| within(event.view.created_at)))
+            .filter(|(_, row)| row.decidable_events().any(|event| within(event.view.created_at)))
             .map(|(key, _)| key.clone())
             .take(limit)
             .collect())
     }
 
-    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>> {
-        let tables = self.tables();
-        let has_work =
-            |key| tables.executions.get(key).is_some_and(|row: &Execution| row.decidable().next().is_some());
+    async fn has_work(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<bool>> {
+        let tables = self.lock_tables();
+        let has_work = |key| {
+            tables
+                .executions
+                .get(key)
+                .is_some_and(|row: &MemoryExecution| row.decidable_events().next().is_some())
+        };
         Ok(executions.iter().map(has_work).collect())
     }
 }
 
-fn append(tables: &mut Tables, event: &NewEvent, now: Timestamp) -> Appended {
+fn append_event(tables: &mut MemoryTables, event: &EventSubmission, now: Timestamp) -> Appended {
     let tenant = &event.execution.tenant;
-    if let Some(existing) = tables.event(tenant, event.event_id) {
+    if let Some(existing) = tables.find_event(tenant, event.event_id) {
         return Appended::Repeat { event_id: event.event_id, status: existing.view.status };
     }
     if let Some(known) = known_key(tables, tenant, event.idempotency.as_ref()) {
@@ -80,7 +84,7 @@ fn append(tables: &mut Tables, event: &NewEvent, now: Timestamp) -> Appended {
     Appended::Accepted { accept_no: tables.insert_event(event, now) }
 }
 
-fn use_key(tables: &mut Tables, event: &NewEvent, now: Timestamp) {
+fn use_key(tables: &mut MemoryTables, event: &EventSubmission, now: Timestamp) {
     if let Some(idempotency) = &event.idempotency {
         let used =
             KeyUse { request_hash: idempotency.request_hash, event_id: event.event_id, created_at: now };
@@ -88,7 +92,7 @@ fn use_key(tables: &mut Tables, event: &NewEvent, now: Timestamp) {
     }
 }
 
-fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
+fn start_execution(tables: &mut MemoryTables, new: &ExecutionStart, now: Timestamp) -> Appended {
     if let Some(known) = known_key(tables, &new.key.tenant, new.start.idempotency.as_ref()) {
         return known;
     }
@@ -104,7 +108,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
     use_key(tables, &new.start, now);
     let transition = new.applied.transition.clone();
     let timers = transition.decision.timers.iter();
-    let row = Execution {
+    let row = MemoryExecution {
         definition: new.definition.clone(),
         input_hash: new.input_hash,
         position: millstream_core::id::AcceptNo(0),
@@ -120,7 +124,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
         actions: Default::default(),
         decisions: Vec::new(),
         correlation: new.state.correlation.clone(),
-        graph: new.graph.as_deref().map(GraphTable::of),
+        graph: new.graph.as_deref().map(GraphTable::from_rows),
     };
     tables.executions.insert(new.key.clone(), row);
     let position = tables.insert_event(&new.start, new.state.at);
@@ -150,9 +154,9 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
 /// The first event under a key, with its current status. Retention may have removed it; it removes only
 /// finished ones.
 pub(super) fn known_key(
-    tables: &Tables,
+    tables: &MemoryTables,
     tenant: &TenantId,
-    idempotency: Option<&Idempotency>,
+    idempotency: Option<&IdempotencyKey>,
 ) -> Option<Appended> {
     let idempotency = idempotency?;
     let used = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))?;
@@ -162,6 +166,6 @@ pub(super) fn known_key(
     let event_id = used.event_id;
     let buffered = tables.signals.iter().any(|(signal, _)| signal.event_id == event_id);
     let gone = if buffered { EventStatus::Pending } else { EventStatus::Completed };
-    let status = tables.event(tenant, event_id).map_or(gone, |event| event.view.status);
+    let status = tables.find_event(tenant, event_id).map_or(gone, |event| event.view.status);
     Some(Appended::Repeat { event_id, status })
 }

@@ -3,16 +3,16 @@
 use millstream_core::id::{AcceptNo, EventId, TenantId};
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
-use super::Memory;
-use crate::Result;
-use crate::views::{Backlog, EventFilter, EventView, EventViews};
+use super::MemoryStore;
+use crate::StoreResult;
+use crate::views::{EventBacklog, EventFilter, EventView, EventViews};
 
 #[async_trait::async_trait]
-impl EventViews for Memory {
-    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
-        let tables = self.tables();
+impl EventViews for MemoryStore {
+    async fn find_events(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<EventView>>> {
+        let tables = self.lock_tables();
         let find = |(tenant, event): &(TenantId, EventId)| {
-            tables.event(tenant, *event).map(|event| event.view.clone())
+            tables.find_event(tenant, *event).map(|event| event.view.clone())
         };
         Ok(keys.iter().map(find).collect())
     }
@@ -23,8 +23,8 @@ impl EventViews for Memory {
         filter: &EventFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<EventView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<EventView>> {
+        let tables = self.lock_tables();
         let mut found: Vec<_> = tables
             .executions
             .iter()
@@ -40,11 +40,11 @@ impl EventViews for Memory {
         Ok(found)
     }
 
-    async fn backlog(&self) -> Result<Backlog> {
-        let tables = self.tables();
-        let mut backlog = Backlog::default();
+    async fn count_backlog(&self) -> StoreResult<EventBacklog> {
+        let tables = self.lock_tables();
+        let mut backlog = EventBacklog::default();
         for row in tables.executions.values() {
-            if ExecutionStatus::of(row.phase, row.pause_state()) == ExecutionStatus::Paused {
+            if ExecutionStatus::of_phase(row.phase, row.pause_state()) == ExecutionStatus::Paused {
                 backlog.paused += 1;
             }
             for event in row.events.values() {

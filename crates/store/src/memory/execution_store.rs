@@ -1,57 +1,61 @@
 //! Loading and attempts, in memory. Committing has its own file.
 
 use millstream_core::id::{EventId, ExecutionKey, WorkerId};
-use millstream_core::log::Kept;
+use millstream_core::log::MailboxState;
 use millstream_core::time::Timestamp;
 
-use super::tables::{Execution, Tables};
-use super::{Memory, commit};
-use crate::Result;
+use super::tables::{MemoryExecution, MemoryTables};
+use super::{MemoryStore, commit};
+use crate::StoreResult;
 use crate::execution_store::{
-    Commit, Committed, ExecutionStore, Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, More,
-    Wanted,
+    CachedVersion, CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict,
+    LoadedExecution, MailboxLimits, PageRemainder,
 };
 
 #[async_trait::async_trait]
-impl ExecutionStore for Memory {
-    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>> {
-        let tables = self.tables();
-        Ok(wanted.iter().map(|wanted| load(&tables, wanted, limits)).collect())
+impl ExecutionStore for MemoryStore {
+    async fn load_executions(
+        &self,
+        wanted: &[LoadRequest],
+        limits: MailboxLimits,
+    ) -> StoreResult<Vec<LoadVerdict>> {
+        let tables = self.lock_tables();
+        Ok(wanted.iter().map(|wanted| load_execution(&tables, wanted, limits)).collect())
     }
 
-    async fn commit(
+    async fn commit_executions(
         &self,
         worker: &WorkerId,
-        batch: &[Commit],
+        batch: &[ExecutionCommit],
         lease: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<Committed>> {
-        Ok(commit::commit(&mut self.tables(), worker, batch, lease, now))
+    ) -> StoreResult<Vec<CommitVerdict>> {
+        Ok(commit::commit_execution(&mut self.lock_tables(), worker, batch, lease, now))
     }
 
-    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {
-        let mut tables = self.tables();
-        Ok(events.iter().map(|(execution, event)| count(&mut tables, execution, *event)).collect())
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> StoreResult<Vec<i32>> {
+        let mut tables = self.lock_tables();
+        Ok(events.iter().map(|(execution, event)| count_attempt(&mut tables, execution, *event)).collect())
     }
 }
 
-fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
+fn load_execution(tables: &MemoryTables, wanted: &LoadRequest, limits: MailboxLimits) -> LoadVerdict {
     let Some(row) = tables.executions.get(&wanted.execution) else {
-        return Loaded::Missing;
+        return LoadVerdict::Missing;
     };
-    let current = Known { position: row.position, seq: row.seq };
+    let current = CachedVersion { position: row.position, seq: row.seq };
     let state = (wanted.known != Some(current)).then(|| {
         let later = row.transitions.iter().filter(|transition| transition.seq > row.snapshot.seq);
         (row.snapshot.clone(), later.cloned().collect())
     });
     let blob = || row.graph.as_ref().map(|graph| graph.blob.clone());
     let graph = state.as_ref().and_then(|_| blob());
-    let (undecided, more) = cut(row, limits);
-    let deferred = row.events.values().filter(|event| event.kept() == Some(Kept::Deferred));
-    let mut mailbox: Vec<_> = deferred.map(|event| event.waiting(Kept::Deferred)).collect();
+    let (undecided, more) = cut_mailbox(row, limits);
+    let deferred = row.events.values().filter(|event| event.mailbox_state() == Some(MailboxState::Deferred));
+    let mut mailbox: Vec<_> = deferred.map(|event| event.as_waiting(MailboxState::Deferred)).collect();
     mailbox.extend(undecided);
     mailbox.sort_by_key(|waiting| waiting.accept_no);
-    Loaded::Found(Box::new(LoadedExecution {
+    LoadVerdict::Found(Box::new(LoadedExecution {
         execution: wanted.execution.clone(),
         position: row.position,
         definition: row.definition.clone(),
@@ -66,24 +70,27 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
 }
 
 /// The first undecided events, as many as the limits allow and at least one.
-fn cut(row: &Execution, limits: MailboxLimits) -> (Vec<millstream_core::log::Waiting>, More) {
+fn cut_mailbox(
+    row: &MemoryExecution,
+    limits: MailboxLimits,
+) -> (Vec<millstream_core::log::MailboxEvent>, PageRemainder) {
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    for event in row.decidable() {
+    for event in row.decidable_events() {
         bytes += event.view.payload.len();
         if !taken.is_empty() && (taken.len() >= limits.events || bytes > limits.bytes) {
-            return (taken, More::Remains);
+            return (taken, PageRemainder::Remains);
         }
-        taken.push(event.waiting(Kept::Undecided));
+        taken.push(event.as_waiting(MailboxState::Undecided));
     }
-    (taken, More::Nothing)
+    (taken, PageRemainder::Nothing)
 }
 
-fn count(tables: &mut Tables, execution: &ExecutionKey, event: EventId) -> i32 {
+fn count_attempt(tables: &mut MemoryTables, execution: &ExecutionKey, event: EventId) -> i32 {
     let Some((row, accept_no)) = tables.event_of(execution, event) else {
         return 0;
     };
     match row.events.get_mut(&accept_no) {
-        Some(event) if event.kept().is_some() => {
+        Some(event) if event.mailbox_state().is_some() => {
             event.view.attempts += 1;
             event.view.attempts
         }

@@ -5,21 +5,21 @@ use millstream_core::machine::evolve;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ExecutionStatus;
 
-use super::Memory;
-use super::tables::{Execution, Tables};
-use crate::Result;
-use crate::execution_store::More;
+use super::MemoryStore;
+use super::tables::{MemoryExecution, MemoryTables};
+use crate::StoreResult;
+use crate::execution_store::PageRemainder;
 use crate::paging::cut_history;
 use crate::views::{
-    ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
+    ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
 
 #[async_trait::async_trait]
-impl ExecutionViews for Memory {
-    async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>> {
-        let tables = self.tables();
-        Ok(keys.iter().map(|key| tables.executions.get(key).map(|row| view(key, row))).collect())
+impl ExecutionViews for MemoryStore {
+    async fn find_executions(&self, keys: &[ExecutionKey]) -> StoreResult<Vec<Option<ExecutionView>>> {
+        let tables = self.lock_tables();
+        Ok(keys.iter().map(|key| tables.executions.get(key).map(|row| execution_view(key, row))).collect())
     }
 
     async fn list_executions(
@@ -28,13 +28,13 @@ impl ExecutionViews for Memory {
         filter: &ExecutionFilter,
         after: Option<AcceptNo>,
         limit: usize,
-    ) -> Result<Vec<ExecutionView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<ExecutionView>> {
+        let tables = self.lock_tables();
         let mut found: Vec<_> = tables
             .executions
             .iter()
             .filter(|(key, _)| key.tenant == *tenant)
-            .map(|(key, row)| view(key, row))
+            .map(|(key, row)| execution_view(key, row))
             .filter(|view| after.is_none_or(|after| view.position < after))
             .filter(|view| filter.definition.as_ref().is_none_or(|name| view.definition.name == *name))
             .filter(|view| filter.state.as_ref().is_none_or(|state| view.state.state == *state))
@@ -45,14 +45,20 @@ impl ExecutionViews for Memory {
         Ok(found)
     }
 
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
-        let tables = self.tables();
-        let sizes =
-            entries(&tables, execution, after).take(limit.saturating_add(1)).map(|entry| weight(&entry));
+    async fn read_history(
+        &self,
+        execution: &ExecutionKey,
+        after: Seq,
+        limit: usize,
+    ) -> StoreResult<HistoryPage> {
+        let tables = self.lock_tables();
+        let sizes = history_entries(&tables, execution, after)
+            .take(limit.saturating_add(1))
+            .map(|entry| entry_size(&entry));
         Ok(match cut_history(sizes, limit) {
-            None => HistoryPage { entries: Vec::new(), more: More::Nothing },
+            None => HistoryPage { entries: Vec::new(), more: PageRemainder::Nothing },
             Some((last, more)) => {
-                let entries = entries(&tables, execution, after);
+                let entries = history_entries(&tables, execution, after);
                 HistoryPage {
                     entries: entries.take_while(|entry| entry.transition.seq <= last).collect(),
                     more,
@@ -61,28 +67,28 @@ impl ExecutionViews for Memory {
         })
     }
 
-    async fn actions(
+    async fn list_actions(
         &self,
         execution: &ExecutionKey,
         after: Option<ActionPlace>,
         limit: usize,
-    ) -> Result<Vec<ActionView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<ActionRecord>> {
+        let tables = self.lock_tables();
         let rows = tables.executions.get(execution).into_iter().flat_map(|row| row.actions.values());
         let mut views: Vec<_> = rows.map(|action| action.view.clone()).collect();
         views.retain(|view| after.is_none_or(|after| view.place() > after));
-        views.sort_by_key(ActionView::place);
+        views.sort_by_key(ActionRecord::place);
         views.truncate(limit);
         Ok(views)
     }
 
-    async fn timers(
+    async fn list_timers(
         &self,
         execution: &ExecutionKey,
         after: Option<TimerPlace>,
         limit: usize,
-    ) -> Result<Vec<TimerView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<TimerView>> {
+        let tables = self.lock_tables();
         let rows = tables.executions.get(execution).into_iter().flat_map(|row| row.timers.values());
         let mut views: Vec<_> = rows
             .map(|timer| TimerView {
@@ -99,13 +105,13 @@ impl ExecutionViews for Memory {
     }
 }
 
-fn view(key: &ExecutionKey, row: &Execution) -> ExecutionView {
+fn execution_view(key: &ExecutionKey, row: &MemoryExecution) -> ExecutionView {
     let later = row.transitions.iter().filter(|transition| transition.seq > row.snapshot.seq);
     ExecutionView {
         execution: key.clone(),
         position: row.position,
         definition: row.definition.clone(),
-        status: ExecutionStatus::of(row.phase, row.pause_state()),
+        status: ExecutionStatus::of_phase(row.phase, row.pause_state()),
         state: later.fold(row.snapshot.clone(), |state, transition| evolve(Some(state), transition)),
         paused_reason: row.paused.clone(),
         unreadable: None,
@@ -114,19 +120,19 @@ fn view(key: &ExecutionKey, row: &Execution) -> ExecutionView {
     }
 }
 
-fn weight(entry: &HistoryEntry) -> (Seq, usize) {
-    let decision = RawJson::of(&entry.transition.decision);
+fn entry_size(entry: &HistoryEntry) -> (Seq, usize) {
+    let decision = RawJson::from_value(&entry.transition.decision);
     (entry.transition.seq, entry.payload.len() + decision.len())
 }
 
-fn entries<'a>(
-    tables: &'a Tables,
+fn history_entries<'a>(
+    tables: &'a MemoryTables,
     execution: &'a ExecutionKey,
     after: Seq,
 ) -> impl Iterator<Item = HistoryEntry> + 'a {
     let rows = tables.executions.get(execution).into_iter().flat_map(|row| &row.transitions);
     rows.filter(move |transition| transition.seq > after).filter_map(|transition| {
-        let event = tables.event(&execution.tenant, transition.event_id)?;
+        let event = tables.find_event(&execution.tenant, transition.event_id)?;
         Some(HistoryEntry {
             transition: transition.clone(),
             payload: event.view.payload.clone(),

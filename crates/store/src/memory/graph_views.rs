@@ -6,28 +6,28 @@ use std::ops::Bound;
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
 
-use super::Memory;
+use super::MemoryStore;
 use super::graphs::GraphTable;
-use super::tables::Tables;
-use crate::Result;
+use super::tables::MemoryTables;
+use crate::StoreResult;
 use crate::graph_store::{GraphCounts, GraphView, GraphViews, LogView, NodeFilter, NodeView};
 
 #[async_trait::async_trait]
-impl GraphViews for Memory {
-    async fn graphs(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<GraphView>>> {
-        let tables = self.tables();
-        Ok(executions.iter().map(|key| view(&tables, key)).collect())
+impl GraphViews for MemoryStore {
+    async fn find_graphs(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<GraphView>>> {
+        let tables = self.lock_tables();
+        Ok(executions.iter().map(|key| graph_view(&tables, key)).collect())
     }
 
-    async fn nodes(
+    async fn list_nodes(
         &self,
         execution: &ExecutionKey,
         filter: &NodeFilter,
         after: Option<&NodeId>,
         limit: usize,
-    ) -> Result<Vec<NodeView>> {
-        let tables = self.tables();
-        let Some(graph) = graph(&tables, execution) else { return Ok(Vec::new()) };
+    ) -> StoreResult<Vec<NodeView>> {
+        let tables = self.lock_tables();
+        let Some(graph) = find_graph(&tables, execution) else { return Ok(Vec::new()) };
         let is_wanted = |view: &&NodeView| {
             (filter.statuses.is_empty() || filter.statuses.contains(&view.status))
                 && (filter.ids.is_empty() || filter.ids.contains(&view.node))
@@ -37,21 +37,21 @@ impl GraphViews for Memory {
         Ok(nodes.filter(is_wanted).take(limit).cloned().collect())
     }
 
-    async fn logs(
+    async fn read_logs(
         &self,
         execution: &ExecutionKey,
         node: &NodeId,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<LogView>> {
-        let tables = self.tables();
-        let logs = graph(&tables, execution).and_then(|graph| graph.logs.get(node));
+    ) -> StoreResult<Vec<LogView>> {
+        let tables = self.lock_tables();
+        let logs = find_graph(&tables, execution).and_then(|graph| graph.logs.get(node));
         let wanted = logs.into_iter().flatten().filter(|entry| entry.position > after);
         Ok(wanted.take(limit).cloned().collect())
     }
 
-    async fn graph_counts(&self) -> Result<GraphCounts> {
-        let tables = self.tables();
+    async fn graph_counts(&self) -> StoreResult<GraphCounts> {
+        let tables = self.lock_tables();
         let mut counts = GraphCounts::default();
         let active = tables.executions.values().filter(|row| !row.phase.is_ended());
         for graph in active.filter_map(|row| row.graph.as_ref()) {
@@ -64,11 +64,11 @@ impl GraphViews for Memory {
     }
 }
 
-fn graph<'a>(tables: &'a Tables, key: &ExecutionKey) -> Option<&'a GraphTable> {
+fn find_graph<'a>(tables: &'a MemoryTables, key: &ExecutionKey) -> Option<&'a GraphTable> {
     tables.executions.get(key)?.graph.as_ref()
 }
 
-fn view(tables: &Tables, key: &ExecutionKey) -> Option<GraphView> {
+fn graph_view(tables: &MemoryTables, key: &ExecutionKey) -> Option<GraphView> {
     let row = tables.executions.get(key)?;
     let graph = row.graph.as_ref()?;
     let mut nodes = BTreeMap::new();

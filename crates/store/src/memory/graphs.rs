@@ -8,8 +8,8 @@ use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use super::tables::Tables;
-use crate::feed::{Fed, FeedEntry};
+use super::tables::MemoryTables;
+use crate::feed::{FeedContent, FeedEntry};
 use crate::graph_store::{GraphRows, LogView, NodeView, NodeWrite};
 
 /// The graph part of an execution.
@@ -29,7 +29,7 @@ pub(super) struct FeedRow {
 }
 
 impl GraphTable {
-    pub(super) fn of(rows: &GraphRows) -> Self {
+    pub(super) fn from_rows(rows: &GraphRows) -> Self {
         let mut table = Self {
             metadata: rows.metadata.clone().unwrap_or_else(RawJson::null),
             revision: 0,
@@ -37,11 +37,11 @@ impl GraphTable {
             nodes: BTreeMap::new(),
             logs: BTreeMap::new(),
         };
-        table.write(rows);
+        table.write_rows(rows);
         table
     }
 
-    pub(super) fn write(&mut self, rows: &GraphRows) {
+    pub(super) fn write_rows(&mut self, rows: &GraphRows) {
         self.revision = rows.revision;
         if let Some(blob) = &rows.blob {
             self.blob = blob.clone();
@@ -49,16 +49,16 @@ impl GraphTable {
         self.nodes.retain(|node, _| !rows.deleted.contains(node));
         for write in &rows.nodes {
             match self.nodes.get_mut(&write.node) {
-                Some(view) => overwrite(view, write),
+                Some(view) => overwrite_node(view, write),
                 None => {
-                    self.nodes.insert(write.node.clone(), inserted(write));
+                    self.nodes.insert(write.node.clone(), new_node_view(write));
                 }
             }
         }
     }
 }
 
-fn inserted(write: &NodeWrite) -> NodeView {
+fn new_node_view(write: &NodeWrite) -> NodeView {
     NodeView {
         node: write.node.clone(),
         status: write.status,
@@ -79,8 +79,8 @@ fn inserted(write: &NodeWrite) -> NodeView {
 }
 
 /// A field that is `None` keeps its value, except `why`.
-fn overwrite(view: &mut NodeView, write: &NodeWrite) {
-    fn keep<T: Clone>(stored: &mut Option<T>, written: &Option<T>) {
+fn overwrite_node(view: &mut NodeView, write: &NodeWrite) {
+    fn overwrite_if_written<T: Clone>(stored: &mut Option<T>, written: &Option<T>) {
         if written.is_some() {
             stored.clone_from(written);
         }
@@ -93,19 +93,19 @@ fn overwrite(view: &mut NodeView, write: &NodeWrite) {
     if let Some(children) = &write.children {
         view.children.clone_from(children);
     }
-    keep(&mut view.result, &write.result);
-    keep(&mut view.error, &write.error);
-    keep(&mut view.started_at, &write.started_at);
-    keep(&mut view.ended_at, &write.ended_at);
+    overwrite_if_written(&mut view.result, &write.result);
+    overwrite_if_written(&mut view.error, &write.error);
+    overwrite_if_written(&mut view.started_at, &write.started_at);
+    overwrite_if_written(&mut view.ended_at, &write.ended_at);
 }
 
-impl Tables {
+impl MemoryTables {
     /// The transitions of a commit, both included.
     pub(super) fn feed_transitions(&mut self, key: &ExecutionKey, first: Seq, last: Seq, now: Timestamp) {
-        self.feed(key, Fed::Transitions { first, last }, now);
+        self.append_feed_entry(key, FeedContent::Transitions { first, last }, now);
     }
 
-    pub(super) fn feed(&mut self, key: &ExecutionKey, what: Fed, now: Timestamp) {
+    pub(super) fn append_feed_entry(&mut self, key: &ExecutionKey, what: FeedContent, now: Timestamp) {
         self.last_position += 1;
         let entry = FeedEntry { position: self.last_position, execution: key.clone(), at: now, what };
         self.feed.push(FeedRow { entry, published: false });

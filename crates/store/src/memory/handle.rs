@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_core::time::Timestamp;
 
-use super::tables::Tables;
+use super::tables::MemoryTables;
 use crate::clock::{Clock, StoreClock};
 
 /// A store that lives as long as its handle.
 #[derive(Debug)]
-pub struct Memory {
-    tables: Mutex<Tables>,
+pub struct MemoryStore {
+    tables: Mutex<MemoryTables>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-impl Memory {
+impl MemoryStore {
     /// With the system's clock.
     pub fn new() -> Arc<Self> {
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -26,7 +26,7 @@ impl Memory {
         Arc::new(Self { tables: Mutex::default(), clock })
     }
 
-    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+    pub(super) fn lock_tables(&self) -> MutexGuard<'_, MemoryTables> {
         // A poisoned lock: a panic in the middle of a write is a bug in this module; the tests that hit it
         // should report that panic and not the lock.
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,26 +6,26 @@ use millstream_core::id::{ExecutionKey, RunKey};
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use super::tables::Execution;
-use crate::Result;
-use crate::event_log::NewSignal;
-use crate::housekeeping::{Housekeeping, Outlived};
+use super::MemoryStore;
+use super::tables::MemoryExecution;
+use crate::StoreResult;
+use crate::event_log::SignalSubmission;
+use crate::housekeeping::{Housekeeping, RetentionCutoffs};
 use crate::run_store::StoredRun;
 
 #[async_trait::async_trait]
-impl Housekeeping for Memory {
-    async fn ping(&self) -> Result<Timestamp> {
+impl Housekeeping for MemoryStore {
+    async fn ping(&self) -> StoreResult<Timestamp> {
         Ok(self.clock.now())
     }
 
-    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_executions(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let gone: BTreeSet<ExecutionKey> = tables
             .executions
             .iter()
             .filter(|(_, row)| {
-                outlived.of(row.phase).is_some_and(|time| row.updated_at < time) && is_over(row)
+                outlived.cutoff_of_phase(row.phase).is_some_and(|time| row.updated_at < time) && is_over(row)
             })
             .map(|(key, _)| key.clone())
             .take(limit)
@@ -38,15 +38,16 @@ impl Housekeeping for Memory {
         Ok(count(gone.len()))
     }
 
-    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let gone: BTreeSet<_> = tables
             .idempotency
             .iter()
             .filter(|((tenant, _), used)| {
-                let is_it = |signal: &NewSignal| signal.tenant == *tenant && signal.event_id == used.event_id;
+                let is_it =
+                    |signal: &SignalSubmission| signal.tenant == *tenant && signal.event_id == used.event_id;
                 used.created_at < before
-                    && tables.event(tenant, used.event_id).is_none()
+                    && tables.find_event(tenant, used.event_id).is_none()
                     && !tables.signals.iter().any(|(signal, _)| is_it(signal))
             })
             .map(|(key, _)| key.clone())
@@ -56,10 +57,10 @@ impl Housekeeping for Memory {
         Ok(count(gone.len()))
     }
 
-    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_runs(&self, outlived: RetentionCutoffs, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let is_over = |row: &StoredRun| {
-            let kept = outlived.of_run(row.run.status());
+            let kept = outlived.cutoff_of_run(row.run.status());
             row.run.ended_at().zip(kept).is_some_and(|(ended, time)| ended < time)
         };
         let gone: BTreeSet<RunKey> = tables
@@ -74,8 +75,8 @@ impl Housekeeping for Memory {
         Ok(count(gone.len()))
     }
 
-    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_workers(&self, before: Timestamp) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let known = tables.workers.len();
         tables.workers.retain(|_, view| view.seen_at >= before);
         tables.external.retain(|_, found| found.seen_at >= before);
@@ -84,7 +85,7 @@ impl Housekeeping for Memory {
     }
 }
 
-fn is_over(row: &Execution) -> bool {
+fn is_over(row: &MemoryExecution) -> bool {
     row.phase.is_ended()
         && row.actions.values().all(|action| action.view.status.is_settled())
         && !row.events.values().any(|event| event.view.status == EventStatus::Pending)

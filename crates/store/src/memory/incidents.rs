@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
-use millstream_core::incident::{NewIncident, fingerprint};
-use millstream_core::status::{ActionStatus, EventStatus, Resolution};
+use millstream_core::incident::{NewIncident, incident_fingerprint};
+use millstream_core::status::{ActionStatus, EventStatus, IncidentResolution};
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use super::settle::{follow, graph};
-use super::tables::{Event, Execution, Tables};
-use crate::Result;
-use crate::action_store::Handling;
+use super::MemoryStore;
+use super::settle::{transition_actions, write_consequences};
+use super::tables::{MemoryEvent, MemoryExecution, MemoryTables};
+use crate::StoreResult;
+use crate::action_store::FailureHandling;
 use crate::incidents::{
-    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, ResolvedView,
-    Resolving, opens,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,
+    ResolveVerdict, ResolvedView, opens_incident,
 };
-use crate::intervention::Decision;
-use crate::reopening::{Settled, reopened};
+use crate::intervention::DecisionRecord;
+use crate::reopening::{ReopenCandidate, choose_reopened};
 
 #[async_trait::async_trait]
-impl Incidents for Memory {
+impl Incidents for MemoryStore {
     async fn list_incidents(
         &self,
         tenant: &TenantId,
         filter: &IncidentFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<IncidentView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<IncidentView>> {
+        let tables = self.lock_tables();
         let matches = |view: &&IncidentView| {
             view.execution.tenant == *tenant
                 && after.is_none_or(|after| view.position < after)
@@ -40,12 +40,12 @@ impl Incidents for Memory {
         Ok(tables.incidents.iter().rev().filter(matches).take(limit).cloned().collect())
     }
 
-    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
-        let tables = self.tables();
-        let mut groups: BTreeMap<&str, IncidentGroup> = BTreeMap::new();
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> StoreResult<Vec<IncidentGroupView>> {
+        let tables = self.lock_tables();
+        let mut groups: BTreeMap<&str, IncidentGroupView> = BTreeMap::new();
         let open = tables.incidents.iter().filter(|view| view.resolved.is_none());
         for view in open.filter(|view| view.execution.tenant == *tenant) {
-            let group = groups.entry(&view.fingerprint).or_insert_with(|| IncidentGroup {
+            let group = groups.entry(&view.fingerprint).or_insert_with(|| IncidentGroupView {
                 fingerprint: view.fingerprint.clone(),
                 definition: view.definition.name.clone(),
                 action: view.action.as_ref().map(|key| key.action.clone()),
@@ -66,27 +66,30 @@ impl Incidents for Memory {
         Ok(groups)
     }
 
-    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
-        let tables = self.tables();
+    async fn find_incidents(
+        &self,
+        keys: &[(TenantId, IncidentId)],
+    ) -> StoreResult<Vec<Option<IncidentView>>> {
+        let tables = self.lock_tables();
         let find = |(tenant, id): &(TenantId, IncidentId)| {
             tables.incidents.iter().find(|view| view.execution.tenant == *tenant && view.id == *id).cloned()
         };
         Ok(keys.iter().map(find).collect())
     }
 
-    async fn resolve(
+    async fn resolve_incidents(
         &self,
         tenant: &TenantId,
-        batch: &[(IncidentId, Resolving)],
-        by: &Decision,
+        batch: &[(IncidentId, IncidentDecision)],
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Result<Vec<Resolved>> {
-        let mut tables = self.tables();
-        Ok(batch.iter().map(|(id, how)| tables.resolve(tenant, *id, how, by, now)).collect())
+    ) -> StoreResult<Vec<ResolveVerdict>> {
+        let mut tables = self.lock_tables();
+        Ok(batch.iter().map(|(id, how)| tables.resolve_incident(tenant, *id, how, by, now)).collect())
     }
 }
 
-impl Tables {
+impl MemoryTables {
     /// Skipped where no person has to decide about it.
     pub(super) fn open_incident(
         &mut self,
@@ -96,7 +99,11 @@ impl Tables {
         incident: &NewIncident,
         now: Timestamp,
     ) {
-        if self.executions.get(execution).is_some_and(|row| opens(row.phase, action.map(|key| &key.action))) {
+        if self
+            .executions
+            .get(execution)
+            .is_some_and(|row| opens_incident(row.phase, action.map(|key| &key.action)))
+        {
             self.insert_incident(execution, event_id, action, incident, now);
         }
     }
@@ -119,7 +126,11 @@ impl Tables {
             event_id,
             action: action.cloned(),
             class: incident.class.clone(),
-            fingerprint: fingerprint(&definition.name, action.map(|key| &key.action), &incident.class),
+            fingerprint: incident_fingerprint(
+                &definition.name,
+                action.map(|key| &key.action),
+                &incident.class,
+            ),
             definition,
             reason: incident.reason.clone(),
             opened_at: now,
@@ -129,10 +140,10 @@ impl Tables {
 
     /// An ended execution has no open incidents.
     pub(super) fn end_incidents(&mut self, execution: &ExecutionKey, now: Timestamp) {
-        let by = Decision { actor: None, reason: None };
+        let by = DecisionRecord { actor: None, reason: None };
         for view in &mut self.incidents {
             if view.execution == *execution && view.resolved.is_none() {
-                view.resolve(Resolution::Ended, &by, now);
+                view.resolve(IncidentResolution::Ended, &by, now);
             }
         }
     }
@@ -142,52 +153,60 @@ impl Tables {
         &mut self,
         tenant: &TenantId,
         event: EventId,
-        by: &Decision,
+        by: &DecisionRecord,
         now: Timestamp,
     ) {
         for view in &mut self.incidents {
             if view.execution.tenant == *tenant && view.event_id == event && view.resolved.is_none() {
-                view.resolve(Resolution::Retry, by, now);
+                view.resolve(IncidentResolution::Retry, by, now);
             }
         }
     }
 
-    fn resolve(
+    fn resolve_incident(
         &mut self,
         tenant: &TenantId,
         id: IncidentId,
-        how: &Resolving,
-        by: &Decision,
+        how: &IncidentDecision,
+        by: &DecisionRecord,
         now: Timestamp,
-    ) -> Resolved {
+    ) -> ResolveVerdict {
         let of = |view: &&mut IncidentView| view.execution.tenant == *tenant && view.id == id;
-        let Some(view) = self.incidents.iter_mut().find(of) else { return Resolved::NotFound };
+        let Some(view) = self.incidents.iter_mut().find(of) else { return ResolveVerdict::NotFound };
         if let Some(resolved) = &view.resolved {
-            return Resolved::Already { resolution: resolved.resolution };
+            return ResolveVerdict::Already { resolution: resolved.resolution };
         }
         view.resolve(how.resolution(), by, now);
         let (key, event_id, action) = (view.execution.clone(), view.event_id, view.action.clone());
         let emit = match how {
-            Resolving::Retry | Resolving::RetryWith { .. } => None,
-            Resolving::Skip { emit, .. } => emit.as_deref(),
-            Resolving::End { event, .. } => Some(&**event),
+            IncidentDecision::Retry | IncidentDecision::RetryWith { .. } => None,
+            IncidentDecision::Skip { emit, .. } => emit.as_deref(),
+            IncidentDecision::End { event, .. } => Some(&**event),
         };
         if let Some(event) = emit {
             self.insert_event(event, now);
         }
-        let Some((row, accept_no)) = self.event_of(&key, event_id) else { return Resolved::NotFound };
-        row.record(how.resolution().as_str(), Some(event_id), by.actor.as_deref(), by.reason.as_deref(), now);
-        if let Resolving::End { .. } = how {
-            return Resolved::Done { execution: key };
+        let Some((row, accept_no)) = self.event_of(&key, event_id) else { return ResolveVerdict::NotFound };
+        row.record_decision(
+            how.resolution().as_str(),
+            Some(event_id),
+            by.actor.as_deref(),
+            by.reason.as_deref(),
+            now,
+        );
+        if let IncidentDecision::End { .. } = how {
+            return ResolveVerdict::Done { execution: key };
         }
         match &action {
             Some(action) => row.resolve_action(action, how, now),
             None => {
-                let dead = |event: &&mut Event| event.view.status == EventStatus::Dead;
+                let dead = |event: &&mut MemoryEvent| event.view.status == EventStatus::Dead;
                 if let Some(event) = row.events.get_mut(&accept_no).filter(dead) {
                     event.view.status = match how {
-                        Resolving::Skip { .. } => EventStatus::Rejected,
-                        Resolving::Retry | Resolving::RetryWith { .. } | Resolving::End { .. } => {
+                        IncidentDecision::Skip { .. } => EventStatus::Rejected,
+                        IncidentDecision::Retry
+                        | IncidentDecision::RetryWith { .. }
+                        | IncidentDecision::End { .. } => {
                             event.view.attempts = 0;
                             event.view.error = None;
                             event.view.completed_at = None;
@@ -197,27 +216,27 @@ impl Tables {
                 }
             }
         }
-        row.resume(now);
-        Resolved::Done { execution: key }
+        row.resume_if_unblocked(now);
+        ResolveVerdict::Done { execution: key }
     }
 }
 
-impl Execution {
-    fn resolve_action(&mut self, key: &ActionKey, how: &Resolving, now: Timestamp) {
+impl MemoryExecution {
+    fn resolve_action(&mut self, key: &ActionKey, how: &IncidentDecision, now: Timestamp) {
         let waiting = self.skipped_because_of(key);
         let Some(action) = self.actions.get_mut(&(key.seq, key.action.clone())) else { return };
         let event_id = action.view.event_id;
         match how {
-            Resolving::Skip { result, .. } => {
-                action.settle(ActionStatus::Succeeded, now);
+            IncidentDecision::Skip { result, .. } => {
+                action.settle_as(ActionStatus::Succeeded, now);
                 action.view.result = Some(result.clone());
                 action.view.error = None;
             }
-            Resolving::Retry | Resolving::RetryWith { .. } | Resolving::End { .. } => {
-                action.begin(now);
+            IncidentDecision::Retry | IncidentDecision::RetryWith { .. } | IncidentDecision::End { .. } => {
+                action.become_ready(now);
                 action.view.attempts = 0;
                 action.view.error = None;
-                if let Resolving::RetryWith { input } = how {
+                if let IncidentDecision::RetryWith { input } = how {
                     action.view.input = Some(input.clone());
                     action.view.revision += 1;
                 }
@@ -229,10 +248,10 @@ impl Execution {
                 action.view.settled_at = None;
             }
         }
-        let followed = graph(self, key.seq).follow();
-        follow(self, key.seq, followed, now);
-        let is_lost = |action: &super::tables::Action| {
-            action.view.status == ActionStatus::Failed && action.handling == Handling::Unhandled
+        let followed = transition_actions(self, key.seq).propagate_outcomes();
+        write_consequences(self, key.seq, followed, now);
+        let is_lost = |action: &super::tables::MemoryAction| {
+            action.view.status == ActionStatus::Failed && action.handling == FailureHandling::Unhandled
         };
         let still_failed = self.actions.iter().any(|((seq, _), action)| *seq == key.seq && is_lost(action));
         if let Some(event) = self.event_by_id(event_id)
@@ -251,11 +270,13 @@ impl Execution {
         let of_seq = self.actions.iter().filter(|((seq, _), _)| *seq == key.seq);
         let settled = of_seq.map(|((_, name), action)| {
             // This decision treats other failures as handled.
-            let handling = if *name == key.action { Handling::Unhandled } else { Handling::Handled };
-            let settled = Settled { needs: action.view.needs.clone(), status: action.view.status, handling };
+            let handling =
+                if *name == key.action { FailureHandling::Unhandled } else { FailureHandling::Handled };
+            let settled =
+                ReopenCandidate { needs: action.view.needs.clone(), status: action.view.status, handling };
             (name.clone(), settled)
         });
-        reopened(&settled.collect()).waiting.into_iter().collect()
+        choose_reopened(&settled.collect()).waiting.into_iter().collect()
     }
 }
 
@@ -267,7 +288,7 @@ impl IncidentView {
         }
     }
 
-    fn resolve(&mut self, resolution: Resolution, by: &Decision, at: Timestamp) {
+    fn resolve(&mut self, resolution: IncidentResolution, by: &DecisionRecord, at: Timestamp) {
         let (actor, reason) = (by.actor.clone(), by.reason.clone());
         self.resolved = Some(ResolvedView { resolution, actor, reason, at });
     }

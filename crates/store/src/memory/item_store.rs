@@ -1,39 +1,41 @@
 //! Items, in memory.
 
-use millstream_core::assignment::next::Standing;
+use millstream_core::assignment::select::QueuePosition;
 use millstream_core::assignment::stats;
-use millstream_core::assignment::{Item, LogEntry, NewItem, Work};
+use millstream_core::assignment::{ItemAggregate, ItemLogEntry, NewQueueItem, QueueItem};
 use millstream_core::id::{ItemKey, Name, TenantId, WorkerId};
 use millstream_core::time::Timestamp;
 
 use super::people::ItemRow;
-use super::settle::View;
-use super::tables::Tables;
-use super::{Memory, notices, settle};
-use crate::Result;
-use crate::giving::no_slots;
-use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem, firsts};
+use super::settle::MemorySettleView;
+use super::tables::MemoryTables;
+use super::{MemoryStore, notices, settle};
+use crate::StoreResult;
+use crate::item_store::{
+    ImportVerdict, ItemCommit, ItemCommitVerdict, ItemRef, ItemStore, LoadedItem, mark_first_commits,
+};
 use crate::notices::of_items;
+use crate::opening_selection::grant_without_slots;
 
 #[async_trait::async_trait]
-impl ItemStore for Memory {
-    async fn import(
+impl ItemStore for MemoryStore {
+    async fn import_items(
         &self,
         tenant: &TenantId,
         queue: &Name,
-        items: &[NewItem],
+        items: &[NewQueueItem],
         now: Timestamp,
-    ) -> Result<Vec<Imported>> {
-        let mut tables = self.tables();
-        Ok(items.iter().map(|new| import(&mut tables, tenant, queue, new, now)).collect())
+    ) -> StoreResult<Vec<ImportVerdict>> {
+        let mut tables = self.lock_tables();
+        Ok(items.iter().map(|new| import_item(&mut tables, tenant, queue, new, now)).collect())
     }
 
-    async fn load_items(&self, wanted: &[ItemRef]) -> Result<Vec<Option<LoadedItem>>> {
-        let tables = self.tables();
+    async fn load_items(&self, wanted: &[ItemRef]) -> StoreResult<Vec<Option<LoadedItem>>> {
+        let tables = self.lock_tables();
         let load = |wanted: &ItemRef| match wanted {
-            ItemRef::Item(key) => tables.people.loaded(key),
+            ItemRef::Item(key) => tables.people.load_item(key),
             ItemRef::Assignment(tenant, id) => {
-                tables.people.loaded(tables.people.assignments.get(&(tenant.clone(), *id))?)
+                tables.people.load_item(tables.people.assignments.get(&(tenant.clone(), *id))?)
             }
         };
         Ok(wanted.iter().map(load).collect())
@@ -44,20 +46,20 @@ impl ItemStore for Memory {
         worker: &WorkerId,
         batch: &[ItemCommit],
         now: Timestamp,
-    ) -> Result<Vec<ItemCommitted>> {
-        let mut tables = self.tables();
+    ) -> StoreResult<Vec<ItemCommitVerdict>> {
+        let mut tables = self.lock_tables();
         let verdict = |(commit, is_first): (&ItemCommit, bool)| {
             if is_first {
-                return write(&mut tables, worker, commit, now);
+                return write_commit(&mut tables, worker, commit, now);
             }
             let current = tables.people.items.get(&commit.key).map(|row| row.version);
-            ItemCommitted::Conflict { current }
+            ItemCommitVerdict::Conflict { current }
         };
-        Ok(firsts(batch).map(verdict).collect())
+        Ok(mark_first_commits(batch).map(verdict).collect())
     }
 
-    async fn purge_items(&self, before: Timestamp, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_items(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let old = |row: &ItemRow| {
             let open = row.work.assignments.values().any(|one| one.status.is_open());
             row.work.item.ended_at.is_some_and(|ended| ended < before) && !open
@@ -78,40 +80,60 @@ impl ItemStore for Memory {
     }
 }
 
-fn import(tables: &mut Tables, tenant: &TenantId, queue: &Name, new: &NewItem, now: Timestamp) -> Imported {
+fn import_item(
+    tables: &mut MemoryTables,
+    tenant: &TenantId,
+    queue: &Name,
+    new: &NewQueueItem,
+    now: Timestamp,
+) -> ImportVerdict {
     let people = &mut tables.people;
-    let Some(view) = people.queues.get(&(tenant.clone(), queue.clone())) else { return Imported::NoQueue };
+    let Some(view) = people.queues.get(&(tenant.clone(), queue.clone())) else {
+        return ImportVerdict::NoQueue;
+    };
     let key = ItemKey { tenant: tenant.clone(), item: new.id.clone() };
     if let Some(row) = people.items.get(&key) {
-        return Imported::beside(&row.work.item, &row.work.payload, queue, new);
+        return ImportVerdict::compare_with_existing(&row.work.item, &row.work.payload, queue, new);
     }
-    let problems = new.problems(&view.config);
+    let problems = new.find_problems(&view.config);
     if !problems.is_empty() {
-        return Imported::Refused(problems);
+        return ImportVerdict::Refused(problems);
     }
-    let item = Item::imported(new, &view.config, now);
-    let log = vec![LogEntry::imported(&item)];
-    let position = people.position();
-    let standing = Some(Standing { urgency: -item.priority, class: item.class, position });
-    let work = Work::new(item, new.payload.clone());
+    let item = QueueItem::from_import(new, &view.config, now);
+    let log = vec![ItemLogEntry::of_import(&item)];
+    let position = people.next_position();
+    let standing = Some(QueuePosition { urgency: -item.priority, class: item.class, position });
+    let work = ItemAggregate::new(item, new.payload.clone());
     let opening = standing.map(|standing| (tenant.clone(), queue.clone(), standing, key.clone()));
     people.openings.extend(opening);
     people.items.insert(key, ItemRow { work, version: 1, position, standing, log });
-    people.count((tenant.clone(), queue.clone(), None, stats::day(now)), &stats::imported(1));
-    Imported::Created
+    people.add_totals((tenant.clone(), queue.clone(), None, stats::day_of(now)), &stats::totals_of_import(1));
+    ImportVerdict::Created
 }
 
-fn write(tables: &mut Tables, worker: &WorkerId, commit: &ItemCommit, now: Timestamp) -> ItemCommitted {
-    match tables.people.write(commit, now) {
-        Err(current) => ItemCommitted::Conflict { current },
+fn write_commit(
+    tables: &mut MemoryTables,
+    worker: &WorkerId,
+    commit: &ItemCommit,
+    now: Timestamp,
+) -> ItemCommitVerdict {
+    match tables.people.write_commit(commit, now) {
+        Err(current) => ItemCommitVerdict::Conflict { current },
         Ok(version) => {
             notices::write(tables, of_items([commit]));
             let settled = commit.settlement.as_ref().and_then(|settlement| {
                 let batch = std::slice::from_ref(settlement);
-                let settled = settle::settle(tables, worker, batch, &no_slots(), now, &View::Current);
+                let settled = settle::settle_within(
+                    tables,
+                    worker,
+                    batch,
+                    &grant_without_slots(),
+                    now,
+                    &MemorySettleView::Current,
+                );
                 settled.verdicts.into_iter().next()
             });
-            ItemCommitted::Done { version, settled }
+            ItemCommitVerdict::Done { version, settled }
         }
     }
 }

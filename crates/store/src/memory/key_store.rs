@@ -3,21 +3,21 @@
 use millstream_core::id::TenantId;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
+use super::MemoryStore;
+use crate::StoreResult;
 use crate::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
 };
 
 #[async_trait::async_trait]
-impl KeyStore for Memory {
-    async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool> {
-        let mut tables = self.tables();
-        Ok(insert(&mut tables.api_keys, key, now))
+impl KeyStore for MemoryStore {
+    async fn create_key(&self, key: &NewKey, now: Timestamp) -> StoreResult<bool> {
+        let mut tables = self.lock_tables();
+        Ok(insert_key(&mut tables.api_keys, key, now))
     }
 
-    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>> {
-        let tables = self.tables();
+    async fn find_keys(&self, hashes: &[KeyHash]) -> StoreResult<Vec<Option<KeyView>>> {
+        let tables = self.lock_tables();
         let find = |hash: &KeyHash| {
             let live = |view: &&KeyView| view.hash == *hash && view.revoked_at.is_none();
             tables.api_keys.iter().find(live).cloned()
@@ -25,26 +25,36 @@ impl KeyStore for Memory {
         Ok(hashes.iter().map(find).collect())
     }
 
-    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>> {
-        let tables = self.tables();
+    async fn list_keys(
+        &self,
+        of: &KeyFilter,
+        after: Option<KeyPlace>,
+        limit: usize,
+    ) -> StoreResult<Vec<KeyView>> {
+        let tables = self.lock_tables();
         let wanted = |view: &&KeyView| match of {
             KeyFilter::All => true,
             KeyFilter::Tenant(tenant) => view.tenant.as_ref() == Some(tenant),
         };
-        let behind = |view: &&KeyView| after.is_none_or(|after| order(after) < order(view.place()));
+        let behind = |view: &&KeyView| after.is_none_or(|after| key_order(after) < key_order(view.place()));
         let mut listed: Vec<KeyView> =
             tables.api_keys.iter().filter(wanted).filter(behind).cloned().collect();
-        listed.sort_by_key(|view| order(view.place()));
+        listed.sort_by_key(|view| key_order(view.place()));
         listed.truncate(limit);
         Ok(listed)
     }
 
-    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>> {
-        Ok(self.tables().api_keys.iter().find(|view| view.id() == id).cloned())
+    async fn find_key_by_id(&self, id: KeyId) -> StoreResult<Option<KeyView>> {
+        Ok(self.lock_tables().api_keys.iter().find(|view| view.id() == id).cloned())
     }
 
-    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool> {
-        let mut tables = self.tables();
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        which: &KeyChoice,
+        now: Timestamp,
+    ) -> StoreResult<bool> {
+        let mut tables = self.lock_tables();
         let mut revoked = false;
         for view in &mut tables.api_keys {
             let chosen = match which {
@@ -59,12 +69,12 @@ impl KeyStore for Memory {
         Ok(revoked)
     }
 
-    async fn keys_exist(&self) -> Result<bool> {
-        Ok(!self.tables().api_keys.is_empty())
+    async fn keys_exist(&self) -> StoreResult<bool> {
+        Ok(!self.lock_tables().api_keys.is_empty())
     }
 
-    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool> {
-        let mut tables = self.tables();
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> StoreResult<bool> {
+        let mut tables = self.lock_tables();
         let current = |view: &&mut KeyView| {
             view.hash == rotation.predecessor
                 && view.is_live(now)
@@ -73,15 +83,15 @@ impl KeyStore for Memory {
         let Some(view) = tables.api_keys.iter_mut().find(current) else { return Ok(false) };
         view.succession = KeySuccession::Rotated;
         view.expires_at = Some(view.expires_at.map_or(rotation.expires_at, |at| at.min(rotation.expires_at)));
-        Ok(insert(&mut tables.api_keys, &rotation.successor, now))
+        Ok(insert_key(&mut tables.api_keys, &rotation.successor, now))
     }
 
-    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
-        let newest = tables.api_keys.iter().map(|view| order(view.place())).min();
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
+        let newest = tables.api_keys.iter().map(|view| key_order(view.place())).min();
         let is_dead = |view: &KeyView| {
             let ends = [view.revoked_at, view.expires_at];
-            ends.into_iter().flatten().any(|end| end < before) && Some(order(view.place())) != newest
+            ends.into_iter().flatten().any(|end| end < before) && Some(key_order(view.place())) != newest
         };
         let mut purged = 0;
         tables.api_keys.retain(|view| {
@@ -92,8 +102,8 @@ impl KeyStore for Memory {
         Ok(purged as u64)
     }
 
-    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
-        let mut tables = self.tables();
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         for (hash, at) in uses {
             for view in tables.api_keys.iter_mut().filter(|view| view.hash == *hash) {
                 view.last_used_at = view.last_used_at.max(Some(*at));
@@ -104,11 +114,11 @@ impl KeyStore for Memory {
 }
 
 /// Newest first.
-fn order(place: KeyPlace) -> (std::cmp::Reverse<Timestamp>, KeyId) {
+fn key_order(place: KeyPlace) -> (std::cmp::Reverse<Timestamp>, KeyId) {
     (std::cmp::Reverse(place.created_at), place.id)
 }
 
-fn insert(keys: &mut Vec<KeyView>, key: &NewKey, now: Timestamp) -> bool {
+fn insert_key(keys: &mut Vec<KeyView>, key: &NewKey, now: Timestamp) -> bool {
     let same = |view: &KeyView| {
         view.tenant == key.tenant && view.name == key.name && view.succession == KeySuccession::Current
     };

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::placement::Queue;
-use millstream_core::planted::{self, Bug};
+use millstream_core::mutation::{self, Mutation};
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
-use super::tables::{Action, Execution, Tables};
+use super::tables::{MemoryAction, MemoryExecution, MemoryTables};
 use crate::action_store::{Lease, LeasedAction};
 use crate::execution_store::LeaseGrant;
 
 /// Lease an action to a worker: epoch and attempt grow by one. Reporting a failure is no attempt.
 pub(super) fn grant(
-    execution: &mut Execution,
+    execution: &mut MemoryExecution,
     action: &(Seq, Name),
     worker: &WorkerId,
     grant: &LeaseGrant,
@@ -29,7 +29,7 @@ pub(super) fn grant(
 
 /// The same without counting an attempt.
 pub(super) fn hand_over(
-    execution: &mut Execution,
+    execution: &mut MemoryExecution,
     action: &(Seq, Name),
     worker: &WorkerId,
     grant: &LeaseGrant,
@@ -52,7 +52,7 @@ pub(super) fn hand_over(
         attempt: row.view.attempts,
         input: row.view.input.clone(),
         scope: row.scope.clone(),
-        results: results(execution, row),
+        results: dependency_results(execution, row),
         traceparent: event.and_then(|event| event.traceparent.clone()),
         lease_until: until,
         revision: row.view.revision,
@@ -65,7 +65,10 @@ pub(super) fn hand_over(
 }
 
 /// Results of its dependencies that have succeeded.
-fn results(execution: &Execution, action: &Action) -> BTreeMap<Name, millstream_core::raw::RawJson> {
+fn dependency_results(
+    execution: &MemoryExecution,
+    action: &MemoryAction,
+) -> BTreeMap<Name, millstream_core::raw::RawJson> {
     let seq = action.view.key.seq;
     let result = |need: &Name| {
         let needed = execution.actions.get(&(seq, need.clone()))?;
@@ -74,24 +77,27 @@ fn results(execution: &Execution, action: &Action) -> BTreeMap<Name, millstream_
     action.view.needs.iter().filter_map(result).collect()
 }
 
-impl Tables {
+impl MemoryTables {
     /// The action under a lease, if that lease is still held.
-    pub(super) fn held(&mut self, lease: &Lease) -> Option<&mut Action> {
-        self.held_or_awaiting(lease).filter(|action| action.view.status == ActionStatus::Leased)
+    pub(super) fn held_action(&mut self, lease: &Lease) -> Option<&mut MemoryAction> {
+        self.held_or_awaiting_action(lease).filter(|action| action.view.status == ActionStatus::Leased)
     }
 
     /// The same, or one that awaits its outcome from outside.
-    pub(super) fn held_or_awaiting(&mut self, lease: &Lease) -> Option<&mut Action> {
+    pub(super) fn held_or_awaiting_action(&mut self, lease: &Lease) -> Option<&mut MemoryAction> {
         let row = self.executions.get_mut(&lease.key.execution)?;
         let action = row.actions.get_mut(&(lease.key.seq, lease.key.action.clone()))?;
-        let current = action.view.epoch == lease.epoch || planted::is(Bug::AnyToken);
+        let current = action.view.epoch == lease.epoch || mutation::is_active(Mutation::AnyToken);
         let held = matches!(action.view.status, ActionStatus::Leased | ActionStatus::Awaiting) && current;
         held.then_some(action)
     }
 
     /// Round robin over queues: the first of each queue, then the second of each. No queue blocks another.
-    pub(super) fn in_turns(&self, due: Vec<(ExecutionKey, (Seq, Name))>) -> Vec<(ExecutionKey, (Seq, Name))> {
-        let mut ranks: BTreeMap<Option<Queue>, usize> = BTreeMap::new();
+    pub(super) fn round_robin(
+        &self,
+        due: Vec<(ExecutionKey, (Seq, Name))>,
+    ) -> Vec<(ExecutionKey, (Seq, Name))> {
+        let mut ranks: BTreeMap<Option<ActionQueue>, usize> = BTreeMap::new();
         let mut ranked: Vec<_> = due
             .into_iter()
             .map(|(key, action)| {
@@ -106,10 +112,10 @@ impl Tables {
     }
 
     /// Actions whose time has come, the longest due first.
-    pub(super) fn due(
+    pub(super) fn due_actions(
         &self,
         now: Timestamp,
-        time: impl Fn(&Action) -> Option<Timestamp>,
+        time: impl Fn(&MemoryAction) -> Option<Timestamp>,
     ) -> Vec<(ExecutionKey, (Seq, Name))> {
         let mut due: Vec<_> = self
             .executions
@@ -123,7 +129,7 @@ impl Tables {
     }
 }
 
-impl Action {
+impl MemoryAction {
     /// When it may be leased next, if ever.
     pub(super) fn due_at(&self) -> Option<Timestamp> {
         match self.view.status {
@@ -179,12 +185,12 @@ impl Action {
     }
 
     /// Ready for the first time, or for the first time since it was reopened.
-    pub(super) fn begin(&mut self, now: Timestamp) {
+    pub(super) fn become_ready(&mut self, now: Timestamp) {
         self.make_ready(now);
         self.view.ready_at = Some(now);
     }
 
-    pub(super) fn settle(&mut self, status: ActionStatus, now: Timestamp) {
+    pub(super) fn settle_as(&mut self, status: ActionStatus, now: Timestamp) {
         self.view.status = status;
         self.view.next_attempt_at = None;
         self.view.lease_until = None;

@@ -41,4 +41,4 @@ mod task_board;
 mod timer_store;
 mod worker_store;
 
-pub use handle::Memory;
+pub use handle::MemoryStore;

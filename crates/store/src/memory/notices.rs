@@ -6,10 +6,10 @@ use millstream_core::id::{Name, TenantId};
 use millstream_core::notice::Notice;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use super::tables::Tables;
-use crate::Result;
-use crate::notices::{DueNotice, NoticeBacklog, NoticePutOff, Notices};
+use super::MemoryStore;
+use super::tables::MemoryTables;
+use crate::StoreResult;
+use crate::notices::{DueNotice, NoticeBacklog, NoticeBackoff, Notices};
 
 #[derive(Debug, Clone)]
 pub(super) struct NoticeRow {
@@ -23,7 +23,7 @@ pub(super) struct NoticeRow {
 }
 
 /// Written with the change that it describes.
-pub(super) fn write(tables: &mut Tables, notices: Vec<(&TenantId, Notice)>) {
+pub(super) fn write(tables: &mut MemoryTables, notices: Vec<(&TenantId, Notice)>) {
     for (tenant, notice) in notices {
         tables.last_notice += 1;
         let (position, due_at) = (tables.last_notice, notice.at);
@@ -34,15 +34,16 @@ pub(super) fn write(tables: &mut Tables, notices: Vec<(&TenantId, Notice)>) {
 
 impl NoticeRow {
     fn is_about_the_same(&self, other: &Self) -> bool {
-        let subject = |row: &Self| (row.notice.kind.family(), row.notice.subject.clone(), row.tenant.clone());
+        let subject =
+            |row: &Self| (row.notice.kind.subject_kind(), row.notice.subject.clone(), row.tenant.clone());
         self.sink == other.sink && subject(self) == subject(other)
     }
 }
 
 #[async_trait::async_trait]
-impl Notices for Memory {
-    async fn spread_notices(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
-        let mut tables = self.tables();
+impl Notices for MemoryStore {
+    async fn spread_notices(&self, sinks: &[Name], limit: usize, now: Timestamp) -> StoreResult<usize> {
+        let mut tables = self.lock_tables();
         let (mut new, mut rest): (Vec<NoticeRow>, Vec<NoticeRow>) =
             tables.notices.drain(..).partition(|row| row.sink.is_none());
         new.sort_by_key(|row| row.position);
@@ -56,8 +57,8 @@ impl Notices for Memory {
         Ok(new.len())
     }
 
-    async fn due_notices(&self, sink: &Name, limit: usize, now: Timestamp) -> Result<Vec<DueNotice>> {
-        let tables = self.tables();
+    async fn due_notices(&self, sink: &Name, limit: usize, now: Timestamp) -> StoreResult<Vec<DueNotice>> {
+        let tables = self.lock_tables();
         let is_first = |row: &NoticeRow| {
             !tables.notices.iter().any(|other| other.position < row.position && other.is_about_the_same(row))
         };
@@ -76,14 +77,14 @@ impl Notices for Memory {
         Ok(due.collect())
     }
 
-    async fn notices_told(&self, sink: &Name, positions: &[i64]) -> Result<()> {
+    async fn delete_delivered_notices(&self, sink: &Name, positions: &[i64]) -> StoreResult<()> {
         let told = |row: &NoticeRow| row.sink.as_ref() == Some(sink) && positions.contains(&row.position);
-        self.tables().notices.retain(|row| !told(row));
+        self.lock_tables().notices.retain(|row| !told(row));
         Ok(())
     }
 
-    async fn put_notices_off(&self, sink: &Name, notices: &[NoticePutOff]) -> Result<()> {
-        let mut tables = self.tables();
+    async fn postpone_notices(&self, sink: &Name, notices: &[NoticeBackoff]) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         for row in tables.notices.iter_mut().filter(|row| row.sink.as_ref() == Some(sink)) {
             if let Some(put_off) = notices.iter().find(|one| one.position == row.position) {
                 (row.due_at, row.attempts) = (put_off.until, put_off.attempts);
@@ -92,9 +93,9 @@ impl Notices for Memory {
         Ok(())
     }
 
-    async fn notice_backlogs(&self) -> Result<Vec<NoticeBacklog>> {
+    async fn notice_backlogs(&self) -> StoreResult<Vec<NoticeBacklog>> {
         let mut backlogs: BTreeMap<Name, NoticeBacklog> = BTreeMap::new();
-        for row in &self.tables().notices {
+        for row in &self.lock_tables().notices {
             let Some(sink) = &row.sink else { continue };
             let backlog = backlogs.entry(sink.clone()).or_insert_with(|| NoticeBacklog {
                 sink: sink.clone(),
@@ -107,8 +108,8 @@ impl Notices for Memory {
         Ok(backlogs.into_values().collect())
     }
 
-    async fn purge_notices(&self, before: Timestamp, limit: usize) -> Result<u64> {
-        let mut tables = self.tables();
+    async fn purge_notices(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        let mut tables = self.lock_tables();
         let mut gone = 0;
         tables.notices.retain(|row| {
             let goes = row.notice.at < before && gone < limit;

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
-use crate::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use super::MemoryStore;
+use crate::StoreResult;
+use crate::outbox::{
+    DeliveredParcel, FeedParcel, Outbox, ParcelBackoff, ParcelLimit, SinkBacklog, SinkPosition,
+};
 
 /// A sink's progress with an execution.
 #[derive(Debug)]
 pub(super) struct OutboxRow {
-    heard: Heard,
+    heard: SinkPosition,
     upto: i64,
     waiting: u64,
     since: Timestamp,
@@ -21,9 +23,9 @@ pub(super) struct OutboxRow {
 }
 
 #[async_trait::async_trait]
-impl Outbox for Memory {
-    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
-        let mut tables = self.tables();
+impl Outbox for MemoryStore {
+    async fn spread_entries(&self, sinks: &[Name], limit: usize, now: Timestamp) -> StoreResult<usize> {
+        let mut tables = self.lock_tables();
         let tables = &mut *tables;
         let mut spread = 0;
         for row in tables.feed.iter_mut().filter(|row| !row.published).take(limit) {
@@ -33,7 +35,7 @@ impl Outbox for Memory {
             for sink in sinks {
                 let place = (sink.clone(), entry.execution.clone());
                 let waiting = tables.outbox.entry(place).or_insert_with(|| OutboxRow {
-                    heard: Heard { position: entry.position - 1, part: 0 },
+                    heard: SinkPosition { position: entry.position - 1, part: 0 },
                     upto: entry.position,
                     waiting: 0,
                     since: entry.at,
@@ -47,8 +49,13 @@ impl Outbox for Memory {
         Ok(spread)
     }
 
-    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
-        let tables = self.tables();
+    async fn due_parcels(
+        &self,
+        sink: &Name,
+        limit: ParcelLimit,
+        now: Timestamp,
+    ) -> StoreResult<Vec<FeedParcel>> {
+        let tables = self.lock_tables();
         let of_sink = tables.outbox.iter().filter(|((of, _), row)| of == sink && row.due_at <= now);
         let mut due: Vec<(&ExecutionKey, &OutboxRow)> = of_sink.map(|((_, key), row)| (key, row)).collect();
         due.sort_by_key(|(_, row)| row.due_at);
@@ -56,7 +63,7 @@ impl Outbox for Memory {
             let entries = tables.feed.iter().map(|row| &row.entry).filter(|entry| {
                 entry.execution == *key && entry.position > row.heard.position && entry.position <= row.upto
             });
-            Parcel {
+            FeedParcel {
                 execution: key.clone(),
                 heard: row.heard,
                 upto: row.upto,
@@ -67,8 +74,13 @@ impl Outbox for Memory {
         Ok(due.into_iter().take(limit.executions).map(parcel).collect())
     }
 
-    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
-        let mut tables = self.tables();
+    async fn advance_sinks(
+        &self,
+        sink: &Name,
+        parcels: &[DeliveredParcel],
+        now: Timestamp,
+    ) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         for parcel in parcels {
             let place = (sink.clone(), parcel.execution.clone());
             let Some(row) = tables.outbox.get_mut(&place).filter(|row| row.heard == parcel.from) else {
@@ -84,9 +96,9 @@ impl Outbox for Memory {
         Ok(())
     }
 
-    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
-        let mut tables = self.tables();
-        for PutOff { execution, until, attempts } in executions {
+    async fn postpone_parcels(&self, sink: &Name, executions: &[ParcelBackoff]) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
+        for ParcelBackoff { execution, until, attempts } in executions {
             if let Some(row) = tables.outbox.get_mut(&(sink.clone(), execution.clone())) {
                 (row.due_at, row.attempts) = (*until, *attempts);
             }
@@ -94,9 +106,9 @@ impl Outbox for Memory {
         Ok(())
     }
 
-    async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
+    async fn count_backlogs(&self) -> StoreResult<Vec<SinkBacklog>> {
         let mut backlogs: BTreeMap<Name, SinkBacklog> = BTreeMap::new();
-        for ((sink, _), row) in &self.tables().outbox {
+        for ((sink, _), row) in &self.lock_tables().outbox {
             let backlog = backlogs.entry(sink.clone()).or_insert_with(|| SinkBacklog {
                 sink: sink.clone(),
                 executions: 0,

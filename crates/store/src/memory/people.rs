@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::assignment::next::{OpeningChange, Profile, Standing};
-use millstream_core::assignment::stats::{self, Totals};
-use millstream_core::assignment::{LogEntry, Work};
+use millstream_core::assignment::select::{OpeningChange, PersonProfile, QueuePosition};
+use millstream_core::assignment::stats::{self, AssignmentTotals};
+use millstream_core::assignment::{ItemAggregate, ItemLogEntry};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
 use millstream_core::time::Timestamp;
 
@@ -14,15 +14,15 @@ use crate::queue_store::QueueView;
 #[derive(Debug, Default)]
 pub(super) struct PeopleTables {
     pub(super) queues: BTreeMap<(TenantId, Name), QueueView>,
-    pub(super) people: BTreeMap<(TenantId, PersonId), Profile>,
+    pub(super) people: BTreeMap<(TenantId, PersonId), PersonProfile>,
     pub(super) items: BTreeMap<ItemKey, ItemRow>,
     /// The item of each assignment.
     pub(super) assignments: BTreeMap<(TenantId, AssignmentId), ItemKey>,
     /// Open assignments of people, by id.
     pub(super) open: BTreeMap<(TenantId, PersonId), BTreeMap<AssignmentId, ItemKey>>,
     /// Items with openings, in the order of their queue.
-    pub(super) openings: BTreeSet<(TenantId, Name, Standing, ItemKey)>,
-    pub(super) totals: BTreeMap<TotalsKey, Totals>,
+    pub(super) openings: BTreeSet<(TenantId, Name, QueuePosition, ItemKey)>,
+    pub(super) totals: BTreeMap<TotalsKey, AssignmentTotals>,
     last_position: i64,
 }
 
@@ -31,32 +31,32 @@ pub(super) type TotalsKey = (TenantId, Name, Option<PersonId>, i64);
 
 #[derive(Debug)]
 pub(super) struct ItemRow {
-    pub(super) work: Work,
+    pub(super) work: ItemAggregate,
     pub(super) version: i64,
     /// In the order of import.
     pub(super) position: i64,
     /// Position of its openings in the queue, while it has any.
-    pub(super) standing: Option<Standing>,
-    pub(super) log: Vec<LogEntry>,
+    pub(super) standing: Option<QueuePosition>,
+    pub(super) log: Vec<ItemLogEntry>,
 }
 
 impl PeopleTables {
-    pub(super) fn position(&mut self) -> i64 {
+    pub(super) fn next_position(&mut self) -> i64 {
         self.last_position += 1;
         self.last_position
     }
 
-    pub(super) fn loaded(&self, key: &ItemKey) -> Option<LoadedItem> {
+    pub(super) fn load_item(&self, key: &ItemKey) -> Option<LoadedItem> {
         let row = self.items.get(key)?;
         Some(LoadedItem { key: key.clone(), version: row.version, work: row.work.clone() })
     }
 
-    pub(super) fn count(&mut self, key: TotalsKey, added: &Totals) {
+    pub(super) fn add_totals(&mut self, key: TotalsKey, added: &AssignmentTotals) {
         self.totals.entry(key).or_default().merge(added);
     }
 
     /// Writes the change if the item has the version that it expects.
-    pub(super) fn write(&mut self, commit: &ItemCommit, now: Timestamp) -> Result<i64, Option<i64>> {
+    pub(super) fn write_commit(&mut self, commit: &ItemCommit, now: Timestamp) -> Result<i64, Option<i64>> {
         let current = self.items.get(&commit.key).map(|row| row.version);
         if current != Some(commit.expected) {
             return Err(current);
@@ -65,8 +65,8 @@ impl PeopleTables {
         let item = &commit.change.work.item;
         let placed = match commit.change.opening.change {
             OpeningChange::Place => {
-                let position = self.position();
-                Some(Some(Standing { urgency: -item.priority, class: item.class, position }))
+                let position = self.next_position();
+                Some(Some(QueuePosition { urgency: -item.priority, class: item.class, position }))
             }
             OpeningChange::None | OpeningChange::Close => Some(None),
             OpeningChange::Update => None,
@@ -81,7 +81,7 @@ impl PeopleTables {
             }
         }
         for ((queue, person), added) in &commit.totals {
-            self.count((tenant.clone(), queue.clone(), person.clone(), stats::day(now)), added);
+            self.add_totals((tenant.clone(), queue.clone(), person.clone(), stats::day_of(now)), added);
         }
         let Some(row) = self.items.get_mut(&commit.key) else { return Err(None) };
         let (queue, standing) = (row.work.item.queue.clone(), row.standing);

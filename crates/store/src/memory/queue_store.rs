@@ -2,19 +2,24 @@
 
 use std::ops::Bound;
 
-use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
+use super::MemoryStore;
+use crate::StoreResult;
 use crate::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
 
 #[async_trait::async_trait]
-impl QueueStore for Memory {
-    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue> {
-        let mut tables = self.tables();
+impl QueueStore for MemoryStore {
+    async fn put_queue(
+        &self,
+        tenant: &TenantId,
+        queue: &QueueConfig,
+        now: Timestamp,
+    ) -> StoreResult<PutQueue> {
+        let mut tables = self.lock_tables();
         let key = (tenant.clone(), queue.name.clone());
         let Some(view) = tables.people.queues.get_mut(&key) else {
             let (config, state) = (queue.clone(), QueueState::Active);
@@ -36,8 +41,8 @@ impl QueueStore for Memory {
         queue: &Name,
         state: QueueState,
         now: Timestamp,
-    ) -> Result<bool> {
-        let mut tables = self.tables();
+    ) -> StoreResult<bool> {
+        let mut tables = self.lock_tables();
         let Some(view) = tables.people.queues.get_mut(&(tenant.clone(), queue.clone())) else {
             return Ok(false);
         };
@@ -46,8 +51,8 @@ impl QueueStore for Memory {
         Ok(true)
     }
 
-    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>> {
-        let tables = self.tables();
+    async fn find_queues(&self, keys: &[(TenantId, Name)]) -> StoreResult<Vec<Option<QueueView>>> {
+        let tables = self.lock_tables();
         Ok(keys.iter().map(|key| tables.people.queues.get(key).cloned()).collect())
     }
 
@@ -56,8 +61,8 @@ impl QueueStore for Memory {
         tenant: &TenantId,
         after: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<QueueView>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<QueueView>> {
+        let tables = self.lock_tables();
         let theirs = tables.people.queues.iter().filter(|((owner, _), _)| owner == tenant);
         let later = theirs.filter(|((_, name), _)| after.is_none_or(|after| name > after));
         Ok(later.take(limit).map(|(_, view)| view.clone()).collect())
@@ -65,17 +70,22 @@ impl QueueStore for Memory {
 }
 
 #[async_trait::async_trait]
-impl PeopleStore for Memory {
-    async fn put_people(&self, tenant: &TenantId, people: &[Profile], _now: Timestamp) -> Result<()> {
-        let mut tables = self.tables();
+impl PeopleStore for MemoryStore {
+    async fn put_people(
+        &self,
+        tenant: &TenantId,
+        people: &[PersonProfile],
+        _now: Timestamp,
+    ) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         for profile in people {
             tables.people.people.insert((tenant.clone(), profile.person.clone()), profile.clone());
         }
         Ok(())
     }
 
-    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>> {
-        let tables = self.tables();
+    async fn find_people(&self, keys: &[(TenantId, PersonId)]) -> StoreResult<Vec<Option<PersonProfile>>> {
+        let tables = self.lock_tables();
         Ok(keys.iter().map(|key| tables.people.people.get(key).cloned()).collect())
     }
 
@@ -84,8 +94,8 @@ impl PeopleStore for Memory {
         tenant: &TenantId,
         after: Option<&PersonId>,
         limit: usize,
-    ) -> Result<Vec<Profile>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<PersonProfile>> {
+        let tables = self.lock_tables();
         let from = match after {
             Some(after) => Bound::Excluded((tenant.clone(), after.clone())),
             None => Bound::Unbounded,

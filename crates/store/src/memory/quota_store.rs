@@ -6,40 +6,40 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
+use super::MemoryStore;
 use super::graphs::GraphTable;
-use super::tables::{Action, Tables};
-use crate::Result;
+use super::tables::{MemoryAction, MemoryTables};
+use crate::StoreResult;
 use crate::graph_store::NodeView;
 use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
 
 #[async_trait::async_trait]
-impl QuotaStore for Memory {
-    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, _: Timestamp) -> Result<()> {
-        let mut tables = self.tables();
+impl QuotaStore for MemoryStore {
+    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, _: Timestamp) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         tables.quota_revision += 1;
         tables.quotas.insert(tenant.clone(), quota.clone());
         Ok(())
     }
 
-    async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>> {
-        Ok(self.tables().quotas.get(tenant).cloned())
+    async fn quota_of(&self, tenant: &TenantId) -> StoreResult<Option<QuotaSet>> {
+        Ok(self.lock_tables().quotas.get(tenant).cloned())
     }
 
-    async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>> {
-        let tables = self.tables();
+    async fn quotas_after(&self, known: QuotaRevision) -> StoreResult<Option<QuotaRows>> {
+        let tables = self.lock_tables();
         let revision = QuotaRevision(tables.quota_revision + 1);
         let rows = || tables.quotas.iter().map(|(tenant, quota)| (tenant.clone(), quota.clone())).collect();
         Ok((revision != known).then(|| QuotaRows { revision, rows: rows() }))
     }
 
-    async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>> {
-        let tables = self.tables();
-        Ok(questions.iter().map(|question| count(&tables, question)).collect())
+    async fn count_usage(&self, questions: &[UsageQuestion]) -> StoreResult<Vec<u64>> {
+        let tables = self.lock_tables();
+        Ok(questions.iter().map(|question| count_usage_of(&tables, question)).collect())
     }
 }
 
-fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQuestion) -> u64 {
+fn count_usage_of(tables: &MemoryTables, UsageQuestion { tenant, counted, at_most }: &UsageQuestion) -> u64 {
     let rows = match counted {
         CountedQuota::OpenExecutions => {
             let of_tenant = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
@@ -67,7 +67,7 @@ fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQues
         CountedQuota::TaskLeases => {
             let of_tenant = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
             let actions = of_tenant.flat_map(|(_, row)| row.actions.values());
-            actions.filter(|action| is_lent(action)).count()
+            actions.filter(|action| is_leased_externally(action)).count()
         }
         CountedQuota::StoredBytes => return stored_bytes(tables, tenant),
     };
@@ -75,11 +75,11 @@ fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQues
 }
 
 /// Whether an external worker holds it.
-fn is_lent(action: &Action) -> bool {
+fn is_leased_externally(action: &MemoryAction) -> bool {
     action.view.status == ActionStatus::Leased && action.terms.attempt.is_some()
 }
 
-fn stored_bytes(tables: &Tables, tenant: &TenantId) -> u64 {
+fn stored_bytes(tables: &MemoryTables, tenant: &TenantId) -> u64 {
     let executions = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
     let events = executions.flat_map(|(_, row)| row.events.values()).map(|event| event.view.payload.len());
     let items = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
@@ -89,7 +89,7 @@ fn stored_bytes(tables: &Tables, tenant: &TenantId) -> u64 {
     let definitions = tables.definitions.iter().filter(|((owner, _), _)| owner == tenant);
     let definitions = definitions.flat_map(|(_, versions)| versions).map(|version| version.source.len());
     let queues = tables.people.queues.iter().filter(|((owner, _), _)| owner == tenant);
-    let queues = queues.map(|(_, view)| RawJson::of(&view.config).len());
+    let queues = queues.map(|(_, view)| RawJson::from_value(&view.config).len());
     let executions = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
     let graphs = executions.filter_map(|(_, row)| row.graph.as_ref()).map(graph_bytes);
     let all = events.chain(items).chain(runs).chain(definitions).chain(queues).chain(graphs);

@@ -2,28 +2,28 @@
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
+use super::MemoryStore;
 use super::event_log::known_key;
-use super::tables::{Execution, KeyUse, Tables};
-use crate::Result;
-use crate::event_log::{Appended, NewEvent, NewSignal};
+use super::tables::{KeyUse, MemoryExecution, MemoryTables};
+use crate::StoreResult;
+use crate::event_log::{Appended, EventSubmission, SignalSubmission};
 use crate::relations::{Relations, SignalView};
 
 #[async_trait::async_trait]
-impl Relations for Memory {
-    async fn children(
+impl Relations for MemoryStore {
+    async fn list_children(
         &self,
         parent: &ExecutionKey,
         close: ParentClose,
         after: Option<&ExecutionKey>,
         limit: usize,
-    ) -> Result<Vec<ExecutionKey>> {
-        let tables = self.tables();
-        let is_child = |key: &ExecutionKey, row: &Execution| {
+    ) -> StoreResult<Vec<ExecutionKey>> {
+        let tables = self.lock_tables();
+        let is_child = |key: &ExecutionKey, row: &MemoryExecution| {
             let of_parent = row.snapshot.parent.as_ref().is_some_and(|of| {
                 key.tenant == parent.tenant && of.execution == parent.execution && of.close == close
             });
@@ -33,15 +33,15 @@ impl Relations for Memory {
         Ok(children.map(|(key, _)| key.clone()).take(limit).collect())
     }
 
-    async fn correlated(
+    async fn find_correlated(
         &self,
         tenant: &TenantId,
         correlation: &str,
         definition: Option<&Name>,
         limit: usize,
-    ) -> Result<Vec<(ExecutionKey, DefinitionRef)>> {
-        let tables = self.tables();
-        let found = tables.correlated(tenant, correlation, definition);
+    ) -> StoreResult<Vec<(ExecutionKey, DefinitionRef)>> {
+        let tables = self.lock_tables();
+        let found = tables.correlated_executions(tenant, correlation, definition);
         let with_definition = |key: ExecutionKey| {
             let definition = tables.executions.get(&key)?.definition.clone();
             Some((key, definition))
@@ -49,8 +49,8 @@ impl Relations for Memory {
         Ok(found.into_iter().filter_map(with_definition).take(limit).collect())
     }
 
-    async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>> {
-        let tables = self.tables();
+    async fn find_signals(&self, keys: &[(TenantId, EventId)]) -> StoreResult<Vec<Option<SignalView>>> {
+        let tables = self.lock_tables();
         let view = |(tenant, id): &(TenantId, EventId)| {
             let (signal, created_at) = tables
                 .signals
@@ -71,8 +71,8 @@ impl Relations for Memory {
     }
 }
 
-impl Tables {
-    fn correlated(
+impl MemoryTables {
+    fn correlated_executions(
         &self,
         tenant: &TenantId,
         correlation: &str,
@@ -87,18 +87,20 @@ impl Tables {
             .collect()
     }
 
-    pub(super) fn signal(&mut self, signal: &NewSignal, now: Timestamp) -> Appended {
-        if let Some(existing) = self.event(&signal.tenant, signal.event_id) {
+    pub(super) fn accept_signal(&mut self, signal: &SignalSubmission, now: Timestamp) -> Appended {
+        if let Some(existing) = self.find_event(&signal.tenant, signal.event_id) {
             return Appended::Repeat { event_id: signal.event_id, status: existing.view.status };
         }
-        let is_same = |other: &NewSignal| other.tenant == signal.tenant && other.event_id == signal.event_id;
+        let is_same =
+            |other: &SignalSubmission| other.tenant == signal.tenant && other.event_id == signal.event_id;
         if self.signals.iter().any(|(other, _)| is_same(other)) {
             return Appended::Repeat { event_id: signal.event_id, status: EventStatus::Pending };
         }
         if let Some(known) = known_key(self, &signal.tenant, signal.idempotency.as_ref()) {
             return known;
         }
-        let found = self.correlated(&signal.tenant, &signal.correlation, signal.definition.as_ref());
+        let found =
+            self.correlated_executions(&signal.tenant, &signal.correlation, signal.definition.as_ref());
         let appended = match &found[..] {
             [] => {
                 self.signals.push((signal.clone(), now));
@@ -123,7 +125,7 @@ impl Tables {
         row.correlation = row.current_correlation();
         let Some(correlation) = row.correlation.clone().filter(|_| !row.phase.is_ended()) else { return };
         let definition = row.definition.name.clone();
-        let is_for_it = |signal: &NewSignal| {
+        let is_for_it = |signal: &SignalSubmission| {
             signal.tenant == key.tenant
                 && signal.correlation == correlation
                 && signal.definition.as_ref().is_none_or(|name| *name == definition)
@@ -132,27 +134,27 @@ impl Tables {
         let (delivered, kept) =
             std::mem::take(&mut self.signals).into_iter().partition(|(signal, _)| is_for_it(signal));
         self.signals = kept;
-        let delivered: Vec<(NewSignal, Timestamp)> = delivered;
+        let delivered: Vec<(SignalSubmission, Timestamp)> = delivered;
         for (signal, _) in delivered {
             self.insert_event(&as_event(&signal, key), now);
         }
     }
 }
 
-fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
-    NewEvent {
+fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
+    EventSubmission {
         event_id: signal.event_id,
         execution: execution.clone(),
         name: signal.name.clone(),
         payload: signal.payload.clone(),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor: signal.actor.clone(),
         traceparent: signal.traceparent.clone(),
     }
 }
 
-impl Execution {
+impl MemoryExecution {
     /// As set by the newest transition that sets one.
     fn current_correlation(&self) -> Option<String> {
         self.transitions.iter().rev().find_map(|transition| transition.decision.correlation.clone())

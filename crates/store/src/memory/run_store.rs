@@ -2,58 +2,66 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::{self, Run, Status};
+use millstream_core::claim::{self, RunRecord, SeatStatus};
 use millstream_core::id::{RunKey, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
+use super::MemoryStore;
 use super::notices;
-use super::settle::{View, settle};
-use super::tables::Tables;
-use crate::Result;
+use super::settle::{MemorySettleView, settle_within};
+use super::tables::MemoryTables;
+use crate::StoreResult;
 use crate::action_store::Settlement;
 use crate::execution_store::LeaseGrant;
 use crate::notices::of_runs;
-use crate::run_commit::{self, Plan, Present};
-use crate::run_seats::Heard;
-use crate::run_store::{CommittedRuns, RunEntry, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
+use crate::run_commit::{self, PresentRun, RunCommitPlan};
+use crate::run_seats::StoredHeartbeat;
+use crate::run_store::{CommittedRuns, RunEntry, RunStore, RunUnit, SeatHeartbeat, SeatPulse, StoredRun};
 
 #[async_trait::async_trait]
-impl RunStore for Memory {
-    async fn load_runs(&self, keys: &[RunKey]) -> Result<Vec<Option<StoredRun>>> {
-        let tables = self.tables();
+impl RunStore for MemoryStore {
+    async fn load_runs(&self, keys: &[RunKey]) -> StoreResult<Vec<Option<StoredRun>>> {
+        let tables = self.lock_tables();
         Ok(keys.iter().map(|key| tables.runs.get(key).cloned()).collect())
     }
 
-    async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Result<CommittedRuns> {
-        let mut tables = self.tables();
+    async fn commit_runs(&self, units: &[RunUnit], now: Timestamp) -> StoreResult<CommittedRuns> {
+        let mut tables = self.lock_tables();
         let there = |key: &&RunKey| {
             let row = tables.runs.get(*key)?;
-            Some(((*key).clone(), Present { version: row.version, heard: heard(&row.run) }))
+            Some(((*key).clone(), PresentRun { version: row.version, heard: stored_heartbeats(&row.run) }))
         };
-        let present: BTreeMap<RunKey, Present> = run_commit::keys(units).iter().filter_map(there).collect();
-        let plan = run_commit::plan(units, &present)?;
+        let present: BTreeMap<RunKey, PresentRun> =
+            run_commit::run_keys(units).iter().filter_map(there).collect();
+        let plan = run_commit::plan_units(units, &present)?;
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
-        write(&mut tables, &plan, now);
+        write_plan(&mut tables, &plan, now);
         notices::write(&mut tables, of_runs(plan.writes.iter().copied()));
-        let (worker, grant) = (WorkerId::nobody(), LeaseGrant::none());
-        let settled = settle(&mut tables, &worker, &settlements, &grant, now, &View::Current);
-        let verdicts =
-            run_commit::verdicts(units, &plan.refused, settled.verdicts, |key| tables.runs.get(key).cloned());
+        let (worker, grant) = (WorkerId::no_worker(), LeaseGrant::without_slots());
+        let settled =
+            settle_within(&mut tables, &worker, &settlements, &grant, now, &MemorySettleView::Current);
+        let verdicts = run_commit::unit_verdicts(units, &plan.refused, settled.verdicts, |key| {
+            tables.runs.get(key).cloned()
+        });
         Ok(CommittedRuns { verdicts, unleased: settled.unleased })
     }
 
-    async fn beat_seats(&self, beats: &[SeatBeat], now: Timestamp) -> Result<Vec<SeatPulse>> {
-        let mut tables = self.tables();
-        Ok(beats.iter().map(|beat| hear(&mut tables, beat, now)).collect())
+    async fn record_seat_heartbeats(
+        &self,
+        beats: &[SeatHeartbeat],
+        now: Timestamp,
+    ) -> StoreResult<Vec<SeatPulse>> {
+        let mut tables = self.lock_tables();
+        Ok(beats.iter().map(|beat| record_seat_heartbeat(&mut tables, beat, now)).collect())
     }
 
-    async fn due_runs(&self, now: Timestamp, limit: usize) -> Result<Vec<RunKey>> {
-        let tables = self.tables();
-        let next = |run: &Run| run.numbered().filter_map(|(seat, _)| claim::due(run, seat)).min();
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> StoreResult<Vec<RunKey>> {
+        let tables = self.lock_tables();
+        let next =
+            |run: &RunRecord| run.numbered_seats().filter_map(|(seat, _)| claim::next_due(run, seat)).min();
         let due: BTreeSet<(Timestamp, &RunKey)> = tables
             .runs
             .iter()
@@ -64,15 +72,20 @@ impl RunStore for Memory {
     }
 }
 
-fn heard(run: &Run) -> Vec<Heard> {
-    let seats = run.numbered().filter_map(|(number, seat)| {
-        let progress = seat.progress.as_ref().map(RawJson::of);
-        Some(Heard { seat: number, token: seat.held()?.token, at: seat.heard_at()?, progress })
+fn stored_heartbeats(run: &RunRecord) -> Vec<StoredHeartbeat> {
+    let seats = run.numbered_seats().filter_map(|(number, seat)| {
+        let progress = seat.progress.as_ref().map(RawJson::from_value);
+        Some(StoredHeartbeat {
+            seat: number,
+            token: seat.current_holding()?.token,
+            at: seat.heard_at()?,
+            progress,
+        })
     });
     seats.collect()
 }
 
-fn write(tables: &mut Tables, plan: &Plan<'_>, now: Timestamp) {
+fn write_plan(tables: &mut MemoryTables, plan: &RunCommitPlan<'_>, now: Timestamp) {
     for (key, left) in &plan.runs {
         let position = match tables.runs.get(*key) {
             Some(row) => row.position,
@@ -98,31 +111,32 @@ fn write(tables: &mut Tables, plan: &Plan<'_>, now: Timestamp) {
     }
 }
 
-fn hear(tables: &mut Tables, beat: &SeatBeat, now: Timestamp) -> SeatPulse {
+fn record_seat_heartbeat(tables: &mut MemoryTables, beat: &SeatHeartbeat, now: Timestamp) -> SeatPulse {
     let Some(row) = tables.runs.get_mut(&beat.run) else { return SeatPulse::Lost };
     let run = &mut row.run;
     let pause = if run.is_paused() { PauseState::Paused } else { PauseState::Running };
     let Some(seat) = run.seats.get_mut(usize::from(beat.seat)) else { return SeatPulse::Lost };
-    let is_theirs = seat.held().is_some_and(|held| (&held.device, held.token) == (&beat.device, beat.token));
+    let is_theirs =
+        seat.current_holding().is_some_and(|held| (&held.device, held.token) == (&beat.device, beat.token));
     let may_tell = match seat.status() {
-        Status::Claimed => beat.progress.is_none(),
-        Status::Processing => true,
-        Status::Created
-        | Status::AssigningToSelf
-        | Status::AssigningToOther
-        | Status::Assigned
-        | Status::Reassigning
-        | Status::Completed
-        | Status::Failed => false,
+        SeatStatus::Claimed => beat.progress.is_none(),
+        SeatStatus::Processing => true,
+        SeatStatus::Created
+        | SeatStatus::AssigningToSelf
+        | SeatStatus::AssigningToOther
+        | SeatStatus::Assigned
+        | SeatStatus::Reassigning
+        | SeatStatus::Completed
+        | SeatStatus::Failed => false,
     };
     if !is_theirs || !may_tell {
         return SeatPulse::Lost;
     }
-    seat.hear(now);
+    seat.record_heartbeat(now);
     if beat.progress.is_some() {
         seat.progress.clone_from(&beat.progress);
     }
-    match claim::due(run, beat.seat) {
+    match claim::next_due(run, beat.seat) {
         Some((until, _)) => SeatPulse::Held { until, pause },
         None => SeatPulse::Lost,
     }

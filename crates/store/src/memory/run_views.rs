@@ -2,25 +2,25 @@
 
 use std::cmp::Reverse;
 
-use millstream_core::claim::Occupied;
+use millstream_core::claim::OccupiedSeat;
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
+use super::MemoryStore;
+use crate::StoreResult;
 use crate::run_seats;
 use crate::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 
 #[async_trait::async_trait]
-impl RunViews for Memory {
+impl RunViews for MemoryStore {
     async fn list_runs(
         &self,
         tenant: &TenantId,
         filter: &RunFilter,
         after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<StoredRun>> {
-        let tables = self.tables();
+    ) -> StoreResult<Vec<StoredRun>> {
+        let tables = self.lock_tables();
         let is_meant = |row: &&StoredRun| {
             let execution = row.run.waiting.as_ref().map(|waiting| &waiting.key.execution.execution);
             row.key.tenant == *tenant
@@ -34,15 +34,16 @@ impl RunViews for Memory {
         Ok(rows.into_iter().take(limit).cloned().collect())
     }
 
-    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>> {
-        let tables = self.tables();
+    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> StoreResult<Vec<Vec<OccupiedSeat>>> {
+        let tables = self.lock_tables();
         let seats = |device: &DeviceKey| {
             let runs = tables.runs.values().filter(|row| row.key.tenant == device.tenant);
-            let all = runs.flat_map(|row| row.run.numbered().map(move |(number, seat)| (row, number, seat)));
-            let mut held: Vec<Occupied> = all
+            let all =
+                runs.flat_map(|row| row.run.numbered_seats().map(move |(number, seat)| (row, number, seat)));
+            let mut held: Vec<OccupiedSeat> = all
                 .filter_map(|(row, number, seat)| {
-                    let held = seat.held().filter(|held| held.device == device.device)?;
-                    Some(Occupied {
+                    let held = seat.current_holding().filter(|held| held.device == device.device)?;
+                    Some(OccupiedSeat {
                         run: row.key.clone(),
                         seat: number,
                         device: held.device.clone(),
@@ -54,7 +55,7 @@ impl RunViews for Memory {
                 })
                 .collect();
             held.sort_by(|one, other| {
-                let key = |seat: &Occupied| (Reverse(seat.priority), seat.assigned_at);
+                let key = |seat: &OccupiedSeat| (Reverse(seat.priority), seat.assigned_at);
                 key(one).cmp(&key(other)).then_with(|| one.run.cmp(&other.run))
             });
             held.truncate(limit);
@@ -63,25 +64,25 @@ impl RunViews for Memory {
         Ok(devices.iter().map(seats).collect())
     }
 
-    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>> {
-        let tables = self.tables();
+    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> StoreResult<Vec<RunEntry>> {
+        let tables = self.lock_tables();
         let entries = tables.run_log.iter().filter(|(key, entry)| key == run && entry.position > after);
         Ok(entries.map(|(_, entry)| entry.clone()).take(limit).collect())
     }
 
-    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
-        let tables = self.tables();
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> StoreResult<Vec<RunEntry>> {
+        let tables = self.lock_tables();
         let last = tables.run_log.iter().rev().filter(|(key, _)| key == run).take(limit);
         let mut entries: Vec<RunEntry> = last.map(|(_, entry)| entry.clone()).collect();
         entries.reverse();
         Ok(entries)
     }
 
-    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
-        let tables = self.tables();
+    async fn count_fleet(&self, since: Timestamp) -> StoreResult<FleetCounts> {
+        let tables = self.lock_tables();
         let mut counts = FleetCounts { devices: tables.devices.len() as u64, ..FleetCounts::default() };
         counts.heard = tables.devices.values().filter(|device| device.seen_at >= since).count() as u64;
-        for seat in tables.runs.values().flat_map(|stored| run_seats::rows(&stored.run)) {
+        for seat in tables.runs.values().flat_map(|stored| run_seats::seat_rows(&stored.run)) {
             if seat.due_at.is_some() {
                 *counts.seats.entry(seat.status).or_default() += 1;
             }

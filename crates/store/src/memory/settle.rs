@@ -2,40 +2,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
 use super::leasing;
-use super::tables::{Action, Execution, Tables};
-use crate::action_store::{AfterFailure, Begun, SettleVerdict, Settled, Settlement, Settling};
-use crate::execution_store::{Company, LeaseGrant};
-use crate::settling::{Becomes, Followed, Graph, Member};
+use super::tables::{MemoryAction, MemoryExecution, MemoryTables};
+use crate::action_store::{
+    AfterFailure, LeaseOrigin, SettleOutcome, SettleVerdict, SettledBatch, Settlement,
+};
+use crate::execution_store::{ActionRelation, LeaseGrant};
+use crate::settling::{SettleConsequences, SettledState, TransitionActions, TransitionMember};
 
 /// The rows that dependents are judged by: the current ones, unless a fault is injected.
 #[derive(Debug)]
-pub(super) enum View {
+pub(super) enum MemorySettleView {
     Current,
     /// As they were before concurrent settlements.
     Earlier(BTreeMap<(ExecutionKey, (Seq, Name)), ActionStatus>),
 }
 
-impl View {
+impl MemorySettleView {
     /// The current actions of the executions of a batch.
-    pub(super) fn before(tables: &Tables, batch: &[Settlement]) -> Self {
+    pub(super) fn before_batch(tables: &MemoryTables, batch: &[Settlement]) -> Self {
         let touched: BTreeSet<&ExecutionKey> = batch.iter().map(|item| &item.lease.key.execution).collect();
         let mut statuses = BTreeMap::new();
         for (key, row) in touched.into_iter().filter_map(|key| Some((key, tables.executions.get(key)?))) {
             let status =
-                |(id, action): (&(Seq, Name), &Action)| ((key.clone(), id.clone()), action.view.status);
+                |(id, action): (&(Seq, Name), &MemoryAction)| ((key.clone(), id.clone()), action.view.status);
             statuses.extend(row.actions.iter().map(status));
         }
         Self::Earlier(statuses)
     }
 
     /// An action as this settlement sees it: its own outcomes always, no outcomes of other events.
-    fn of(
+    fn status_of(
         &self,
         key: &ExecutionKey,
         batch: &[Settlement],
@@ -56,30 +58,30 @@ impl View {
 }
 
 /// Settles within the caller's transaction.
-pub(super) fn settle(
-    tables: &mut Tables,
+pub(super) fn settle_within(
+    tables: &mut MemoryTables,
     worker: &WorkerId,
     batch: &[Settlement],
     grant: &LeaseGrant,
     now: Timestamp,
-    view: &View,
-) -> Settled {
-    let recorded: Vec<bool> = batch.iter().map(|item| record(tables, item, now)).collect();
+    view: &MemorySettleView,
+) -> SettledBatch {
+    let recorded: Vec<bool> = batch.iter().map(|item| record_outcome(tables, item, now)).collect();
     let executions: BTreeSet<&ExecutionKey> = batch.iter().map(|item| &item.lease.key.execution).collect();
     let touched: BTreeSet<(ExecutionKey, Seq, Option<Name>)> =
-        batch.iter().map(|item| touched(tables, item)).collect();
-    let mut settled = Settled::default();
+        batch.iter().map(|item| touched_scope(tables, item)).collect();
+    let mut settled = SettledBatch::default();
     let mut slots = grant.slots;
     for (key, seq, alone) in touched {
         let Some(row) = tables.executions.get_mut(&key) else { continue };
         let mut graph = match &alone {
-            Some(action) => only(row, seq, action),
-            None => graph(row, seq),
+            Some(action) => single_action(row, seq, action),
+            None => transition_actions(row, seq),
         };
         for (name, member) in &mut graph.members {
-            member.status = view.of(&key, batch, &(seq, name.clone()), member.status);
+            member.status = view.status_of(&key, batch, &(seq, name.clone()), member.status);
         }
-        for action in follow(row, seq, graph.follow(), now) {
+        for action in write_consequences(row, seq, graph.propagate_outcomes(), now) {
             let served = row.actions.get(&action).is_some_and(|row| grant.serves(&row.terms.queue));
             if slots == 0 || !served {
                 settled.unleased += 1;
@@ -95,19 +97,19 @@ pub(super) fn settle(
         }
     }
     settled.verdicts =
-        batch.iter().zip(recorded).map(|(item, recorded)| verdict(tables, item, recorded)).collect();
+        batch.iter().zip(recorded).map(|(item, recorded)| settle_verdict(tables, item, recorded)).collect();
     settled
 }
 
-fn verdict(tables: &Tables, item: &Settlement, recorded: bool) -> SettleVerdict {
+fn settle_verdict(tables: &MemoryTables, item: &Settlement, recorded: bool) -> SettleVerdict {
     let key = &item.lease.key;
-    match tables.event(&key.execution.tenant, item.event_id) {
+    match tables.find_event(&key.execution.tenant, item.event_id) {
         Some(event) if recorded => {
-            let open = action(tables, item).is_some_and(|action| !action.view.status.is_settled());
-            let event = match (company(tables, item), event.view.status) {
+            let open = find_action(tables, item).is_some_and(|action| !action.view.status.is_settled());
+            let event = match (relation_of(tables, item), event.view.status) {
                 // The others are ignored.
-                (Company::Independent, EventStatus::Processing) if !open => EventStatus::Completed,
-                (Company::Independent | Company::Together, status) => status,
+                (ActionRelation::Independent, EventStatus::Processing) if !open => EventStatus::Completed,
+                (ActionRelation::Independent | ActionRelation::Together, status) => status,
             };
             SettleVerdict::Recorded { event }
         }
@@ -115,39 +117,39 @@ fn verdict(tables: &Tables, item: &Settlement, recorded: bool) -> SettleVerdict 
     }
 }
 
-fn action<'a>(tables: &'a Tables, item: &Settlement) -> Option<&'a Action> {
+fn find_action<'a>(tables: &'a MemoryTables, item: &Settlement) -> Option<&'a MemoryAction> {
     let key = &item.lease.key;
     tables.executions.get(&key.execution)?.actions.get(&(key.seq, key.action.clone()))
 }
 
 /// The transition that an outcome concerns, or only one action of it.
-fn touched(tables: &Tables, item: &Settlement) -> (ExecutionKey, Seq, Option<Name>) {
+fn touched_scope(tables: &MemoryTables, item: &Settlement) -> (ExecutionKey, Seq, Option<Name>) {
     let key = &item.lease.key;
-    let alone = company(tables, item) == Company::Independent;
+    let alone = relation_of(tables, item) == ActionRelation::Independent;
     (key.execution.clone(), key.seq, alone.then(|| key.action.clone()))
 }
 
-fn company(tables: &Tables, item: &Settlement) -> Company {
-    action(tables, item).map_or(Company::Together, |action| action.company)
+fn relation_of(tables: &MemoryTables, item: &Settlement) -> ActionRelation {
+    find_action(tables, item).map_or(ActionRelation::Together, |action| action.company)
 }
 
 /// The actions of one transition.
-pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
+pub(super) fn transition_actions(row: &MemoryExecution, seq: Seq) -> TransitionActions {
     let of_seq = row.actions.iter().filter(|((of, _), _)| *of == seq);
-    Graph {
-        members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(),
-        wanted: row.wanted(),
+    TransitionActions {
+        members: of_seq.map(|((_, name), row)| (name.clone(), transition_member(row))).collect(),
+        wanted: row.outcome_demand(),
     }
 }
 
 /// An action without relations to the others.
-fn only(row: &Execution, seq: Seq, action: &Name) -> Graph {
-    let found = row.actions.get(&(seq, action.clone())).map(|row| (action.clone(), member(row)));
-    Graph { members: found.into_iter().collect(), wanted: row.wanted() }
+fn single_action(row: &MemoryExecution, seq: Seq, action: &Name) -> TransitionActions {
+    let found = row.actions.get(&(seq, action.clone())).map(|row| (action.clone(), transition_member(row)));
+    TransitionActions { members: found.into_iter().collect(), wanted: row.outcome_demand() }
 }
 
-fn member(action: &Action) -> Member {
-    Member {
+fn transition_member(action: &MemoryAction) -> TransitionMember {
+    TransitionMember {
         ordinal: action.view.ordinal,
         needs: action.view.needs.clone(),
         status: action.view.status,
@@ -159,7 +161,12 @@ fn member(action: &Action) -> Member {
 }
 
 /// Writes the consequences of outcomes; returns the actions that became ready, in order.
-pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Timestamp) -> Vec<(Seq, Name)> {
+pub(super) fn write_consequences(
+    row: &mut MemoryExecution,
+    seq: Seq,
+    followed: SettleConsequences,
+    now: Timestamp,
+) -> Vec<(Seq, Name)> {
     for (name, needs) in followed.linked {
         if let Some(action) = row.actions.get_mut(&(seq, name)) {
             action.view.status = ActionStatus::Waiting;
@@ -169,69 +176,69 @@ pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Tim
     }
     for name in followed.skipped {
         if let Some(action) = row.actions.get_mut(&(seq, name)) {
-            action.settle(ActionStatus::Skipped, now);
+            action.settle_as(ActionStatus::Skipped, now);
         }
     }
     for name in &followed.freed {
         if let Some(action) = row.actions.get_mut(&(seq, name.clone())) {
-            action.begin(now);
+            action.become_ready(now);
         }
     }
     followed.freed.into_iter().map(|name| (seq, name)).collect()
 }
 
 /// Whether the outcome was recorded: `false` when the lease is lost.
-fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
+fn record_outcome(tables: &mut MemoryTables, item: &Settlement, now: Timestamp) -> bool {
     let key = &item.lease.key;
-    let company = company(tables, item);
+    let company = relation_of(tables, item);
     let Some(row) = tables.executions.get_mut(&key.execution) else { return false };
     let mut graph = match company {
-        Company::Together => graph(row, key.seq),
-        Company::Independent => only(row, key.seq, &key.action),
+        ActionRelation::Together => transition_actions(row, key.seq),
+        ActionRelation::Independent => single_action(row, key.seq, &key.action),
     };
-    if !graph.holds(&key.action, item.lease.epoch) {
+    if !graph.holds_lease(&key.action, item.lease.epoch) {
         return false;
     }
-    let becomes = graph.record(&key.action, &item.outcome, now);
+    let becomes = graph.record_outcome(&key.action, &item.outcome, now);
     let Some(action) = row.actions.get_mut(&(key.seq, key.action.clone())) else { return false };
     match becomes {
-        Becomes::Succeeded => action.settle(ActionStatus::Succeeded, now),
-        Becomes::Failed => action.settle(ActionStatus::Failed, now),
-        Becomes::Cancelled => action.settle(ActionStatus::Cancelled, now),
-        Becomes::Skipped => action.settle(ActionStatus::Skipped, now),
-        Becomes::Ready(at) => action.make_ready(at),
-        Becomes::Postponed(at) => {
+        SettledState::Succeeded => action.settle_as(ActionStatus::Succeeded, now),
+        SettledState::Failed => action.settle_as(ActionStatus::Failed, now),
+        SettledState::Cancelled => action.settle_as(ActionStatus::Cancelled, now),
+        SettledState::Skipped => action.settle_as(ActionStatus::Skipped, now),
+        SettledState::Ready(at) => action.make_ready(at),
+        SettledState::Postponed(at) => {
             action.view.attempts -= 1;
             action.make_ready(at);
         }
-        Becomes::Awaiting(until) => {
+        SettledState::Awaiting(until) => {
             action.view.status = ActionStatus::Awaiting;
-            action.begun = Begun::Awaited;
+            action.begun = LeaseOrigin::Awaited;
             action.view.lease_until = until;
-            action.terms.queue = Queue::engine_of(&action.view.key.execution.tenant);
+            action.terms.queue = ActionQueue::engine_of(&action.view.key.execution.tenant);
             action.view.queue = action.terms.queue.clone();
         }
-        Becomes::Closing => {
+        SettledState::Closing => {
             action.make_ready(now);
             action.view.status = ActionStatus::Waiting;
             action.view.next_attempt_at = None;
             action.closing = true;
-            action.terms.queue = Queue::engine_of(&action.view.key.execution.tenant);
+            action.terms.queue = ActionQueue::engine_of(&action.view.key.execution.tenant);
             action.view.queue = action.terms.queue.clone();
         }
     }
     match &item.outcome {
-        Settling::Succeeded { result, emit } => {
+        SettleOutcome::Succeeded { result, emit } => {
             action.view.result = Some(result.clone());
             action.view.error = None;
             if let Some(event) = emit {
                 tables.insert_event(event, now);
             }
         }
-        Settling::Retry { error, at: _ } => action.view.error = Some(error.clone()),
-        Settling::Postponed { error: Some(error), .. } => action.view.error = Some(error.clone()),
-        Settling::Postponed { error: None, .. } | Settling::Awaiting { .. } => {}
-        Settling::Failed { error, then } => {
+        SettleOutcome::Retry { error, at: _ } => action.view.error = Some(error.clone()),
+        SettleOutcome::Postponed { error: Some(error), .. } => action.view.error = Some(error.clone()),
+        SettleOutcome::Postponed { error: None, .. } | SettleOutcome::Awaiting { .. } => {}
+        SettleOutcome::Failed { error, then } => {
             action.view.error = Some(error.clone());
             action.handling = then.handling();
             match then {
@@ -249,7 +256,7 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
     true
 }
 
-fn fail_event(tables: &mut Tables, item: &Settlement, reason: &str, now: Timestamp) {
+fn fail_event(tables: &mut MemoryTables, item: &Settlement, reason: &str, now: Timestamp) {
     let Some((row, accept_no)) = tables.event_of(&item.lease.key.execution, item.event_id) else { return };
     if let Some(event) = row.events.get_mut(&accept_no)
         && event.view.status == EventStatus::Processing
@@ -259,6 +266,6 @@ fn fail_event(tables: &mut Tables, item: &Settlement, reason: &str, now: Timesta
         event.view.completed_at = Some(now);
     }
     if !row.phase.is_ended() {
-        row.pause(reason, now);
+        row.pause_with_reason(reason, now);
     }
 }

@@ -2,56 +2,56 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::Device;
+use millstream_core::claim::DeviceReport;
 use millstream_core::id::{
     AcceptNo, DefinitionRef, DeviceKey, EventId, ExecutionKey, Name, RunKey, Seq, TenantId, WorkerId,
 };
-use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
+use millstream_core::lease_policy::LeasePolicy;
+use millstream_core::log::{ArmedTimer, EventOrigin, ExecutionState, MailboxEvent, MailboxState, Transition};
 use millstream_core::quota::QuotaSet;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, PauseState, Phase};
-use millstream_core::terms::Terms;
+use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
 use super::notices::NoticeRow;
 use super::outbox::OutboxRow;
 use super::people::PeopleTables;
-use crate::action_store::{Begun, Handling, Wanted};
+use crate::action_store::{FailureHandling, LeaseOrigin, OutcomeDemand};
 use crate::definition_store::StoredDefinition;
-use crate::event_log::{NewEvent, NewSignal};
-use crate::execution_store::Company;
-use crate::executor_store::Executor;
+use crate::event_log::{EventSubmission, SignalSubmission};
+use crate::execution_store::ActionRelation;
+use crate::executor_store::RegisteredExecutor;
 use crate::incidents::IncidentView;
 use crate::intervention::RecordedDecision;
 use crate::key_store::KeyView;
 use crate::run_store::{RunEntry, StoredRun};
-use crate::task_board::Connected;
-use crate::views::{ActionView, EventView};
-use crate::worker_store::WorkerView;
+use crate::task_board::ExternalWorkerView;
+use crate::views::{ActionRecord, EventView};
+use crate::worker_store::WorkerRecord;
 
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(super) struct MemoryTables {
     last_accept_no: i64,
-    pub(super) executions: BTreeMap<ExecutionKey, Execution>,
+    pub(super) executions: BTreeMap<ExecutionKey, MemoryExecution>,
     /// Index from event ids to executions.
     pub(super) event_index: BTreeMap<(TenantId, EventId), (ExecutionKey, AcceptNo)>,
     pub(super) idempotency: BTreeMap<(TenantId, String), KeyUse>,
     pub(super) definitions: BTreeMap<(TenantId, Name), Vec<StoredDefinition>>,
     pub(super) api_keys: Vec<KeyView>,
-    pub(super) workers: BTreeMap<WorkerId, WorkerView>,
-    pub(super) duties: BTreeMap<String, Duty>,
+    pub(super) workers: BTreeMap<WorkerId, WorkerRecord>,
+    pub(super) duties: BTreeMap<String, MemoryDuty>,
     pub(super) incidents: Vec<IncidentView>,
     /// Buffered signals, in the order of their acceptance.
-    pub(super) signals: Vec<(NewSignal, Timestamp)>,
-    pub(super) external: BTreeMap<(TenantId, String), Connected>,
+    pub(super) signals: Vec<(SignalSubmission, Timestamp)>,
+    pub(super) external: BTreeMap<(TenantId, String), ExternalWorkerView>,
     /// Of the feed and of logs.
     pub(super) last_position: i64,
     pub(super) last_log: i64,
     pub(super) feed: Vec<FeedRow>,
     pub(super) outbox: BTreeMap<(Name, ExecutionKey), OutboxRow>,
-    pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
-    pub(super) devices: BTreeMap<DeviceKey, Device>,
+    pub(super) executors: BTreeMap<(TenantId, Name), (RegisteredExecutor, Timestamp)>,
+    pub(super) devices: BTreeMap<DeviceKey, DeviceReport>,
     pub(super) runs: BTreeMap<RunKey, StoredRun>,
     pub(super) last_run: i64,
     /// Entries with their runs, in order.
@@ -66,19 +66,19 @@ pub(super) struct Tables {
 
 /// An execution with everything that belongs to it.
 #[derive(Debug)]
-pub(super) struct Execution {
+pub(super) struct MemoryExecution {
     pub(super) definition: DefinitionRef,
     pub(super) input_hash: [u8; 32],
     pub(super) position: AcceptNo,
     pub(super) seq: Seq,
-    pub(super) phase: Phase,
+    pub(super) phase: ExecutionPhase,
     pub(super) paused: Option<String>,
-    pub(super) snapshot: State,
+    pub(super) snapshot: ExecutionState,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     pub(super) transitions: Vec<Transition>,
-    pub(super) events: BTreeMap<AcceptNo, Event>,
-    pub(super) actions: BTreeMap<(Seq, Name), Action>,
+    pub(super) events: BTreeMap<AcceptNo, MemoryEvent>,
+    pub(super) actions: BTreeMap<(Seq, Name), MemoryAction>,
     pub(super) timers: BTreeMap<(Seq, i32), ArmedTimer>,
     pub(super) decisions: Vec<RecordedDecision>,
     pub(super) correlation: Option<String>,
@@ -86,26 +86,26 @@ pub(super) struct Execution {
 }
 
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct MemoryEvent {
     pub(super) view: EventView,
-    pub(super) origin: Origin,
+    pub(super) origin: EventOrigin,
     pub(super) traceparent: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Action {
-    pub(super) view: ActionView,
+pub(super) struct MemoryAction {
+    pub(super) view: ActionRecord,
     pub(super) scope: Option<RawJson>,
     /// Of one that failed.
-    pub(super) handling: Handling,
-    pub(super) terms: Terms,
+    pub(super) handling: FailureHandling,
+    pub(super) terms: LeasePolicy,
     pub(super) undoes: Option<Name>,
     /// It failed, and waits for the compensation of its transition.
     pub(super) closing: bool,
-    pub(super) begun: Begun,
+    pub(super) begun: LeaseOrigin,
     /// Deadline of the attempt that is under way.
     pub(super) attempt_until: Option<Timestamp>,
-    pub(super) company: Company,
+    pub(super) company: ActionRelation,
 }
 
 #[derive(Debug)]
@@ -116,25 +116,25 @@ pub(super) struct KeyUse {
 }
 
 #[derive(Debug)]
-pub(super) struct Duty {
+pub(super) struct MemoryDuty {
     pub(super) turn: Option<(WorkerId, Timestamp)>,
     pub(super) done_at: Timestamp,
 }
 
-impl Tables {
+impl MemoryTables {
     /// Append an undecided event to an existing execution.
-    pub(super) fn insert_event(&mut self, event: &NewEvent, now: Timestamp) -> AcceptNo {
+    pub(super) fn insert_event(&mut self, event: &EventSubmission, now: Timestamp) -> AcceptNo {
         self.last_accept_no += 1;
         let accept_no = AcceptNo(self.last_accept_no);
         if let Some(execution) = self.executions.get_mut(&event.execution) {
-            execution.events.insert(accept_no, Event::undecided(event, accept_no, now));
+            execution.events.insert(accept_no, MemoryEvent::undecided(event, accept_no, now));
             let id = (event.execution.tenant.clone(), event.event_id);
             self.event_index.insert(id, (event.execution.clone(), accept_no));
         }
         accept_no
     }
 
-    pub(super) fn event(&self, tenant: &TenantId, event: EventId) -> Option<&Event> {
+    pub(super) fn find_event(&self, tenant: &TenantId, event: EventId) -> Option<&MemoryEvent> {
         let (execution, accept_no) = self.event_index.get(&(tenant.clone(), event))?;
         self.executions.get(execution)?.events.get(accept_no)
     }
@@ -144,7 +144,7 @@ impl Tables {
         &mut self,
         execution: &ExecutionKey,
         event: EventId,
-    ) -> Option<(&mut Execution, AcceptNo)> {
+    ) -> Option<(&mut MemoryExecution, AcceptNo)> {
         let (found, accept_no) = self.event_index.get(&(execution.tenant.clone(), event))?;
         if found != execution {
             return None;
@@ -153,7 +153,7 @@ impl Tables {
     }
 }
 
-impl Execution {
+impl MemoryExecution {
     pub(super) fn pause_state(&self) -> PauseState {
         match self.paused {
             Some(_) => PauseState::Paused,
@@ -162,22 +162,26 @@ impl Execution {
     }
 
     /// Whether the outcomes of its actions are wanted.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted::of(self.phase, &self.definition.name, self.transitions.last().map(|last| &last.name))
+    pub(super) fn outcome_demand(&self) -> OutcomeDemand {
+        OutcomeDemand::of_execution(
+            self.phase,
+            &self.definition.name,
+            self.transitions.last().map(|last| &last.name),
+        )
     }
 
     /// Undecided events that a worker may decide now, in order.
-    pub(super) fn decidable(&self) -> impl Iterator<Item = &Event> {
+    pub(super) fn decidable_events(&self) -> impl Iterator<Item = &MemoryEvent> {
         let pause = self.pause_state();
         self.events.values().filter(move |event| event.is_decidable(pause))
     }
 
-    pub(super) fn event_by_id(&mut self, event: EventId) -> Option<&mut Event> {
+    pub(super) fn event_by_id(&mut self, event: EventId) -> Option<&mut MemoryEvent> {
         self.events.values_mut().find(|row| row.view.event_id == event)
     }
 
     /// Pause a running execution; the first pause sets the reason.
-    pub(super) fn pause(&mut self, reason: &str, now: Timestamp) {
+    pub(super) fn pause_with_reason(&mut self, reason: &str, now: Timestamp) {
         if self.paused.is_none() {
             self.paused = Some(reason.to_owned());
             self.updated_at = now;
@@ -197,8 +201,8 @@ impl Execution {
     }
 }
 
-impl Event {
-    fn undecided(event: &NewEvent, accept_no: AcceptNo, now: Timestamp) -> Self {
+impl MemoryEvent {
+    fn undecided(event: &EventSubmission, accept_no: AcceptNo, now: Timestamp) -> Self {
         let view = EventView {
             event_id: event.event_id,
             execution: event.execution.clone(),
@@ -229,10 +233,10 @@ impl Event {
     }
 
     /// Whether it may still be decided: it is undecided or deferred.
-    pub(super) fn kept(&self) -> Option<Kept> {
+    pub(super) fn mailbox_state(&self) -> Option<MailboxState> {
         match self.view.status {
-            EventStatus::Pending => Some(Kept::Undecided),
-            EventStatus::Deferred => Some(Kept::Deferred),
+            EventStatus::Pending => Some(MailboxState::Undecided),
+            EventStatus::Deferred => Some(MailboxState::Deferred),
             EventStatus::Processing
             | EventStatus::Completed
             | EventStatus::Rejected
@@ -241,8 +245,8 @@ impl Event {
         }
     }
 
-    pub(super) fn waiting(&self, kept: Kept) -> Waiting {
-        Waiting {
+    pub(super) fn as_waiting(&self, kept: MailboxState) -> MailboxEvent {
+        MailboxEvent {
             event_id: self.view.event_id,
             accept_no: self.view.accept_no,
             name: self.view.name.clone(),

@@ -3,44 +3,44 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{ActionKey, TenantId, WorkerId};
-use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 
-use super::{Memory, leasing};
-use crate::Result;
+use super::{MemoryStore, leasing};
+use crate::StoreResult;
 use crate::action_store::LeasedAction;
 use crate::execution_store::LeaseGrant;
-use crate::task_board::{Connected, Presence, TASK_WORKERS_KEPT, TaskBoard};
-use crate::views::ActionView;
+use crate::task_board::{ExternalWorkerReport, ExternalWorkerView, TASK_WORKERS_KEPT, TaskBoard};
+use crate::views::ActionRecord;
 
 #[async_trait::async_trait]
-impl TaskBoard for Memory {
-    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>> {
-        let tables = self.tables();
+impl TaskBoard for MemoryStore {
+    async fn open_queues(&self, prefix: &str) -> StoreResult<Vec<ActionQueue>> {
+        let tables = self.lock_tables();
         let actions = tables.executions.values().flat_map(|row| row.actions.values());
-        let queues: BTreeSet<Queue> = actions
+        let queues: BTreeSet<ActionQueue> = actions
             .filter(|action| action.due_at().is_some() && action.terms.queue.as_str().starts_with(prefix))
             .map(|action| action.terms.queue.clone())
             .collect();
         Ok(queues.into_iter().collect())
     }
 
-    async fn overdue(
+    async fn lease_overdue(
         &self,
         worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<LeasedAction>> {
-        let mut tables = self.tables();
-        let due = tables.due(now, |action| action.expires_at());
+    ) -> StoreResult<Vec<LeasedAction>> {
+        let mut tables = self.lock_tables();
+        let due = tables.due_actions(now, |action| action.expires_at());
         let lease =
             |(key, action)| leasing::hand_over(tables.executions.get_mut(&key)?, &action, worker, grant, now);
         Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
     }
 
-    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>> {
-        let tables = self.tables();
+    async fn find_actions(&self, keys: &[ActionKey]) -> StoreResult<Vec<Option<ActionRecord>>> {
+        let tables = self.lock_tables();
         let view = |key: &ActionKey| {
             let row = tables.executions.get(&key.execution)?;
             row.actions.get(&(key.seq, key.action.clone())).map(|action| action.view.clone())
@@ -48,11 +48,11 @@ impl TaskBoard for Memory {
         Ok(keys.iter().map(view).collect())
     }
 
-    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
-        let mut tables = self.tables();
+    async fn record_presence(&self, workers: &[ExternalWorkerReport], now: Timestamp) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         for presence in workers {
             let key = (presence.tenant.clone(), presence.name.clone());
-            tables.external.insert(key, Connected { presence: presence.clone(), seen_at: now });
+            tables.external.insert(key, ExternalWorkerView { presence: presence.clone(), seen_at: now });
         }
         let tenants: BTreeSet<&TenantId> = workers.iter().map(|presence| &presence.tenant).collect();
         for tenant in tenants {
@@ -67,10 +67,16 @@ impl TaskBoard for Memory {
         Ok(())
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
-        let tables = self.tables();
+    async fn list_connected(
+        &self,
+        tenant: &TenantId,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<ExternalWorkerView>> {
+        let tables = self.lock_tables();
         let connected = tables.external.values();
-        let is_there = |found: &&Connected| found.presence.tenant == *tenant && found.seen_at >= since;
+        let is_there =
+            |found: &&ExternalWorkerView| found.presence.tenant == *tenant && found.seen_at >= since;
         Ok(connected.filter(is_there).take(limit).cloned().collect())
     }
 }

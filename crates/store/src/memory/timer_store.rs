@@ -1,20 +1,20 @@
 //! Due timers, in memory.
 
+use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, ExecutionKey};
-use millstream_core::log::Origin;
-use millstream_core::placement::Queue;
+use millstream_core::log::EventOrigin;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use crate::Result;
-use crate::event_log::NewEvent;
+use super::MemoryStore;
+use crate::StoreResult;
+use crate::event_log::EventSubmission;
 use crate::timer_store::TimerStore;
 
 #[async_trait::async_trait]
-impl TimerStore for Memory {
-    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
-        let mut tables = self.tables();
+impl TimerStore for MemoryStore {
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> StoreResult<Vec<ExecutionKey>> {
+        let mut tables = self.lock_tables();
         let mut due: Vec<_> = tables
             .executions
             .iter()
@@ -27,12 +27,12 @@ impl TimerStore for Memory {
         for ((_, key, armed_seq, ordinal), id) in due.into_iter().zip(ids) {
             let row = tables.executions.get_mut(&key);
             let Some(timer) = row.and_then(|row| row.timers.remove(&(armed_seq, ordinal))) else { continue };
-            let event = NewEvent {
+            let event = EventSubmission {
                 event_id: *id,
                 execution: key.clone(),
                 name: timer.send,
                 payload: RawJson::null(),
-                origin: Origin::Timer { armed_seq },
+                origin: EventOrigin::Timer { armed_seq },
                 idempotency: None,
                 actor: Some("timer".to_owned()),
                 traceparent: None,
@@ -43,8 +43,8 @@ impl TimerStore for Memory {
         Ok(rung)
     }
 
-    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
-        let tables = self.tables();
+    async fn next_due(&self, queues: &[ActionQueue]) -> StoreResult<Option<Timestamp>> {
+        let tables = self.lock_tables();
         let rows = || tables.executions.values();
         let timers = rows().flat_map(|row| row.timers.values()).map(|timer| timer.fire_at);
         let actions = rows()

@@ -5,26 +5,26 @@ use std::time::Duration;
 use millstream_core::id::WorkerId;
 use millstream_core::time::Timestamp;
 
-use super::Memory;
-use super::tables::Duty;
-use crate::Result;
-use crate::worker_store::{WorkerBeat, WorkerStore, WorkerView};
+use super::MemoryStore;
+use super::tables::MemoryDuty;
+use crate::StoreResult;
+use crate::worker_store::{WorkerHeartbeat, WorkerRecord, WorkerStore};
 
 #[async_trait::async_trait]
-impl WorkerStore for Memory {
-    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()> {
-        let view = WorkerView { beat: worker.clone(), seen_at: now };
-        self.tables().workers.insert(worker.worker.clone(), view);
+impl WorkerStore for MemoryStore {
+    async fn record_worker_heartbeat(&self, worker: &WorkerHeartbeat, now: Timestamp) -> StoreResult<()> {
+        let view = WorkerRecord { beat: worker.clone(), seen_at: now };
+        self.lock_tables().workers.insert(worker.worker.clone(), view);
         Ok(())
     }
 
-    async fn leave(&self, worker: &WorkerId) -> Result<()> {
-        self.tables().workers.remove(worker);
+    async fn deregister_worker(&self, worker: &WorkerId) -> StoreResult<()> {
+        self.lock_tables().workers.remove(worker);
         Ok(())
     }
 
-    async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>> {
-        Ok(self.tables().workers.values().filter(|view| view.seen_at >= since).cloned().collect())
+    async fn list_workers(&self, since: Timestamp) -> StoreResult<Vec<WorkerRecord>> {
+        Ok(self.lock_tables().workers.values().filter(|view| view.seen_at >= since).cloned().collect())
     }
 
     async fn take_duty(
@@ -33,9 +33,9 @@ impl WorkerStore for Memory {
         worker: &WorkerId,
         ttl: Duration,
         now: Timestamp,
-    ) -> Result<Option<Timestamp>> {
-        let mut tables = self.tables();
-        let never = Duty { turn: None, done_at: Timestamp::EPOCH };
+    ) -> StoreResult<Option<Timestamp>> {
+        let mut tables = self.lock_tables();
+        let never = MemoryDuty { turn: None, done_at: Timestamp::EPOCH };
         let duty = tables.duties.entry(duty.to_owned()).or_insert(never);
         match &duty.turn {
             Some((holder, until)) if holder != worker && *until > now => Ok(None),
@@ -46,12 +46,12 @@ impl WorkerStore for Memory {
         }
     }
 
-    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()> {
-        let mut tables = self.tables();
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> StoreResult<()> {
+        let mut tables = self.lock_tables();
         if let Some(duty) = tables.duties.get_mut(duty)
             && duty.turn.as_ref().is_some_and(|(holder, _)| holder == worker)
         {
-            *duty = Duty { turn: None, done_at };
+            *duty = MemoryDuty { turn: None, done_at };
         }
         Ok(())
     }

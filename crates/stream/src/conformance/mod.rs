@@ -1,7 +1,7 @@
 //! The conformance suite of streams: one sentence per case, listed once, run by both backends.
 //!
 //! A backend's test file says `millstream_stream::stream_conformance_tests!(fresh_bench().await);` where the
-//! expression yields a [`Bench`] on a fresh and empty stream; it is evaluated once per case. Each case
+//! expression yields a [`StreamFixture`] on a fresh and empty stream; it is evaluated once per case. Each case
 //! becomes a separate test. A backend that is unreachable panics in that expression: a missing backend is a
 //! failure, never a skip.
 //!
@@ -12,18 +12,18 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "test code that other crates link to")]
 
-mod bench;
+mod fixture;
 
-pub mod care;
-pub mod hear;
+pub mod announcements;
+pub mod fairness;
 pub mod lock;
 pub mod lock_rounds;
+pub mod maintenance;
 pub mod pending;
+pub mod publish;
 pub mod reclaim;
-pub mod ring;
-pub mod share;
 
 #[macro_use]
 mod list;
 
-pub use bench::Bench;
+pub use fixture::StreamFixture;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, SLICE, bells, entries, hear, worker};
-use crate::doorbell::EntryId;
+use super::fixture::{SLICE, StreamFixture, bells, entries, hear, worker};
+use crate::doorbell::StreamEntryId;
 
-pub async fn what_is_read_is_pending_and_not_read_again(bench: Bench) {
+pub async fn delivered_entry_is_pending(bench: StreamFixture) {
     bench.ring(&bells(0, 3)).await;
     let mut reader = bench.join(&worker("w")).await;
     hear(&mut reader, 3).await;
     let mut other = bench.join(&worker("other")).await;
-    assert!(reader.read(10, Duration::ZERO).await.unwrap().is_empty());
-    assert!(other.read(10, SLICE).await.unwrap().is_empty());
+    assert!(reader.read_deliveries(10, Duration::ZERO).await.unwrap().is_empty());
+    assert!(other.read_deliveries(10, SLICE).await.unwrap().is_empty());
     assert_eq!((bench.pending().await, bench.length().await), (3, 3));
 }
 
-pub async fn anybody_may_acknowledge(bench: Bench) {
+pub async fn any_consumer_may_acknowledge(bench: StreamFixture) {
     bench.ring(&bells(0, 2)).await;
     let mut reader = bench.join(&worker("w")).await;
     let heard = hear(&mut reader, 2).await;
@@ -24,7 +24,7 @@ pub async fn anybody_may_acknowledge(bench: Bench) {
     assert_eq!((bench.pending().await, bench.length().await), (0, 0));
 }
 
-pub async fn acknowledging_again_or_nothing_is_harmless(bench: Bench) {
+pub async fn repeated_acknowledgement_is_harmless(bench: StreamFixture) {
     let rung = bells(0, 2);
     bench.ring(&rung).await;
     let mut reader = bench.join(&worker("w")).await;
@@ -33,22 +33,22 @@ pub async fn acknowledging_again_or_nothing_is_harmless(bench: Bench) {
     bench.ack(&heard[..1]).await;
     bench.ack(&[]).await;
     bench.ack(&[heard[0].clone(), heard[0].clone()]).await;
-    let never = EntryId { lane: heard[0].entry.lane, id: "987654321".to_owned() };
-    bench.streams.bells.ack(&[never]).await.unwrap();
+    let never = StreamEntryId { lane: heard[0].entry.lane, id: "987654321".to_owned() };
+    bench.streams.bells.ack_entries(&[never]).await.unwrap();
     assert_eq!((bench.pending().await, bench.length().await), (1, 1));
 }
 
-pub async fn what_is_acknowledged_never_comes_back(bench: Bench) {
+pub async fn acknowledged_entry_never_returns(bench: StreamFixture) {
     bench.ring(&bells(7, 4)).await;
     let mut reader = bench.join(&worker("w")).await;
     let heard = hear(&mut reader, 4).await;
     bench.ack(&heard).await;
-    bench.streams.bells.refresh(&worker("w"), &entries(&heard)).await.unwrap();
+    bench.streams.bells.refresh_entries(&worker("w"), &entries(&heard)).await.unwrap();
     assert!(bench.reclaim(&worker("other"), Duration::ZERO, 100).await.is_empty());
-    assert!(reader.read(10, Duration::ZERO).await.unwrap().is_empty());
+    assert!(reader.read_deliveries(10, Duration::ZERO).await.unwrap().is_empty());
 }
 
-pub async fn acknowledging_leaves_the_others_pending(bench: Bench) {
+pub async fn acknowledgement_keeps_other_entries_pending(bench: StreamFixture) {
     bench.ring(&bells(1, 3)).await;
     bench.ring(&bells(2, 3)).await;
     let mut reader = bench.join(&worker("w")).await;

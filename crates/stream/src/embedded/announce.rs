@@ -3,12 +3,12 @@
 use tokio::sync::broadcast;
 
 use super::stream::EmbeddedStream;
-use crate::Result;
-use crate::announce::{Announcer, News};
+use crate::StreamResult;
+use crate::announcement::{Announcement, Announcer};
 
 #[async_trait::async_trait]
 impl Announcer for EmbeddedStream {
-    async fn announce(&self, news: &[News]) -> Result<()> {
+    async fn announce_commits(&self, news: &[Announcement]) -> StreamResult<()> {
         for item in news {
             // A send without listeners is not an error.
             let _ = self.news.send(item.clone());
@@ -16,7 +16,7 @@ impl Announcer for EmbeddedStream {
         Ok(())
     }
 
-    async fn listen(&self) -> Result<broadcast::Receiver<News>> {
+    async fn subscribe_all(&self) -> StreamResult<broadcast::Receiver<Announcement>> {
         Ok(self.news.subscribe())
     }
 }

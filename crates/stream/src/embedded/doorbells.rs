@@ -8,34 +8,41 @@ use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use tokio::time::{Instant, timeout_at};
 
-use super::stream::{Bells, EmbeddedStream, queue};
-use crate::Result;
-use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants, LaneStats, StreamCare};
+use super::stream::{EmbeddedDoorbells, EmbeddedStream, queue_of_lane};
+use crate::StreamResult;
+use crate::doorbell::{
+    Doorbell, DoorbellDelivery, DoorbellReader, Doorbells, FullTenants, LaneStats, StreamEntryId,
+    StreamMaintenance,
+};
 
 /// Practically unlimited.
 const LONGEST_BLOCK: Duration = Duration::from_secs(24 * 3600);
 
 #[async_trait::async_trait]
 impl Doorbells for EmbeddedStream {
-    async fn publish(&self, bells: &[Bell]) -> Result<()> {
+    async fn publish_bells(&self, bells: &[Doorbell]) -> StreamResult<()> {
         if bells.is_empty() {
             return Ok(());
         }
         {
-            let mut lanes = self.bells.lanes();
+            let mut lanes = self.bells.lock_lanes();
             for bell in bells {
-                queue(&mut lanes, bell.lane()).ring(bell);
+                queue_of_lane(&mut lanes, bell.lane()).publish_bell(bell);
             }
         }
         self.bells.rung.notify_waiters();
         Ok(())
     }
 
-    async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
+    async fn open_reader(
+        &self,
+        consumer: &WorkerId,
+        lanes: &[Lane],
+    ) -> StreamResult<Box<dyn DoorbellReader>> {
         let now = Instant::now();
-        let mut queues = self.bells.lanes();
+        let mut queues = self.bells.lock_lanes();
         for &lane in lanes {
-            queue(&mut queues, lane).greet(consumer, now);
+            queue_of_lane(&mut queues, lane).touch_consumer(consumer, now);
         }
         Ok(Box::new(EmbeddedReader {
             bells: self.bells.clone(),
@@ -45,42 +52,48 @@ impl Doorbells for EmbeddedStream {
         }))
     }
 
-    async fn ack(&self, entries: &[EntryId]) -> Result<()> {
-        let mut lanes = self.bells.lanes();
+    async fn ack_entries(&self, entries: &[StreamEntryId]) -> StreamResult<()> {
+        let mut lanes = self.bells.lock_lanes();
         for entry in entries {
             if let Ok(id) = entry.id.parse() {
-                queue(&mut lanes, entry.lane).ack(id);
+                queue_of_lane(&mut lanes, entry.lane).ack(id);
             }
         }
         Ok(())
     }
 
-    async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>> {
+    async fn reclaim_idle(
+        &self,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         let now = Instant::now();
-        let mut lanes = self.bells.lanes();
+        let mut lanes = self.bells.lock_lanes();
         let mut deliveries = Vec::new();
         for lane in Lane::all() {
             let room = max - deliveries.len();
             if room == 0 {
                 break;
             }
-            deliveries.extend(queue(&mut lanes, lane).reclaim(lane, consumer, min_idle, room, now));
+            deliveries
+                .extend(queue_of_lane(&mut lanes, lane).reclaim_idle(lane, consumer, min_idle, room, now));
         }
         Ok(deliveries)
     }
 
-    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()> {
+    async fn refresh_entries(&self, consumer: &WorkerId, entries: &[StreamEntryId]) -> StreamResult<()> {
         let now = Instant::now();
-        let mut lanes = self.bells.lanes();
+        let mut lanes = self.bells.lock_lanes();
         for entry in entries {
             if let Ok(id) = entry.id.parse() {
-                queue(&mut lanes, entry.lane).refresh(consumer, id, now);
+                queue_of_lane(&mut lanes, entry.lane).refresh(consumer, id, now);
             }
         }
         Ok(())
     }
 
-    async fn replenish(&self, _tenants: &[TenantId]) -> Result<()> {
+    async fn replenish_tenants(&self, _tenants: &[TenantId]) -> StreamResult<()> {
         // Readers poll again with the smaller set of full tenants.
         self.bells.rung.notify_waiters();
         Ok(())
@@ -88,66 +101,72 @@ impl Doorbells for EmbeddedStream {
 }
 
 struct EmbeddedReader {
-    bells: Arc<Bells>,
+    bells: Arc<EmbeddedDoorbells>,
     consumer: WorkerId,
     lanes: Vec<Lane>,
     full: FullTenants,
 }
 
 impl EmbeddedReader {
-    fn take(&self, per_lane: usize) -> Vec<Delivery> {
+    fn take_unread(&self, per_lane: usize) -> Vec<DoorbellDelivery> {
         let now = Instant::now();
         let full = self.full.list();
-        let mut lanes = self.bells.lanes();
+        let mut lanes = self.bells.lock_lanes();
         self.lanes
             .iter()
-            .flat_map(|&lane| queue(&mut lanes, lane).take(lane, &self.consumer, per_lane, &full, now))
+            .flat_map(|&lane| {
+                queue_of_lane(&mut lanes, lane).take_unread(lane, &self.consumer, per_lane, &full, now)
+            })
             .collect()
     }
 }
 
 #[async_trait::async_trait]
-impl BellReader for EmbeddedReader {
-    async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
+impl DoorbellReader for EmbeddedReader {
+    async fn read_deliveries(
+        &mut self,
+        per_lane: usize,
+        block: Duration,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         let deadline = Instant::now() + block.min(LONGEST_BLOCK);
         loop {
             // Registered before polling; otherwise a doorbell between the two would be missed.
             let mut rung = std::pin::pin!(self.bells.rung.notified());
             rung.as_mut().enable();
-            let deliveries = self.take(per_lane);
+            let deliveries = self.take_unread(per_lane);
             if !deliveries.is_empty() || timeout_at(deadline, rung).await.is_err() {
                 return Ok(deliveries);
             }
         }
     }
 
-    fn heed(&mut self, full: &FullTenants) {
+    fn skip_full_tenants(&mut self, full: &FullTenants) {
         self.full = full.clone();
     }
 }
 
 #[async_trait::async_trait]
-impl StreamCare for EmbeddedStream {
-    async fn generation(&self) -> Result<String> {
+impl StreamMaintenance for EmbeddedStream {
+    async fn ensure_generation(&self) -> StreamResult<String> {
         Ok(self.generation.clone())
     }
 
     /// The lanes keep exact counts.
-    async fn recount(&self) -> Result<()> {
+    async fn recount_tenants(&self) -> StreamResult<()> {
         Ok(())
     }
 
-    async fn stats(&self) -> Result<Vec<LaneStats>> {
-        let mut lanes = self.bells.lanes();
-        Ok(Lane::all().map(|lane| queue(&mut lanes, lane).stats(lane)).collect())
+    async fn lane_stats(&self) -> StreamResult<Vec<LaneStats>> {
+        let mut lanes = self.bells.lock_lanes();
+        Ok(Lane::all().map(|lane| queue_of_lane(&mut lanes, lane).stats(lane)).collect())
     }
 
-    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> Result<usize> {
+    async fn remove_consumers(&self, gone: Option<&WorkerId>, min_idle: Duration) -> StreamResult<usize> {
         let now = Instant::now();
-        let mut lanes = self.bells.lanes();
+        let mut lanes = self.bells.lock_lanes();
         let mut seen: HashMap<WorkerId, (Instant, usize)> = HashMap::new();
         for lane in lanes.iter() {
-            for (consumer, (at, pending)) in lane.consumers() {
+            for (consumer, (at, pending)) in lane.consumer_activity() {
                 let entry = seen.entry(consumer.clone()).or_insert((at, 0));
                 entry.0 = entry.0.max(at);
                 entry.1 += pending;
@@ -166,7 +185,7 @@ impl StreamCare for EmbeddedStream {
         Ok(removed.len())
     }
 
-    async fn check(&self) -> Result<Vec<String>> {
+    async fn check_server(&self) -> StreamResult<Vec<String>> {
         Ok(Vec::new())
     }
 }

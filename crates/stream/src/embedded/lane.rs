@@ -11,7 +11,7 @@ use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use tokio::time::Instant;
 
-use crate::doorbell::{Bell, Delivery, EntryId, LaneStats, Redelivered};
+use crate::doorbell::{Doorbell, DoorbellDelivery, LaneStats, RedeliveryMark, StreamEntryId};
 
 /// Maximum number of unread doorbells of a lane. Beyond it, the newest one of the tenant with the largest
 /// backlog is dropped, and the sweeps find its execution. Waiting doorbells are distinct, so this many
@@ -19,14 +19,14 @@ use crate::doorbell::{Bell, Delivery, EntryId, LaneStats, Redelivered};
 pub const LANE_CAPACITY: usize = 1_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct LaneQueue {
+pub(super) struct EmbeddedLaneQueue {
     last_id: u64,
     /// In reading order. Some may be gone from `bells`.
     unread: FairQueue<u64>,
-    bells: HashMap<u64, Bell>,
+    bells: HashMap<u64, Doorbell>,
     /// The unread doorbells: publishing one of them again is coalesced.
-    waiting: HashSet<Bell>,
-    pending: BTreeMap<u64, Pending>,
+    waiting: HashSet<Doorbell>,
+    pending: BTreeMap<u64, EmbeddedPendingEntry>,
     /// When each consumer last polled.
     consumers: HashMap<WorkerId, Instant>,
     /// Where the next reclaim continues.
@@ -34,14 +34,14 @@ pub(super) struct LaneQueue {
 }
 
 #[derive(Debug)]
-struct Pending {
-    bell: Bell,
+struct EmbeddedPendingEntry {
+    bell: Doorbell,
     owner: WorkerId,
     touched: Instant,
 }
 
-impl LaneQueue {
-    pub(super) fn ring(&mut self, bell: &Bell) {
+impl EmbeddedLaneQueue {
+    pub(super) fn publish_bell(&mut self, bell: &Doorbell) {
         if !self.waiting.insert(bell.clone()) {
             return;
         }
@@ -55,33 +55,40 @@ impl LaneQueue {
         }
     }
 
-    fn forget_unread(&mut self, id: u64) -> Option<Bell> {
+    fn forget_unread(&mut self, id: u64) -> Option<Doorbell> {
         let bell = self.bells.remove(&id)?;
         self.waiting.remove(&bell);
         Some(bell)
     }
 
-    pub(super) fn greet(&mut self, consumer: &WorkerId, now: Instant) {
+    pub(super) fn touch_consumer(&mut self, consumer: &WorkerId, now: Instant) {
         self.consumers.insert(consumer.clone(), now);
     }
 
     /// Skips the tenants in `full`.
-    pub(super) fn take(
+    pub(super) fn take_unread(
         &mut self,
         lane: Lane,
         consumer: &WorkerId,
         count: usize,
         full: &[TenantId],
         now: Instant,
-    ) -> Vec<Delivery> {
-        self.greet(consumer, now);
+    ) -> Vec<DoorbellDelivery> {
+        self.touch_consumer(consumer, now);
         let mut deliveries = Vec::with_capacity(count.min(self.bells.len()));
         while deliveries.len() < count
             && let Some((_, id)) = self.unread.pop_where(|tenant| !full.contains(tenant))
         {
             let Some(bell) = self.forget_unread(id) else { continue };
-            self.pending.insert(id, Pending { bell: bell.clone(), owner: consumer.clone(), touched: now });
-            deliveries.push(Delivery { entry: entry(lane, id), bell, redelivered: Redelivered::First });
+            self.pending.insert(
+                id,
+                EmbeddedPendingEntry { bell: bell.clone(), owner: consumer.clone(), touched: now },
+            );
+            deliveries.push(DoorbellDelivery {
+                entry: entry_id(lane, id),
+                bell,
+                redelivered: RedeliveryMark::First,
+            });
         }
         deliveries
     }
@@ -93,17 +100,17 @@ impl LaneQueue {
         }
     }
 
-    pub(super) fn reclaim(
+    pub(super) fn reclaim_idle(
         &mut self,
         lane: Lane,
         consumer: &WorkerId,
         min_idle: Duration,
         max: usize,
         now: Instant,
-    ) -> Vec<Delivery> {
-        self.greet(consumer, now);
+    ) -> Vec<DoorbellDelivery> {
+        self.touch_consumer(consumer, now);
         let start = self.reclaim_from;
-        let idle = |pending: &Pending| now.duration_since(pending.touched) >= min_idle;
+        let idle = |pending: &EmbeddedPendingEntry| now.duration_since(pending.touched) >= min_idle;
         let mut ids: Vec<u64> = self
             .pending
             .range(start..)
@@ -120,7 +127,11 @@ impl LaneQueue {
                 pending.owner = consumer.clone();
                 pending.touched = now;
                 let bell = pending.bell.clone();
-                deliveries.push(Delivery { entry: entry(lane, id), bell, redelivered: Redelivered::Again });
+                deliveries.push(DoorbellDelivery {
+                    entry: entry_id(lane, id),
+                    bell,
+                    redelivered: RedeliveryMark::Again,
+                });
             }
         }
         deliveries
@@ -129,12 +140,12 @@ impl LaneQueue {
     pub(super) fn refresh(&mut self, consumer: &WorkerId, id: u64, now: Instant) {
         if let Some(pending) = self.pending.get_mut(&id).filter(|pending| pending.owner == *consumer) {
             pending.touched = now;
-            self.greet(consumer, now);
+            self.touch_consumer(consumer, now);
         }
     }
 
     /// For each consumer, when it last polled and how many entries are pending with it.
-    pub(super) fn consumers(&self) -> HashMap<&WorkerId, (Instant, usize)> {
+    pub(super) fn consumer_activity(&self) -> HashMap<&WorkerId, (Instant, usize)> {
         let mut seen: HashMap<&WorkerId, (Instant, usize)> =
             self.consumers.iter().map(|(consumer, &at)| (consumer, (at, 0))).collect();
         for pending in self.pending.values() {
@@ -153,8 +164,8 @@ impl LaneQueue {
     }
 }
 
-fn entry(lane: Lane, id: u64) -> EntryId {
-    EntryId { lane, id: id.to_string() }
+fn entry_id(lane: Lane, id: u64) -> StreamEntryId {
+    StreamEntryId { lane, id: id.to_string() }
 }
 
 #[cfg(test)]
@@ -163,36 +174,36 @@ mod tests {
 
     use super::*;
 
-    fn bell(n: usize) -> Bell {
-        Bell::Mailbox(ExecutionKey {
+    fn bell(n: usize) -> Doorbell {
+        Doorbell::Mailbox(ExecutionKey {
             tenant: TenantId::default_tenant(),
             execution: ExecutionId::parse(format!("x{n}")).unwrap(),
         })
     }
 
     #[test]
-    fn a_bell_that_waits_unread_is_not_queued_twice() {
-        let mut queue = LaneQueue::default();
+    fn unread_doorbell_is_coalesced() {
+        let mut queue = EmbeddedLaneQueue::default();
         let lane = bell(0).lane();
         let worker = WorkerId::parse("w").unwrap();
         for _ in 0..1_000 {
-            queue.ring(&bell(1));
+            queue.publish_bell(&bell(1));
         }
         assert_eq!(queue.stats(lane).lag, 1);
-        assert_eq!(queue.take(lane, &worker, 10, &[], Instant::now()).len(), 1);
+        assert_eq!(queue.take_unread(lane, &worker, 10, &[], Instant::now()).len(), 1);
         // Once read, a doorbell carries new information: its events may have been decided before this one.
-        queue.ring(&bell(1));
+        queue.publish_bell(&bell(1));
         assert_eq!(queue.stats(lane).lag, 1);
     }
 
     #[test]
-    fn an_entry_acknowledged_before_it_is_read_can_be_rung_again() {
-        let mut queue = LaneQueue::default();
+    fn doorbell_acked_unread_can_ring_again() {
+        let mut queue = EmbeddedLaneQueue::default();
         let lane = bell(0).lane();
-        queue.ring(&bell(1));
+        queue.publish_bell(&bell(1));
         queue.ack(1);
         assert_eq!(queue.stats(lane).length, 0);
-        queue.ring(&bell(1));
+        queue.publish_bell(&bell(1));
         assert_eq!(queue.stats(lane).length, 1);
     }
 }

@@ -7,14 +7,14 @@ use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use redis::Pipeline;
 
-use super::keys::{GROUP, Keys};
-use super::link::Link;
+use super::connection::RedisLink;
+use super::keys::{GROUP, RedisKeys};
 use super::reader::RedisReader;
-use super::script::Call;
+use super::script::RedisScriptCall;
 use super::stream::RedisStream;
-use super::{fault, groups, reclaim, windows};
-use crate::Result;
-use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
+use super::{error_kind, groups, reclaim, windows};
+use crate::StreamResult;
+use crate::doorbell::{Doorbell, DoorbellDelivery, DoorbellReader, Doorbells, StreamEntryId};
 
 /// Maximum number of commands in a pipeline, and of ids in a command: bounds the memory of one round trip on
 /// both sides. Rarely reached.
@@ -37,75 +37,88 @@ return kept";
 
 #[async_trait::async_trait]
 impl Doorbells for RedisStream {
-    async fn publish(&self, bells: &[Bell]) -> Result<()> {
+    async fn publish_bells(&self, bells: &[Doorbell]) -> StreamResult<()> {
         // Coalescing: a duplicate doorbell within one call is dropped.
         let mut seen = HashSet::with_capacity(bells.len());
-        let distinct: Vec<&Bell> = bells.iter().filter(|bell| seen.insert(*bell)).collect();
+        let distinct: Vec<&Doorbell> = bells.iter().filter(|bell| seen.insert(*bell)).collect();
         for chunk in distinct.chunks(CHUNK) {
-            self.windows.publish(&self.link, &self.keys, self.lane_capacity, chunk).await?;
+            self.windows.publish_bells(&self.link, &self.keys, self.lane_capacity, chunk).await?;
         }
         Ok(())
     }
 
-    async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
-        groups::ensure(&self.link, &self.keys).await?;
+    async fn open_reader(
+        &self,
+        consumer: &WorkerId,
+        lanes: &[Lane],
+    ) -> StreamResult<Box<dyn DoorbellReader>> {
+        groups::ensure_groups(&self.link, &self.keys).await?;
         let mut open = Pipeline::new();
-        windows::open(&mut open, &self.keys);
-        fault::all(self.link.run(&mut open).await?)?;
+        windows::mark_windowed(&mut open, &self.keys);
+        error_kind::all_answers(self.link.run_pipeline(&mut open).await?)?;
         let (link, keys, capacity) = (self.link.clone(), self.keys.clone(), self.lane_capacity);
-        Ok(Box::new(RedisReader::join(link, keys, capacity, consumer.clone(), lanes).await?))
+        Ok(Box::new(RedisReader::join_group(link, keys, capacity, consumer.clone(), lanes).await?))
     }
 
-    async fn ack(&self, entries: &[EntryId]) -> Result<()> {
-        settle(&self.link, &self.keys, entries).await
+    async fn ack_entries(&self, entries: &[StreamEntryId]) -> StreamResult<()> {
+        delete_and_ack(&self.link, &self.keys, entries).await
     }
 
-    async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>> {
-        reclaim::reclaim(&self.link, &self.keys, &self.cursors, consumer, min_idle, max).await
+    async fn reclaim_idle(
+        &self,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
+        reclaim::reclaim_entries(&self.link, &self.keys, &self.cursors, consumer, min_idle, max).await
     }
 
-    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()> {
+    async fn refresh_entries(&self, consumer: &WorkerId, entries: &[StreamEntryId]) -> StreamResult<()> {
         let mut calls = Vec::new();
-        for (lane, ids) in by_lane(entries) {
+        for (lane, ids) in group_by_lane(entries) {
             for ids in ids.chunks(CHUNK) {
                 let mut arguments = vec![GROUP.to_owned(), consumer.to_string()];
                 arguments.extend(ids.iter().map(|id| (*id).to_owned()));
-                calls.push(Call { keys: vec![self.keys.bells(lane)], arguments });
+                calls.push(RedisScriptCall { keys: vec![self.keys.bells_key(lane)], arguments });
             }
         }
-        for answer in self.refresh.run(&self.link, &calls).await? {
+        for answer in self.refresh.run_calls(&self.link, &calls).await? {
             match answer {
                 Ok(_) => {}
-                Err(error) if fault::is_amnesia(&error) => {
-                    return Err(groups::heal(&self.link, &self.keys, &error).await.1);
+                Err(error) if error_kind::is_group_missing(&error) => {
+                    return Err(groups::recreate_groups(&self.link, &self.keys, &error).await.1);
                 }
-                Err(error) => return Err(fault::unavailable(error)),
+                Err(error) => return Err(error_kind::to_unavailable(error)),
             }
         }
         Ok(())
     }
 
-    async fn replenish(&self, tenants: &[TenantId]) -> Result<()> {
-        self.windows.replenish(&self.link, &self.keys, self.lane_capacity, tenants).await
+    async fn replenish_tenants(&self, tenants: &[TenantId]) -> StreamResult<()> {
+        self.windows.replenish_tenants(&self.link, &self.keys, self.lane_capacity, tenants).await
     }
 }
 
 /// XDEL before XACK: if the connection breaks between the two, the entry is pending and deleted, and the next
 /// reclaim drops it. In the opposite order it would stay in the stream forever without being delivered.
-pub(super) async fn settle(link: &Link, keys: &Keys, entries: &[EntryId]) -> Result<()> {
+pub(super) async fn delete_and_ack(
+    link: &RedisLink,
+    keys: &RedisKeys,
+    entries: &[StreamEntryId],
+) -> StreamResult<()> {
     let mut pipeline = Pipeline::new();
-    for (lane, ids) in by_lane(entries) {
-        let key = keys.bells(lane);
+    for (lane, ids) in group_by_lane(entries) {
+        let key = keys.bells_key(lane);
         for ids in ids.chunks(CHUNK) {
             pipeline.cmd("XDEL").arg(&key).arg(ids);
             pipeline.cmd("XACK").arg(&key).arg(GROUP).arg(ids);
         }
     }
-    fault::all(link.run(&mut pipeline).await?)?;
+    error_kind::all_answers(link.run_pipeline(&mut pipeline).await?)?;
     Ok(())
 }
 
-fn by_lane(entries: &[EntryId]) -> BTreeMap<Lane, Vec<&str>> {
+fn group_by_lane(entries: &[StreamEntryId]) -> BTreeMap<Lane, Vec<&str>> {
     let mut lanes: BTreeMap<Lane, Vec<&str>> = BTreeMap::new();
     for entry in entries {
         lanes.entry(entry.lane).or_default().push(&entry.id);

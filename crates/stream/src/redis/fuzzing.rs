@@ -3,28 +3,28 @@
 
 use millstream_core::lane::Lane;
 
-use super::entry::{self, Entries};
-use crate::doorbell::{Bell, Delivery, EntryId, Redelivered};
+use super::stream_entry::{self, RedisEntries};
+use crate::doorbell::{Doorbell, DoorbellDelivery, RedeliveryMark, StreamEntryId};
 
 /// The result of parsing one entry.
 #[derive(Debug)]
-pub struct Sorted {
-    pub deliveries: Vec<Delivery>,
-    pub discarded: Vec<EntryId>,
+pub struct FuzzedEntries {
+    pub deliveries: Vec<DoorbellDelivery>,
+    pub discarded: Vec<StreamEntryId>,
 }
 
 /// Parses the entry in `reply`; `None` if it is not a reply, or not an entry at all.
-pub fn read(lane: Lane, reply: &[u8]) -> Option<Sorted> {
+pub fn read(lane: Lane, reply: &[u8]) -> Option<FuzzedEntries> {
     let value = redis::parse_redis_value(reply).ok()?;
-    let mut entries = Entries::default();
-    entries.sort(lane, value, Redelivered::First)?;
-    Some(Sorted { deliveries: entries.deliveries, discarded: entries.discarded })
+    let mut entries = RedisEntries::default();
+    entries.parse_entry(lane, value, RedeliveryMark::First)?;
+    Some(FuzzedEntries { deliveries: entries.deliveries, discarded: entries.discarded })
 }
 
 /// The entry of `bell`, as a server replies with it.
-pub fn write(id: &str, bell: &Bell) -> Vec<u8> {
+pub fn write(id: &str, bell: &Doorbell) -> Vec<u8> {
     let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
-    let fields = entry::fields(bell);
+    let fields = stream_entry::entry_fields(bell);
     let texts: String = fields.iter().copied().map(text).collect();
     format!("*2\r\n{}*{}\r\n{texts}", text(id), fields.len()).into_bytes()
 }

@@ -9,63 +9,67 @@
 use millstream_core::lane::Lane;
 use redis::{Pipeline, RedisResult, Value};
 
-use super::fault::{self, unavailable};
-use super::keys::{GROUP, Keys};
-use super::link::Link;
+use super::connection::RedisLink;
+use super::error_kind::{self, to_unavailable};
+use super::keys::{GROUP, RedisKeys};
 use super::{reply, windows};
-use crate::{Result, StreamError};
+use crate::{StreamError, StreamResult};
 
 /// Creates missing groups, at 0 so that nothing published earlier is skipped. Returns their lanes.
-pub(super) async fn ensure(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
+pub(super) async fn ensure_groups(link: &RedisLink, keys: &RedisKeys) -> StreamResult<Vec<Lane>> {
     let mut create = Pipeline::new();
     for lane in Lane::all() {
-        create.cmd("XGROUP").arg("CREATE").arg(keys.bells(lane)).arg(GROUP).arg("0").arg("MKSTREAM");
+        create.cmd("XGROUP").arg("CREATE").arg(keys.bells_key(lane)).arg(GROUP).arg("0").arg("MKSTREAM");
     }
-    let answers = link.run(&mut create).await?;
+    let answers = link.run_pipeline(&mut create).await?;
     let mut made = Vec::new();
     let mut refused = None;
     for (lane, answer) in Lane::all().zip(answers) {
         match answer {
             Ok(_) => made.push(lane),
-            Err(error) if fault::is_busy_group(&error) => {}
+            Err(error) if error_kind::is_busy_group(&error) => {}
             Err(error) => refused = Some(error),
         }
     }
     if !made.is_empty() {
         let mut renew = Pipeline::new();
-        renew.cmd("SET").arg(keys.generation()).arg(fresh());
+        renew.cmd("SET").arg(keys.generation_key()).arg(new_generation());
         // The counts belong to the lost stream.
         for lane in &made {
-            renew.cmd("DEL").arg(keys.deep(*lane));
+            renew.cmd("DEL").arg(keys.unread_counts_key(*lane));
         }
-        windows::open(&mut renew, keys);
-        fault::all(link.run(&mut renew).await?)?;
+        windows::mark_windowed(&mut renew, keys);
+        error_kind::all_answers(link.run_pipeline(&mut renew).await?)?;
     }
     match refused {
-        Some(error) => Err(unavailable(error)),
+        Some(error) => Err(to_unavailable(error)),
         None => Ok(made),
     }
 }
 
 /// The random value that is lost with the server's memory.
-pub(super) async fn generation(link: &Link, keys: &Keys) -> Result<String> {
-    ensure(link, keys).await?;
+pub(super) async fn read_generation(link: &RedisLink, keys: &RedisKeys) -> StreamResult<String> {
+    ensure_groups(link, keys).await?;
     let mut pipeline = Pipeline::new();
-    pipeline.cmd("SET").arg(keys.generation()).arg(fresh()).arg("NX").ignore();
-    pipeline.cmd("GET").arg(keys.generation());
-    let answers: Vec<RedisResult<Value>> = link.run(&mut pipeline).await?;
-    let value = fault::all(answers)?.into_iter().next().unwrap_or(Value::Nil);
-    reply::text(&value).ok_or_else(|| fault::unexpected("GET generation", &value))
+    pipeline.cmd("SET").arg(keys.generation_key()).arg(new_generation()).arg("NX").ignore();
+    pipeline.cmd("GET").arg(keys.generation_key());
+    let answers: Vec<RedisResult<Value>> = link.run_pipeline(&mut pipeline).await?;
+    let value = error_kind::all_answers(answers)?.into_iter().next().unwrap_or(Value::Nil);
+    reply::as_text(&value).ok_or_else(|| error_kind::unexpected_answer("GET generation", &value))
 }
 
 /// Creates a missing group again and returns the error for the caller.
-pub(super) async fn heal(link: &Link, keys: &Keys, cause: &redis::RedisError) -> (Vec<Lane>, StreamError) {
-    match ensure(link, keys).await {
+pub(super) async fn recreate_groups(
+    link: &RedisLink,
+    keys: &RedisKeys,
+    cause: &redis::RedisError,
+) -> (Vec<Lane>, StreamError) {
+    match ensure_groups(link, keys).await {
         Ok(made) => (made, StreamError::Amnesia(cause.to_string())),
         Err(error) => (Vec::new(), error),
     }
 }
 
-fn fresh() -> String {
+fn new_generation() -> String {
     uuid::Uuid::new_v4().to_string()
 }

@@ -10,26 +10,26 @@ use millstream_core::lane::Lane;
 pub(super) const GROUP: &str = "workers";
 
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     prefix: String,
 }
 
-impl Keys {
+impl RedisKeys {
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }
 
-    pub(super) fn bells(&self, lane: Lane) -> String {
+    pub(super) fn bells_key(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:bells", self.prefix, lane.number())
     }
 
     /// Approximate number of unread doorbells per tenant in the lane's stream.
-    pub(super) fn deep(&self, lane: Lane) -> String {
+    pub(super) fn unread_counts_key(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:deep", self.prefix, lane.number())
     }
 
     /// The set of tenants with overflow.
-    pub(super) fn overs(&self, lane: Lane) -> String {
+    pub(super) fn overflow_tenants_key(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:overs", self.prefix, lane.number())
     }
 
@@ -39,19 +39,19 @@ impl Keys {
     }
 
     /// Present while workers move overflow up.
-    pub(super) fn windowed(&self, lane: Lane) -> String {
+    pub(super) fn windowed_key(&self, lane: Lane) -> String {
         format!("{}:{{l{}}}:windowed", self.prefix, lane.number())
     }
 
-    pub(super) fn lock(&self, execution: &ExecutionKey) -> String {
-        format!("{}:{{l{}}}:lock:{execution}", self.prefix, Lane::of(&execution.tenant).number())
+    pub(super) fn lock_key(&self, execution: &ExecutionKey) -> String {
+        format!("{}:{{l{}}}:lock:{execution}", self.prefix, Lane::of_tenant(&execution.tenant).number())
     }
 
-    pub(super) fn generation(&self) -> String {
+    pub(super) fn generation_key(&self) -> String {
         format!("{}:generation", self.prefix)
     }
 
-    pub(super) fn news(&self) -> String {
+    pub(super) fn announcements_channel(&self) -> String {
         format!("{}:news", self.prefix)
     }
 }
@@ -63,12 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bells_and_locks_of_a_tenant_share_a_hash_tag() {
-        let keys = Keys::new("millstream");
+    fn doorbells_and_locks_share_hash_tag() {
+        let keys = RedisKeys::new("millstream");
         let tenant = TenantId::default_tenant();
-        let lane = Lane::of(&tenant);
+        let lane = Lane::of_tenant(&tenant);
         let execution = ExecutionKey { tenant, execution: ExecutionId::parse("order:7").unwrap() };
-        assert_eq!(keys.bells(lane), "millstream:{l14}:bells");
-        assert_eq!(keys.lock(&execution), "millstream:{l14}:lock:default/order:7");
+        assert_eq!(keys.bells_key(lane), "millstream:{l14}:bells");
+        assert_eq!(keys.lock_key(&execution), "millstream:{l14}:lock:default/order:7");
     }
 }

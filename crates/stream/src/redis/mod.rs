@@ -5,7 +5,7 @@
 //! {prefix}:{lN}:deep, :overs, :over:TENANT, :windowed    windows and overflow of tenants (`windows.rs`)
 //! {prefix}:{lN}:lock:TENANT/ID     lock of an execution, SET NX PX, value = token
 //! {prefix}:generation              random, no expiry: gone when the server lost its memory
-//! {prefix}:news                    pub/sub channel
+//! {prefix}:announcement_lines                    pub/sub channel
 //! ```
 //!
 //! Rules that hold everywhere below:
@@ -20,26 +20,26 @@
 //! command (keys already carry the lane as hash tag), and servers that evict.
 
 mod announce;
-mod care;
-mod check;
+mod announcement_lines;
+mod connection;
 mod doorbells;
-mod entry;
-mod fault;
+mod error_kind;
 #[doc(hidden)]
 pub mod fuzzing;
 mod groups;
 mod keys;
-mod link;
 mod locks;
-mod news;
+mod maintenance;
 mod options;
 mod outbound;
 mod reader;
 mod reclaim;
+mod remove_consumers;
 mod reply;
-mod retire;
 mod script;
+mod server_check;
 mod stream;
+mod stream_entry;
 mod subscriber;
 mod windows;
 

@@ -27,14 +27,14 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
-use super::doorbells::settle;
-use super::entry::Entries;
-use super::keys::{GROUP, Keys};
-use super::link::Link;
-use super::script::Call;
-use super::{fault, groups, reply, windows};
-use crate::doorbell::{Bell, BellReader, Delivery, FullTenants, Redelivered};
-use crate::{Result, StreamError};
+use super::connection::RedisLink;
+use super::doorbells::delete_and_ack;
+use super::keys::{GROUP, RedisKeys};
+use super::script::RedisScriptCall;
+use super::stream_entry::RedisEntries;
+use super::{error_kind, groups, reply, windows};
+use crate::doorbell::{Doorbell, DoorbellDelivery, DoorbellReader, FullTenants, RedeliveryMark};
+use crate::{StreamError, StreamResult};
 
 const START: &str = "0-0";
 /// Grace period beyond BLOCK before a connection without an answer counts as dead. A shorter limit is avoided
@@ -44,11 +44,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct RedisReader {
-    link: Arc<Link>,
-    keys: Keys,
+    link: Arc<RedisLink>,
+    keys: RedisKeys,
     capacity: usize,
     consumer: WorkerId,
-    lanes: Vec<Position>,
+    lanes: Vec<RedisReadPosition>,
     /// Deliveries per tenant that have not been reported to the server.
     delivered: BTreeMap<TenantId, usize>,
     /// Whether the last read found nothing.
@@ -56,11 +56,11 @@ pub(super) struct RedisReader {
     full: FullTenants,
     /// Absent after an error, and during a request: dropping the future drops it too.
     connection: Option<MultiplexedConnection>,
-    unseen: Unseen,
+    unseen: UnseenEntries,
     pause: Duration,
 }
 
-struct Position {
+struct RedisReadPosition {
     lane: Lane,
     key: String,
     last: String,
@@ -68,14 +68,14 @@ struct Position {
 
 /// Whether unseen entries may be pending with this consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unseen {
+enum UnseenEntries {
     Nothing,
     Possibly,
 }
 
 /// The entries to request.
 #[derive(Debug, Clone, Copy)]
-enum Ask {
+enum RedisReadRequest {
     /// Pending with this consumer, after the last id returned.
     Pending,
     New {
@@ -84,17 +84,17 @@ enum Ask {
 }
 
 impl RedisReader {
-    pub(super) async fn join(
-        link: Arc<Link>,
-        keys: Keys,
+    pub(super) async fn join_group(
+        link: Arc<RedisLink>,
+        keys: RedisKeys,
         capacity: usize,
         consumer: WorkerId,
         lanes: &[Lane],
-    ) -> Result<Self> {
-        let connection = link.dedicated().await?;
+    ) -> StreamResult<Self> {
+        let connection = link.dedicated_connection().await?;
         let lanes = lanes
             .iter()
-            .map(|&lane| Position { lane, key: keys.bells(lane), last: START.to_owned() })
+            .map(|&lane| RedisReadPosition { lane, key: keys.bells_key(lane), last: START.to_owned() })
             .collect();
         Ok(Self {
             link,
@@ -106,19 +106,23 @@ impl RedisReader {
             idle: true,
             full: FullTenants::default(),
             connection: Some(connection),
-            unseen: Unseen::Nothing,
+            unseen: UnseenEntries::Nothing,
             pause: Duration::ZERO,
         })
     }
 
     /// One request and its parsed answer.
-    async fn ask(&mut self, what: Ask, per_lane: usize) -> Result<Vec<Delivery>> {
+    async fn request_entries(
+        &mut self,
+        what: RedisReadRequest,
+        per_lane: usize,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.link.dedicated().await?,
+            None => self.link.dedicated_connection().await?,
         };
-        let (request, patience) = self.request(what, per_lane);
-        self.unseen = Unseen::Possibly;
+        let (request, patience) = self.build_request(what, per_lane);
+        self.unseen = UnseenEntries::Possibly;
         let answer: RedisResult<Value> = match timeout(patience, request.query_async(&mut connection)).await {
             Ok(answers) => last_answer(answers),
             Err(_) => return Err(StreamError::Unavailable("the server does not answer".to_owned())),
@@ -127,37 +131,37 @@ impl RedisReader {
             Ok(value) => {
                 self.connection = Some(connection);
                 self.pause = Duration::ZERO;
-                let (deliveries, found) = self.take_apart(value).await?;
+                let (deliveries, found) = self.parse_answer(value).await?;
                 self.note_delivered(&deliveries);
                 self.unseen = match what {
-                    Ask::Pending if found > 0 => Unseen::Possibly,
-                    Ask::Pending | Ask::New { .. } => Unseen::Nothing,
+                    RedisReadRequest::Pending if found > 0 => UnseenEntries::Possibly,
+                    RedisReadRequest::Pending | RedisReadRequest::New { .. } => UnseenEntries::Nothing,
                 };
                 Ok(deliveries)
             }
-            Err(error) if fault::is_amnesia(&error) => {
+            Err(error) if error_kind::is_group_missing(&error) => {
                 self.connection = Some(connection);
-                Err(self.start_over(&error).await)
+                Err(self.reset_positions(&error).await)
             }
-            Err(error) => Err(fault::unavailable(error)),
+            Err(error) => Err(error_kind::to_unavailable(error)),
         }
     }
 
     /// The read comes last: its answer includes entries that the preceding commands moved up.
-    fn request(&mut self, what: Ask, per_lane: usize) -> (Pipeline, Duration) {
+    fn build_request(&mut self, what: RedisReadRequest, per_lane: usize) -> (Pipeline, Duration) {
         let mut request = Pipeline::new();
         request.ignore_errors();
-        self.move_windows(&mut request);
+        self.report_delivered(&mut request);
         let command = request.cmd("XREADGROUP");
         command.arg("GROUP").arg(GROUP).arg(self.consumer.as_str()).arg("COUNT").arg(per_lane);
         let patience = match what {
-            Ask::New { block } if !block.is_zero() => {
+            RedisReadRequest::New { block } if !block.is_zero() => {
                 // BLOCK 0 would block forever.
                 let millis = u64::try_from(block.as_millis()).unwrap_or(u64::MAX).max(1);
                 command.arg("BLOCK").arg(millis);
                 block.saturating_add(OVERDUE)
             }
-            Ask::New { .. } | Ask::Pending => OVERDUE,
+            RedisReadRequest::New { .. } | RedisReadRequest::Pending => OVERDUE,
         };
         command.arg("STREAMS");
         for position in &self.lanes {
@@ -165,71 +169,72 @@ impl RedisReader {
         }
         for position in &self.lanes {
             match what {
-                Ask::Pending => command.arg(&position.last),
-                Ask::New { .. } => command.arg(">"),
+                RedisReadRequest::Pending => command.arg(&position.last),
+                RedisReadRequest::New { .. } => command.arg(">"),
             };
         }
         (request, patience)
     }
 
     /// Reports deliveries, once: the recount corrects reports that get lost.
-    fn move_windows(&mut self, request: &mut Pipeline) {
-        let mut calls: BTreeMap<Lane, Call> = BTreeMap::new();
+    fn report_delivered(&mut self, request: &mut Pipeline) {
+        let mut calls: BTreeMap<Lane, RedisScriptCall> = BTreeMap::new();
         for (tenant, count) in std::mem::take(&mut self.delivered) {
-            let lane = Lane::of(&tenant);
-            let call = calls.entry(lane).or_insert_with(|| windows::call(&self.keys, lane, self.capacity));
+            let lane = Lane::of_tenant(&tenant);
+            let call =
+                calls.entry(lane).or_insert_with(|| windows::lane_call(&self.keys, lane, self.capacity));
             let more = if self.full.contains(&tenant) { "0" } else { "1" };
             call.arguments.extend([tenant.to_string(), count.to_string(), more.to_owned()]);
         }
         for call in calls.values() {
-            windows::add_to(request, windows::DELIVERED, call);
+            windows::add_script_to(request, windows::DELIVERED, call);
         }
         if self.idle {
             let full = self.full.list();
             for position in &self.lanes {
-                let mut call = windows::call(&self.keys, position.lane, self.capacity);
+                let mut call = windows::lane_call(&self.keys, position.lane, self.capacity);
                 call.arguments.extend(full.iter().map(TenantId::to_string));
-                windows::add_to(request, windows::LOOK, &call);
+                windows::add_script_to(request, windows::LOOK, &call);
             }
         }
     }
 
-    fn note_delivered(&mut self, deliveries: &[Delivery]) {
+    fn note_delivered(&mut self, deliveries: &[DoorbellDelivery]) {
         self.idle = deliveries.is_empty();
         for delivery in deliveries {
             match &delivery.bell {
-                Bell::Mailbox(execution) => {
+                Doorbell::Mailbox(execution) => {
                     *self.delivered.entry(execution.tenant.clone()).or_default() += 1;
                 }
                 // Not counted.
-                Bell::Actions(_) => {}
+                Doorbell::Actions(_) => {}
             }
         }
     }
 
     /// Deliveries, and the total number of entries.
-    async fn take_apart(&mut self, value: Value) -> Result<(Vec<Delivery>, usize)> {
+    async fn parse_answer(&mut self, value: Value) -> StreamResult<(Vec<DoorbellDelivery>, usize)> {
         if value == Value::Nil {
             return Ok((Vec::new(), 0));
         }
-        let Some(streams) = reply::nested_pairs(value) else {
+        let Some(streams) = reply::as_nested_pairs(value) else {
             return Err(StreamError::Unavailable("unexpected answer to XREADGROUP".to_owned()));
         };
-        let mut entries = Entries::default();
+        let mut entries = RedisEntries::default();
         let mut found = 0;
         let mut lasts = Vec::with_capacity(streams.len());
         for (key, items) in streams {
-            let key = reply::text(&key).unwrap_or_default();
+            let key = reply::as_text(&key).unwrap_or_default();
             let Some(index) = self.lanes.iter().position(|position| position.key == key) else { continue };
-            for item in reply::list(items).unwrap_or_default() {
+            for item in reply::as_list(items).unwrap_or_default() {
                 found += 1;
-                if let Some(id) = entries.sort(self.lanes[index].lane, item, Redelivered::First) {
+                if let Some(id) = entries.parse_entry(self.lanes[index].lane, item, RedeliveryMark::First) {
                     lasts.push((index, id));
                 }
             }
         }
         if !entries.discarded.is_empty()
-            && let Err(error) = settle(&self.link, &self.keys, &entries.discarded).await
+            && let Err(error) = delete_and_ack(&self.link, &self.keys, &entries.discarded).await
         {
             tracing::debug!(%error, "unreadable entries stay pending until reclaimed");
         }
@@ -240,8 +245,8 @@ impl RedisReader {
         Ok((entries.deliveries, found))
     }
 
-    async fn start_over(&mut self, cause: &RedisError) -> StreamError {
-        let (made, error) = groups::heal(&self.link, &self.keys, cause).await;
+    async fn reset_positions(&mut self, cause: &RedisError) -> StreamError {
+        let (made, error) = groups::recreate_groups(&self.link, &self.keys, cause).await;
         for position in &mut self.lanes {
             if made.contains(&position.lane) {
                 START.clone_into(&mut position.last);
@@ -257,8 +262,12 @@ fn last_answer(answers: RedisResult<Vec<RedisResult<Value>>>) -> RedisResult<Val
 }
 
 #[async_trait::async_trait]
-impl BellReader for RedisReader {
-    async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
+impl DoorbellReader for RedisReader {
+    async fn read_deliveries(
+        &mut self,
+        per_lane: usize,
+        block: Duration,
+    ) -> StreamResult<Vec<DoorbellDelivery>> {
         if per_lane == 0 || self.lanes.is_empty() {
             sleep(block).await;
             return Ok(Vec::new());
@@ -267,14 +276,16 @@ impl BellReader for RedisReader {
         // again does not spin.
         sleep(self.pause.min(block)).await;
         let outcome = match self.unseen {
-            Unseen::Possibly => match self.ask(Ask::Pending, per_lane).await {
-                // Discarded entries count as found: there may be more.
-                Ok(none) if none.is_empty() && self.unseen == Unseen::Nothing => {
-                    self.ask(Ask::New { block }, per_lane).await
+            UnseenEntries::Possibly => {
+                match self.request_entries(RedisReadRequest::Pending, per_lane).await {
+                    // Discarded entries count as found: there may be more.
+                    Ok(none) if none.is_empty() && self.unseen == UnseenEntries::Nothing => {
+                        self.request_entries(RedisReadRequest::New { block }, per_lane).await
+                    }
+                    other => other,
                 }
-                other => other,
-            },
-            Unseen::Nothing => self.ask(Ask::New { block }, per_lane).await,
+            }
+            UnseenEntries::Nothing => self.request_entries(RedisReadRequest::New { block }, per_lane).await,
         };
         if let Err(StreamError::Unavailable(_)) = &outcome {
             self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -282,7 +293,7 @@ impl BellReader for RedisReader {
         outcome
     }
 
-    fn heed(&mut self, full: &FullTenants) {
+    fn skip_full_tenants(&mut self, full: &FullTenants) {
         self.full = full.clone();
     }
 }

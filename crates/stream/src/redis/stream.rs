@@ -3,42 +3,42 @@
 use std::sync::{Arc, OnceLock};
 
 use super::RedisOptions;
-use super::keys::Keys;
-use super::link::Link;
-use super::locks::LockScripts;
-use super::reclaim::Cursors;
-use super::retire::RetireScript;
-use super::script::Script;
-use super::subscriber::Subscriber;
-use super::windows::WindowScripts;
-use crate::Result;
+use super::connection::RedisLink;
+use super::keys::RedisKeys;
+use super::locks::RedisLockScripts;
+use super::reclaim::ReclaimCursors;
+use super::remove_consumers::RedisRetireScript;
+use super::script::RedisScript;
+use super::subscriber::RedisSubscriber;
+use super::windows::RedisWindowScripts;
+use crate::StreamResult;
 
 pub struct RedisStream {
-    pub(super) link: Arc<Link>,
-    pub(super) keys: Keys,
+    pub(super) link: Arc<RedisLink>,
+    pub(super) keys: RedisKeys,
     pub(super) lane_capacity: usize,
-    pub(super) locks: LockScripts,
-    pub(super) windows: WindowScripts,
-    pub(super) refresh: Script,
-    pub(super) retire: RetireScript,
-    pub(super) cursors: Cursors,
+    pub(super) locks: RedisLockScripts,
+    pub(super) windows: RedisWindowScripts,
+    pub(super) refresh: RedisScript,
+    pub(super) retire: RedisRetireScript,
+    pub(super) cursors: ReclaimCursors,
     /// Started by the first listener; ends with this handle.
-    pub(super) subscriber: OnceLock<Subscriber>,
+    pub(super) subscriber: OnceLock<RedisSubscriber>,
 }
 
 impl RedisStream {
     /// Prepares the connections and opens none, so that a role can start while Redis is away; the first call
     /// of any method connects. `Unusable` if the URL is invalid.
-    pub fn connect(url: &str, options: RedisOptions) -> Result<Arc<Self>> {
+    pub fn connect(url: &str, options: RedisOptions) -> StreamResult<Arc<Self>> {
         Ok(Arc::new(Self {
-            link: Arc::new(Link::new(url, &options)?),
-            keys: Keys::new(&options.prefix),
+            link: Arc::new(RedisLink::new(url, &options)?),
+            keys: RedisKeys::new(&options.prefix),
             lane_capacity: options.lane_capacity,
-            locks: LockScripts::default(),
-            windows: WindowScripts::default(),
-            refresh: Script::new(super::doorbells::REFRESH),
-            retire: RetireScript::default(),
-            cursors: Cursors::default(),
+            locks: RedisLockScripts::default(),
+            windows: RedisWindowScripts::default(),
+            refresh: RedisScript::new(super::doorbells::REFRESH),
+            retire: RedisRetireScript::default(),
+            cursors: ReclaimCursors::default(),
             subscriber: OnceLock::new(),
         }))
     }

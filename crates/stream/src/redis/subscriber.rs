@@ -9,9 +9,9 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::Link;
-use super::news;
-use crate::announce::News;
+use super::announcement_lines;
+use super::connection::RedisLink;
+use crate::announcement::Announcement;
 
 /// Announcements that a slow listener may lag behind before it loses some and reads the store instead. At
 /// 10,000 transitions a second this is 0.4 s, about the interval at which listeners read the store anyway;
@@ -24,45 +24,51 @@ const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Owns the task; the task ends with this value, and listeners then see the channel closed.
-pub(super) struct Subscriber {
-    heard: broadcast::Sender<News>,
-    state: watch::Receiver<State>,
+pub(super) struct RedisSubscriber {
+    heard: broadcast::Sender<Announcement>,
+    state: watch::Receiver<SubscriptionState>,
     _task: AbortOnDropHandle<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SubscriptionState {
     /// The first attempt is running.
     Starting,
     Subscribed,
     Away,
 }
 
-impl Subscriber {
-    pub(super) fn start(link: Arc<Link>, channel: String) -> Self {
+impl RedisSubscriber {
+    pub(super) fn start_task(link: Arc<RedisLink>, channel: String) -> Self {
         let (heard, _) = broadcast::channel(BACKLOG);
-        let (report, state) = watch::channel(State::Starting);
-        let task = AbortOnDropHandle::new(tokio::spawn(run(link, channel, heard.clone(), report)));
+        let (report, state) = watch::channel(SubscriptionState::Starting);
+        let task =
+            AbortOnDropHandle::new(tokio::spawn(keep_subscribed(link, channel, heard.clone(), report)));
         Self { heard, state, _task: task }
     }
 
     /// Waits for the first attempt, so that announcements made after this returns are received.
-    pub(super) async fn listen(&self) -> broadcast::Receiver<News> {
+    pub(super) async fn subscribe_all(&self) -> broadcast::Receiver<Announcement> {
         let receiver = self.heard.subscribe();
         // The task owns the sender and lives as long as this value.
-        let _ = self.state.clone().wait_for(|state| *state != State::Starting).await;
+        let _ = self.state.clone().wait_for(|state| *state != SubscriptionState::Starting).await;
         receiver
     }
 }
 
-async fn run(link: Arc<Link>, channel: String, heard: broadcast::Sender<News>, report: watch::Sender<State>) {
+async fn keep_subscribed(
+    link: Arc<RedisLink>,
+    channel: String,
+    heard: broadcast::Sender<Announcement>,
+    report: watch::Sender<SubscriptionState>,
+) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match link.subscribed(&channel).await {
+        match link.subscribed_connection(&channel).await {
             Ok(pubsub) => {
-                report.send_replace(State::Subscribed);
+                report.send_replace(SubscriptionState::Subscribed);
                 pause = FIRST_PAUSE;
-                forward(pubsub, &heard).await;
+                forward_announcements(pubsub, &heard).await;
                 tracing::warn!(stream.channel = %channel, "subscription lost");
             }
             Err(error) => {
@@ -70,13 +76,13 @@ async fn run(link: Arc<Link>, channel: String, heard: broadcast::Sender<News>, r
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
-        report.send_replace(State::Away);
+        report.send_replace(SubscriptionState::Away);
         sleep(pause).await;
     }
 }
 
 /// Returns when the connection is dead.
-async fn forward(pubsub: PubSub, heard: &broadcast::Sender<News>) {
+async fn forward_announcements(pubsub: PubSub, heard: &broadcast::Sender<Announcement>) {
     let (mut sink, mut messages) = pubsub.split();
     let mut probes = interval(PROBE_EVERY);
     probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,7 +91,7 @@ async fn forward(pubsub: PubSub, heard: &broadcast::Sender<News>) {
             message = messages.next() => {
                 let Some(message) = message else { return };
                 let Ok(text) = message.get_payload::<String>() else { continue };
-                for item in news::decode(&text) {
+                for item in announcement_lines::decode_announcements(&text) {
                     // A send without listeners is not an error.
                     let _ = heard.send(item);
                 }

@@ -2,10 +2,10 @@
 //! in a lane.
 //!
 //! ```text
-//! {prefix}:{lN}:deep           hash: tenant → its unread mailbox doorbells in the lane's stream, about
+//! {prefix}:{lN}:unread_counts_key           hash: tenant → its unread mailbox doorbells in the lane's stream, about
 //! {prefix}:{lN}:over:TENANT    list: the doorbells beyond the window, oldest first
-//! {prefix}:{lN}:overs          set of the tenants that have such a list
-//! {prefix}:{lN}:windowed       there while workers move overflow up; without it no publisher makes any
+//! {prefix}:{lN}:overflow_tenants_key          set of_tenant the tenants that have such a list
+//! {prefix}:{lN}:windowed_key       there while workers move overflow up; without it no publisher makes any
 //! ```
 //!
 //! - [`PUBLISH`] is the one place that chooses between stream and list. A tenant with overflow adds to its overflow, so
@@ -26,13 +26,13 @@ use millstream_core::id::TenantId;
 use millstream_core::lane::Lane;
 use redis::Pipeline;
 
-use super::entry;
-use super::fault;
-use super::keys::{GROUP, Keys};
-use super::link::Link;
-use super::script::{Call, Script};
-use crate::Result;
-use crate::doorbell::{Bell, TENANT_WINDOW};
+use super::connection::RedisLink;
+use super::error_kind;
+use super::keys::{GROUP, RedisKeys};
+use super::script::{RedisScript, RedisScriptCall};
+use super::stream_entry;
+use crate::StreamResult;
+use crate::doorbell::{Doorbell, TENANT_WINDOW};
 
 /// Maximum number of doorbells per invocation: the server is blocked meanwhile.
 const PUBLISHED_AT_ONCE: usize = 512;
@@ -41,7 +41,7 @@ const PUBLISHED_AT_ONCE: usize = 512;
 /// workers for a while returns to fair lanes; one day, so that a rollback to a build without windows works.
 const WINDOWED_SECONDS: u32 = 86_400;
 
-/// `top_up(tenant, deep)` moves overflow into the free part of the window. All scripts have the same KEYS and
+/// `top_up(tenant, unread_counts_key)` moves overflow into the free part of the window. All scripts have the same KEYS and
 /// the same first ARGV: stream, counts, overs, windowed; window, capacity, prefix of list keys.
 macro_rules! script {
     ($text:literal) => {
@@ -128,7 +128,7 @@ for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 32)) do
 end"
 );
 
-/// Further ARGV: group, number of entries to scan, lifetime of `windowed`. Counts the entries not yet
+/// Further ARGV: group, number of entries to scan, lifetime of `windowed_key`. Counts the entries not yet
 /// delivered to the group.
 const RECOUNT: &str = script!(
     "
@@ -169,107 +169,121 @@ return length"
 const RECOUNTED_ENTRIES: usize = 4_096;
 
 #[derive(Debug)]
-pub(super) struct WindowScripts {
-    publish: Script,
-    replenish: Script,
-    recount: Script,
-    measure: Script,
+pub(super) struct RedisWindowScripts {
+    publish: RedisScript,
+    replenish: RedisScript,
+    recount: RedisScript,
+    measure: RedisScript,
 }
 
-impl Default for WindowScripts {
+impl Default for RedisWindowScripts {
     fn default() -> Self {
         Self {
-            publish: Script::new(PUBLISH),
-            replenish: Script::new(REPLENISH),
-            recount: Script::new(RECOUNT),
-            measure: Script::new(MEASURE),
+            publish: RedisScript::new(PUBLISH),
+            replenish: RedisScript::new(REPLENISH),
+            recount: RedisScript::new(RECOUNT),
+            measure: RedisScript::new(MEASURE),
         }
     }
 }
 
 /// The keys and arguments shared by all scripts, for a lane.
-pub(super) fn call(keys: &Keys, lane: Lane, capacity: usize) -> Call {
-    Call {
-        keys: vec![keys.bells(lane), keys.deep(lane), keys.overs(lane), keys.windowed(lane)],
+pub(super) fn lane_call(keys: &RedisKeys, lane: Lane, capacity: usize) -> RedisScriptCall {
+    RedisScriptCall {
+        keys: vec![
+            keys.bells_key(lane),
+            keys.unread_counts_key(lane),
+            keys.overflow_tenants_key(lane),
+            keys.windowed_key(lane),
+        ],
         arguments: vec![TENANT_WINDOW.to_string(), capacity.max(1).to_string(), keys.overflow_prefix(lane)],
     }
 }
 
-impl WindowScripts {
+impl RedisWindowScripts {
     /// Publishes in one round trip, tenant by tenant.
-    pub(super) async fn publish(
+    pub(super) async fn publish_bells(
         &self,
-        link: &Link,
-        keys: &Keys,
+        link: &RedisLink,
+        keys: &RedisKeys,
         capacity: usize,
-        bells: &[&Bell],
-    ) -> Result<()> {
+        bells: &[&Doorbell],
+    ) -> StreamResult<()> {
         let mut by_tenant: BTreeMap<&TenantId, Vec<String>> = BTreeMap::new();
         for bell in bells {
-            by_tenant.entry(&bell.execution().tenant).or_default().push(entry::word(bell));
+            by_tenant.entry(&bell.execution().tenant).or_default().push(stream_entry::bell_word(bell));
         }
         let mut calls = Vec::with_capacity(by_tenant.len());
         for (tenant, words) in by_tenant {
             for words in words.chunks(PUBLISHED_AT_ONCE) {
-                let mut call = call(keys, Lane::of(tenant), capacity);
+                let mut call = lane_call(keys, Lane::of_tenant(tenant), capacity);
                 call.arguments.push(tenant.to_string());
                 call.arguments.extend_from_slice(words);
                 calls.push(call);
             }
         }
-        fault::all(self.publish.run(link, &calls).await?)?;
+        error_kind::all_answers(self.publish.run_calls(link, &calls).await?)?;
         Ok(())
     }
 
-    pub(super) async fn replenish(
+    pub(super) async fn replenish_tenants(
         &self,
-        link: &Link,
-        keys: &Keys,
+        link: &RedisLink,
+        keys: &RedisKeys,
         capacity: usize,
         tenants: &[TenantId],
-    ) -> Result<()> {
-        let mut by_lane: BTreeMap<Lane, Call> = BTreeMap::new();
+    ) -> StreamResult<()> {
+        let mut by_lane: BTreeMap<Lane, RedisScriptCall> = BTreeMap::new();
         for tenant in tenants {
-            let lane = Lane::of(tenant);
-            let call = by_lane.entry(lane).or_insert_with(|| call(keys, lane, capacity));
+            let lane = Lane::of_tenant(tenant);
+            let call = by_lane.entry(lane).or_insert_with(|| lane_call(keys, lane, capacity));
             call.arguments.push(tenant.to_string());
         }
-        let calls: Vec<Call> = by_lane.into_values().collect();
-        fault::all(self.replenish.run(link, &calls).await?)?;
+        let calls: Vec<RedisScriptCall> = by_lane.into_values().collect();
+        error_kind::all_answers(self.replenish.run_calls(link, &calls).await?)?;
         Ok(())
     }
 
     /// Lane by lane, so that each blocks the server only briefly.
-    pub(super) async fn recount(&self, link: &Link, keys: &Keys, capacity: usize) -> Result<()> {
+    pub(super) async fn recount_lanes(
+        &self,
+        link: &RedisLink,
+        keys: &RedisKeys,
+        capacity: usize,
+    ) -> StreamResult<()> {
         for lane in Lane::all() {
-            let mut call = call(keys, lane, capacity);
+            let mut call = lane_call(keys, lane, capacity);
             call.arguments.extend([
                 GROUP.to_owned(),
                 RECOUNTED_ENTRIES.to_string(),
                 WINDOWED_SECONDS.to_string(),
             ]);
-            fault::all(self.recount.run(link, &[call]).await?)?;
+            error_kind::all_answers(self.recount.run_calls(link, &[call]).await?)?;
         }
         Ok(())
     }
 
     /// The number of overflow doorbells, by lane.
-    pub(super) async fn measure(&self, link: &Link, keys: &Keys) -> Result<Vec<u64>> {
-        let calls: Vec<Call> = Lane::all().map(|lane| call(keys, lane, 1)).collect();
-        let answers = fault::all(self.measure.run(link, &calls).await?)?;
+    pub(super) async fn measure_overflow(
+        &self,
+        link: &RedisLink,
+        keys: &RedisKeys,
+    ) -> StreamResult<Vec<u64>> {
+        let calls: Vec<RedisScriptCall> = Lane::all().map(|lane| lane_call(keys, lane, 1)).collect();
+        let answers = error_kind::all_answers(self.measure.run_calls(link, &calls).await?)?;
         Ok(answers.iter().map(|length| redis::from_redis_value_ref(length).unwrap_or(0)).collect())
     }
 }
 
 /// Announces that workers with support for windows are running.
-pub(super) fn open(pipeline: &mut Pipeline, keys: &Keys) {
+pub(super) fn mark_windowed(pipeline: &mut Pipeline, keys: &RedisKeys) {
     for lane in Lane::all() {
-        pipeline.cmd("SET").arg(keys.windowed(lane)).arg("1").arg("EX").arg(WINDOWED_SECONDS);
+        pipeline.cmd("SET").arg(keys.windowed_key(lane)).arg("1").arg("EX").arg(WINDOWED_SECONDS);
     }
 }
 
 /// Adds an invocation to the request of a reader. It sends the script text: the reader cannot retry on
 /// NOSCRIPT, and the text is short compared with the entries read.
-pub(super) fn add_to(pipeline: &mut Pipeline, script: &str, call: &Call) {
+pub(super) fn add_script_to(pipeline: &mut Pipeline, script: &str, call: &RedisScriptCall) {
     pipeline.cmd("EVAL").arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.arguments);
 }

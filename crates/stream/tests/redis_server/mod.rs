@@ -6,35 +6,35 @@ use std::time::{Duration, Instant};
 
 use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId, WorkerId};
 use millstream_core::lane::Lane;
-use millstream_stream::announce::News;
-use millstream_stream::doorbell::{Bell, BellReader};
-use millstream_stream::{RedisOptions, RedisStream, StreamError, Streams};
+use millstream_stream::announcement::Announcement;
+use millstream_stream::doorbell::{Doorbell, DoorbellReader};
+use millstream_stream::{RedisOptions, RedisStream, StreamError, StreamHandles};
 use millstream_testkit::redis::TestRedis;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Rig {
+pub(super) struct RedisFixture {
     pub(super) server: TestRedis,
-    pub(super) streams: Streams,
+    pub(super) streams: StreamHandles,
     admin: redis::Client,
 }
 
-impl Rig {
+impl RedisFixture {
     pub(super) async fn start() -> Self {
         Self::with(RedisOptions::default()).await
     }
 
     pub(super) async fn with(options: RedisOptions) -> Self {
-        let server = millstream_testkit::redis::server().await;
-        let streams = Streams::of(RedisStream::connect(&server.url, options).unwrap());
+        let server = millstream_testkit::redis::test_redis().await;
+        let streams = StreamHandles::from_backend(RedisStream::connect(&server.url, options).unwrap());
         let admin = redis::Client::open(server.url.as_str()).unwrap();
         Self { server, streams, admin }
     }
 
-    pub(super) async fn join(&self, consumer: &str) -> Box<dyn BellReader> {
-        self.streams.bells.reader(&worker(consumer), &lanes()).await.unwrap()
+    pub(super) async fn join(&self, consumer: &str) -> Box<dyn DoorbellReader> {
+        self.streams.bells.open_reader(&worker(consumer), &lanes()).await.unwrap()
     }
 
     pub(super) async fn command(&self, words: &[&str]) -> Value {
@@ -64,24 +64,24 @@ impl Rig {
     }
 
     /// Reads and acknowledges until `count` doorbells have arrived, across a lost group.
-    pub(super) async fn answer(&self, reader: &mut Box<dyn BellReader>, count: usize) {
+    pub(super) async fn answer(&self, reader: &mut Box<dyn DoorbellReader>, count: usize) {
         let deadline = Instant::now() + PATIENCE;
         let mut heard = 0;
         while heard < count {
             assert!(Instant::now() < deadline, "{heard} of {count} came");
-            let deliveries = match reader.read(100, Duration::from_millis(200)).await {
+            let deliveries = match reader.read_deliveries(100, Duration::from_millis(200)).await {
                 Err(StreamError::Amnesia(_)) => Vec::new(),
                 read => read.unwrap(),
             };
             heard += deliveries.len();
             let entries: Vec<_> = deliveries.into_iter().map(|delivery| delivery.entry).collect();
-            self.streams.bells.ack(&entries).await.unwrap();
+            self.streams.bells.ack_entries(&entries).await.unwrap();
         }
         assert_eq!(heard, count);
     }
 
-    pub(super) fn news(&self, seq: i64) -> News {
-        News { execution: execution(1), seq: Seq(seq), event: None }
+    pub(super) fn news(&self, seq: i64) -> Announcement {
+        Announcement { execution: execution(1), seq: Seq(seq), event: None }
     }
 
     /// Waits until the server has a blocked client.
@@ -105,8 +105,8 @@ impl Rig {
 
     /// Publishes, and delivers the entries to `consumer` by a request outside its code: the state that a lost
     /// answer leaves on the server.
-    pub(super) async fn hand_out_unseen(&self, consumer: &str, bells: &[Bell]) {
-        self.streams.bells.publish(bells).await.unwrap();
+    pub(super) async fn hand_out_unseen(&self, consumer: &str, bells: &[Doorbell]) {
+        self.streams.bells.publish_bells(bells).await.unwrap();
         let key = self.bells_key();
         self.command(&["XREADGROUP", "GROUP", "workers", consumer, "STREAMS", &key, ">"]).await;
     }
@@ -138,6 +138,6 @@ pub(super) fn execution(n: usize) -> ExecutionKey {
     }
 }
 
-pub(super) fn bell(n: usize) -> Bell {
-    Bell::Mailbox(execution(n))
+pub(super) fn bell(n: usize) -> Doorbell {
+    Doorbell::Mailbox(execution(n))
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::tree::root;
+use crate::tree::repository_root;
 
 const VARIABLE: &str = "MILLSTREAM_HOUSE_RULES";
 const COMMAND: &str = "MILLSTREAM_HOUSE_RULES=rewrite cargo test -p millstream-testkit --test house_rules";
@@ -18,7 +18,7 @@ const COMMAND: &str = "MILLSTREAM_HOUSE_RULES=rewrite cargo test -p millstream-t
 /// Fails unless the violations, listed by key, are exactly those of the list; or rewrites the list.
 #[track_caller]
 pub(crate) fn enforce_allow_list(list: &str, found: &BTreeMap<String, Vec<String>>) {
-    let path = root().join("crates/testkit/tests/house_rules").join(list);
+    let path = repository_root().join("crates/testkit/tests/house_rules").join(list);
     if std::env::var(VARIABLE).is_ok_and(|value| value == "rewrite") {
         std::fs::write(&path, list_text(found)).expect("write an allow-list");
         return;

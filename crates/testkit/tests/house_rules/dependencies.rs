@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::tree::root;
+use crate::tree::repository_root;
 
 struct DenyRules {
     licences: Vec<String>,
@@ -15,7 +15,7 @@ struct DenyRules {
 
 impl DenyRules {
     fn read() -> Self {
-        let text = std::fs::read_to_string(root().join("deny.toml")).expect("read deny.toml");
+        let text = std::fs::read_to_string(repository_root().join("deny.toml")).expect("read deny.toml");
         let rules: toml::Table = text.parse().expect("deny.toml is TOML");
         let texts = |section: &str, key: &str, field: Option<&str>| -> Vec<String> {
             let list = rules[section][key].as_array().expect("a list");
@@ -31,14 +31,14 @@ impl DenyRules {
     }
 
     /// Violations of a package as `cargo metadata` shows it.
-    fn complaints(&self, package: &Value) -> Vec<String> {
+    fn package_complaints(&self, package: &Value) -> Vec<String> {
         let text = |field: &str| package[field].as_str();
         let name = text("name").unwrap_or_default();
         let mut complaints = Vec::new();
         if self.banned.iter().any(|banned| banned == name) {
             complaints.push(format!("{name} is banned"));
         }
-        if !text("license").is_some_and(|licence| self.allows(licence)) {
+        if !text("license").is_some_and(|licence| self.allows_licence(licence)) {
             complaints.push(format!("{name} has the licence {:?}", package["license"]));
         }
         // Our own packages have no source.
@@ -51,7 +51,7 @@ impl DenyRules {
     }
 
     /// An SPDX expression, also in the old form with a slash for `OR`.
-    fn allows(&self, expression: &str) -> bool {
+    fn allows_licence(&self, expression: &str) -> bool {
         let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
         let mut words = spaced.split_whitespace().peekable();
         self.any_of(&mut words)
@@ -66,14 +66,14 @@ impl DenyRules {
     }
 
     fn all_of<'a>(&self, words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> bool {
-        let mut allowed = self.one(words);
+        let mut allowed = self.one_term(words);
         while words.next_if_eq(&"AND").is_some() {
-            allowed &= self.one(words);
+            allowed &= self.one_term(words);
         }
         allowed
     }
 
-    fn one<'a>(&self, words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> bool {
+    fn one_term<'a>(&self, words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> bool {
         let mut licence = match words.next() {
             Some("(") => {
                 let (mut inner, mut depth) = (Vec::new(), 1);
@@ -88,7 +88,7 @@ impl DenyRules {
                     }
                     inner.push(word);
                 }
-                return self.allows(&inner.join(" "));
+                return self.allows_licence(&inner.join(" "));
             }
             Some(word) => word.to_owned(),
             None => return false,
@@ -101,22 +101,23 @@ impl DenyRules {
 }
 
 #[test]
-fn dependencies_have_allowed_licences_and_sources_and_none_is_banned() {
+fn dependencies_follow_deny_rules() {
     let rules = DenyRules::read();
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked"])
-        .current_dir(root())
+        .current_dir(repository_root())
         .output()
         .expect("run cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let resolved: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
     let packages = resolved["packages"].as_array().expect("packages");
-    let complaints: Vec<String> = packages.iter().flat_map(|package| rules.complaints(package)).collect();
+    let complaints: Vec<String> =
+        packages.iter().flat_map(|package| rules.package_complaints(package)).collect();
     assert!(packages.len() > 100 && complaints.is_empty(), "{complaints:#?}");
 }
 
 #[test]
-fn the_rules_about_dependencies_bite() {
+fn deny_rules_refuse_bad_licences() {
     let rules = DenyRules::read();
     for good in [
         "MIT",
@@ -124,7 +125,7 @@ fn the_rules_about_dependencies_bite() {
         "(GPL-3.0 OR MIT) AND Unicode-3.0",
         "Apache-2.0 WITH LLVM-exception OR GPL-2.0",
     ] {
-        assert!(rules.allows(good), "{good}");
+        assert!(rules.allows_licence(good), "{good}");
     }
     for bad in [
         "",
@@ -133,11 +134,11 @@ fn the_rules_about_dependencies_bite() {
         "(MIT OR ISC) AND (GPL-3.0 OR AGPL-3.0)",
         "GPL-2.0 WITH Classpath-exception-2.0",
     ] {
-        assert!(!rules.allows(bad), "{bad}");
+        assert!(!rules.allows_licence(bad), "{bad}");
     }
     let of = |name: &str, source: &str| serde_json::json!({"name": name, "license": "MIT", "source": source});
     let registry = format!("registry+{}", rules.registries[0]);
-    assert_eq!(rules.complaints(&of("serde", &registry)), Vec::<String>::new());
-    assert_eq!(rules.complaints(&of("openssl-sys", &registry)).len(), 1);
-    assert_eq!(rules.complaints(&of("serde", "git+https://a.example/serde")).len(), 1);
+    assert_eq!(rules.package_complaints(&of("serde", &registry)), Vec::<String>::new());
+    assert_eq!(rules.package_complaints(&of("openssl-sys", &registry)).len(), 1);
+    assert_eq!(rules.package_complaints(&of("serde", "git+https://a.example/serde")).len(), 1);
 }

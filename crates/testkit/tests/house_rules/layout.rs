@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{SourceFile, enforce, files, root, sources};
+use crate::tree::{SourceFile, crate_sources, enforce_rule, files_ending_in, repository_root};
 
 const LONGEST: usize = 500;
 const BUCKETS: &[&str] =
@@ -36,13 +36,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_source_file_opens_by_saying_why_it_exists() {
+fn source_files_open_with_header() {
     let rule = |file: &SourceFile| match file.text.lines().next() {
         Some(line) if line.len() > 8 && line.starts_with("//! ") => vec![],
         Some(_) | None => vec!["does not open with `//!` and a sentence".into()],
     };
     assert_eq!(rule(&SourceFile::sample("a.rs", "use std::fmt;\n")).len(), 1);
-    enforce(&files(&[".rs"]), rule);
+    enforce_rule(&files_ending_in(&[".rs"]), rule);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn no_file_outgrows_one_concept() {
         }
     };
     assert_eq!(rule(&SourceFile::sample("a.rs", &"\n".repeat(501))).len(), 1);
-    enforce(&files(&[".rs"]), rule);
+    enforce_rule(&files_ending_in(&[".rs"]), rule);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn no_module_is_a_bucket() {
             .collect::<Vec<_>>()
     };
     assert_eq!(rule(&SourceFile::sample("crates/a/src/utils/b.rs", "")).len(), 1);
-    enforce(&files(&[".rs"]), rule);
+    enforce_rule(&files_ending_in(&[".rs"]), rule);
 }
 
 #[test]
@@ -77,21 +77,21 @@ fn tables_of_contents_hold_no_logic() {
     let rule = |file: &SourceFile| {
         let logic = ["fn ", "pub fn ", "pub(crate) fn ", "async fn ", "pub async fn ", "impl "];
         let is_logic = |line: &&str| logic.iter().any(|start| line.starts_with(start));
-        file.production()
+        file.production_code()
             .lines()
             .filter(is_logic)
             .map(|line| format!("holds logic: {line}"))
             .collect::<Vec<_>>()
     };
     assert_eq!(rule(&SourceFile::sample("lib.rs", "pub fn doit() {}")).len(), 1);
-    let contents = sources();
-    enforce(contents.iter().filter(|file| ["lib", "mod"].contains(&file.stem())), rule);
+    let contents = crate_sources();
+    enforce_rule(contents.iter().filter(|file| ["lib", "mod"].contains(&file.stem())), rule);
 }
 
 #[test]
 fn crates_depend_only_downwards() {
     let rule = |file: &SourceFile| {
-        let Some(member) = file.member() else { return vec![] };
+        let Some(member) = file.crate_name() else { return vec![] };
         let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == member) else {
             return vec![format!("crate `{member}` is not in the table of this test")];
         };
@@ -104,7 +104,7 @@ fn crates_depend_only_downwards() {
     let upwards =
         "[dependencies]\nmillstream-worker.workspace = true\n[dev-dependencies]\nmillstream-testkit = 1\n";
     assert_eq!(rule(&SourceFile::sample("crates/ingress/Cargo.toml", upwards)).len(), 1);
-    enforce(&files(&["Cargo.toml"]), rule);
+    enforce_rule(&files_ending_in(&["Cargo.toml"]), rule);
 }
 
 /// Our crates under `[dependencies]`, without their prefix. What tests use is their own business.
@@ -119,20 +119,20 @@ fn own_dependencies(manifest: &str) -> Vec<String> {
 }
 
 #[test]
-fn only_the_store_crates_know_a_database() {
-    let rule = |file: &SourceFile| match file.member() {
+fn only_store_crates_use_a_database() {
+    let rule = |file: &SourceFile| match file.crate_name() {
         Some("store-postgres" | "store-sqlite" | "testkit" | "torture" | "bench") | None => vec![],
         Some(_) if file.text.contains("sqlx") => vec!["depends on sqlx".into()],
         Some(_) => vec![],
     };
     assert_eq!(rule(&SourceFile::sample("crates/worker/Cargo.toml", "sqlx.workspace = true")).len(), 1);
-    enforce(&files(&["Cargo.toml"]), rule);
+    enforce_rule(&files_ending_in(&["Cargo.toml"]), rule);
 }
 
 #[test]
-fn migrations_come_in_pairs_of_the_same_name() {
+fn migrations_come_in_same_named_pairs() {
     let names = |dialect: &str| -> BTreeSet<String> {
-        let directory = root().join("migrations").join(dialect);
+        let directory = repository_root().join("migrations").join(dialect);
         let entries =
             std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -144,10 +144,10 @@ fn migrations_come_in_pairs_of_the_same_name() {
 
 /// The secrets of actions are for workers: an ingress must not have them in its environment.
 #[test]
-fn a_role_reads_no_settings_but_its_own_and_those_of_all() {
+fn roles_read_only_their_environment_files() {
     for role in ["ingress", "worker"] {
         let unit = if role == "worker" { "worker@" } else { role };
-        let path = root().join(format!("deploy/millstream-{unit}.service"));
+        let path = repository_root().join(format!("deploy/millstream-{unit}.service"));
         let text = std::fs::read_to_string(&path).unwrap();
         let read: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("EnvironmentFile=")).collect();
         assert_eq!(
@@ -168,9 +168,9 @@ fn links_between_documents_lead_somewhere() {
         ours.filter_map(|link| {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() {
-                root().join(&file.path)
+                repository_root().join(&file.path)
             } else {
-                root().join(&file.path).parent().unwrap().join(path)
+                repository_root().join(&file.path).parent().unwrap().join(path)
             };
             if !target.exists() {
                 return Some(format!("{link} is not there"));
@@ -179,17 +179,17 @@ fn links_between_documents_lead_somewhere() {
                 return None;
             }
             let text = std::fs::read_to_string(&target).unwrap();
-            (!headings(&text).contains(anchor)).then(|| format!("{link}: there is no such section"))
+            (!heading_anchors(&text).contains(anchor)).then(|| format!("{link}: there is no such section"))
         })
         .collect::<Vec<String>>()
     };
     let lost = SourceFile::sample("README.md", "[a](docs/none.md) [b](#none) [c](https://x.example/#y)");
     assert_eq!(rule(&lost).len(), 2);
-    enforce(&files(&[".md"]), rule);
+    enforce_rule(&files_ending_in(&[".md"]), rule);
 }
 
 /// As links name them.
-fn headings(markdown: &str) -> BTreeSet<String> {
+fn heading_anchors(markdown: &str) -> BTreeSet<String> {
     let titles =
         markdown.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
     let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
@@ -200,8 +200,9 @@ fn headings(markdown: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_service_of_the_compose_file_runs_without_keys() {
-    let text = std::fs::read_to_string(root().join("docker-compose.yml")).expect("the compose file");
+fn compose_services_require_keys() {
+    let text =
+        std::fs::read_to_string(repository_root().join("docker-compose.yml")).expect("the compose file");
     let commands: Vec<_> = text.lines().filter(|line| line.trim_start().starts_with("command:")).collect();
     assert!(commands.iter().any(|line| line.contains("\"ingress\"")), "{commands:?}");
     assert!(commands.iter().any(|line| line.contains("\"keys\"") && line.contains("--once")), "{commands:?}");

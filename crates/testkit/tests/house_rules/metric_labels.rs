@@ -4,7 +4,7 @@
 //! tenants choose, lets one client fill the memory and make `/metrics` unreadable. So: every label is written
 //! out at its macro, every key is on this list, and every value is a literal or an expression on this list.
 
-use crate::tree::{SourceFile, enforce, sources};
+use crate::tree::{SourceFile, crate_sources, enforce_rule};
 
 /// Keys, the expressions that their values may come from besides literals, and what bounds those.
 const LABELS: &[(&str, &[&str], &str)] = &[
@@ -44,23 +44,23 @@ const MACROS: &[&str] = &["counter!(", "gauge!(", "histogram!("];
 /// Other ways to make a label, which this rule does not read.
 const HIDDEN: &[&str] = &["metrics::Label", "metrics::Key", "Label::new(", "Label::from_static_parts("];
 
-fn complaints(file: &SourceFile) -> Vec<String> {
-    let text = file.production();
+fn file_complaints(file: &SourceFile) -> Vec<String> {
+    let text = file.production_code();
     let mut said: Vec<String> = HIDDEN
         .iter()
         .filter(|word| text.contains(**word))
         .map(|word| format!("makes labels with `{word}`; write them out at the macro"))
         .collect();
-    for arguments in MACROS.iter().flat_map(|name| invocations(&text, name)) {
+    for arguments in MACROS.iter().flat_map(|name| macro_invocations(&text, name)) {
         for label in arguments.iter().skip(1) {
-            said.extend(complaint(label));
+            said.extend(label_complaint(label));
         }
     }
     said
 }
 
 /// What is wrong with one argument behind the name of a metric.
-fn complaint(label: &str) -> Option<String> {
+fn label_complaint(label: &str) -> Option<String> {
     let Some((key, value)) = label.split_once("=>") else {
         return Some(format!("`{label}` hides labels; write them out as \"key\" => value"));
     };
@@ -74,17 +74,17 @@ fn complaint(label: &str) -> Option<String> {
 }
 
 /// The arguments of every invocation of a macro, outside of descriptions.
-fn invocations(text: &str, name: &str) -> Vec<Vec<String>> {
+fn macro_invocations(text: &str, name: &str) -> Vec<Vec<String>> {
     let begins_word = |at: usize| {
         let before = text[..at].chars().next_back();
         !before.is_some_and(|character| character.is_alphanumeric() || character == '_')
     };
     let found = text.match_indices(name).filter(|(at, _)| begins_word(*at));
-    found.map(|(at, _)| arguments(&text[at + name.len()..])).collect()
+    found.map(|(at, _)| macro_arguments(&text[at + name.len()..])).collect()
 }
 
 /// Splits at the commas of the outermost level, up to the parenthesis that closes it.
-fn arguments(text: &str) -> Vec<String> {
+fn macro_arguments(text: &str) -> Vec<String> {
     let (mut depth, mut quoted, mut all, mut one) = (0, false, Vec::new(), String::new());
     for character in text.chars() {
         match character {
@@ -108,7 +108,7 @@ fn arguments(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_label_of_a_metric_has_a_bounded_set_of_values() {
+fn metric_labels_have_bounded_values() {
     for (sample, count) in [
         (r#"counter!(NAME, "status" => "failed").increment(1);"#, 0),
         (r#"describe_counter!("name", "words");"#, 0),
@@ -118,11 +118,11 @@ fn every_label_of_a_metric_has_a_bounded_set_of_values() {
         ("gauge!(name, &labels).set(1.0)", 1),
         ("metrics::Label::new(key, value)", 2),
     ] {
-        assert_eq!(complaints(&SourceFile::sample("a.rs", sample)).len(), count, "{sample}");
+        assert_eq!(file_complaints(&SourceFile::sample("a.rs", sample)).len(), count, "{sample}");
     }
-    let files = sources();
+    let files = crate_sources();
     let labelled =
         |file: &&SourceFile| file.text.contains("=>") && MACROS.iter().any(|name| file.text.contains(name));
     assert!(files.iter().filter(labelled).count() > 10, "the walk finds no metrics");
-    enforce(&files, complaints);
+    enforce_rule(&files, file_complaints);
 }

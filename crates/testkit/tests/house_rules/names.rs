@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::allow_list::enforce_allow_list;
-use crate::tree::{SourceFile, files};
+use crate::tree::{SourceFile, files_ending_in};
 
 #[test]
 fn type_names_are_defined_once() {
@@ -17,7 +17,7 @@ fn type_names_are_defined_once() {
     assert_eq!(names, ["Lease", "Told", "Rows", "Clock"]);
 
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in files(&[".rs"]).iter().filter(|file| file.is_engine_code()) {
+    for file in files_ending_in(&[".rs"]).iter().filter(|file| file.is_engine_code()) {
         for (line, name) in type_definitions(file) {
             found.entry(name.to_owned()).or_default().push(format!("{}:{line}", file.path));
         }

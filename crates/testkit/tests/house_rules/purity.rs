@@ -1,7 +1,7 @@
 //! Forbidden dependencies of code: clocks in the core, SQL outside the stores, settings in roles, sleeps in
 //! tests.
 
-use crate::tree::{SourceFile, enforce, files, lines, sources};
+use crate::tree::{SourceFile, crate_sources, enforce_rule, files_ending_in, matching_lines};
 
 /// Words that make a decision depend on something other than its input.
 const IMPURE: &[&str] = &[
@@ -28,62 +28,66 @@ const IMPURE: &[&str] = &[
 /// Statements as they begin in a string.
 const SQL: &[&str] = &["SELECT ", "INSERT INTO ", "DELETE FROM ", "UPDATE ", "CREATE TABLE ", "WITH "];
 
-fn mentions(text: &str, words: &[&str]) -> Vec<String> {
-    lines(text, |line| {
+fn lines_with(text: &str, words: &[&str]) -> Vec<String> {
+    matching_lines(text, |line| {
         words.iter().find(|word| line.contains(**word)).map(|word| format!("uses `{word}`: {line}"))
     })
 }
 
 #[test]
-fn the_core_decides_without_clock_chance_or_input_and_output() {
-    let rule = |file: &SourceFile| mentions(&file.production(), IMPURE);
+fn core_is_free_of_effects() {
+    let rule = |file: &SourceFile| lines_with(&file.production_code(), IMPURE);
     assert_eq!(rule(&SourceFile::sample("core.rs", "let now = Instant::now();\n// Instant\n")).len(), 1);
-    let files = sources();
-    enforce(files.iter().filter(|file| file.member() == Some("core")), rule);
+    let files = crate_sources();
+    enforce_rule(files.iter().filter(|file| file.crate_name() == Some("core")), rule);
 }
 
 #[test]
-fn sql_is_written_in_the_store_crates_alone() {
+fn sql_stays_in_store_crates() {
     let rule = |file: &SourceFile| {
         let starts: Vec<String> = SQL.iter().map(|verb| format!("\"{verb}")).collect();
-        mentions(&file.production(), &starts.iter().map(String::as_str).collect::<Vec<_>>())
+        lines_with(&file.production_code(), &starts.iter().map(String::as_str).collect::<Vec<_>>())
     };
     assert_eq!(rule(&SourceFile::sample("a.rs", "query(\"SELECT 1\")")).len(), 1);
-    let files = sources();
+    let files = crate_sources();
     let outside = |file: &&SourceFile| {
-        !matches!(file.member(), Some("store-postgres" | "store-sqlite" | "testkit" | "torture" | "bench"))
+        !matches!(
+            file.crate_name(),
+            Some("store-postgres" | "store-sqlite" | "testkit" | "torture" | "bench")
+        )
     };
-    enforce(files.iter().filter(outside), rule);
+    enforce_rule(files.iter().filter(outside), rule);
 }
 
 #[test]
-fn roles_receive_options_and_never_read_the_environment() {
-    let rule = |file: &SourceFile| mentions(&file.production(), &["env::var", "env!(\"MILL", "option_env!"]);
+fn roles_never_read_the_environment() {
+    let rule =
+        |file: &SourceFile| lines_with(&file.production_code(), &["env::var", "env!(\"MILL", "option_env!"]);
     assert_eq!(rule(&SourceFile::sample("a.rs", "std::env::var(\"HOME\")")).len(), 1);
-    let files = sources();
-    enforce(
-        files.iter().filter(|file| !matches!(file.member(), Some("runtime" | "testkit" | "torture"))),
+    let files = crate_sources();
+    enforce_rule(
+        files.iter().filter(|file| !matches!(file.crate_name(), Some("runtime" | "testkit" | "torture"))),
         rule,
     );
 }
 
 #[test]
-fn tests_wait_for_conditions_and_not_for_time() {
+fn tests_wait_for_conditions_only() {
     let rule = |file: &SourceFile| match file.stem() {
         // A slow network is slow.
         "eventually" | "proxy" => vec![],
-        _ => mentions(&file.text, &[concat!("sleep", "(")]),
+        _ => lines_with(&file.text, &[concat!("sleep", "(")]),
     };
     assert_eq!(rule(&SourceFile::sample("a.rs", concat!("tokio::time::sleep", "(second)"))).len(), 1);
-    let files = files(&[".rs"]);
-    enforce(
-        files.iter().filter(|file| file.path.contains("/tests/") || file.member() == Some("testkit")),
+    let files = files_ending_in(&[".rs"]);
+    enforce_rule(
+        files.iter().filter(|file| file.path.contains("/tests/") || file.crate_name() == Some("testkit")),
         rule,
     );
 }
 
 #[test]
-fn no_test_is_ignored_and_nothing_is_left_to_do() {
+fn no_ignored_tests_or_todos() {
     let unfinished = [
         concat!("#[", "ignore"),
         concat!("todo", "!("),
@@ -92,7 +96,7 @@ fn no_test_is_ignored_and_nothing_is_left_to_do() {
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
     ];
-    let rule = |file: &SourceFile| mentions(&file.text, &unfinished);
+    let rule = |file: &SourceFile| lines_with(&file.text, &unfinished);
     assert_eq!(rule(&SourceFile::sample("a.rs", concat!("#[", "ignore]"))).len(), 1);
-    enforce(&files(&[".rs"]), rule);
+    enforce_rule(&files_ending_in(&[".rs"]), rule);
 }

@@ -20,7 +20,7 @@ impl SourceFile {
     }
 
     /// The text before its unit tests, without comments: what runs in production.
-    pub(crate) fn production(&self) -> String {
+    pub(crate) fn production_code(&self) -> String {
         let code = self.text.split("#[cfg(test)]").next().unwrap_or_default();
         code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
     }
@@ -48,11 +48,11 @@ impl SourceFile {
         let is_test = self.path.contains("/tests/")
             || self.path.ends_with("/tests.rs")
             || self.path.contains("conformance");
-        self.member().is_some_and(|member| !TEST_CRATES.contains(&member)) && !is_test
+        self.crate_name().is_some_and(|member| !TEST_CRATES.contains(&member)) && !is_test
     }
 
     /// The directory under `crates/`, if it is in one.
-    pub(crate) fn member(&self) -> Option<&str> {
+    pub(crate) fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 
@@ -62,24 +62,24 @@ impl SourceFile {
     }
 }
 
-pub(crate) fn root() -> PathBuf {
+pub(crate) fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
 /// Every file with one of these endings.
-pub(crate) fn files(endings: &[&str]) -> Vec<SourceFile> {
-    let (root, mut found) = (root(), Vec::new());
-    walk(&root, &root, endings, &mut found);
+pub(crate) fn files_ending_in(endings: &[&str]) -> Vec<SourceFile> {
+    let (root, mut found) = (repository_root(), Vec::new());
+    walk_directory(&root, &root, endings, &mut found);
     assert!(!found.is_empty(), "no file ends in {endings:?}: the walk is broken");
     found
 }
 
 /// The Rust sources that go into the crates, tests excluded.
-pub(crate) fn sources() -> Vec<SourceFile> {
-    files(&["rs"]).into_iter().filter(|file| file.path.contains("/src/")).collect()
+pub(crate) fn crate_sources() -> Vec<SourceFile> {
+    files_ending_in(&["rs"]).into_iter().filter(|file| file.path.contains("/src/")).collect()
 }
 
-fn walk(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<SourceFile>) {
+fn walk_directory(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<SourceFile>) {
     let mut entries: Vec<_> =
         std::fs::read_dir(directory).expect("read a directory").flatten().map(|entry| entry.path()).collect();
     entries.sort();
@@ -87,7 +87,7 @@ fn walk(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<SourceF
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() {
             if !OUTSIDE.contains(&name) {
-                walk(root, &path, endings, found);
+                walk_directory(root, &path, endings, found);
             }
         } else if endings.iter().any(|ending| name.ends_with(ending))
             && let Ok(text) = std::fs::read_to_string(&path)
@@ -100,7 +100,7 @@ fn walk(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<SourceF
 
 /// Fails with every complaint at once.
 #[track_caller]
-pub(crate) fn enforce<'a>(
+pub(crate) fn enforce_rule<'a>(
     files: impl IntoIterator<Item = &'a SourceFile>,
     rule: impl Fn(&SourceFile) -> Vec<String>,
 ) {
@@ -112,7 +112,7 @@ pub(crate) fn enforce<'a>(
 }
 
 /// The lines (numbered from one) that satisfy `is_bad`.
-pub(crate) fn lines(text: &str, is_bad: impl Fn(&str) -> Option<String>) -> Vec<String> {
+pub(crate) fn matching_lines(text: &str, is_bad: impl Fn(&str) -> Option<String>) -> Vec<String> {
     text.lines()
         .enumerate()
         .filter_map(|(index, line)| is_bad(line).map(|said| format!("line {}: {said}", index + 1)))

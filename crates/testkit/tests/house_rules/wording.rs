@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::allow_list::enforce_allow_list;
-use crate::tree::{SourceFile, enforce, files, lines};
+use crate::tree::{SourceFile, enforce_rule, files_ending_in, matching_lines};
 
 /// Written apart, so that this file does not contain them.
 const FOREIGN: &[&str] = &[
@@ -46,13 +46,13 @@ const WRITTEN: &[&str] =
 #[test]
 fn the_project_speaks_of_itself_alone() {
     let rule = |file: &SourceFile| {
-        lines(&file.text, |line| {
+        matching_lines(&file.text, |line| {
             let line = line.to_lowercase();
             FOREIGN.iter().find(|word| line.contains(**word)).map(|word| format!("says `{word}`"))
         })
     };
     assert_eq!(rule(&SourceFile::sample("a.md", concat!("see issue ", "#4"))).len(), 1);
-    enforce(files(WRITTEN).iter().filter(|file| file.path != "Cargo.lock"), rule);
+    enforce_rule(files_ending_in(WRITTEN).iter().filter(|file| file.path != "Cargo.lock"), rule);
 }
 
 /// Covers comments and all string literals of the engine: errors, log messages, problem texts, help texts.
@@ -71,7 +71,7 @@ fn comments_and_messages_have_no_pronoun_subjects() {
         assert_eq!(pronoun_lines(&file).len(), count, "{sample}");
     }
     let mut found = BTreeMap::new();
-    for file in files(&[".rs"]).iter().filter(|file| file.is_engine_code()) {
+    for file in files_ending_in(&[".rs"]).iter().filter(|file| file.is_engine_code()) {
         let lines = pronoun_lines(file);
         if !lines.is_empty() {
             found.insert(file.path.clone(), lines);

@@ -1,17 +1,17 @@
 //! C1: every acknowledged event exists and ended with the intended outcome.
 
-use super::{Check, Evidence, Violation};
-use crate::history::{Event, Execution};
-use crate::load::Told;
+use super::{TortureCheck, TortureEvidence, TortureViolation};
+use crate::history::{TortureEvent, TortureExecution};
+use crate::load::PostVerdict;
 use crate::stage::POISON;
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+pub(super) fn check_accepted(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let mut violations = Vec::new();
     for post in &evidence.clients.posts {
-        let Told::Accepted { event: id, .. } = &post.told else { continue };
+        let PostVerdict::Accepted { event: id, .. } = &post.told else { continue };
         let Some(event) = evidence.history.events.get(id) else {
-            violations.push(Violation::of(
-                Check::Accepted,
+            violations.push(TortureViolation::new_violation(
+                TortureCheck::Accepted,
                 &post.key,
                 format!("acknowledged as {id} and not there"),
             ));
@@ -19,10 +19,14 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
         };
         if event.execution != post.execution || event.name != post.name {
             let what = format!("acknowledged as {id}, which is {} of {}", event.name, event.execution);
-            violations.push(Violation::of(Check::Accepted, &post.key, what));
+            violations.push(TortureViolation::new_violation(TortureCheck::Accepted, &post.key, what));
         }
         let Some(execution) = evidence.history.executions.get(&post.execution) else {
-            violations.push(Violation::of(Check::Accepted, &post.execution, "acknowledged and not there"));
+            violations.push(TortureViolation::new_violation(
+                TortureCheck::Accepted,
+                &post.execution,
+                "acknowledged and not there",
+            ));
             continue;
         };
         if !is_meant(execution, event, evidence.poison) {
@@ -35,14 +39,14 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
                 execution.state,
                 execution.paused.as_deref().map(|why| format!(", paused: {why}")).unwrap_or_default(),
             );
-            violations.push(Violation::of(Check::Accepted, &post.key, what));
+            violations.push(TortureViolation::new_violation(TortureCheck::Accepted, &post.key, what));
         }
     }
     for (id, definition) in &evidence.clients.executions {
         match evidence.history.executions.get(id) {
             Some(execution) if execution.definition == *definition => {}
-            Some(_) | None => violations.push(Violation::of(
-                Check::Accepted,
+            Some(_) | None => violations.push(TortureViolation::new_violation(
+                TortureCheck::Accepted,
                 id,
                 "a start was acknowledged and is not there",
             )),
@@ -52,7 +56,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
 }
 
 /// Whether the load intends this outcome for an event of this execution.
-fn is_meant(execution: &Execution, event: &Event, poison: bool) -> bool {
+fn is_meant(execution: &TortureExecution, event: &TortureEvent, poison: bool) -> bool {
     match (execution.definition.as_str(), event.name.as_str(), event.status.as_str()) {
         ("bomb", POISON, "dead") => poison,
         ("bomb", POISON, "completed") => !poison,

@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{Check, Evidence, Violation};
-use crate::history::Action;
-use crate::sink::Call;
+use super::{TortureCheck, TortureEvidence, TortureViolation};
+use crate::history::TortureAction;
+use crate::sink::TortureSinkCall;
 
 /// Grace period of a process that continues after a stop, and of a network that recovers.
 const AFTERMATH: Duration = Duration::from_millis(1_000);
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+pub(super) fn check_effects(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let mut violations = Vec::new();
-    let rows: BTreeMap<&str, &Action> =
+    let rows: BTreeMap<&str, &TortureAction> =
         evidence.history.actions.iter().map(|action| (action.key.as_str(), action)).collect();
     for action in &evidence.history.actions {
-        violations.extend(outcome(evidence, action));
+        violations.extend(check_outcome(evidence, action));
     }
     for (key, known) in &evidence.target.keys {
         let Some(action) = rows.get(key.as_str()) else {
-            violations.push(Violation::of(
-                Check::Effects,
+            violations.push(TortureViolation::new_violation(
+                TortureCheck::Effects,
                 key,
                 "the target was called under a key that no action has",
             ));
             continue;
         };
         if known.effects.len() > 1 {
-            violations.push(Violation::of(
-                Check::Effects,
+            violations.push(TortureViolation::new_violation(
+                TortureCheck::Effects,
                 key,
                 format!("effects under tokens {:?}", known.effects),
             ));
@@ -36,16 +36,17 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
         if known.highest > action.epoch {
             let what =
                 format!("called with token {}, and the last lease was {}", known.highest, action.epoch);
-            violations.push(Violation::of(Check::Effects, key, what));
+            violations.push(TortureViolation::new_violation(TortureCheck::Effects, key, what));
         }
     }
-    violations.extend(emitted(evidence));
+    violations.extend(check_emitted(evidence));
     violations.extend(late_calls(evidence));
     violations
 }
 
-fn outcome(evidence: &Evidence, action: &Action) -> Vec<Violation> {
-    let broke = |what: String| vec![Violation::of(Check::Effects, &action.key, what)];
+fn check_outcome(evidence: &TortureEvidence, action: &TortureAction) -> Vec<TortureViolation> {
+    let broke =
+        |what: String| vec![TortureViolation::new_violation(TortureCheck::Effects, &action.key, what)];
     let effects = evidence.target.keys.get(&action.key).map_or(0, |known| known.effects.len());
     match (action.name.as_str(), action.status.as_str()) {
         ("never", "failed") if effects == 0 => Vec::new(),
@@ -67,7 +68,7 @@ fn outcome(evidence: &Evidence, action: &Action) -> Vec<Violation> {
 }
 
 /// Every outcome with an event has exactly one event.
-fn emitted(evidence: &Evidence) -> Vec<Violation> {
+fn check_emitted(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let mut violations = Vec::new();
     let mut told: BTreeMap<(&str, &str), i64> = BTreeMap::new();
     for event in evidence.history.events.values() {
@@ -86,7 +87,7 @@ fn emitted(evidence: &Evidence) -> Vec<Violation> {
     for ((execution, name), surplus) in told {
         if surplus != 0 {
             let what = format!("{surplus:+} events {name:?} compared with the outcomes of its actions");
-            violations.push(Violation::of(Check::Effects, execution, what));
+            violations.push(TortureViolation::new_violation(TortureCheck::Effects, execution, what));
         }
     }
     violations
@@ -94,22 +95,22 @@ fn emitted(evidence: &Evidence) -> Vec<Violation> {
 
 /// Calls under an older lease that begin after one under a newer lease: the holder should have seen the end
 /// of its lease, unless it was stopped or its call was on the way.
-fn late_calls(evidence: &Evidence) -> Vec<Violation> {
-    let mut newest: BTreeMap<&str, &Call> = BTreeMap::new();
+fn late_calls(evidence: &TortureEvidence) -> Vec<TortureViolation> {
+    let mut newest: BTreeMap<&str, &TortureSinkCall> = BTreeMap::new();
     let mut violations = Vec::new();
-    let mut calls: Vec<&Call> = evidence.target.calls.iter().collect();
+    let mut calls: Vec<&TortureSinkCall> = evidence.target.calls.iter().collect();
     calls.sort_by_key(|call| call.at);
     for call in calls {
         match newest.get(call.key.as_str()) {
             Some(newer) if newer.token > call.token => {
-                if !excused(&evidence.stops, call.at) {
+                if !is_excused(&evidence.stops, call.at) {
                     let what = format!(
                         "called with token {} {:.1?} after a call with token {}, while no worker was stopped",
                         call.token,
                         call.at - newer.at,
                         newer.token,
                     );
-                    violations.push(Violation::of(Check::Effects, &call.key, what));
+                    violations.push(TortureViolation::new_violation(TortureCheck::Effects, &call.key, what));
                 }
             }
             Some(_) | None => {
@@ -120,6 +121,6 @@ fn late_calls(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-fn excused(stops: &[(Instant, Instant)], at: Instant) -> bool {
+fn is_excused(stops: &[(Instant, Instant)], at: Instant) -> bool {
     stops.iter().any(|(from, to)| at >= *from && at <= *to + AFTERMATH)
 }

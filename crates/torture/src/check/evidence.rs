@@ -4,13 +4,13 @@ use std::fmt;
 use std::time::Instant;
 
 use super::{accepted, effects, keys, log, timers};
-use crate::history::History;
-use crate::load::record::Written;
-use crate::sink::Book;
+use crate::history::TortureHistory;
+use crate::load::record::PostRecordState;
+use crate::sink::TortureSinkBook;
 
 /// The guarantee that was violated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Check {
+pub enum TortureCheck {
     /// C1: every acknowledged event ends in one final status.
     Accepted,
     /// C2: applied exactly once, without gaps.
@@ -39,7 +39,7 @@ pub enum Check {
     Recovery,
 }
 
-impl Check {
+impl TortureCheck {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Accepted => "C1 accepted",
@@ -60,20 +60,20 @@ impl Check {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    pub check: Check,
+pub struct TortureViolation {
+    pub check: TortureCheck,
     /// The execution, event, action or process concerned.
     pub subject: String,
     pub what: String,
 }
 
-impl Violation {
-    pub fn of(check: Check, subject: impl fmt::Display, what: impl Into<String>) -> Self {
+impl TortureViolation {
+    pub fn new_violation(check: TortureCheck, subject: impl fmt::Display, what: impl Into<String>) -> Self {
         Self { check, subject: subject.to_string(), what: what.into() }
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for TortureViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.check.name(), self.subject, self.what)
     }
@@ -81,10 +81,10 @@ impl fmt::Display for Violation {
 
 /// Everything known after a run.
 #[derive(Debug, Clone, Default)]
-pub struct Evidence {
-    pub clients: Written,
-    pub history: History,
-    pub target: Book,
+pub struct TortureEvidence {
+    pub clients: PostRecordState,
+    pub history: TortureHistory,
+    pub target: TortureSinkBook,
     /// Periods in which a worker was stopped or the network to the target was bad: calls may be late then.
     pub stops: Vec<(Instant, Instant)>,
     /// Whether poison kills in this build.
@@ -94,14 +94,14 @@ pub struct Evidence {
 }
 
 /// Every violation that the evidence shows.
-pub fn all(evidence: &Evidence) -> Vec<Violation> {
+pub fn check_all(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     [
-        accepted::check(evidence),
-        log::once(evidence),
-        log::order(evidence),
-        effects::check(evidence),
-        timers::check(evidence),
-        keys::check(evidence),
+        accepted::check_accepted(evidence),
+        log::check_applied_once(evidence),
+        log::check_order(evidence),
+        effects::check_effects(evidence),
+        timers::check_timers(evidence),
+        keys::check_keys(evidence),
     ]
     .concat()
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Evidence, Violation};
-use crate::load::{Post, Told};
+use super::{TortureCheck, TortureEvidence, TortureViolation};
+use crate::load::{PostVerdict, TorturePost};
 
-pub(super) fn once(evidence: &Evidence) -> Vec<Violation> {
+pub(super) fn check_applied_once(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let history = &evidence.history;
     let mut violations = Vec::new();
-    let mut broke = |subject: &str, what: String| violations.push(Violation::of(Check::Once, subject, what));
+    let mut broke = |subject: &str, what: String| {
+        violations.push(TortureViolation::new_violation(TortureCheck::Once, subject, what))
+    };
     for (id, execution) in &history.executions {
         let log = history.transitions.get(id).map(Vec::as_slice).unwrap_or_default();
         let seqs: Vec<i64> = log.iter().map(|transition| transition.seq).collect();
@@ -48,12 +50,12 @@ pub(super) fn once(evidence: &Evidence) -> Vec<Violation> {
     violations
 }
 
-pub(super) fn order(evidence: &Evidence) -> Vec<Violation> {
+pub(super) fn check_order(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let mut violations = Vec::new();
     for (execution, posts) in by_execution(&evidence.clients.posts) {
-        let mut last: Option<(&Post, i64, i64)> = None;
+        let mut last: Option<(&TorturePost, i64, i64)> = None;
         for post in posts {
-            let Told::Accepted { event, .. } = &post.told else { continue };
+            let PostVerdict::Accepted { event, .. } = &post.told else { continue };
             let Some(event) = evidence.history.events.get(event) else { continue };
             // Deferred events are decided later, in the state that handles them.
             let Some(seq) = event.seq.filter(|_| event.name != "pass") else { continue };
@@ -64,7 +66,7 @@ pub(super) fn order(evidence: &Evidence) -> Vec<Violation> {
                     "{} was accepted as {accept_no} and applied at {applied}; {}, posted after it, as {} and at {seq}",
                     before.key, post.key, event.accept_no
                 );
-                violations.push(Violation::of(Check::Order, execution, what));
+                violations.push(TortureViolation::new_violation(TortureCheck::Order, execution, what));
             }
             last = Some((post, event.accept_no, seq));
         }
@@ -73,8 +75,8 @@ pub(super) fn order(evidence: &Evidence) -> Vec<Violation> {
 }
 
 /// The posts of each execution in the order in which its one client made them.
-fn by_execution(posts: &[Post]) -> BTreeMap<&str, Vec<&Post>> {
-    let mut found: BTreeMap<&str, Vec<&Post>> = BTreeMap::new();
+fn by_execution(posts: &[TorturePost]) -> BTreeMap<&str, Vec<&TorturePost>> {
+    let mut found: BTreeMap<&str, Vec<&TorturePost>> = BTreeMap::new();
     for post in posts {
         found.entry(&post.execution).or_default().push(post);
     }

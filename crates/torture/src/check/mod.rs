@@ -12,4 +12,4 @@ mod log;
 mod tests;
 mod timers;
 
-pub use evidence::{Check, Evidence, Violation, all};
+pub use evidence::{TortureCheck, TortureEvidence, TortureViolation, check_all};

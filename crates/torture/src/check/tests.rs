@@ -4,27 +4,27 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::{Check, Evidence, all};
-use crate::history::{Action, Event, Execution, Timer, Transition};
-use crate::load::{Post, Told};
-use crate::sink::{Call, Key, Treated};
+use super::{TortureCheck, TortureEvidence, check_all};
+use crate::history::{TortureAction, TortureEvent, TortureExecution, TortureTimer, TortureTransition};
+use crate::load::{PostVerdict, TorturePost};
+use crate::sink::{SinkKeyRecord, SinkTreatment, TortureSinkCall};
 
 const LEDGER: &str = "ledger-1";
 const JOB: &str = "job-1";
 const ALARM: &str = "alarm-1";
 const ACTION: &str = "default/job-1/2/lost";
 
-fn id(number: u128) -> Uuid {
+fn event_id(number: u128) -> Uuid {
     Uuid::from_u128(number)
 }
 
-fn execution(definition: &str, state: &str, seq: i64) -> Execution {
+fn sample_execution(definition: &str, state: &str, seq: i64) -> TortureExecution {
     let (definition, state) = (definition.to_owned(), state.to_owned());
-    Execution { definition, seq, state, phase: "active".to_owned(), paused: None }
+    TortureExecution { definition, seq, state, phase: "active".to_owned(), paused: None }
 }
 
-fn event(execution: &str, accept_no: i64, name: &str, seq: i64) -> Event {
-    Event {
+fn sample_event(execution: &str, accept_no: i64, name: &str, seq: i64) -> TortureEvent {
+    TortureEvent {
         execution: execution.to_owned(),
         accept_no,
         name: name.to_owned(),
@@ -37,29 +37,29 @@ fn event(execution: &str, accept_no: i64, name: &str, seq: i64) -> Event {
     }
 }
 
-fn transition(seq: i64, event: Uuid, name: &str) -> Transition {
-    Transition { seq, event, name: name.to_owned(), at: 1_000, entered: seq == 1, timers: Vec::new() }
+fn sample_transition(seq: i64, event: Uuid, name: &str) -> TortureTransition {
+    TortureTransition { seq, event, name: name.to_owned(), at: 1_000, entered: seq == 1, timers: Vec::new() }
 }
 
-fn post(execution: &str, name: &str, n: i64, event: Uuid) -> Post {
-    Post {
+fn sample_post(execution: &str, name: &str, n: i64, event: Uuid) -> TorturePost {
+    TorturePost {
         execution: execution.to_owned(),
         name: name.to_owned(),
         n,
         key: format!("{execution}#{n}"),
         sent: Instant::now(),
-        told: Told::Accepted { event, at: Instant::now() },
+        told: PostVerdict::Accepted { event, at: Instant::now() },
     }
 }
 
 /// Two posts to a ledger, an action whose answer was lost once, and a timer that fired.
-fn sound() -> Evidence {
-    let mut evidence = Evidence::default();
+fn sound_evidence() -> TortureEvidence {
+    let mut evidence = TortureEvidence::default();
     let history = &mut evidence.history;
     history.now = 100_000;
-    history.executions.insert(LEDGER.to_owned(), execution("ledger", "open", 3));
-    history.executions.insert(JOB.to_owned(), execution("job", "open", 3));
-    history.executions.insert(ALARM.to_owned(), execution("alarm", "idle", 3));
+    history.executions.insert(LEDGER.to_owned(), sample_execution("ledger", "open", 3));
+    history.executions.insert(JOB.to_owned(), sample_execution("job", "open", 3));
+    history.executions.insert(ALARM.to_owned(), sample_execution("alarm", "idle", 3));
     for (number, execution, seq, name) in [
         (1, LEDGER, 1, "millstream.start"),
         (2, LEDGER, 2, "add"),
@@ -71,16 +71,20 @@ fn sound() -> Evidence {
         (8, ALARM, 2, "arm"),
         (9, ALARM, 3, "ring"),
     ] {
-        history.events.insert(id(number), event(execution, number as i64, name, seq));
-        history.transitions.entry(execution.to_owned()).or_default().push(transition(seq, id(number), name));
+        history.events.insert(event_id(number), sample_event(execution, number as i64, name, seq));
+        history.transitions.entry(execution.to_owned()).or_default().push(sample_transition(
+            seq,
+            event_id(number),
+            name,
+        ));
     }
     let alarm = history.transitions.get_mut(ALARM).unwrap();
-    let armed = Timer { execution: ALARM.to_owned(), armed_seq: 2, ordinal: 0, fire_at: 1_600 };
+    let armed = TortureTimer { execution: ALARM.to_owned(), armed_seq: 2, ordinal: 0, fire_at: 1_600 };
     (alarm[1].entered, alarm[2].entered) = (true, true);
     alarm[1].timers.push(armed);
-    let ring = history.events.get_mut(&id(9)).unwrap();
+    let ring = history.events.get_mut(&event_id(9)).unwrap();
     (ring.timer_seq, ring.created_at) = (Some(2), 1_605);
-    history.actions.push(Action {
+    history.actions.push(TortureAction {
         key: ACTION.to_owned(),
         execution: JOB.to_owned(),
         name: "lost".to_owned(),
@@ -90,245 +94,261 @@ fn sound() -> Evidence {
         result_token: Some(2),
     });
     let at = Instant::now();
-    for (token, treated, later) in [(1, Treated::DoneSilently, 0), (2, Treated::Repeated, 10)] {
+    for (token, treated, later) in [(1, SinkTreatment::DoneSilently, 0), (2, SinkTreatment::Repeated, 10)] {
         let at = at + Duration::from_millis(later);
-        evidence.target.calls.push(Call { key: ACTION.to_owned(), token, at, treated });
+        evidence.target.calls.push(TortureSinkCall { key: ACTION.to_owned(), token, at, treated });
     }
-    evidence.target.keys.insert(ACTION.to_owned(), Key { highest: 2, calls: 2, effects: vec![1] });
+    evidence.target.keys.insert(ACTION.to_owned(), SinkKeyRecord { highest: 2, calls: 2, effects: vec![1] });
     evidence.clients.executions.insert(LEDGER.to_owned(), "ledger".to_owned());
-    evidence.clients.posts =
-        vec![post(LEDGER, "add", 0, id(2)), post(LEDGER, "add", 1, id(3)), post(JOB, "lost", 0, id(5))];
+    evidence.clients.posts = vec![
+        sample_post(LEDGER, "add", 0, event_id(2)),
+        sample_post(LEDGER, "add", 1, event_id(3)),
+        sample_post(JOB, "lost", 0, event_id(5)),
+    ];
     evidence
 }
 
 /// The checks that fail after this change of a correct history.
 #[track_caller]
-fn found(change: impl FnOnce(&mut Evidence)) -> Vec<Check> {
-    let mut evidence = sound();
-    assert_eq!(all(&evidence), [], "a sound history");
+fn checks_failed_by(change: impl FnOnce(&mut TortureEvidence)) -> Vec<TortureCheck> {
+    let mut evidence = sound_evidence();
+    assert_eq!(check_all(&evidence), [], "a sound history");
     change(&mut evidence);
-    let mut checks: Vec<Check> = all(&evidence).into_iter().map(|violation| violation.check).collect();
+    let mut checks: Vec<TortureCheck> =
+        check_all(&evidence).into_iter().map(|violation| violation.check).collect();
     checks.dedup();
     checks
 }
 
-fn event_of(evidence: &mut Evidence, number: u128) -> &mut Event {
-    evidence.history.events.get_mut(&id(number)).unwrap()
+fn event_of(evidence: &mut TortureEvidence, number: u128) -> &mut TortureEvent {
+    evidence.history.events.get_mut(&event_id(number)).unwrap()
 }
 
 #[test]
-fn an_acknowledged_event_that_is_gone_is_found() {
-    let gone = found(|evidence| {
-        evidence.history.events.remove(&id(3));
+fn missing_acknowledged_event_is_found() {
+    let gone = checks_failed_by(|evidence| {
+        evidence.history.events.remove(&event_id(3));
         evidence.history.transitions.get_mut(LEDGER).unwrap().pop();
         evidence.history.executions.get_mut(LEDGER).unwrap().seq = 2;
     });
-    assert_eq!(gone, [Check::Accepted]);
+    assert_eq!(gone, [TortureCheck::Accepted]);
 }
 
 #[test]
-fn an_acknowledged_event_that_is_still_undecided_is_found() {
+fn undecided_acknowledged_event_is_found() {
     for status in ["pending", "processing", "failed", "dead", "deferred", "rejected"] {
-        let found = found(|evidence| status.clone_into(&mut event_of(evidence, 5).status));
-        assert_eq!(found, [Check::Accepted], "{status}");
+        let found = checks_failed_by(|evidence| status.clone_into(&mut event_of(evidence, 5).status));
+        assert_eq!(found, [TortureCheck::Accepted], "{status}");
     }
 }
 
 #[test]
-fn an_acknowledged_start_that_is_gone_is_found() {
-    let gone = found(|evidence| {
+fn missing_acknowledged_start_is_found() {
+    let gone = checks_failed_by(|evidence| {
         evidence.clients.executions.insert("ledger-2".to_owned(), "ledger".to_owned());
     });
-    assert_eq!(gone, [Check::Accepted]);
+    assert_eq!(gone, [TortureCheck::Accepted]);
 }
 
 #[test]
-fn an_event_that_was_applied_twice_is_found() {
-    let twice = found(|evidence| {
-        evidence.history.transitions.get_mut(LEDGER).unwrap().push(transition(4, id(3), "add"));
+fn twice_applied_event_is_found() {
+    let twice = checks_failed_by(|evidence| {
+        evidence.history.transitions.get_mut(LEDGER).unwrap().push(sample_transition(4, event_id(3), "add"));
         evidence.history.executions.get_mut(LEDGER).unwrap().seq = 4;
     });
-    assert_eq!(twice, [Check::Once]);
+    assert_eq!(twice, [TortureCheck::Once]);
 }
 
 #[test]
-fn a_gap_in_a_log_is_found() {
-    let gap = found(|evidence| {
+fn log_gap_is_found() {
+    let gap = checks_failed_by(|evidence| {
         evidence.history.transitions.get_mut(LEDGER).unwrap().remove(0);
     });
-    assert_eq!(gap, [Check::Once]);
+    assert_eq!(gap, [TortureCheck::Once]);
 }
 
 #[test]
-fn a_state_that_is_ahead_of_its_log_or_behind_it_is_found() {
+fn state_differing_from_log_is_found() {
     for seq in [2, 4] {
-        let found = found(|evidence| evidence.history.executions.get_mut(LEDGER).unwrap().seq = seq);
-        assert_eq!(found, [Check::Once]);
+        let found =
+            checks_failed_by(|evidence| evidence.history.executions.get_mut(LEDGER).unwrap().seq = seq);
+        assert_eq!(found, [TortureCheck::Once]);
     }
 }
 
 #[test]
-fn an_event_that_is_completed_without_a_transition_is_found() {
-    let lost = found(|evidence| {
+fn completed_event_without_transition_is_found() {
+    let lost = checks_failed_by(|evidence| {
         event_of(evidence, 3).seq = None;
         evidence.history.transitions.get_mut(LEDGER).unwrap().pop();
         evidence.history.executions.get_mut(LEDGER).unwrap().seq = 2;
     });
-    assert_eq!(lost, [Check::Once]);
+    assert_eq!(lost, [TortureCheck::Once]);
 }
 
 #[test]
-fn posts_that_changed_places_are_found() {
-    let swapped = found(|evidence| {
+fn reordered_posts_are_found() {
+    let swapped = checks_failed_by(|evidence| {
         (event_of(evidence, 2).seq, event_of(evidence, 3).seq) = (Some(3), Some(2));
     });
-    assert_eq!(swapped, [Check::Order]);
-    let swapped = found(|evidence| {
+    assert_eq!(swapped, [TortureCheck::Order]);
+    let swapped = checks_failed_by(|evidence| {
         (event_of(evidence, 2).accept_no, event_of(evidence, 3).accept_no) = (3, 2);
     });
-    assert_eq!(swapped, [Check::Order]);
+    assert_eq!(swapped, [TortureCheck::Order]);
 }
 
 #[test]
-fn a_result_of_an_older_lease_is_found() {
-    assert_eq!(found(|evidence| evidence.history.actions[0].result_token = Some(1)), [Check::Effects]);
+fn result_of_older_lease_is_found() {
+    assert_eq!(
+        checks_failed_by(|evidence| evidence.history.actions[0].result_token = Some(1)),
+        [TortureCheck::Effects]
+    );
 }
 
 #[test]
-fn an_action_that_is_not_settled_or_settled_the_wrong_way_is_found() {
+fn wrongly_settled_action_is_found() {
     for status in ["waiting", "ready", "leased", "failed", "skipped", "cancelled"] {
-        let found = found(|evidence| status.clone_into(&mut evidence.history.actions[0].status));
-        assert_eq!(found, [Check::Effects], "{status}");
+        let found = checks_failed_by(|evidence| status.clone_into(&mut evidence.history.actions[0].status));
+        assert_eq!(found, [TortureCheck::Effects], "{status}");
     }
 }
 
 #[test]
-fn a_success_without_an_effect_is_found() {
-    let found = found(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().effects.clear());
-    assert_eq!(found, [Check::Effects]);
+fn success_without_effect_is_found() {
+    let found = checks_failed_by(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().effects.clear());
+    assert_eq!(found, [TortureCheck::Effects]);
 }
 
 #[test]
-fn two_effects_of_one_action_are_found() {
-    let found = found(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().effects.push(2));
-    assert_eq!(found, [Check::Effects]);
+fn repeated_action_effect_is_found() {
+    let found = checks_failed_by(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().effects.push(2));
+    assert_eq!(found, [TortureCheck::Effects]);
 }
 
 #[test]
-fn a_call_under_a_key_of_nobody_is_found() {
-    let found = found(|evidence| {
-        evidence.target.keys.insert("default/job-1/9/lost".to_owned(), Key::default());
+fn call_under_unknown_key_is_found() {
+    let found = checks_failed_by(|evidence| {
+        evidence.target.keys.insert("default/job-1/9/lost".to_owned(), SinkKeyRecord::default());
     });
-    assert_eq!(found, [Check::Effects]);
+    assert_eq!(found, [TortureCheck::Effects]);
 }
 
 #[test]
-fn a_call_with_a_token_that_nobody_was_given_is_found() {
-    assert_eq!(found(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().highest = 3), [Check::Effects]);
+fn call_with_unknown_token_is_found() {
+    assert_eq!(
+        checks_failed_by(|evidence| evidence.target.keys.get_mut(ACTION).unwrap().highest = 3),
+        [TortureCheck::Effects]
+    );
 }
 
 #[test]
-fn an_outcome_that_was_told_twice_or_never_is_found() {
-    let twice = found(|evidence| {
-        evidence.history.events.insert(id(10), event(JOB, 10, "finished", 4));
-        evidence.history.transitions.get_mut(JOB).unwrap().push(transition(4, id(10), "finished"));
+fn repeated_or_missing_outcome_is_found() {
+    let twice = checks_failed_by(|evidence| {
+        evidence.history.events.insert(event_id(10), sample_event(JOB, 10, "finished", 4));
+        evidence.history.transitions.get_mut(JOB).unwrap().push(sample_transition(
+            4,
+            event_id(10),
+            "finished",
+        ));
         evidence.history.executions.get_mut(JOB).unwrap().seq = 4;
     });
-    assert_eq!(twice, [Check::Effects]);
-    let never = found(|evidence| {
-        evidence.history.events.remove(&id(6));
+    assert_eq!(twice, [TortureCheck::Effects]);
+    let never = checks_failed_by(|evidence| {
+        evidence.history.events.remove(&event_id(6));
     });
-    assert_eq!(never, [Check::Effects]);
+    assert_eq!(never, [TortureCheck::Effects]);
 }
 
 #[test]
-fn a_late_call_is_found_unless_its_holder_stood_still() {
+fn late_call_of_running_holder_is_found() {
     let late = |stops: bool| {
-        found(|evidence| {
+        checks_failed_by(|evidence| {
             let at = evidence.target.calls[1].at + Duration::from_secs(5);
-            let call = Call { key: ACTION.to_owned(), token: 1, at, treated: Treated::Stale };
+            let call =
+                TortureSinkCall { key: ACTION.to_owned(), token: 1, at, treated: SinkTreatment::Stale };
             evidence.target.calls.push(call);
             if stops {
                 evidence.stops.push((at - Duration::from_secs(4), at - Duration::from_millis(10)));
             }
         })
     };
-    assert_eq!(late(false), [Check::Effects]);
+    assert_eq!(late(false), [TortureCheck::Effects]);
     assert_eq!(late(true), []);
 }
 
 #[test]
-fn a_timer_that_fired_twice_is_found() {
-    let twice = found(|evidence| {
-        let mut again = event(ALARM, 11, "ring", 4);
+fn twice_fired_timer_is_found() {
+    let twice = checks_failed_by(|evidence| {
+        let mut again = sample_event(ALARM, 11, "ring", 4);
         (again.timer_seq, again.created_at) = (Some(2), 1_700);
         (again.status, again.seq) = ("rejected".to_owned(), None);
-        evidence.history.events.insert(id(11), again);
+        evidence.history.events.insert(event_id(11), again);
     });
-    assert_eq!(twice, [Check::Timers]);
+    assert_eq!(twice, [TortureCheck::Timers]);
 }
 
 #[test]
-fn a_timer_that_fired_early_is_found() {
-    assert_eq!(found(|evidence| event_of(evidence, 9).created_at = 1_599), [Check::Timers]);
+fn early_timer_is_found() {
+    assert_eq!(checks_failed_by(|evidence| event_of(evidence, 9).created_at = 1_599), [TortureCheck::Timers]);
 }
 
 #[test]
-fn a_timer_that_never_fired_is_found() {
-    let lost = found(|evidence| {
-        evidence.history.events.remove(&id(9));
+fn lost_timer_is_found() {
+    let lost = checks_failed_by(|evidence| {
+        evidence.history.events.remove(&event_id(9));
         evidence.history.transitions.get_mut(ALARM).unwrap().pop();
         evidence.history.executions.get_mut(ALARM).unwrap().seq = 2;
     });
-    assert_eq!(lost, [Check::Timers]);
+    assert_eq!(lost, [TortureCheck::Timers]);
 }
 
 #[test]
-fn a_timer_that_is_overdue_is_found() {
-    let overdue = found(|evidence| {
-        let timer = Timer { execution: ALARM.to_owned(), armed_seq: 3, ordinal: 0, fire_at: 90_000 };
+fn overdue_timer_is_found() {
+    let overdue = checks_failed_by(|evidence| {
+        let timer = TortureTimer { execution: ALARM.to_owned(), armed_seq: 3, ordinal: 0, fire_at: 90_000 };
         evidence.history.timers.push(timer);
     });
-    assert_eq!(overdue, [Check::Timers]);
+    assert_eq!(overdue, [TortureCheck::Timers]);
 }
 
 #[test]
-fn a_timer_of_a_state_that_was_left_is_found_when_it_was_applied() {
-    let stale = found(|evidence| {
+fn applied_timer_of_left_state_is_found() {
+    let stale = checks_failed_by(|evidence| {
         let log = evidence.history.transitions.get_mut(ALARM).unwrap();
-        let mut armed_anew = transition(3, id(12), "arm");
+        let mut armed_anew = sample_transition(3, event_id(12), "arm");
         armed_anew.entered = true;
         log.insert(2, armed_anew);
         log[3].seq = 4;
         evidence.history.executions.get_mut(ALARM).unwrap().seq = 4;
-        evidence.history.events.insert(id(12), event(ALARM, 12, "arm", 3));
+        evidence.history.events.insert(event_id(12), sample_event(ALARM, 12, "arm", 3));
     });
-    assert_eq!(stale, [Check::Timers]);
+    assert_eq!(stale, [TortureCheck::Timers]);
 }
 
 #[test]
-fn two_events_under_one_key_are_found() {
-    let twice = found(|evidence| {
+fn two_events_under_key_are_found() {
+    let twice = checks_failed_by(|evidence| {
         event_of(evidence, 2).key = Some("k".to_owned());
         event_of(evidence, 3).key = Some("k".to_owned());
     });
-    assert_eq!(twice, [Check::Keys]);
+    assert_eq!(twice, [TortureCheck::Keys]);
 }
 
 #[test]
-fn an_event_that_was_refused_and_is_there_is_found() {
-    let there = found(|evidence| {
+fn stored_refused_event_is_found() {
+    let there = checks_failed_by(|evidence| {
         event_of(evidence, 2).key = Some(format!("{LEDGER}#0"));
-        evidence.clients.posts[0].told = Told::Refused(422);
+        evidence.clients.posts[0].told = PostVerdict::Refused(422);
     });
-    assert_eq!(there, [Check::Keys]);
+    assert_eq!(there, [TortureCheck::Keys]);
 }
 
 #[test]
-fn an_event_that_nobody_was_told_of_may_be_there_once() {
-    let there = found(|evidence| {
+fn unacknowledged_event_may_exist_once() {
+    let there = checks_failed_by(|evidence| {
         event_of(evidence, 2).key = Some(format!("{LEDGER}#0"));
-        evidence.clients.posts[0].told = Told::Nothing;
+        evidence.clients.posts[0].told = PostVerdict::Nothing;
     });
     assert_eq!(there, []);
 }

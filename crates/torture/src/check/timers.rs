@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Evidence, Violation};
-use crate::history::{Event, Transition};
+use super::{TortureCheck, TortureEvidence, TortureViolation};
+use crate::history::{TortureEvent, TortureTransition};
 
 /// How long after its time a timer may still be unfired when everything is quiet, in milliseconds.
 const LATE: i64 = 5_000;
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+pub(super) fn check_timers(evidence: &TortureEvidence) -> Vec<TortureViolation> {
     let history = &evidence.history;
-    let mut fired: BTreeMap<(&str, i64), Vec<&Event>> = BTreeMap::new();
+    let mut fired: BTreeMap<(&str, i64), Vec<&TortureEvent>> = BTreeMap::new();
     for event in history.events.values() {
         if let Some(armed) = event.timer_seq {
             fired.entry((&event.execution, armed)).or_default().push(event);
@@ -19,8 +19,9 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
     let waiting: Vec<(&str, i64)> =
         history.timers.iter().map(|timer| (timer.execution.as_str(), timer.armed_seq)).collect();
     let mut violations = Vec::new();
-    let mut broke =
-        |execution: &str, what: String| violations.push(Violation::of(Check::Timers, execution, what));
+    let mut broke = |execution: &str, what: String| {
+        violations.push(TortureViolation::new_violation(TortureCheck::Timers, execution, what))
+    };
     for timer in
         history.timers.iter().filter(|timer| timer.fire_at + LATE + evidence.clock_slack < history.now)
     {
@@ -40,7 +41,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
                         format!("the timer of seq {} fired {} times", timer.armed_seq, events.len()),
                     );
                 }
-                let early = |event: &&&Event| event.created_at + evidence.clock_slack < timer.fire_at;
+                let early = |event: &&&TortureEvent| event.created_at + evidence.clock_slack < timer.fire_at;
                 if let Some(event) = events.iter().find(early) {
                     broke(
                         execution,
@@ -59,7 +60,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
                 }
             }
         }
-        for event in stale(log, &evidence.history.events) {
+        for event in stale_firings(log, &evidence.history.events) {
             broke(execution, event);
         }
     }
@@ -67,7 +68,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
 }
 
 /// Timer events applied after the state that armed the timer had been left.
-fn stale(log: &[Transition], events: &BTreeMap<uuid::Uuid, Event>) -> Vec<String> {
+fn stale_firings(log: &[TortureTransition], events: &BTreeMap<uuid::Uuid, TortureEvent>) -> Vec<String> {
     let mut entered = 0;
     let mut found = Vec::new();
     for transition in log {

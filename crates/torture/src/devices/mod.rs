@@ -3,13 +3,14 @@
 //!
 //! Reading order: parameters ([`options`], [`plan`]), the engine ([`engine`]), the devices ([`wire`],
 //! [`memory`], [`device`], [`work`]), creation of runs and interference ([`load`], [`operator`]), evidence
-//! ([`record`], [`collect`], [`yardstick`]), and guarantees ([`check`], [`report`]).
+//! ([`record`], [`collect`], [`load_probe`]), and guarantees ([`check`], [`report`]).
 
 pub mod check;
 mod collect;
 mod device;
 mod engine;
 mod load;
+mod load_probe;
 mod memory;
 mod operator;
 pub mod options;
@@ -19,4 +20,3 @@ pub mod report;
 pub mod run;
 mod wire;
 mod work;
-mod yardstick;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chance::Chance;
+use crate::chance::TortureRandom;
 
 /// Event to the execution when its run is completed.
 pub(super) const SUCCEEDED: &str = "made";
@@ -15,8 +15,8 @@ pub(super) const SCARCE: &str = "gpu";
 /// A capability that all devices have.
 pub(super) const COMMON: &str = "cpu";
 
-pub(super) fn definition() -> String {
-    let settings = settings();
+pub(super) fn device_definition() -> String {
+    let settings = device_settings();
     format!(
         "
 name: {DEFINITION}
@@ -45,14 +45,14 @@ actions:
 }
 
 /// Short timeouts, so that thousands of runs take minutes.
-pub(super) fn settings() -> Value {
+pub(super) fn device_settings() -> Value {
     json!({ "assignment_timeout": "1s", "claim_timeout": "2s", "heartbeat": "500ms",
             "heartbeat_timeout": "2s", "max_reassignments": 12 })
 }
 
 /// One run, or an execution that creates one.
 #[derive(Debug, Clone)]
-pub(super) enum Wanted {
+pub(super) enum PlannedRun {
     Run {
         id: String,
         body: Value,
@@ -66,17 +66,17 @@ pub(super) enum Wanted {
 }
 
 /// The run of this number in a torture with `devices` devices.
-pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Wanted {
+pub(super) fn planned_run(number: usize, devices: usize, chance: &mut TortureRandom) -> PlannedRun {
     let input = json!({ "steps": 1 + chance.below(4), "pace": 30 + chance.below(370) });
     let id = format!("run-{number}");
     let mut body = json!({ "run_id": id, "kind": "job", "requires": [COMMON], "input": input,
-                           "settings": settings() });
+                           "settings": device_settings() });
     let mut is_free = false;
     match chance.below(100) {
         0..54 => {}
         // The device that creates the run claims it, or does not.
         54..64 => {
-            body["created_by"] = name(chance.index(devices)).into();
+            body["created_by"] = device_name(chance.index(devices)).into();
             body["willing"] = chance.percent(80).into();
         }
         64..74 => body["devices"] = (2 + chance.below(2)).into(),
@@ -95,19 +95,19 @@ pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Want
             let id = format!("execution-{number}");
             let events = json!([{ "name": "make", "payload": input }]);
             let body = json!({ "definition": DEFINITION, "execution_id": id, "events": events });
-            return Wanted::Execution { id, body };
+            return PlannedRun::Execution { id, body };
         }
     }
-    Wanted::Run { id, body, is_free }
+    PlannedRun::Run { id, body, is_free }
 }
 
 /// Id of a device by its number.
-pub(super) fn name(number: usize) -> String {
+pub(super) fn device_name(number: usize) -> String {
     format!("device-{number}")
 }
 
 /// Self-description of a device.
-pub(super) fn describe(number: usize, chance: &mut Chance) -> Value {
+pub(super) fn describe_device(number: usize, chance: &mut TortureRandom) -> Value {
     let is_scarce = number.is_multiple_of(8);
     let capabilities = if is_scarce { json!([COMMON, SCARCE]) } else { json!([COMMON]) };
     json!({ "capabilities": capabilities, "capability": chance.below(10),

@@ -4,25 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use millstream_core::claim::Word;
+use millstream_core::claim::RunInputKind;
 
 /// One request about one seat. Times are milliseconds of one clock, which all devices share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct DeviceAct {
     pub device: String,
     pub run: String,
     pub seat: u16,
     /// Token in the request; 0 if none.
     pub token: i64,
-    pub word: Word,
+    pub word: RunInputKind,
     pub sent: i64,
     /// When the answer arrived, or waiting for it ended.
     pub answered: i64,
-    pub told: Told,
+    pub told: DeviceAnswer,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum DeviceAnswer {
     /// Accepted, now or before; contains the token by which the device has the seat then.
     Done { token: Option<i64> },
     /// Refused, with the type of the problem.
@@ -36,11 +36,11 @@ pub const UNSENT: &str = "unsent";
 
 /// Shared by all tasks that send requests.
 #[derive(Debug, Clone, Default)]
-pub struct Record(Arc<Mutex<Written>>);
+pub struct DeviceRecord(Arc<Mutex<DeviceRecordState>>);
 
 #[derive(Debug, Clone, Default)]
-pub struct Written {
-    pub acts: Vec<Act>,
+pub struct DeviceRecordState {
+    pub acts: Vec<DeviceAct>,
     /// Runs whose creation was acknowledged.
     pub runs: BTreeSet<String>,
     /// Executions whose start was acknowledged.
@@ -57,31 +57,31 @@ pub struct Written {
     pub outages: Vec<(i64, i64)>,
 }
 
-impl Record {
-    pub fn write(&self) -> MutexGuard<'_, Written> {
+impl DeviceRecord {
+    pub fn lock_state(&self) -> MutexGuard<'_, DeviceRecordState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a request before it is sent; returns its index.
-    pub fn begin(&self, act: Act) -> usize {
-        let mut written = self.write();
+    pub fn begin_act(&self, act: DeviceAct) -> usize {
+        let mut written = self.lock_state();
         written.acts.push(act);
         written.acts.len() - 1
     }
 
     /// Records the answer, and the seat that it is about.
-    pub fn end(&self, at: usize, seat: u16, told: Told) {
-        if let Some(act) = self.write().acts.get_mut(at) {
-            (act.seat, act.answered, act.told) = (seat, now(), told);
+    pub fn end_act(&self, at: usize, seat: u16, told: DeviceAnswer) {
+        if let Some(act) = self.lock_state().acts.get_mut(at) {
+            (act.seat, act.answered, act.told) = (seat, unix_millis(), told);
         }
     }
 
-    pub fn fault(&self, name: &'static str) {
-        *self.write().faults.entry(name).or_default() += 1;
+    pub fn record_fault(&self, name: &'static str) {
+        *self.lock_state().faults.entry(name).or_default() += 1;
     }
 }
 
 /// Milliseconds since 1970, by the clock of this machine, which the processes under test share.
-pub fn now() -> i64 {
+pub fn unix_millis() -> i64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

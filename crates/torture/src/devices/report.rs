@@ -3,34 +3,34 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::claim::{Status, Word};
+use millstream_core::claim::{RunInputKind, SeatStatus};
 use serde_json::{Value, json};
 
-use super::check::{Evidence, Finding, Kind, Rule, RunSeen, waits};
-use super::options::Mode;
-use super::record::{Told, UNSENT};
+use super::check::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen, WaitKind, collect_waits};
+use super::options::EngineMode;
+use super::record::{DeviceAnswer, UNSENT};
 
 /// Maximum number of shown findings per rule.
 const SHOWN: usize = 10;
 
 #[derive(Debug)]
-pub struct Report {
+pub struct DeviceTortureReport {
     pub seed: u64,
-    pub mode: Mode,
+    pub mode: EngineMode,
     pub devices: usize,
     /// Duration of the fault phase.
     pub wild: Duration,
     /// Time until everything had ended.
     pub took: Duration,
-    pub findings: Vec<Finding>,
-    pub evidence: Evidence,
+    pub findings: Vec<DeviceFinding>,
+    pub evidence: DeviceEvidence,
     /// Output of the processes.
     pub outputs: String,
 }
 
 /// Statistics of all waits of one kind, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct DelaySpread {
     pub count: usize,
     pub median: i64,
     pub p99: i64,
@@ -39,25 +39,25 @@ pub struct Spread {
     pub beyond: i64,
 }
 
-impl Report {
-    pub fn completed(&self) -> usize {
-        self.evidence.runs.iter().filter(|run| run.status == Status::Completed).count()
+impl DeviceTortureReport {
+    pub fn completed_runs(&self) -> usize {
+        self.evidence.runs.iter().filter(|run| run.status == SeatStatus::Completed).count()
     }
 
     /// Failed runs by kind of failure.
-    pub fn failed(&self) -> BTreeMap<String, usize> {
+    pub fn failed_by_reason(&self) -> BTreeMap<String, usize> {
         let mut failed = BTreeMap::new();
-        for run in self.evidence.runs.iter().filter(|run| run.status == Status::Failed) {
-            *failed.entry(reason(run)).or_default() += 1;
+        for run in self.evidence.runs.iter().filter(|run| run.status == SeatStatus::Failed) {
+            *failed.entry(failure_reason(run)).or_default() += 1;
         }
         failed
     }
 
     /// Refusals by operation.
-    pub fn refused(&self) -> BTreeMap<&'static str, usize> {
+    pub fn refused_by_word(&self) -> BTreeMap<&'static str, usize> {
         let mut refused = BTreeMap::new();
         for act in &self.evidence.clients.acts {
-            if matches!(&act.told, Told::Refused { kind } if kind != UNSENT) {
+            if matches!(&act.told, DeviceAnswer::Refused { kind } if kind != UNSENT) {
                 *refused.entry(act.word.as_str()).or_default() += 1;
             }
         }
@@ -65,7 +65,7 @@ impl Report {
     }
 
     /// Lost seats by cause, according to the logs.
-    pub fn lost(&self) -> BTreeMap<&'static str, usize> {
+    pub fn lost_by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut lost = BTreeMap::new();
         for entry in self.evidence.runs.iter().flat_map(|run| &run.log) {
             if let Some(how) = entry.ended {
@@ -75,21 +75,21 @@ impl Report {
         lost
     }
 
-    pub fn done(&self, word: Word) -> usize {
+    pub fn count_of_input(&self, word: RunInputKind) -> usize {
         let acts = self.evidence.clients.acts.iter();
-        acts.filter(|act| act.word == word && matches!(act.told, Told::Done { .. })).count()
+        acts.filter(|act| act.word == word && matches!(act.told, DeviceAnswer::Done { .. })).count()
     }
 
-    pub fn spreads(&self) -> BTreeMap<&'static str, Spread> {
-        let all = waits(&self.evidence.runs);
-        let of_kind = |kind: Kind| {
+    pub fn delay_spreads(&self) -> BTreeMap<&'static str, DelaySpread> {
+        let all = collect_waits(&self.evidence.runs);
+        let of_kind = |kind: WaitKind| {
             let mut lengths: Vec<i64> =
-                all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.length()).collect();
+                all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.wait_millis()).collect();
             lengths.sort_unstable();
             let at =
                 |percent: usize| lengths.get((lengths.len() * percent / 100).min(lengths.len().max(1) - 1));
-            let beyond = all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.beyond()).max();
-            Spread {
+            let beyond = all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.excess_millis()).max();
+            DelaySpread {
                 count: lengths.len(),
                 median: at(50).copied().unwrap_or(0),
                 p99: at(99).copied().unwrap_or(0),
@@ -97,10 +97,10 @@ impl Report {
                 beyond: beyond.unwrap_or(0),
             }
         };
-        Kind::ALL.iter().map(|kind| (kind.name(), of_kind(*kind))).collect()
+        WaitKind::ALL.iter().map(|kind| (kind.name(), of_kind(*kind))).collect()
     }
 
-    pub fn caught_by(&self) -> BTreeMap<Rule, usize> {
+    pub fn caught_by(&self) -> BTreeMap<DeviceRule, usize> {
         let mut caught = BTreeMap::new();
         for finding in &self.findings {
             *caught.entry(finding.rule).or_default() += 1;
@@ -109,7 +109,7 @@ impl Report {
     }
 
     pub fn print(&self) {
-        let Evidence { clients, runs, executions, bounds } = &self.evidence;
+        let DeviceEvidence { clients, runs, executions, bounds } = &self.evidence;
         println!(
             "\n{:?}: {} devices, {} runs ({} from executions) in {:.0?}, the last ended {:.0?} after the faults",
             self.mode,
@@ -119,10 +119,10 @@ impl Report {
             self.wild,
             self.took.saturating_sub(self.wild)
         );
-        println!("completed {}, failed {:?}", self.completed(), self.failed());
+        println!("completed {}, failed {:?}", self.completed_runs(), self.failed_by_reason());
         println!("faults: {:?}", clients.faults);
-        println!("seats lost: {:?}", self.lost());
-        println!("refused: {:?}", self.refused());
+        println!("seats lost: {:?}", self.lost_by_reason());
+        println!("refused: {:?}", self.refused_by_word());
         println!(
             "{} requests, {} unanswered, {} put off; {} acts written down",
             clients.requests,
@@ -138,8 +138,8 @@ impl Report {
         println!(
             "no process monitored runs, or a single read took longer than 500 ms: {away} ms, not counted"
         );
-        for (name, spread) in self.spreads() {
-            let Spread { count, median, p99, most, beyond } = spread;
+        for (name, spread) in self.delay_spreads() {
+            let DelaySpread { count, median, p99, most, beyond } = spread;
             println!(
                 "  {name:14} {count:6} times, median {median:6}, p99 {p99:6}, most {most:6}, {beyond:6} beyond"
             );
@@ -161,22 +161,22 @@ impl Report {
             .iter()
             .map(|found| json!({ "rule": found.rule.name(), "subject": found.subject, "what": found.what }))
             .collect();
-        let spread = |spread: Spread| {
+        let spread = |spread: DelaySpread| {
             json!({ "count": spread.count, "median": spread.median, "p99": spread.p99,
                     "most": spread.most, "beyond": spread.beyond })
         };
         let waits: BTreeMap<&str, Value> =
-            self.spreads().into_iter().map(|(name, one)| (name, spread(one))).collect();
+            self.delay_spreads().into_iter().map(|(name, one)| (name, spread(one))).collect();
         json!({
             "seed": self.seed,
             "devices": self.devices,
             "runs": self.evidence.runs.len(),
             "seconds": self.took.as_secs_f64(),
-            "completed": self.completed(),
-            "failed": self.failed(),
+            "completed": self.completed_runs(),
+            "failed": self.failed_by_reason(),
             "faults": self.evidence.clients.faults,
-            "lost": self.lost(),
-            "refused": self.refused(),
+            "lost": self.lost_by_reason(),
+            "refused": self.refused_by_word(),
             "waits_ms": waits,
             "violations": findings,
         })
@@ -184,7 +184,7 @@ impl Report {
 }
 
 /// Kind of failure of the seat that made the run fail.
-fn reason(run: &RunSeen) -> String {
+fn failure_reason(run: &RunSeen) -> String {
     let kinds = run.seats.iter().filter_map(|seat| seat.error.as_ref().map(|(kind, _)| kind.as_str()));
     kinds.min_by_key(|kind| *kind == "other_seat").unwrap_or("none").to_owned()
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::record::Record;
+use super::record::DeviceRecord;
 
 /// Client timeout, in addition to the long-poll time of a request.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// State of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
+pub(super) enum DeviceNetwork {
     Whole = 0,
     /// Requests are not sent.
     CutOff = 1,
@@ -24,7 +24,7 @@ pub(super) enum Network {
 }
 
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum DeviceReply {
     /// The request was not sent.
     Unsent,
     /// No definite answer.
@@ -36,17 +36,17 @@ pub(super) enum Reply {
 }
 
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct DeviceWire {
     http: reqwest::Client,
     doors: Vec<String>,
     door: AtomicUsize,
     network: AtomicU8,
-    record: Record,
+    record: DeviceRecord,
 }
 
-impl Wire {
+impl DeviceWire {
     /// A wire with a client, and so connections, of its own; `first` is its first ingress.
-    pub(super) fn to(doors: &[String], first: usize, record: &Record) -> Self {
+    pub(super) fn to_ingresses(doors: &[String], first: usize, record: &DeviceRecord) -> Self {
         millstream_testkit::client::install_crypto();
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -57,24 +57,24 @@ impl Wire {
             http,
             doors: doors.to_vec(),
             door: AtomicUsize::new(first),
-            network: AtomicU8::new(Network::Whole as u8),
+            network: AtomicU8::new(DeviceNetwork::Whole as u8),
             record: record.clone(),
         }
     }
 
-    pub(super) fn becomes(&self, network: Network) {
+    pub(super) fn set_network(&self, network: DeviceNetwork) {
         self.network.store(network as u8, Ordering::SeqCst);
     }
 
-    fn is(&self, network: Network) -> bool {
+    fn network_is(&self, network: DeviceNetwork) -> bool {
         self.network.load(Ordering::SeqCst) == network as u8
     }
 
-    pub(super) async fn get(&self, path: &str, wait: Duration) -> Reply {
+    pub(super) async fn get(&self, path: &str, wait: Duration) -> DeviceReply {
         self.send(Method::GET, path, None, wait).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> DeviceReply {
         self.send(Method::POST, path, Some(body), Duration::ZERO).await
     }
 
@@ -85,11 +85,11 @@ impl Wire {
         path: &str,
         body: Option<&Value>,
         wait: Duration,
-    ) -> Reply {
-        if self.is(Network::CutOff) {
-            return Reply::Unsent;
+    ) -> DeviceReply {
+        if self.network_is(DeviceNetwork::CutOff) {
+            return DeviceReply::Unsent;
         }
-        if self.is(Network::Slow) {
+        if self.network_is(DeviceNetwork::Slow) {
             tokio::time::sleep(Duration::from_millis(600)).await;
         }
         let door = &self.doors[self.door.load(Ordering::Relaxed) % self.doors.len()];
@@ -106,8 +106,8 @@ impl Wire {
             Err(_) => None,
         };
         // Also if the network broke during the request.
-        let is_lost = self.is(Network::Deaf) || self.is(Network::CutOff);
-        let mut written = self.record.write();
+        let is_lost = self.network_is(DeviceNetwork::Deaf) || self.network_is(DeviceNetwork::CutOff);
+        let mut written = self.record.lock_state();
         written.requests += 1;
         match answer {
             Some((status, bytes)) if !is_lost && status != 429 && status < 500 => {
@@ -115,7 +115,7 @@ impl Wire {
                 if status == 400 || status == 422 {
                     written.odd.push(format!("{path}: {status} {body}"));
                 }
-                Reply::Answered { status, body }
+                DeviceReply::Answered { status, body }
             }
             Some((status, bytes)) if !is_lost => {
                 written.put_off += 1;
@@ -123,12 +123,12 @@ impl Wire {
                     written.odd.push(format!("{path}: 500 {}", String::from_utf8_lossy(&bytes)));
                 }
                 self.door.fetch_add(1, Ordering::Relaxed);
-                Reply::Nothing
+                DeviceReply::Nothing
             }
             Some(_) | None => {
                 written.unanswered += 1;
                 self.door.fetch_add(1, Ordering::Relaxed);
-                Reply::Nothing
+                DeviceReply::Nothing
             }
         }
     }

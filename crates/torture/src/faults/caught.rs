@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use redis::AsyncCommands;
 
-use super::inject::between;
-use super::{Bite, Ground, processes, seen};
-use crate::chance::Chance;
-use crate::check::{Check, Violation};
-use crate::stage::Process;
+use super::inject::random_duration;
+use super::{FaultEffect, FaultGround, processes, seen};
+use crate::chance::TortureRandom;
+use crate::check::{TortureCheck, TortureViolation};
+use crate::stage::StageProcess;
 
 /// Attempts to catch a process.
 const TRIES: usize = 10;
 
 /// Long enough that every active process waits for the service.
-async fn let_them_wait(chance: &mut Chance) {
-    tokio::time::sleep(between(chance, 120, 350)).await;
+async fn let_them_wait(chance: &mut TortureRandom) {
+    tokio::time::sleep(random_duration(chance, 120, 350)).await;
 }
 
 /// A worker dies while it waits for Postgres.
-pub(super) async fn kill_mid_commit(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
-    let (worker, held) = catch(ground, chance, |worker| {
+pub(super) async fn kill_mid_commit(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
+    let (worker, held) = catch_busy_worker(ground, chance, |worker| {
         worker.kill();
     })
     .await?;
@@ -32,11 +32,11 @@ pub(super) async fn kill_mid_commit(ground: &Ground<'_>, chance: &mut Chance) ->
 
 /// Applies a fault to a worker that holds doorbells while Postgres is stopped. Returns the worker and the
 /// number of doorbells.
-async fn catch<'a>(
-    ground: &'a Ground<'_>,
-    chance: &mut Chance,
-    act: impl Fn(&Process),
-) -> Result<(&'a Process, usize), String> {
+async fn catch_busy_worker<'a>(
+    ground: &'a FaultGround<'_>,
+    chance: &mut TortureRandom,
+    act: impl Fn(&StageProcess),
+) -> Result<(&'a StageProcess, usize), String> {
     let mut postgres = ground.stage.postgres.lock().await;
     for _ in 0..TRIES {
         postgres.signal_all(Signal::SIGSTOP);
@@ -62,9 +62,9 @@ async fn catch<'a>(
 }
 
 /// A worker stands still between its load and its commit while others go on.
-pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn stop_mid_visit(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let from = Instant::now();
-    let (worker, held) = catch(ground, chance, |worker| worker.signal(Signal::SIGSTOP)).await?;
+    let (worker, held) = catch_busy_worker(ground, chance, |worker| worker.signal(Signal::SIGSTOP)).await?;
     let _busy = worker.busy.lock().await;
     let length = ground.stage.deadlines.long_stop();
     tokio::time::sleep(length).await;
@@ -80,9 +80,9 @@ pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> 
 
 /// A worker's lock expires while the worker is stopped, and another worker takes it. When the first worker
 /// continues, it must not change that lock.
-pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn overrun_lock(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     const OURS: &str = "torture/1";
-    let mut connection = seen::redis(ground.stage).await.ok_or("Redis does not answer")?;
+    let mut connection = seen::connect_redis(ground.stage).await.ok_or("Redis does not answer")?;
     let from = Instant::now();
     let mut caught = None;
     for _ in 0..TRIES {
@@ -125,7 +125,7 @@ pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bi
         }
         other => {
             let what = format!("{} released or took {key}, which another held: {other:?}", worker.name);
-            ground.broke(Violation::of(Check::Locks, &key, what.clone()));
+            ground.record_violation(TortureViolation::new_violation(TortureCheck::Locks, &key, what.clone()));
             Ok(what)
         }
     }
@@ -133,14 +133,14 @@ pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bi
 
 /// A worker that holds a lock, stopped, and the lock's key.
 async fn catch_holder<'a>(
-    ground: &'a Ground<'_>,
-    chance: &mut Chance,
+    ground: &'a FaultGround<'_>,
+    chance: &mut TortureRandom,
     connection: &mut redis::aio::MultiplexedConnection,
-) -> Option<(&'a Process, String)> {
+) -> Option<(&'a StageProcess, String)> {
     let mut postgres = ground.stage.postgres.lock().await;
     postgres.signal_all(Signal::SIGSTOP);
     let_them_wait(chance).await;
-    let held = seen::locks(connection).await;
+    let held = seen::lock_entries(connection).await;
     let caught = ground.stage.workers.iter().find_map(|worker| {
         let pid = worker.pid()?;
         let (key, _) = held.iter().find(|(_, token)| seen::is_of(token, pid))?;
@@ -154,23 +154,23 @@ async fn catch_holder<'a>(
 }
 
 /// An ingress dies after its commit and before it rings.
-pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn kill_unrung(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let mut redis = ground.stage.redis.lock().await;
     let ingress = chance.pick(&ground.stage.ingresses);
     let _busy = ingress.busy.lock().await;
     let before = ground.record.accepted();
-    redis.daemon().signal(Signal::SIGSTOP);
-    tokio::time::sleep(between(chance, 250, 700)).await;
+    redis.server_process().signal(Signal::SIGSTOP);
+    tokio::time::sleep(random_duration(chance, 250, 700)).await;
     // Postgres may be down now, and then no event can be accepted.
     for _ in 0..TRIES {
         if ground.record.accepted() > before {
             break;
         }
-        tokio::time::sleep(between(chance, 250, 400)).await;
+        tokio::time::sleep(random_duration(chance, 250, 400)).await;
     }
     let accepted = ground.record.accepted() - before;
     let killed = ingress.kill();
-    redis.daemon().signal(Signal::SIGCONT);
+    redis.server_process().signal(Signal::SIGCONT);
     drop(redis);
     if killed {
         processes::until_started(ingress).await?;

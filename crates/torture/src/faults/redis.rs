@@ -8,15 +8,15 @@ use nix::sys::signal::Signal;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
-use super::inject::between;
-use super::{Bite, Ground, seen};
-use crate::chance::Chance;
-use crate::check::{Check, Violation};
+use super::inject::random_duration;
+use super::{FaultEffect, FaultGround, seen};
+use crate::chance::TortureRandom;
+use crate::check::{TortureCheck, TortureViolation};
 
-async fn connection(ground: &Ground<'_>) -> Result<MultiplexedConnection, String> {
+async fn connect_redis(ground: &FaultGround<'_>) -> Result<MultiplexedConnection, String> {
     // The server may still be loading its file.
     for _ in 0..20 {
-        if let Some(connection) = seen::redis(ground.stage).await {
+        if let Some(connection) = seen::connect_redis(ground.stage).await {
             return Ok(connection);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -34,10 +34,10 @@ async fn run(connection: &mut MultiplexedConnection, command: &[&str]) -> Result
 }
 
 /// SIGKILL; it restarts with its append-only file.
-pub(super) async fn kill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn kill_redis(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let mut redis = ground.stage.redis.lock().await;
     redis.kill();
-    tokio::time::sleep(between(chance, 100, 1_500)).await;
+    tokio::time::sleep(random_duration(chance, 100, 1_500)).await;
     let gone = !seen::redis_answers(ground.stage).await;
     redis.start().await;
     if gone {
@@ -47,25 +47,25 @@ pub(super) async fn kill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     }
 }
 
-pub(super) async fn restart_empty(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn restart_empty(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let mut redis = ground.stage.redis.lock().await;
-    let keys = size(&mut connection(ground).await?).await;
+    let keys = database_size(&mut connect_redis(ground).await?).await;
     redis.kill();
-    tokio::time::sleep(between(chance, 100, 2_500)).await;
+    tokio::time::sleep(random_duration(chance, 100, 2_500)).await;
     redis.start_empty().await;
     until_groups(ground).await?;
     Ok(format!("came back empty; it had held {keys} keys, and the groups were recreated"))
 }
 
-async fn size(connection: &mut MultiplexedConnection) -> i64 {
+async fn database_size(connection: &mut MultiplexedConnection) -> i64 {
     redis::cmd("DBSIZE").query_async(connection).await.unwrap_or(0)
 }
 
 /// Waits until the workers have detected the missing groups and recreated them.
-async fn until_groups(ground: &Ground<'_>) -> Result<(), String> {
+async fn until_groups(ground: &FaultGround<'_>) -> Result<(), String> {
     for _ in 0..400 {
-        if let Some(mut connection) = seen::redis(ground.stage).await
-            && !seen::streams(&mut connection).await.is_empty()
+        if let Some(mut connection) = seen::connect_redis(ground.stage).await
+            && !seen::stream_names(&mut connection).await.is_empty()
         {
             return Ok(());
         }
@@ -76,17 +76,17 @@ async fn until_groups(ground: &Ground<'_>) -> Result<(), String> {
 
 /// Restarts with an older append-only file: acknowledged doorbells ring again, and later ones are lost
 /// without an error.
-pub(super) async fn restart_older(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn restart_older(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let mut redis = ground.stage.redis.lock().await;
     let (files, copy) = (redis.append_only_files(), ground.stage.directory.path().join("older-aof"));
     copy_files(&files, &copy).map_err(|error| error.to_string())?;
-    tokio::time::sleep(between(chance, 1_200, 2_500)).await;
-    let before = entries_added(&mut connection(ground).await?).await;
+    tokio::time::sleep(random_duration(chance, 1_200, 2_500)).await;
+    let before = entries_added(&mut connect_redis(ground).await?).await;
     redis.kill();
     let restored = copy_files(&copy, &files).map_err(|error| error.to_string());
     redis.start().await;
     restored?;
-    let after = entries_added(&mut connection(ground).await?).await;
+    let after = entries_added(&mut connect_redis(ground).await?).await;
     if after < before {
         Ok(format!("came back after {after} doorbells instead of {before}"))
     } else {
@@ -97,7 +97,7 @@ pub(super) async fn restart_older(ground: &Ground<'_>, chance: &mut Chance) -> B
 /// Number of doorbells ever rung, as recorded by the server.
 async fn entries_added(connection: &mut MultiplexedConnection) -> i64 {
     let mut added = 0;
-    for stream in seen::streams(connection).await {
+    for stream in seen::stream_names(connection).await {
         let info: redis::RedisResult<HashMap<String, Value>> =
             redis::cmd("XINFO").arg("STREAM").arg(&stream).query_async(connection).await;
         if let Ok(Some(Value::Int(entries))) = info.map(|mut info| info.remove("entries-added")) {
@@ -107,32 +107,32 @@ async fn entries_added(connection: &mut MultiplexedConnection) -> i64 {
     added
 }
 
-pub(super) async fn stop(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn stop_redis(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let mut redis = ground.stage.redis.lock().await;
-    let length = between(chance, 800, 4_000);
-    redis.daemon().signal(Signal::SIGSTOP);
+    let length = random_duration(chance, 800, 4_000);
+    redis.server_process().signal(Signal::SIGSTOP);
     tokio::time::sleep(length / 2).await;
     let answers = seen::redis_answers(ground.stage).await;
     tokio::time::sleep(length / 2).await;
-    redis.daemon().signal(Signal::SIGCONT);
+    redis.server_process().signal(Signal::SIGCONT);
     if answers { Err("it answered".to_owned()) } else { Ok(format!("did not answer for {length:.1?}")) }
 }
 
-pub(super) async fn flush(ground: &Ground<'_>) -> Bite {
+pub(super) async fn flush_redis(ground: &FaultGround<'_>) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
-    let keys = size(&mut connection).await;
+    let mut connection = connect_redis(ground).await?;
+    let keys = database_size(&mut connection).await;
     run(&mut connection, &["FLUSHALL"]).await?;
     until_groups(ground).await?;
     Ok(format!("{keys} keys were gone; the groups were recreated"))
 }
 
-pub(super) async fn flush_scripts(ground: &Ground<'_>) -> Bite {
+pub(super) async fn flush_scripts(ground: &FaultGround<'_>) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
+    let mut connection = connect_redis(ground).await?;
     run(&mut connection, &["SCRIPT", "FLUSH"]).await?;
     for _ in 0..200 {
-        let cached = seen::info(&mut connection, "memory", "number_of_cached_scripts").await;
+        let cached = seen::info_value(&mut connection, "memory", "number_of_cached_scripts").await;
         if let Some(cached) = cached.filter(|cached| cached != "0") {
             return Ok(format!("all scripts were forgotten; {cached} were sent again"));
         }
@@ -141,11 +141,11 @@ pub(super) async fn flush_scripts(ground: &Ground<'_>) -> Bite {
     Err("no script was sent again within 5 s".to_owned())
 }
 
-pub(super) async fn destroy_groups(ground: &Ground<'_>) -> Bite {
+pub(super) async fn destroy_groups(ground: &FaultGround<'_>) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
+    let mut connection = connect_redis(ground).await?;
     let mut destroyed = 0;
-    for stream in seen::streams(&mut connection).await {
+    for stream in seen::stream_names(&mut connection).await {
         if run(&mut connection, &["XGROUP", "DESTROY", &stream, seen::GROUP]).await? == Value::Int(1) {
             destroyed += 1;
         }
@@ -157,21 +157,21 @@ pub(super) async fn destroy_groups(ground: &Ground<'_>) -> Bite {
 }
 
 /// It serves reads and acknowledgements, and refuses writes.
-pub(super) async fn fill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn fill_redis(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
+    let mut connection = connect_redis(ground).await?;
     run(&mut connection, &["CONFIG", "RESETSTAT"]).await?;
     run(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]).await?;
-    tokio::time::sleep(between(chance, 1_000, 3_000)).await;
-    let refused = seen::info(&mut connection, "errorstats", "errorstat_OOM").await;
+    tokio::time::sleep(random_duration(chance, 1_000, 3_000)).await;
+    let refused = seen::info_value(&mut connection, "errorstats", "errorstat_OOM").await;
     run(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]).await?;
     refused.map(|count| format!("refused to write ({count})")).ok_or_else(|| "nothing was refused".to_owned())
 }
 
 /// A server that may evict streams: a worker must refuse to start on it.
-pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
+pub(super) async fn wrong_policy(ground: &FaultGround<'_>) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
+    let mut connection = connect_redis(ground).await?;
     run(&mut connection, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await?;
     // Direct connection: the result must not depend on network faults.
     let started = tokio::process::Command::from(ground.stage.workers[0].command())
@@ -194,7 +194,11 @@ pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
         }
         Ok(Ok(_)) | Err(_) => {
             let what = "a worker started on a Redis that evicts".to_owned();
-            ground.broke(Violation::of(Check::Startup, "redis", what.clone()));
+            ground.record_violation(TortureViolation::new_violation(
+                TortureCheck::Startup,
+                "redis",
+                what.clone(),
+            ));
             Ok(what)
         }
         Ok(Err(error)) => Err(error.to_string()),
@@ -202,13 +206,13 @@ pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
 }
 
 /// Rings old doorbells again, several times and in another order.
-pub(super) async fn ring_again(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+pub(super) async fn ring_again(ground: &FaultGround<'_>, chance: &mut TortureRandom) -> FaultEffect {
     let _redis = ground.stage.redis.lock().await;
-    let mut connection = connection(ground).await?;
-    let streams = seen::streams(&mut connection).await;
+    let mut connection = connect_redis(ground).await?;
+    let streams = seen::stream_names(&mut connection).await;
     let stream = streams.first().ok_or("there is no stream")?;
     let mut executions: Vec<String> =
-        ground.record.write().posts.iter().rev().take(300).map(|post| post.execution.clone()).collect();
+        ground.record.lock_state().posts.iter().rev().take(300).map(|post| post.execution.clone()).collect();
     chance.shuffle(&mut executions);
     let mut pipeline = redis::pipe();
     for execution in &executions {

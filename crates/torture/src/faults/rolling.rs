@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use super::{Bite, Ground, processes};
-use crate::check::{Check, Violation};
+use super::{FaultEffect, FaultGround, processes};
+use crate::check::{TortureCheck, TortureViolation};
 
 /// Minimum ready time of a process before the next one is replaced.
 const MINIMUM_READY: Duration = Duration::from_millis(500);
 
-pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
+pub(super) async fn restart_fleet(ground: &FaultGround<'_>) -> FaultEffect {
     // Earlier disturbances must be over: the ingresses are ready, and no client is retrying.
     for ingress in &ground.stage.ingresses {
         ground.stage.until_ready(ingress).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = ground.record.tries();
+    let before = ground.record.post_tries();
     let mut restarted = 0;
     for process in ground.stage.ingresses.iter().chain(&ground.stage.workers) {
         let _busy = process.busy.lock().await;
@@ -36,11 +36,11 @@ pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
         tokio::time::sleep(MINIMUM_READY).await;
         restarted += 1;
     }
-    let after = ground.record.tries();
+    let after = ground.record.post_tries();
     let stranded = after.stranded - before.stranded;
     if stranded > 0 {
-        ground.broke(Violation::of(
-            Check::Rolling,
+        ground.record_violation(TortureViolation::new_violation(
+            TortureCheck::Rolling,
             "fleet",
             format!("{stranded} posts failed at both doors while one process at a time was replaced"),
         ));

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::definitions;
-use super::record::{Post, Record, Told};
-use super::wire::{self, Answer, Wire};
-use crate::chance::Chance;
-use crate::stage::{POISON, Stage};
+use super::record::{PostRecord, PostVerdict, TorturePost};
+use super::wire::{self, PostAnswer, TortureWire};
+use crate::chance::TortureRandom;
+use crate::stage::{POISON, TortureStage};
 
 const CLIENTS: u64 = 16;
 /// Clients that only race with timers.
@@ -27,21 +27,21 @@ const PERSISTENCE: Duration = Duration::from_secs(60);
 const BETWEEN_BOMBS: u32 = 20;
 
 #[derive(Debug)]
-pub struct Load {
+pub struct TortureLoad {
     stop: watch::Sender<bool>,
     bombs: watch::Sender<bool>,
     clients: JoinSet<()>,
 }
 
-impl Load {
+impl TortureLoad {
     /// Starts the clients, which together try to post `rate` events per second.
-    pub fn start(stage: &Arc<Stage>, record: &Record, seed: &Chance, rate: u64) -> Self {
+    pub fn start(stage: &Arc<TortureStage>, record: &PostRecord, seed: &TortureRandom, rate: u64) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (bombs, released) = watch::channel(false);
         let mut clients = JoinSet::new();
-        let client = |number: u64| Client {
+        let client = |number: u64| TortureClient {
             number,
-            wire: Wire::to(stage),
+            wire: TortureWire::to_stage(stage),
             record: record.clone(),
             chance: seed.for_the(&format!("client-{number}")),
             stop: stopped.clone(),
@@ -78,31 +78,31 @@ impl Load {
 
 /// An execution that one client alone posts to.
 #[derive(Debug, Clone)]
-struct Own {
+struct OwnExecution {
     id: String,
     definition: &'static str,
     next: i64,
 }
 
-struct Client {
+struct TortureClient {
     number: u64,
-    wire: Wire,
-    record: Record,
-    chance: Chance,
+    wire: TortureWire,
+    record: PostRecord,
+    chance: TortureRandom,
     stop: watch::Receiver<bool>,
-    own: Vec<Own>,
+    own: Vec<OwnExecution>,
     /// Some posts that were acknowledged, to be repeated.
-    memory: Vec<Post>,
+    memory: Vec<TorturePost>,
 }
 
-impl Client {
+impl TortureClient {
     async fn run(mut self, rate: f64) {
         for definition in ["ledger", "ledger", "ledger", "ledger", "job", "job", "alarm", "alarm", "gate"] {
-            self.start(definition).await;
+            self.start_execution(definition).await;
         }
         let mut due = Instant::now();
         while !self.is_stopped() {
-            let posted = self.act().await;
+            let posted = self.act_once().await;
             due += Duration::from_secs_f64(posted as f64 / rate);
             let now = Instant::now();
             due = due.max(now.checked_sub(MOST_BEHIND).unwrap_or(now));
@@ -115,7 +115,7 @@ impl Client {
         for at in gates {
             if self.number.is_multiple_of(2) {
                 let unlock = self.next_post(at, "unlock");
-                self.post(vec![unlock]).await;
+                self.post_events(vec![unlock]).await;
             }
         }
     }
@@ -125,16 +125,16 @@ impl Client {
     }
 
     /// Performs one operation and returns the number of posted events.
-    async fn act(&mut self) -> usize {
+    async fn act_once(&mut self) -> usize {
         match self.chance.below(100) {
             0..55 => {
                 let count = 6 + self.chance.index(12);
                 let posts = (0..count).map(|_| self.ledger_post()).collect();
-                self.post(posts).await
+                self.post_events(posts).await
             }
             55..70 => {
                 let post = self.ledger_post();
-                self.post(vec![post]).await
+                self.post_events(vec![post]).await
             }
             70..80 => {
                 let name = match self.chance.below(100) {
@@ -154,7 +154,7 @@ impl Client {
                 let name = *self.chance.pick(&["pass", "pass", "unlock", "lock"]);
                 self.post_to("gate", name).await
             }
-            92..96 => self.repeat().await,
+            92..96 => self.repeat_post().await,
             96..98 => self.post_and_forget().await,
             _ => self.replace_a_ledger().await,
         }
@@ -164,7 +164,7 @@ impl Client {
         (0..self.own.len()).filter(|at| self.own[*at].definition == definition).collect()
     }
 
-    fn ledger_post(&mut self) -> Post {
+    fn ledger_post(&mut self) -> TorturePost {
         let ledgers = self.all_of("ledger");
         let at = *self.chance.pick(&ledgers);
         self.next_post(at, "add")
@@ -174,55 +174,57 @@ impl Client {
         let candidates = self.all_of(definition);
         let at = *self.chance.pick(&candidates);
         let post = self.next_post(at, name);
-        self.post(vec![post]).await
+        self.post_events(vec![post]).await
     }
 
-    fn next_post(&mut self, at: usize, name: &str) -> Post {
+    fn next_post(&mut self, at: usize, name: &str) -> TorturePost {
         let own = &mut self.own[at];
         let n = own.next;
         own.next += 1;
         let key = format!("{}#{n}", own.id);
         let (execution, name) = (own.id.clone(), name.to_owned());
-        Post { execution, name, n, key, sent: Instant::now(), told: Told::Nothing }
+        TorturePost { execution, name, n, key, sent: Instant::now(), told: PostVerdict::Nothing }
     }
 
     /// Posts until every item has its answer, or time is over. A single event, or several as a batch.
-    async fn post(&mut self, mut posts: Vec<Post>) -> usize {
+    async fn post_events(&mut self, mut posts: Vec<TorturePost>) -> usize {
         let count = posts.len();
         let began = Instant::now();
         for post in &mut posts {
             post.sent = began;
         }
-        self.wire.wander(&mut self.chance);
+        self.wire.switch_ingress(&mut self.chance);
         let mut failures = 0;
         loop {
-            let answers = self.wire.send(&posts, &self.record).await;
+            let answers = self.wire.send_posts(&posts, &self.record).await;
             for (post, answer) in posts.iter_mut().zip(answers) {
                 match answer {
-                    Answer::Accepted(event) => post.told = Told::Accepted { event, at: Instant::now() },
-                    Answer::Refused(status) => post.told = Told::Refused(status),
-                    Answer::Nothing => {}
+                    PostAnswer::Accepted(event) => {
+                        post.told = PostVerdict::Accepted { event, at: Instant::now() }
+                    }
+                    PostAnswer::Refused(status) => post.told = PostVerdict::Refused(status),
+                    PostAnswer::Nothing => {}
                 }
             }
-            let open = posts.iter().any(|post| post.told == Told::Nothing);
+            let open = posts.iter().any(|post| post.told == PostVerdict::Nothing);
             if !open || began.elapsed() > PERSISTENCE {
                 break;
             }
             failures += 1;
             if failures == 2 {
-                self.record.write().tries.stranded += 1;
+                self.record.lock_state().tries.stranded += 1;
             }
         }
-        if posts.iter().any(|post| post.told == Told::Nothing) {
-            self.record.write().tries.given_up += 1;
+        if posts.iter().any(|post| post.told == PostVerdict::Nothing) {
+            self.record.lock_state().tries.given_up += 1;
         }
-        self.remember(&posts);
-        self.record.write().posts.extend(posts);
+        self.remember_posts(&posts);
+        self.record.lock_state().posts.extend(posts);
         count
     }
 
-    fn remember(&mut self, posts: &[Post]) {
-        for post in posts.iter().filter(|post| matches!(post.told, Told::Accepted { .. })) {
+    fn remember_posts(&mut self, posts: &[TorturePost]) {
+        for post in posts.iter().filter(|post| matches!(post.told, PostVerdict::Accepted { .. })) {
             if self.memory.len() < 64 {
                 self.memory.push(post.clone());
             } else if self.chance.percent(10) {
@@ -233,22 +235,22 @@ impl Client {
     }
 
     /// A repeat under the same key must get the same answer.
-    async fn repeat(&mut self) -> usize {
+    async fn repeat_post(&mut self) -> usize {
         if self.memory.is_empty() {
             return 0;
         }
         let post = self.chance.pick(&self.memory).clone();
-        self.record.write().tries.repeats += 1;
-        let answers = self.wire.send(std::slice::from_ref(&post), &self.record).await;
-        let Told::Accepted { event: first, .. } = post.told else { return 0 };
+        self.record.lock_state().tries.repeats += 1;
+        let answers = self.wire.send_posts(std::slice::from_ref(&post), &self.record).await;
+        let PostVerdict::Accepted { event: first, .. } = post.told else { return 0 };
         for answer in answers {
             let contradiction = match answer {
-                Answer::Accepted(again) if again == first => continue,
-                Answer::Nothing => continue,
-                Answer::Accepted(again) => format!("{}: first {first}, then {again}", post.key),
-                Answer::Refused(status) => format!("{}: first {first}, then status {status}", post.key),
+                PostAnswer::Accepted(again) if again == first => continue,
+                PostAnswer::Nothing => continue,
+                PostAnswer::Accepted(again) => format!("{}: first {first}, then {again}", post.key),
+                PostAnswer::Refused(status) => format!("{}: first {first}, then status {status}", post.key),
             };
-            self.record.write().contradictions.push(contradiction);
+            self.record.lock_state().contradictions.push(contradiction);
         }
         1
     }
@@ -258,10 +260,10 @@ impl Client {
         let mut post = self.ledger_post();
         let patience = Duration::from_millis(1 + self.chance.below(6));
         let answers = self.wire.send_within(std::slice::from_ref(&post), patience, &self.record).await;
-        if let Some(Answer::Accepted(event)) = answers.first() {
-            post.told = Told::Accepted { event: *event, at: Instant::now() };
+        if let Some(PostAnswer::Accepted(event)) = answers.first() {
+            post.told = PostVerdict::Accepted { event: *event, at: Instant::now() };
         }
-        self.record.write().posts.push(post);
+        self.record.lock_state().posts.push(post);
         1
     }
 
@@ -270,30 +272,30 @@ impl Client {
         let at = *self.chance.pick(&ledgers);
         let close = self.next_post(at, "close");
         let late = self.next_post(at, "add");
-        self.post(vec![close, late]).await;
+        self.post_events(vec![close, late]).await;
         self.own.remove(at);
-        self.start("ledger").await;
+        self.start_execution("ledger").await;
         2
     }
 
     /// Starts an execution under an id of its own, with as many attempts as needed.
-    async fn start(&mut self, definition: &'static str) {
+    async fn start_execution(&mut self, definition: &'static str) {
         let id = format!("{definition}-{}-{:08x}", self.number, self.chance.draw() & 0xffff_ffff);
-        while !self.wire.start(&id, definition, &mut self.chance, &self.record).await {
+        while !self.wire.start_execution(&id, definition, &mut self.chance, &self.record).await {
             // Otherwise an ingress that refuses at once would be asked again at once.
             tokio::time::sleep(wire::PAUSE).await;
         }
-        self.record.write().executions.insert(id.clone(), definition.to_owned());
-        self.own.push(Own { id, definition, next: 0 });
+        self.record.lock_state().executions.insert(id.clone(), definition.to_owned());
+        self.own.push(OwnExecution { id, definition, next: 0 });
     }
 
     /// Re-arms a timer, or disarms it, at the moment at which it fires.
     async fn race_timers(mut self) {
-        self.start("alarm").await;
+        self.start_execution("alarm").await;
         while !self.is_stopped() {
             let name = if self.chance.percent(75) { "arm" } else { "disarm" };
             let post = self.next_post(0, name);
-            self.post(vec![post]).await;
+            self.post_events(vec![post]).await;
             let spread = Duration::from_millis(self.chance.below(40));
             tokio::time::sleep(definitions::ALARM_AFTER - Duration::from_millis(20) + spread).await;
         }
@@ -301,11 +303,11 @@ impl Client {
 
     /// Long actions, and pairs with answers at the same instant.
     async fn keep_acting(mut self) {
-        self.start("job").await;
+        self.start_execution("job").await;
         while !self.is_stopped() {
             let name = *self.chance.pick(&["work", "slow"]);
             let post = self.next_post(0, name);
-            self.post(vec![post]).await;
+            self.post_events(vec![post]).await;
             tokio::time::sleep(Duration::from_millis(150 + self.chance.below(200))).await;
         }
     }
@@ -317,11 +319,11 @@ impl Client {
             _ = self.stop.wait_for(|stopped| *stopped) => return,
         }
         loop {
-            self.start("bomb").await;
+            self.start_execution("bomb").await;
             let at = self.own.len() - 1;
             for name in ["tick", POISON, "tick"] {
                 let post = self.next_post(at, name);
-                self.post(vec![post]).await;
+                self.post_events(vec![post]).await;
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

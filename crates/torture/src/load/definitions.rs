@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Every definition, with the actions' target in place.
-pub fn all(target: &str) -> Vec<String> {
+pub fn all_definitions(target: &str) -> Vec<String> {
     [LEDGER, JOB, ALARM, GATE, BOMB].iter().map(|text| text.replace("TARGET", target)).collect()
 }
 

@@ -5,5 +5,5 @@ pub mod definitions;
 pub mod record;
 mod wire;
 
-pub use client::Load;
-pub use record::{Post, Record, Told};
+pub use client::TortureLoad;
+pub use record::{PostRecord, PostVerdict, TorturePost};

@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 /// One event that a client wanted, under one key.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub struct TorturePost {
     pub execution: String,
     pub name: String,
     /// Its number among the posts of this client to this execution.
     pub n: i64,
     pub key: String,
     pub sent: Instant,
-    pub told: Told,
+    pub told: PostVerdict,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum PostVerdict {
     /// Accepted, under this id.
     Accepted { event: Uuid, at: Instant },
     /// Refused with this status: it must not exist.
@@ -30,20 +30,20 @@ pub enum Told {
 
 /// Shared by all clients.
 #[derive(Debug, Clone, Default)]
-pub struct Record(Arc<Mutex<Written>>);
+pub struct PostRecord(Arc<Mutex<PostRecordState>>);
 
 #[derive(Debug, Clone, Default)]
-pub struct Written {
-    pub posts: Vec<Post>,
+pub struct PostRecordState {
+    pub posts: Vec<TorturePost>,
     /// Executions by id, with their definition, that were acknowledged.
     pub executions: BTreeMap<String, String>,
     /// Repeats under an acknowledged key that were answered with another event.
     pub contradictions: Vec<String>,
-    pub tries: Tries,
+    pub tries: PostTries,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Tries {
+pub struct PostTries {
     pub requests: u64,
     /// No answer: refused, reset, timed out.
     pub unanswered: u64,
@@ -57,16 +57,20 @@ pub struct Tries {
     pub given_up: u64,
 }
 
-impl Record {
-    pub fn write(&self) -> MutexGuard<'_, Written> {
+impl PostRecord {
+    pub fn lock_state(&self) -> MutexGuard<'_, PostRecordState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn accepted(&self) -> usize {
-        self.write().posts.iter().filter(|post| matches!(post.told, Told::Accepted { .. })).count()
+        self.lock_state()
+            .posts
+            .iter()
+            .filter(|post| matches!(post.told, PostVerdict::Accepted { .. }))
+            .count()
     }
 
-    pub fn tries(&self) -> Tries {
-        self.write().tries
+    pub fn post_tries(&self) -> PostTries {
+        self.lock_state().tries
     }
 }

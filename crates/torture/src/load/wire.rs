@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::record::{Post, Record};
-use crate::chance::Chance;
-use crate::stage::Stage;
+use super::record::{PostRecord, TorturePost};
+use crate::chance::TortureRandom;
+use crate::stage::TortureStage;
 
 /// Client timeout.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -16,36 +16,36 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) const PAUSE: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum PostAnswer {
     Accepted(Uuid),
     Refused(u16),
     Nothing,
 }
 
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct TortureWire {
     http: reqwest::Client,
     doors: Vec<String>,
     door: usize,
 }
 
-impl Wire {
-    pub(super) fn to(stage: &Arc<Stage>) -> Self {
-        let doors = (0..stage.ingresses.len()).map(|number| stage.door(number)).collect();
+impl TortureWire {
+    pub(super) fn to_stage(stage: &Arc<TortureStage>) -> Self {
+        let doors = (0..stage.ingresses.len()).map(|number| stage.ingress_url(number)).collect();
         Self { http: stage.http.clone(), doors, door: 0 }
     }
 
     /// Switches to another ingress at random.
-    pub(super) fn wander(&mut self, chance: &mut Chance) {
+    pub(super) fn switch_ingress(&mut self, chance: &mut TortureRandom) {
         if chance.percent(10) {
             self.door += 1;
         }
     }
 
     /// One answer per post. Posts that already have their answer are sent again too: a repeat.
-    pub(super) async fn send(&mut self, posts: &[Post], record: &Record) -> Vec<Answer> {
+    pub(super) async fn send_posts(&mut self, posts: &[TorturePost], record: &PostRecord) -> Vec<PostAnswer> {
         let answers = self.send_within(posts, PATIENCE, record).await;
-        if answers.contains(&Answer::Nothing) {
+        if answers.contains(&PostAnswer::Nothing) {
             self.door += 1;
             tokio::time::sleep(PAUSE).await;
         }
@@ -54,10 +54,10 @@ impl Wire {
 
     pub(super) async fn send_within(
         &mut self,
-        posts: &[Post],
+        posts: &[TorturePost],
         patience: Duration,
-        record: &Record,
-    ) -> Vec<Answer> {
+        record: &PostRecord,
+    ) -> Vec<PostAnswer> {
         let door = &self.doors[self.door % self.doors.len()];
         let request = match posts {
             [post] => {
@@ -66,7 +66,7 @@ impl Wire {
                 self.http.post(url).header("idempotency-key", &post.key).json(&body)
             }
             posts => {
-                let line = |post: &Post| {
+                let line = |post: &TorturePost| {
                     let payload = json!({ "n": post.n, "key": post.key });
                     json!({ "execution_id": post.execution, "name": post.name, "payload": payload,
                             "idempotency_key": post.key })
@@ -77,36 +77,36 @@ impl Wire {
                 self.http.post(url).header("content-type", "application/x-ndjson").body(lines.join("\n"))
             }
         };
-        let nothing = vec![Answer::Nothing; posts.len()];
-        let Some((status, body)) = ask(request, patience, record).await else { return nothing };
+        let nothing = vec![PostAnswer::Nothing; posts.len()];
+        let Some((status, body)) = ask_with_patience(request, patience, record).await else { return nothing };
         match (status, posts) {
-            (200 | 202, [_]) => vec![event_id(&body).map_or(Answer::Nothing, Answer::Accepted)],
+            (200 | 202, [_]) => vec![event_id(&body).map_or(PostAnswer::Nothing, PostAnswer::Accepted)],
             (200 | 202, posts) => {
                 let items = body["items"].as_array().cloned().unwrap_or_default();
                 posts
                     .iter()
                     .enumerate()
-                    .map(|(at, _)| items.get(at).map_or(Answer::Nothing, verdict))
+                    .map(|(at, _)| items.get(at).map_or(PostAnswer::Nothing, answer_of))
                     .collect()
             }
-            (status, posts) => vec![Answer::Refused(status); posts.len()],
+            (status, posts) => vec![PostAnswer::Refused(status); posts.len()],
         }
     }
 
     /// Starts an execution; returns whether it exists now.
-    pub(super) async fn start(
+    pub(super) async fn start_execution(
         &mut self,
         id: &str,
         definition: &str,
-        chance: &mut Chance,
-        record: &Record,
+        chance: &mut TortureRandom,
+        record: &PostRecord,
     ) -> bool {
         if chance.percent(50) {
             self.door += 1;
         }
         let url = format!("{}/v1/executions", self.doors[self.door % self.doors.len()]);
         let body = json!({ "definition": definition, "execution_id": id });
-        match ask(self.http.post(url).json(&body), PATIENCE, record).await {
+        match ask_with_patience(self.http.post(url).json(&body), PATIENCE, record).await {
             Some((200..300, _)) => true,
             Some((status, body)) => panic!("a start was refused with {status}: {body}"),
             None => {
@@ -118,8 +118,12 @@ impl Wire {
 }
 
 /// Status and document; none where a retry makes sense.
-async fn ask(request: reqwest::RequestBuilder, patience: Duration, record: &Record) -> Option<(u16, Value)> {
-    record.write().tries.requests += 1;
+async fn ask_with_patience(
+    request: reqwest::RequestBuilder,
+    patience: Duration,
+    record: &PostRecord,
+) -> Option<(u16, Value)> {
+    record.lock_state().tries.requests += 1;
     let answered = async {
         let response = request.timeout(patience).send().await?;
         let status = response.status().as_u16();
@@ -128,24 +132,24 @@ async fn ask(request: reqwest::RequestBuilder, patience: Duration, record: &Reco
     let (status, body) = match answered.await {
         Ok(answered) => answered,
         Err(_) => {
-            record.write().tries.unanswered += 1;
+            record.lock_state().tries.unanswered += 1;
             return None;
         }
     };
     if status == 429 || status >= 500 || status == 408 {
-        record.write().tries.put_off += 1;
+        record.lock_state().tries.put_off += 1;
         return None;
     }
     Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
-fn verdict(item: &Value) -> Answer {
+fn answer_of(item: &Value) -> PostAnswer {
     if let Some(event) = event_id(item) {
-        return Answer::Accepted(event);
+        return PostAnswer::Accepted(event);
     }
     match item["problem"]["status"].as_u64().and_then(|status| u16::try_from(status).ok()) {
-        Some(429 | 500..) | None => Answer::Nothing,
-        Some(status) => Answer::Refused(status),
+        Some(429 | 500..) | None => PostAnswer::Nothing,
+        Some(status) => PostAnswer::Refused(status),
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// One kind of hostile behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Attack {
+pub enum NeighbourAttack {
     /// No attack: the baseline.
     None,
     /// Anonymous requests with long and ever different paths, over HTTP/1.1 and gRPC.
@@ -35,7 +35,7 @@ pub enum Attack {
     BurstWithFaults,
 }
 
-impl Attack {
+impl NeighbourAttack {
     pub const ALL: &'static [Self] = &[
         Self::None,
         Self::Paths,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::attack::Attack;
+use super::attack::NeighbourAttack;
 use super::figures::AttackFigures;
 
 /// Bounds for the figures.
@@ -25,7 +25,7 @@ pub struct NeighbourFinding {
 }
 
 impl NeighbourFinding {
-    pub fn of(subject: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn new_finding(subject: impl Into<String>, what: impl Into<String>) -> Self {
         Self { subject: subject.into(), what: what.into() }
     }
 }
@@ -39,14 +39,14 @@ impl fmt::Display for NeighbourFinding {
 /// Findings of one attack.
 pub fn check_attack(figures: &AttackFigures, bounds: &NeighbourBounds) -> Vec<NeighbourFinding> {
     let mut found = Vec::new();
-    let mut find = |what: String| found.push(NeighbourFinding::of(figures.attack.name(), what));
+    let mut find = |what: String| found.push(NeighbourFinding::new_finding(figures.attack.name(), what));
     if figures.lost > 0 {
         find(format!("{} accepted events of the honest tenant have no action", figures.lost));
     }
     if figures.sent == 0 {
         find("the honest tenant sent nothing".to_owned());
     }
-    if figures.attack != Attack::None && figures.tally.values().sum::<u64>() == 0 {
+    if figures.attack != NeighbourAttack::None && figures.tally.values().sum::<u64>() == 0 {
         find("the attack did nothing".to_owned());
     }
     if !figures.attack.is_judged_by_latency() {
@@ -75,7 +75,7 @@ pub fn check_attack(figures: &AttackFigures, bounds: &NeighbourBounds) -> Vec<Ne
 pub fn check_memory(peaks_kib: &BTreeMap<String, u64>, bounds: &NeighbourBounds) -> Vec<NeighbourFinding> {
     let exceeds = |(name, peak): (&String, &u64)| {
         let what = format!("reached {} MiB, allowed are {}", peak / 1024, bounds.memory_kib / 1024);
-        (*peak > bounds.memory_kib).then(|| NeighbourFinding::of(name, what))
+        (*peak > bounds.memory_kib).then(|| NeighbourFinding::new_finding(name, what))
     };
     peaks_kib.iter().filter_map(exceeds).collect()
 }
@@ -85,19 +85,19 @@ mod tests {
     use super::*;
     use crate::neighbours::figures::LatencySample;
 
-    fn sample(millis: u64) -> LatencySample {
-        LatencySample::of(vec![Duration::from_millis(millis); 100])
+    fn latency_sample(millis: u64) -> LatencySample {
+        LatencySample::from_durations(vec![Duration::from_millis(millis); 100])
     }
 
-    fn figures(attack: Attack) -> AttackFigures {
+    fn attack_figures(attack: NeighbourAttack) -> AttackFigures {
         AttackFigures {
             attack,
             sent: 100,
-            accept: sample(5),
-            action: sample(20),
+            accept: latency_sample(5),
+            action: latency_sample(20),
             refused: BTreeMap::new(),
             lost: 0,
-            health: sample(2),
+            health: latency_sample(2),
             health_failures: BTreeMap::new(),
             tally: BTreeMap::from([("requests".to_owned(), 1)]),
         }
@@ -110,42 +110,45 @@ mod tests {
         memory_kib: 1024,
     };
 
-    fn found(change: impl FnOnce(&mut AttackFigures)) -> Vec<NeighbourFinding> {
-        let mut figures = figures(Attack::Tails);
+    fn findings_after(change: impl FnOnce(&mut AttackFigures)) -> Vec<NeighbourFinding> {
+        let mut figures = attack_figures(NeighbourAttack::Tails);
         change(&mut figures);
         check_attack(&figures, &BOUNDS)
     }
 
     #[test]
-    fn figures_within_bounds_are_no_finding() {
-        assert_eq!(found(|_| {}), []);
+    fn attack_figures_within_bounds_pass() {
+        assert_eq!(findings_after(|_| {}), []);
     }
 
     #[test]
     fn each_broken_promise_is_one_finding() {
-        assert_eq!(found(|figures| figures.accept = sample(101)).len(), 1);
-        assert_eq!(found(|figures| figures.action = sample(501)).len(), 1);
-        assert_eq!(found(|figures| figures.health = sample(1001)).len(), 1);
-        assert_eq!(found(|figures| figures.lost = 1).len(), 1);
-        assert_eq!(found(|figures| figures.tally.clear()).len(), 1);
+        assert_eq!(findings_after(|figures| figures.accept = latency_sample(101)).len(), 1);
+        assert_eq!(findings_after(|figures| figures.action = latency_sample(501)).len(), 1);
+        assert_eq!(findings_after(|figures| figures.health = latency_sample(1001)).len(), 1);
+        assert_eq!(findings_after(|figures| figures.lost = 1).len(), 1);
+        assert_eq!(findings_after(|figures| figures.tally.clear()).len(), 1);
         assert_eq!(
-            found(|figures| figures.refused = BTreeMap::from([("status 429".to_owned(), 1)])).len(),
+            findings_after(|figures| figures.refused = BTreeMap::from([("status 429".to_owned(), 1)])).len(),
             1
         );
-        assert_eq!(found(|figures| figures.health_failures = BTreeMap::from([("x".to_owned(), 1)])).len(), 1);
+        assert_eq!(
+            findings_after(|figures| figures.health_failures = BTreeMap::from([("x".to_owned(), 1)])).len(),
+            1
+        );
     }
 
     #[test]
-    fn latency_is_not_judged_while_the_fleet_is_broken_on_purpose() {
-        let mut broken = figures(Attack::BurstWithFaults);
-        broken.accept = sample(5_000);
+    fn latency_is_not_judged_during_faults() {
+        let mut broken = attack_figures(NeighbourAttack::BurstWithFaults);
+        broken.accept = latency_sample(5_000);
         assert_eq!(check_attack(&broken, &BOUNDS), []);
         broken.lost = 1;
         assert_eq!(check_attack(&broken, &BOUNDS).len(), 1);
     }
 
     #[test]
-    fn a_process_beyond_its_memory_is_named() {
+    fn process_beyond_memory_bound_is_named() {
         let peaks = BTreeMap::from([("worker-0".to_owned(), 1025), ("ingress".to_owned(), 1024)]);
         let found = check_memory(&peaks, &BOUNDS);
         assert_eq!(found.iter().map(|found| found.subject.as_str()).collect::<Vec<_>>(), ["worker-0"]);

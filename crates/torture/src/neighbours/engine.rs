@@ -6,10 +6,10 @@ use std::process::Output;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_testkit::client::send;
-use millstream_testkit::daemon::Daemon;
-use millstream_testkit::fleet::Postgres;
-use millstream_testkit::{Client, Fleet, Mode, eventually};
+use millstream_testkit::client::send_request;
+use millstream_testkit::daemon::TestProcess;
+use millstream_testkit::fleet::FleetPostgres;
+use millstream_testkit::{FleetMode, TestClient, TestFleet, eventually};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use super::rows::FleetRows;
 use super::settle::usage_by_name;
 use super::settled::UsedQuota;
-use crate::chance::Chance;
+use crate::chance::TortureRandom;
 
 /// Maximum time until changed quotas apply, on a busy machine.
 const IN_FORCE: Duration = Duration::from_secs(30);
@@ -39,11 +39,11 @@ pub(super) struct FleetUnderTest {
     pub(super) url: String,
     pub(super) keys: TenantKeys,
     /// Shared by all attackers: a client is expensive to make.
-    pub(super) hostile: Client,
-    operator: Client,
+    pub(super) hostile: TestClient,
+    operator: TestClient,
     /// Counter for the definitions that probe whether quotas apply.
     canaries: AtomicU64,
-    fleet: Mutex<Fleet>,
+    fleet: Mutex<TestFleet>,
     /// Numbers of the workers that should be running.
     workers: Mutex<Vec<usize>>,
     /// The largest resident memory seen, in KiB, by process.
@@ -54,18 +54,18 @@ impl FleetUnderTest {
     pub(super) async fn start(binary: &Path, workers: usize) -> Self {
         let binary = std::path::absolute(binary).expect("a path");
         let settings = [("MILLSTREAM_LOG_FORMAT", "text")];
-        let mode = Mode::Fleet { workers };
-        let fleet = Fleet::start_on(mode, Postgres::Own, &binary, &settings).await;
+        let mode = FleetMode::Fleet { workers };
+        let fleet = TestFleet::start_on(mode, FleetPostgres::Own, &binary, &settings).await;
         let keys = TenantKeys {
             honest: create_key(&fleet, HONEST, &["--tenant", HONEST, "--role", "admin"]),
             hostile: create_key(&fleet, HOSTILE, &["--tenant", HOSTILE, "--role", "admin"]),
             operator: create_key(&fleet, "operator", &["--role", "operator"]),
         };
-        await_closed(&Client::new(&fleet.url())).await;
+        await_closed(&TestClient::new(&fleet.url())).await;
         Self {
             url: fleet.url(),
-            hostile: Client::new(&fleet.url()).with_key(&keys.hostile),
-            operator: Client::new(&fleet.url()).with_key(&keys.operator),
+            hostile: TestClient::new(&fleet.url()).with_key(&keys.hostile),
+            operator: TestClient::new(&fleet.url()).with_key(&keys.operator),
             keys,
             canaries: AtomicU64::new(0),
             fleet: Mutex::new(fleet),
@@ -74,8 +74,8 @@ impl FleetUnderTest {
         }
     }
 
-    pub(super) fn honest(&self) -> Client {
-        Client::new(&self.url).with_key(&self.keys.honest)
+    pub(super) fn honest_client(&self) -> TestClient {
+        TestClient::new(&self.url).with_key(&self.keys.honest)
     }
 
     /// Host and port of the ingress.
@@ -88,8 +88,10 @@ impl FleetUnderTest {
         let mut fleet = self.fleet.lock().await;
         let mut peaks = self.peaks.lock().await;
         let mut ended = Vec::new();
-        let mut observe = |daemon: &mut Daemon| match daemon.exited() {
-            Some(status) => ended.push(format!("{} ended with {status}: {}", daemon.name(), daemon.output())),
+        let mut observe = |daemon: &mut TestProcess| match daemon.exit_status() {
+            Some(status) => {
+                ended.push(format!("{} ended with {status}: {}", daemon.name(), daemon.output_text()))
+            }
             None => {
                 let peak = peaks.entry(daemon.name().to_owned()).or_default();
                 *peak = (*peak).max(peak_memory_kib(daemon.pid()));
@@ -107,11 +109,11 @@ impl FleetUnderTest {
     }
 
     pub(super) async fn outputs(&self) -> String {
-        self.fleet.lock().await.outputs()
+        self.fleet.lock().await.all_outputs()
     }
 
     /// Kills one worker with SIGKILL and starts another in its place.
-    pub(super) async fn replace_worker(&self, chance: &mut Chance) {
+    pub(super) async fn replace_worker(&self, chance: &mut TortureRandom) {
         let mut fleet = self.fleet.lock().await;
         let mut workers = self.workers.lock().await;
         let at = chance.index(workers.len());
@@ -121,12 +123,13 @@ impl FleetUnderTest {
 
     /// Deletes everything in Redis.
     pub(super) async fn empty_redis(&self) {
-        let _: () = redis::cmd("FLUSHALL").query_async(&mut self.redis().await).await.expect("FLUSHALL");
+        let _: () =
+            redis::cmd("FLUSHALL").query_async(&mut self.redis_connection().await).await.expect("FLUSHALL");
     }
 
     /// Deletes one randomly drawn key of Redis. Returns its name.
-    pub(super) async fn delete_redis_key(&self, chance: &mut Chance) -> Option<String> {
-        let mut connection = self.redis().await;
+    pub(super) async fn delete_redis_key(&self, chance: &mut TortureRandom) -> Option<String> {
+        let mut connection = self.redis_connection().await;
         let mut keys: Vec<String> =
             redis::cmd("KEYS").arg("*").query_async(&mut connection).await.expect("KEYS");
         keys.sort_unstable();
@@ -135,15 +138,15 @@ impl FleetUnderTest {
         Some(key)
     }
 
-    pub(super) async fn rows(&self) -> FleetRows {
-        let url = self.fleet.lock().await.postgres().url("millstream");
+    pub(super) async fn fleet_rows(&self) -> FleetRows {
+        let url = self.fleet.lock().await.postgres().database_url("millstream");
         FleetRows::connect(&url).await
     }
 
     /// Replaces the quotas of the hostile tenant, and waits until they apply: then it may store one more
     /// definition, and no further one.
     pub(super) async fn enforce_hostile_quota(&self, mut quota: Value) {
-        let stored = self.rows().await.used(HOSTILE).await["definitions"];
+        let stored = self.fleet_rows().await.used_quotas(HOSTILE).await["definitions"];
         quota["definitions"] = (stored + 1).into();
         self.put_hostile_quota(&quota).await;
         self.until_definitions_answer(201).await;
@@ -158,7 +161,7 @@ impl FleetUnderTest {
 
     async fn put_hostile_quota(&self, quota: &Value) {
         let path = format!("/v1/tenants/{HOSTILE}/quota");
-        send(self.operator.request(Method::PUT, &path).json(quota)).await.expect(200);
+        send_request(self.operator.request(Method::PUT, &path).json(quota)).await.expect_status(200);
     }
 
     /// Stores one definition after another until the answer has this status.
@@ -174,11 +177,11 @@ impl FleetUnderTest {
     }
 
     /// Usage of a tenant counted by rows, according to the API.
-    pub(super) async fn usage(&self, tenant: &str) -> BTreeMap<String, UsedQuota> {
-        usage_by_name(&self.operator.get(&format!("/v1/tenants/{tenant}/usage")).await.expect(200))
+    pub(super) async fn quota_usage(&self, tenant: &str) -> BTreeMap<String, UsedQuota> {
+        usage_by_name(&self.operator.get(&format!("/v1/tenants/{tenant}/usage")).await.expect_status(200))
     }
 
-    pub(super) async fn redis(&self) -> redis::aio::MultiplexedConnection {
+    pub(super) async fn redis_connection(&self) -> redis::aio::MultiplexedConnection {
         let url = self.fleet.lock().await.redis().url.clone();
         let client = redis::Client::open(url).expect("an address of Redis");
         client.get_multiplexed_async_connection().await.expect("connect to Redis")
@@ -186,7 +189,7 @@ impl FleetUnderTest {
 }
 
 /// Returns when a call without a key is refused: an ingress caches the absence of keys for a second.
-async fn await_closed(anonymous: &Client) {
+async fn await_closed(anonymous: &TestClient) {
     let refused = async {
         while anonymous.get("/v1/definitions").await.status != 401 {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -195,9 +198,9 @@ async fn await_closed(anonymous: &Client) {
     tokio::time::timeout(Duration::from_secs(30), refused).await.expect("a call without a key is refused");
 }
 
-fn create_key(fleet: &Fleet, name: &str, arguments: &[&str]) -> String {
+fn create_key(fleet: &TestFleet, name: &str, arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } =
-        fleet.cli(["keys", "create", name, "--json"].iter().chain(arguments));
+        fleet.run_cli(["keys", "create", name, "--json"].iter().chain(arguments));
     let problem = || String::from_utf8_lossy(&stderr).into_owned();
     assert!(status.success(), "keys create failed: {}", problem());
     let created: Value = serde_json::from_slice(&stdout).expect("the key as JSON");

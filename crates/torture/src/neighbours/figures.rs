@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attack::Attack;
+use super::attack::NeighbourAttack;
 
 /// Durations of one kind, sorted.
 #[derive(Debug, Clone, Default)]
 pub struct LatencySample(Vec<Duration>);
 
 impl LatencySample {
-    pub fn of(mut durations: Vec<Duration>) -> Self {
+    pub fn from_durations(mut durations: Vec<Duration>) -> Self {
         durations.sort_unstable();
         Self(durations)
     }
@@ -40,7 +40,7 @@ pub type AttackTally = BTreeMap<String, u64>;
 /// One attack as observed by the honest tenant and the probes.
 #[derive(Debug, Clone)]
 pub struct AttackFigures {
-    pub attack: Attack,
+    pub attack: NeighbourAttack,
     /// Events that the honest tenant sent.
     pub sent: usize,
     /// From sending an event to its 202.
@@ -62,21 +62,21 @@ pub struct AttackFigures {
 mod tests {
     use super::*;
 
-    fn sample(millis: impl IntoIterator<Item = u64>) -> LatencySample {
-        LatencySample::of(millis.into_iter().map(Duration::from_millis).collect())
+    fn latency_sample(millis: impl IntoIterator<Item = u64>) -> LatencySample {
+        LatencySample::from_durations(millis.into_iter().map(Duration::from_millis).collect())
     }
 
     #[test]
     fn quantiles_are_members_of_the_sample() {
-        let hundred = sample((1..=100).rev());
+        let hundred = latency_sample((1..=100).rev());
         assert_eq!(hundred.quantile(500), Duration::from_millis(50));
         assert_eq!(hundred.quantile(990), Duration::from_millis(99));
         assert_eq!(hundred.max(), Duration::from_millis(100));
-        assert_eq!(sample([7]).quantile(990), Duration::from_millis(7));
+        assert_eq!(latency_sample([7]).quantile(990), Duration::from_millis(7));
     }
 
     #[test]
     fn an_empty_sample_has_no_latency() {
-        assert_eq!(sample([]).quantile(990), Duration::ZERO);
+        assert_eq!(latency_sample([]).quantile(990), Duration::ZERO);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use millstream_testkit::Client;
+use millstream_testkit::TestClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -40,14 +40,14 @@ pub(super) struct HonestOutcome {
 
 #[derive(Debug)]
 pub(super) struct HonestTenant {
-    client: Client,
+    client: TestClient,
     interval: Duration,
     next: AtomicU64,
 }
 
 impl HonestTenant {
     /// Stores the definition and starts the executions.
-    pub(super) async fn prepare(client: Client, target: &ActionTarget, rate: u64) -> Arc<Self> {
+    pub(super) async fn prepare_tenant(client: TestClient, target: &ActionTarget, rate: u64) -> Arc<Self> {
         let definition = format!(
             r#"
 name: honest
@@ -63,14 +63,14 @@ actions:
         assert!([200, 201].contains(&stored.status), "the definition was refused: {}", stored.body);
         for number in 0..EXECUTIONS {
             let start = json!({ "definition": "honest", "execution_id": format!("honest-{number}") });
-            client.post("/v1/executions", &start).await.expect(201);
+            client.post("/v1/executions", &start).await.expect_status(201);
         }
         let interval = Duration::from_nanos(1_000_000_000 / rate);
         Arc::new(Self { client, interval, next: AtomicU64::new(0) })
     }
 
     /// Sends events until `over`, then waits for their actions, at most `patience`.
-    pub(super) async fn drive(
+    pub(super) async fn drive_load(
         self: Arc<Self>,
         target: Arc<ActionTarget>,
         mut over: watch::Receiver<bool>,
@@ -84,7 +84,7 @@ actions:
                 _ = over.wait_for(|over| *over) => break,
             };
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            sends.spawn(Arc::clone(&self).send(number, scheduled));
+            sends.spawn(Arc::clone(&self).send_event(number, scheduled));
         }
         let events = sends.join_all().await;
         let until = Instant::now() + patience;
@@ -93,10 +93,10 @@ actions:
         while Instant::now() < until && events.iter().any(|event| missing(&event)) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        summarize(&events, &target.arrivals())
+        summarize_events(&events, &target.arrivals())
     }
 
-    async fn send(self: Arc<Self>, number: u64, scheduled: Instant) -> SentEvent {
+    async fn send_event(self: Arc<Self>, number: u64, scheduled: Instant) -> SentEvent {
         let path = format!("/v1/executions/honest-{}/events", number % EXECUTIONS);
         let event = json!({ "name": "tick", "payload": { "number": number } });
         let request = self.client.request(Method::POST, &path).timeout(ANSWER).json(&event);
@@ -114,7 +114,7 @@ actions:
     }
 }
 
-fn summarize(events: &[SentEvent], arrivals: &BTreeMap<u64, Instant>) -> HonestOutcome {
+fn summarize_events(events: &[SentEvent], arrivals: &BTreeMap<u64, Instant>) -> HonestOutcome {
     let accepted: Vec<_> = events.iter().filter(|event| event.answer.is_ok()).collect();
     let accept = accepted.iter().map(|event| event.answered - event.scheduled).collect();
     let arrival = |event: &&SentEvent| Some(arrivals.get(&event.number)?.duration_since(event.scheduled));
@@ -128,8 +128,8 @@ fn summarize(events: &[SentEvent], arrivals: &BTreeMap<u64, Instant>) -> HonestO
     HonestOutcome {
         sent: events.len(),
         lost: accepted.len() - action.len(),
-        accept: LatencySample::of(accept),
-        action: LatencySample::of(action),
+        accept: LatencySample::from_durations(accept),
+        action: LatencySample::from_durations(action),
         refused,
     }
 }

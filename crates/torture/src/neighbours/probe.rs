@@ -25,13 +25,13 @@ pub(super) struct ProbeOutcome {
 }
 
 /// Probes until `over`. Each probe opens a connection of its own, as real probes do.
-pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<bool>) -> ProbeOutcome {
+pub(super) async fn probe_fleet(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<bool>) -> ProbeOutcome {
     let mut latencies = Vec::new();
     let mut outcome = ProbeOutcome::default();
     while !*over.borrow_and_update() {
         for path in ["/healthz", "/readyz", "/metrics"] {
             let began = Instant::now();
-            let failure = match tokio::time::timeout(ANSWER, ask(&fleet, path)).await {
+            let failure = match tokio::time::timeout(ANSWER, ask_path(&fleet, path)).await {
                 Ok(Ok(200)) => None,
                 Ok(Ok(status)) => Some(format!("{path}: status {status}")),
                 Ok(Err(_)) => Some(format!("{path}: cut off")),
@@ -49,12 +49,12 @@ pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<
         }
         tokio::time::sleep(INTERVAL).await;
     }
-    outcome.latency = LatencySample::of(latencies);
+    outcome.latency = LatencySample::from_durations(latencies);
     outcome
 }
 
 /// One request on a new connection. Returns the status after the complete answer.
-async fn ask(fleet: &FleetUnderTest, path: &str) -> io::Result<u16> {
+async fn ask_path(fleet: &FleetUnderTest, path: &str) -> io::Result<u16> {
     let mut stream = TcpStream::connect(fleet.address()).await?;
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",

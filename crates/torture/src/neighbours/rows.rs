@@ -49,11 +49,11 @@ impl FleetRows {
         count.unsigned_abs()
     }
 
-    pub(super) async fn undecided(&mut self, tenant: &str) -> u64 {
+    pub(super) async fn undecided_events(&mut self, tenant: &str) -> u64 {
         self.count(UNDECIDED, tenant).await
     }
 
-    pub(super) async fn posted(&mut self, tenant: &str) -> u64 {
+    pub(super) async fn posted_events(&mut self, tenant: &str) -> u64 {
         self.count(POSTED, tenant).await
     }
 
@@ -65,7 +65,7 @@ impl FleetRows {
     }
 
     /// Usage of a tenant, by quota.
-    pub(super) async fn used(&mut self, tenant: &str) -> BTreeMap<String, u64> {
+    pub(super) async fn used_quotas(&mut self, tenant: &str) -> BTreeMap<String, u64> {
         let mut used = BTreeMap::new();
         for (name, statement) in USED {
             used.insert(name.to_owned(), self.count(statement, tenant).await);
@@ -93,7 +93,7 @@ pub(super) async fn read_lanes(
         found.push(LaneCounters {
             counted: connection.hgetall(format!("{lane}}}:deep")).await?,
             overflowing: connection.smembers(format!("{lane}}}:overs")).await?,
-            unread: unread(connection, &stream).await?,
+            unread: unread_doorbells(connection, &stream).await?,
             overflow,
             stream,
         });
@@ -102,7 +102,7 @@ pub(super) async fn read_lanes(
 }
 
 /// Doorbells of mailboxes that no worker has read, by tenant.
-async fn unread(
+async fn unread_doorbells(
     connection: &mut MultiplexedConnection,
     stream: &str,
 ) -> redis::RedisResult<BTreeMap<String, i64>> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::attack::Attack;
+use super::attack::NeighbourAttack;
 use super::attacks::{self, AttackLedger, AttackScene, NoisyTenant, applied_at_quota};
 use super::check::{self, NeighbourBounds, NeighbourFinding};
 use super::engine::FleetUnderTest;
@@ -18,14 +18,14 @@ use super::settle;
 use super::settled::{QuotaOutcome, check_quota};
 use super::target::{ActionTarget, HostileTarget};
 use super::threads::TaskThreads;
-use crate::chance::Chance;
+use crate::chance::TortureRandom;
 
 /// Maximum pause between two attacks (or a quarter of an attack), so that figures of one do not affect the
 /// next.
 const REST: Duration = Duration::from_secs(2);
 
 pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
-    let chance = Chance::of(seed);
+    let chance = TortureRandom::from_seed(seed);
     let bounds = NeighbourBounds {
         accept_p99: options.accept_p99,
         action_p99: options.action_p99,
@@ -36,8 +36,8 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     let (measuring, attacking) = (TaskThreads::measuring(), TaskThreads::attacking());
     let target = Arc::new(measuring.run(ActionTarget::start()).await);
     let fleet = Arc::new(FleetUnderTest::start(&options.binary, options.workers).await);
-    let honest = HonestTenant::prepare(fleet.honest(), &target, options.rate).await;
-    let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile).await);
+    let honest = HonestTenant::prepare_tenant(fleet.honest_client(), &target, options.rate).await;
+    let noisy = Arc::new(NoisyTenant::prepare_tenant(&fleet.hostile).await);
     let hostile_target = attacking.run(HostileTarget::start()).await;
     let ledger = Arc::new(AttackLedger::default());
 
@@ -47,11 +47,11 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
         let drawn = chance.for_the(attack.name());
         let scene = AttackScene::new(&fleet, &noisy, &ledger, &hostile_target, options, drawn);
         let (figures, ended) =
-            hold(attack, &scene, &honest, &target, (&measuring, &attacking), options.patience).await;
-        findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
+            hold_attack(attack, &scene, &honest, &target, (&measuring, &attacking), options.patience).await;
+        findings.extend(ended.into_iter().map(|ended| NeighbourFinding::new_finding("a process", ended)));
         findings.extend(check::check_attack(&figures, &bounds));
         NeighbourReport::print_figures(&figures);
-        if attack == Attack::AtQuota {
+        if attack == NeighbourAttack::AtQuota {
             findings.extend(verify_quota(&fleet, &scene.quota_outcome(), options.patience).await);
         }
         all.push(figures);
@@ -63,7 +63,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     findings.extend(check::check_memory(&peaks, &bounds));
     let outputs = fleet.outputs().await;
     let panics = outputs.lines().filter(|line| line.contains("panicked at"));
-    findings.extend(panics.map(|line| NeighbourFinding::of("a process", line)));
+    findings.extend(panics.map(|line| NeighbourFinding::new_finding("a process", line)));
     NeighbourReport { seed, took: began.elapsed(), figures: all, memory_peaks_kib: peaks, findings, outputs }
 }
 
@@ -84,8 +84,8 @@ async fn verify_quota(
 }
 
 /// Performs one attack while the honest tenant works and probes run.
-async fn hold(
-    attack: Attack,
+async fn hold_attack(
+    attack: NeighbourAttack,
     scene: &AttackScene,
     honest: &Arc<HonestTenant>,
     target: &Arc<ActionTarget>,
@@ -95,11 +95,11 @@ async fn hold(
     let (over, is_over) = watch::channel(false);
     let attackers = scene.clone();
     let attack_until_over = attacking.run(async move {
-        attacks::perform(attack, &attackers).await;
+        attacks::perform_attack(attack, &attackers).await;
         over.send_replace(true);
     });
-    let working = measuring.run(Arc::clone(honest).drive(Arc::clone(target), is_over.clone(), patience));
-    let probing = measuring.run(probe::probe(Arc::clone(&scene.fleet), is_over.clone()));
+    let working = measuring.run(Arc::clone(honest).drive_load(Arc::clone(target), is_over.clone(), patience));
+    let probing = measuring.run(probe::probe_fleet(Arc::clone(&scene.fleet), is_over.clone()));
     let ((), worked, probed) = futures::future::join3(attack_until_over, working, probing).await;
     let figures = AttackFigures {
         attack,

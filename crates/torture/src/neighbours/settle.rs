@@ -31,41 +31,41 @@ pub(super) async fn verify_settled(
 ) -> Vec<NeighbourFinding> {
     // A definition that starts itself would never become quiet.
     fleet.enforce_hostile_quota(json!({ "child_depth": 1 })).await;
-    let mut rows = fleet.rows().await;
+    let mut rows = fleet.fleet_rows().await;
     let mut posted =
         PostedEvents { accepted: ledger.accepted(), in_doubt: ledger.in_doubt(), ..PostedEvents::default() };
     let until = Instant::now() + patience;
     loop {
-        posted.rows = rows.posted(HOSTILE).await;
-        posted.undecided = rows.undecided(HOSTILE).await + rows.undecided(HONEST).await;
+        posted.rows = rows.posted_events(HOSTILE).await;
+        posted.undecided = rows.undecided_events(HOSTILE).await + rows.undecided_events(HONEST).await;
         if posted.undecided == 0 || Instant::now() > until {
             break;
         }
         tokio::time::sleep(GLANCE).await;
     }
     let mut findings = check_posted(&posted);
-    findings.extend(counters(fleet, &mut rows).await);
+    findings.extend(check_counters(fleet, &mut rows).await);
     for tenant in TENANTS {
         let longest = longest_wait(&rows.event_times(tenant).await);
         findings.extend(check_waits(tenant, longest, OVERDUE));
     }
     // The count for the admission of starts may date from before the last child was started.
     tokio::time::sleep(COUNTERS).await;
-    findings.extend(room(fleet, &mut rows).await);
+    findings.extend(check_admission_room(fleet, &mut rows).await);
     findings
 }
 
 /// Polls until everything agrees, at most for the allowed time.
-async fn counters(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Vec<NeighbourFinding> {
+async fn check_counters(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Vec<NeighbourFinding> {
     let until = Instant::now() + COUNTERS;
     loop {
-        let mut findings = match rows::read_lanes(&mut fleet.redis().await).await {
+        let mut findings = match rows::read_lanes(&mut fleet.redis_connection().await).await {
             Ok(lanes) => check_lanes(&lanes),
-            Err(error) => vec![NeighbourFinding::of("Redis", error.to_string())],
+            Err(error) => vec![NeighbourFinding::new_finding("Redis", error.to_string())],
         };
         for tenant in TENANTS {
-            let told = fleet.usage(tenant).await;
-            findings.extend(check_usage(tenant, &told, &rows.used(tenant).await));
+            let told = fleet.quota_usage(tenant).await;
+            findings.extend(check_usage(tenant, &told, &rows.used_quotas(tenant).await));
         }
         if findings.is_empty() || Instant::now() > until {
             return findings;
@@ -76,8 +76,8 @@ async fn counters(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Vec<Neighbour
 
 /// The count for the admission of starts equals the rows as well: the number of admitted starts equals the
 /// room left by the rows.
-async fn room(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Option<NeighbourFinding> {
-    let open = rows.used(HOSTILE).await["open_executions"];
+async fn check_admission_room(fleet: &FleetUnderTest, rows: &mut FleetRows) -> Option<NeighbourFinding> {
+    let open = rows.used_quotas(HOSTILE).await["open_executions"];
     fleet.enforce_hostile_quota(json!({ "child_depth": 1, "open_executions": open + ROOM })).await;
     let mut admitted = 0;
     let start = |number: u64| json!({ "definition": "noisy", "execution_id": format!("room-{number}") });

@@ -27,7 +27,7 @@ pub struct LaneCounters {
 pub fn check_lanes(lanes: &[LaneCounters]) -> Vec<NeighbourFinding> {
     let mut found = Vec::new();
     for lane in lanes {
-        let mut find = |what: String| found.push(NeighbourFinding::of(&lane.stream, what));
+        let mut find = |what: String| found.push(NeighbourFinding::new_finding(&lane.stream, what));
         if lane.counted != lane.unread {
             find(format!("counts {:?} doorbells as unread and has {:?}", lane.counted, lane.unread));
         }
@@ -64,7 +64,7 @@ pub fn longest_wait(events: &[EventTimes]) -> Duration {
 pub fn check_waits(tenant: &str, longest: Duration, overdue: Duration) -> Option<NeighbourFinding> {
     let allowed = overdue + WAIT_BEYOND_OVERDUE;
     let what = || format!("an event waited {longest:.1?} to be decided, allowed are {allowed:?}");
-    (longest > allowed).then(|| NeighbourFinding::of(format!("tenant {tenant}"), what()))
+    (longest > allowed).then(|| NeighbourFinding::new_finding(format!("tenant {tenant}"), what()))
 }
 
 /// Events posted by clients of the hostile tenant: the answers, and the stored rows.
@@ -82,7 +82,7 @@ pub struct PostedEvents {
 pub fn check_posted(posted: &PostedEvents) -> Vec<NeighbourFinding> {
     let PostedEvents { accepted, in_doubt, rows, undecided } = posted;
     let mut found = Vec::new();
-    let mut find = |what: String| found.push(NeighbourFinding::of("hostile events", what));
+    let mut find = |what: String| found.push(NeighbourFinding::new_finding("hostile events", what));
     if rows < accepted {
         find(format!("{accepted} were accepted and {rows} are stored"));
     }
@@ -113,7 +113,7 @@ pub struct QuotaOutcome {
 pub fn check_quota(outcome: &QuotaOutcome, applied: u64) -> Vec<NeighbourFinding> {
     let QuotaOutcome { accepted, in_doubt, refused, wrong } = outcome;
     let mut found = Vec::new();
-    let mut find = |what: String| found.push(NeighbourFinding::of("at-quota", what));
+    let mut find = |what: String| found.push(NeighbourFinding::new_finding("at-quota", what));
     if !(*accepted..=accepted + in_doubt).contains(&applied) {
         find(format!("{accepted} events were accepted and {applied} applied"));
     }
@@ -131,7 +131,7 @@ pub fn check_quota(outcome: &QuotaOutcome, applied: u64) -> Vec<NeighbourFinding
 /// Checks the number of admitted starts against the remaining room, after everything was quiet.
 pub fn check_room(room: u64, admitted: u64) -> Option<NeighbourFinding> {
     let what = format!("{admitted} executions were admitted where rows left room for {room}");
-    (admitted != room).then(|| NeighbourFinding::of("quota open_executions", what))
+    (admitted != room).then(|| NeighbourFinding::new_finding("quota open_executions", what))
 }
 
 /// One quota in the answer of `/v1/tenants/{tenant}/usage`.
@@ -154,7 +154,7 @@ pub fn check_usage(
         let told = told.get(name);
         let what = || format!("usage says {told:?} {name}, rows say {rows}");
         let equal = told.is_some_and(|told| equals(told, *rows));
-        (!equal).then(|| NeighbourFinding::of(format!("tenant {tenant}"), what()))
+        (!equal).then(|| NeighbourFinding::new_finding(format!("tenant {tenant}"), what()))
     };
     rows.iter().filter_map(differs).collect()
 }
@@ -163,42 +163,45 @@ pub fn check_usage(
 mod tests {
     use super::*;
 
-    fn counts(tenant: &str, count: i64) -> BTreeMap<String, i64> {
+    fn tenant_counts(tenant: &str, count: i64) -> BTreeMap<String, i64> {
         BTreeMap::from([(tenant.to_owned(), count)])
     }
 
     #[test]
     fn a_lane_without_doorbells_counts_none() {
         assert_eq!(check_lanes(&[LaneCounters::default()]), []);
-        let drifted = LaneCounters { counted: counts("a", 3), ..LaneCounters::default() };
+        let drifted = LaneCounters { counted: tenant_counts("a", 3), ..LaneCounters::default() };
         assert_eq!(check_lanes(&[drifted]).len(), 1);
     }
 
     #[test]
-    fn doorbells_and_overflow_left_behind_are_found() {
-        let unread =
-            LaneCounters { counted: counts("a", 3), unread: counts("a", 3), ..LaneCounters::default() };
+    fn leftover_doorbells_are_found() {
+        let unread = LaneCounters {
+            counted: tenant_counts("a", 3),
+            unread: tenant_counts("a", 3),
+            ..LaneCounters::default()
+        };
         assert_eq!(check_lanes(&[unread]).len(), 1);
-        let list = LaneCounters { overflow: counts("a", 3), ..LaneCounters::default() };
+        let list = LaneCounters { overflow: tenant_counts("a", 3), ..LaneCounters::default() };
         assert_eq!(check_lanes(&[list]).len(), 1);
         let known = LaneCounters { overflowing: vec!["a".to_owned()], ..LaneCounters::default() };
         assert_eq!(check_lanes(&[known]).len(), 1);
     }
 
     #[test]
-    fn events_decided_in_order_wait_for_their_own_backlog() {
+    fn own_backlog_is_no_wait() {
         // Three at once, decided one per second: the last one waited for the two before it.
         assert_eq!(longest_wait(&[(0, 1_000), (0, 2_000), (0, 3_000)]), Duration::from_secs(1));
         assert_eq!(longest_wait(&[]), Duration::ZERO);
     }
 
     #[test]
-    fn an_event_that_others_overtake_waits() {
+    fn overtaken_event_waits() {
         assert_eq!(longest_wait(&[(0, 10_000), (1, 1_000), (2, 2_000)]), Duration::from_secs(10));
     }
 
     #[test]
-    fn a_single_event_waits_from_its_acceptance_on() {
+    fn single_event_waits_from_acceptance() {
         assert_eq!(longest_wait(&[(0, 10), (5_000, 26_000)]), Duration::from_secs(21));
         let overdue = Duration::from_secs(10);
         assert_eq!(check_waits("a", Duration::from_secs(20), overdue), None);
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_posted_event_is_stored_and_decided() {
+    fn posted_events_must_be_stored_and_decided() {
         let good = PostedEvents { accepted: 10, in_doubt: 2, rows: 11, undecided: 0 };
         assert_eq!(check_posted(&good), []);
         assert_eq!(check_posted(&PostedEvents { rows: 9, ..good }).len(), 1);
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_at_its_quota_loses_nothing() {
+    fn tenant_at_quota_loses_nothing() {
         let refused = ["events_per_second", "open_executions"].map(|name| (name.to_owned(), 1));
         let good = QuotaOutcome { accepted: 10, in_doubt: 1, refused: refused.into(), wrong: Vec::new() };
         assert_eq!(check_quota(&good, 10), []);
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_are_admitted_for_exactly_the_room() {
+    fn admitted_starts_equal_the_room() {
         assert_eq!(check_room(5, 5), None);
         assert!(check_room(5, 4).is_some());
         assert!(check_room(5, 6).is_some());

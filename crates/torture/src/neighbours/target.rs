@@ -15,19 +15,20 @@ use tokio::task::JoinHandle;
 const TARPIT: Duration = Duration::from_secs(3600);
 
 /// First arrival of the action of each honest event, by the number of the event.
-type Arrivals = Arc<Mutex<BTreeMap<u64, Instant>>>;
+type ActionArrivals = Arc<Mutex<BTreeMap<u64, Instant>>>;
 
 #[derive(Debug)]
 pub(super) struct ActionTarget {
     base: String,
-    arrivals: Arrivals,
+    arrivals: ActionArrivals,
     server: JoinHandle<()>,
 }
 
 impl ActionTarget {
     pub(super) async fn start() -> Self {
-        let arrivals = Arrivals::default();
-        let app = Router::new().route("/honest/{number}", post(arrive)).with_state(Arc::clone(&arrivals));
+        let arrivals = ActionArrivals::default();
+        let app =
+            Router::new().route("/honest/{number}", post(record_arrival)).with_state(Arc::clone(&arrivals));
         let (base, server) = serve(app).await;
         Self { base, arrivals, server }
     }
@@ -81,7 +82,7 @@ async fn serve(app: Router) -> (String, JoinHandle<()>) {
     (base, tokio::spawn(async move { axum::serve(listener, app).await.expect("serve a target") }))
 }
 
-async fn arrive(State(arrivals): State<Arrivals>, Path(number): Path<u64>) -> &'static str {
+async fn record_arrival(State(arrivals): State<ActionArrivals>, Path(number): Path<u64>) -> &'static str {
     let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
     arrivals.entry(number).or_insert_with(Instant::now);
     "{}"

@@ -11,7 +11,7 @@ const SIZE: &str = "size=1500m,mode=711";
 const BALLAST: &str = "ballast";
 
 #[derive(Debug)]
-pub enum Disk {
+pub enum TestDisk {
     Own {
         mounted: PathBuf,
     },
@@ -22,7 +22,7 @@ pub enum Disk {
     },
 }
 
-impl Disk {
+impl TestDisk {
     pub fn mount_at(path: &Path) -> Self {
         std::fs::create_dir_all(path).expect("make a directory");
         let mounted =
@@ -68,7 +68,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for TestDisk {
     fn drop(&mut self) {
         match self {
             Self::Own { mounted } => {

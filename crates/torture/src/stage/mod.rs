@@ -6,9 +6,9 @@ mod services;
 mod settings;
 mod watch;
 
-pub use disk::Disk;
-pub(crate) use process::bare;
-pub use process::{Process, Role};
-pub use services::Stage;
-pub use settings::{Deadlines, JUMP, POISON};
-pub use watch::{Cause, Death, Supervisor};
+pub use disk::TestDisk;
+pub(crate) use process::bare_command;
+pub use process::{StageProcess, StageRole};
+pub use services::TortureStage;
+pub use settings::{JUMP, POISON, RecoveryDeadlines};
+pub use watch::{DeathCause, ProcessDeath, ProcessSupervisor};

@@ -5,40 +5,40 @@ use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use millstream_testkit::Proxy;
-use millstream_testkit::daemon::Daemon;
-use millstream_testkit::guard::Ending;
+use millstream_testkit::TestProxy;
+use millstream_testkit::daemon::TestProcess;
+use millstream_testkit::guard::ProcessEnding;
 use nix::sys::signal::Signal;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum StageRole {
     Worker,
     Ingress,
 }
 
 #[derive(Debug)]
-pub struct Process {
+pub struct StageProcess {
     pub name: String,
-    pub role: Role,
+    pub role: StageRole,
     /// Between it and Postgres.
-    pub postgres: Proxy,
+    pub postgres: TestProxy,
     /// Between it and Redis.
-    pub redis: Proxy,
+    pub redis: TestProxy,
     /// Between the clients and an ingress.
-    pub front: Option<Proxy>,
+    pub front: Option<TestProxy>,
     /// Port of its health endpoint, and of everything else at an ingress.
     pub port: u16,
     /// Locked during a fault on this process.
     pub busy: tokio::sync::Mutex<()>,
-    life: Mutex<Life>,
+    life: Mutex<ProcessLife>,
     output: PathBuf,
     environment: Vec<(String, String)>,
     binary: PathBuf,
 }
 
 #[derive(Debug, Default)]
-struct Life {
-    daemon: Option<Daemon>,
+struct ProcessLife {
+    daemon: Option<TestProcess>,
     /// Whether the run requested its end.
     ended_by_us: bool,
     started: Option<Instant>,
@@ -46,7 +46,7 @@ struct Life {
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy)]
-pub struct Ended {
+pub struct EndedProcess {
     pub status: ExitStatus,
     pub by_us: bool,
     pub after: std::time::Duration,
@@ -54,54 +54,56 @@ pub struct Ended {
 
 /// Parts of a process.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct ProcessParts {
     pub name: String,
-    pub role: Role,
-    pub postgres: Proxy,
-    pub redis: Proxy,
-    pub front: Option<Proxy>,
+    pub role: StageRole,
+    pub postgres: TestProxy,
+    pub redis: TestProxy,
+    pub front: Option<TestProxy>,
     pub port: u16,
     pub output: PathBuf,
     pub environment: Vec<(String, String)>,
     pub binary: PathBuf,
 }
 
-impl Process {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { name, role, postgres, redis, front, port, output, environment, binary } = parts;
+impl StageProcess {
+    pub(super) fn new(parts: ProcessParts) -> Self {
+        let ProcessParts { name, role, postgres, redis, front, port, output, environment, binary } = parts;
         let (busy, life) = (tokio::sync::Mutex::new(()), Mutex::default());
         Self { name, role, postgres, redis, front, port, busy, life, output, environment, binary }
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
+    fn life(&self) -> MutexGuard<'_, ProcessLife> {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts it; the previous one must have ended.
     pub fn start(&self) {
         let mut life = self.life();
-        let daemon = Daemon::start(&self.name, self.command(), &self.output, Ending::Kill);
-        *life = Life { daemon: Some(daemon), ended_by_us: false, started: Some(Instant::now()) };
+        let daemon = TestProcess::start(&self.name, self.command(), &self.output, ProcessEnding::Kill);
+        *life = ProcessLife { daemon: Some(daemon), ended_by_us: false, started: Some(Instant::now()) };
     }
 
     /// The binary in this process's role and with its settings.
     pub fn command(&self) -> Command {
-        let mut command = bare(&self.binary);
+        let mut command = bare_command(&self.binary);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         match self.role {
-            Role::Worker => command.arg("worker"),
-            Role::Ingress => command.arg("ingress").args(["--listen", &format!("127.0.0.1:{}", self.port)]),
+            StageRole::Worker => command.arg("worker"),
+            StageRole::Ingress => {
+                command.arg("ingress").args(["--listen", &format!("127.0.0.1:{}", self.port)])
+            }
         };
         command
     }
 
     /// How it ended, once per end.
-    pub fn take_end(&self) -> Option<Ended> {
+    pub fn take_end(&self) -> Option<EndedProcess> {
         let mut life = self.life();
-        let status = life.daemon.as_mut()?.exited()?;
+        let status = life.daemon.as_mut()?.exit_status()?;
         life.daemon = None;
         let after = life.started.map(|started| started.elapsed()).unwrap_or_default();
-        Some(Ended { status, by_us: life.ended_by_us, after })
+        Some(EndedProcess { status, by_us: life.ended_by_us, after })
     }
 
     pub fn is_running(&self) -> bool {
@@ -109,7 +111,7 @@ impl Process {
     }
 
     pub fn pid(&self) -> Option<u32> {
-        self.life().daemon.as_ref().map(Daemon::pid)
+        self.life().daemon.as_ref().map(TestProcess::pid)
     }
 
     /// SIGKILL; gone when this returns. The supervisor restarts it. False if it was not running.
@@ -150,7 +152,7 @@ impl Process {
 }
 
 /// The binary without settings of the caller.
-pub(crate) fn bare(binary: &Path) -> Command {
+pub(crate) fn bare_command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MILLSTREAM_") {

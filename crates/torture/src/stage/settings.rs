@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::Times;
+use crate::options::TortureTimes;
 
 /// The event that kills the worker that is about to decide it, in debug builds.
 pub const POISON: &str = "poison";
@@ -12,7 +12,7 @@ pub const JUMP: Duration = Duration::from_secs(3);
 /// Deadlines promised by the settings; faults last longer than these, and recoveries are measured against
 /// them.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadlines {
+pub struct RecoveryDeadlines {
     pub lease: Duration,
     pub lock_ttl: Duration,
     pub reclaim_idle: Duration,
@@ -22,48 +22,48 @@ pub struct Deadlines {
     pub drain: Duration,
 }
 
-const fn ms(millis: u64) -> Duration {
+const fn duration_millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-impl Deadlines {
-    pub const fn of(times: Times) -> Self {
+impl RecoveryDeadlines {
+    pub const fn for_times(times: TortureTimes) -> Self {
         match times {
-            Times::Tenth => Self {
-                lease: ms(1_500),
-                lock_ttl: ms(1_500),
-                reclaim_idle: ms(3_000),
-                overdue: ms(1_000),
-                statement_timeout: ms(1_000),
-                lock_timeout: ms(500),
-                drain: ms(2_500),
+            TortureTimes::Tenth => Self {
+                lease: duration_millis(1_500),
+                lock_ttl: duration_millis(1_500),
+                reclaim_idle: duration_millis(3_000),
+                overdue: duration_millis(1_000),
+                statement_timeout: duration_millis(1_000),
+                lock_timeout: duration_millis(500),
+                drain: duration_millis(2_500),
             },
-            Times::Default => Self {
-                lease: ms(15_000),
-                lock_ttl: ms(15_000),
-                reclaim_idle: ms(30_000),
-                overdue: ms(10_000),
-                statement_timeout: ms(10_000),
-                lock_timeout: ms(5_000),
-                drain: ms(25_000),
+            TortureTimes::Default => Self {
+                lease: duration_millis(15_000),
+                lock_ttl: duration_millis(15_000),
+                reclaim_idle: duration_millis(30_000),
+                overdue: duration_millis(10_000),
+                statement_timeout: duration_millis(10_000),
+                lock_timeout: duration_millis(5_000),
+                drain: duration_millis(25_000),
             },
         }
     }
 
     /// Longer than the expiry of a lock and of an unacknowledged doorbell of a stopped process.
     pub fn long_stop(&self) -> Duration {
-        self.lock_ttl.max(self.reclaim_idle) + ms(700)
+        self.lock_ttl.max(self.reclaim_idle) + duration_millis(700)
     }
 }
 
 /// As environment variables; the defaults need none.
-pub(super) fn environment(times: Times) -> Vec<(String, String)> {
-    let deadlines = Deadlines::of(times);
+pub(super) fn environment_variables(times: TortureTimes) -> Vec<(String, String)> {
+    let deadlines = RecoveryDeadlines::for_times(times);
     let millis = |length: Duration| format!("{}ms", length.as_millis());
     let mut settings = vec![("MILLSTREAM_LOG_FORMAT", "text".to_owned())];
     match times {
-        Times::Default => {}
-        Times::Tenth => settings.extend([
+        TortureTimes::Default => {}
+        TortureTimes::Tenth => settings.extend([
             ("MILLSTREAM_WORKER__LEASE", millis(deadlines.lease)),
             ("MILLSTREAM_WORKER__LOCK_TTL", millis(deadlines.lock_ttl)),
             ("MILLSTREAM_WORKER__RECLAIM_IDLE", millis(deadlines.reclaim_idle)),
@@ -73,7 +73,7 @@ pub(super) fn environment(times: Times) -> Vec<(String, String)> {
             ("MILLSTREAM_POSTGRES__STATEMENT_TIMEOUT", millis(deadlines.statement_timeout)),
             ("MILLSTREAM_POSTGRES__LOCK_TIMEOUT", millis(deadlines.lock_timeout)),
             // Not a tenth: opening a connection does not become faster.
-            ("MILLSTREAM_POSTGRES__ACQUIRE_TIMEOUT", millis(ms(1_000))),
+            ("MILLSTREAM_POSTGRES__ACQUIRE_TIMEOUT", millis(duration_millis(1_000))),
         ]),
     }
     settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::process::{Ended, Process};
-use super::services::Stage;
+use super::process::{EndedProcess, StageProcess};
+use super::services::TortureStage;
 
 const GLANCE: Duration = Duration::from_millis(50);
 /// Minimum pause before the restart of a process that ends at once.
@@ -14,14 +14,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The end of a process.
 #[derive(Debug, Clone)]
-pub struct Death {
+pub struct ProcessDeath {
     pub process: String,
     pub how: String,
-    pub cause: Cause,
+    pub cause: DeathCause,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum DeathCause {
     /// The run killed it or asked it to end.
     Us,
     /// It ended at a crash point, as a test requested.
@@ -33,20 +33,20 @@ pub enum Cause {
 }
 
 #[derive(Debug)]
-pub struct Supervisor {
-    deaths: Arc<Mutex<Vec<Death>>>,
+pub struct ProcessSupervisor {
+    deaths: Arc<Mutex<Vec<ProcessDeath>>>,
     task: JoinHandle<()>,
 }
 
-impl Supervisor {
-    pub fn over(stage: Arc<Stage>) -> Self {
+impl ProcessSupervisor {
+    pub fn supervise_stage(stage: Arc<TortureStage>) -> Self {
         let deaths = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&deaths);
         let task = tokio::spawn(async move {
             loop {
                 for process in stage.processes() {
                     if let Some(ended) = process.take_end() {
-                        let death = describe(process, ended);
+                        let death = describe_death(process, ended);
                         seen.lock().unwrap_or_else(PoisonError::into_inner).push(death);
                         if ended.after < PAUSE {
                             tokio::time::sleep(PAUSE).await;
@@ -60,25 +60,25 @@ impl Supervisor {
         Self { deaths, task }
     }
 
-    pub fn deaths(&self) -> Vec<Death> {
+    pub fn deaths(&self) -> Vec<ProcessDeath> {
         self.deaths.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Supervisor {
+impl Drop for ProcessSupervisor {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn describe(process: &Process, ended: Ended) -> Death {
+fn describe_death(process: &StageProcess, ended: EndedProcess) -> ProcessDeath {
     let log = process.log();
     let last = log.lines().last().unwrap_or_default();
     let cause = match (ended.by_us, ended.status.code()) {
-        (true, _) => Cause::Us,
-        (false, _) if last.contains("fault injection: exiting") => Cause::Drill,
-        (false, Some(_)) if last.starts_with("error: ") => Cause::GaveUp,
-        (false, _) => Cause::Itself,
+        (true, _) => DeathCause::Us,
+        (false, _) if last.contains("fault injection: exiting") => DeathCause::Drill,
+        (false, Some(_)) if last.starts_with("error: ") => DeathCause::GaveUp,
+        (false, _) => DeathCause::Itself,
     };
-    Death { process: process.name.clone(), how: format!("{}; last line: {last}", ended.status), cause }
+    ProcessDeath { process: process.name.clone(), how: format!("{}; last line: {last}", ended.status), cause }
 }

@@ -15,88 +15,88 @@ use std::time::Duration;
 use millstream_core::id::TenantId;
 use tokio::time::Instant;
 
-use super::every::{Undone, once};
-use crate::aftermath::Aftermath;
+use super::periodic::{DutyError, run_once};
+use crate::context::WorkerContext;
 use crate::due_tenants::QueueOwner;
-use crate::perform::tenant_slots::SlotsAside;
-use crate::worker::Worker;
+use crate::perform::tenant_slots::TenantSlotReservation;
+use crate::post_commit::PostCommit;
 
 /// Approximate upper bound on queues per statement.
 const QUEUES: usize = 64;
 /// Slots that a tenant at its quota gets back within this time are used by one statement.
 const FREED_TOGETHER: Duration = Duration::from_millis(5);
 
-pub(crate) async fn run(worker: Arc<Worker>) {
+pub(crate) async fn run_due_actions(worker: Arc<WorkerContext>) {
     while !worker.stop.is_cancelled() {
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,
-            () = worker.hunger.wait(worker.around(worker.options.tick)) => {}
-            () = worker.leases.tenants().freed() => tokio::time::sleep(FREED_TOGETHER).await,
+            () = worker.hunger.wait_until_due(worker.jittered(worker.options.tick)) => {}
+            () = worker.leases.tenant_slots().until_freed() => tokio::time::sleep(FREED_TOGETHER).await,
         }
-        once(&worker, "due actions", lease(&worker)).await;
+        run_once(&worker, "due actions", lease_due_actions(&worker)).await;
     }
 }
 
 /// Leases until no known action is due, no slot is free, or the worker stops.
-async fn lease(worker: &Worker) -> Result<(), Undone> {
-    match worker.due_tenants.next_look(Instant::now()) {
-        Some(later) => worker.hunger.set(later),
-        None => look(worker).await?,
+async fn lease_due_actions(worker: &WorkerContext) -> Result<(), DutyError> {
+    match worker.due_tenants.next_poll(Instant::now()) {
+        Some(later) => worker.hunger.set_instant(later),
+        None => poll_open_queues(worker).await?,
     }
     let most = (QUEUES / worker.queues_per_owner()).max(1);
     loop {
         let mut reserved = tokio::select! {
             biased;
-            reserved = worker.slots.reserve_some() => reserved,
+            reserved = worker.slots.reserve_worthwhile() => reserved,
             () = worker.stop.cancelled() => return Ok(()),
         };
         let slots = reserved.len();
-        let is_short = |tenant: &TenantId| worker.slot_room(tenant) < slots;
-        let owners = worker.due_tenants.next(most, &worker.barred_tenants(), is_short);
+        let is_short = |tenant: &TenantId| worker.free_slot_quota(tenant) < slots;
+        let owners = worker.due_tenants.next_owners(most, &worker.barred_tenants(), is_short);
         if owners.is_empty() {
-            for tenant in worker.due_tenants.tenants() {
-                worker.leases.tenants().await_room(&tenant, worker.slot_quota(&tenant));
+            for tenant in worker.due_tenants.due_tenants() {
+                worker.leases.tenant_slots().await_room(&tenant, worker.slot_quota(&tenant));
             }
             return Ok(());
         }
         let asked = Instant::now();
-        let aside: Vec<SlotsAside> = owners
+        let aside: Vec<TenantSlotReservation> = owners
             .iter()
             .filter_map(|due| match &due.owner {
                 // The tenant of an action in these queues is unknown before the lease.
                 QueueOwner::AllTenants => None,
                 QueueOwner::Tenant(tenant) => {
-                    Some(worker.leases.tenants().set_aside_some(tenant, slots, worker.slot_quota(tenant)))
+                    Some(worker.leases.tenant_slots().reserve_some(tenant, slots, worker.slot_quota(tenant)))
                 }
             })
             .collect();
-        let slots = aside.iter().map(SlotsAside::len).fold(slots, usize::min);
+        let slots = aside.iter().map(TenantSlotReservation::len).fold(slots, usize::min);
         // Slots beyond the limit of these owners are free for commits meanwhile.
-        reserved.keep(slots);
-        let grant = worker.grant_of(&owners, slots);
+        reserved.shrink_to(slots);
+        let grant = worker.lease_grant_of(&owners, slots);
         let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
         if leased.len() < slots {
-            worker.due_tenants.exhausted(&owners);
+            worker.due_tenants.forget_exhausted(&owners);
         } else if slots >= grant.queues.len() {
             // Each queue had its turn.
             let served: BTreeSet<&TenantId> =
                 leased.iter().map(|action| &action.lease.key.execution.tenant).collect();
-            worker.due_tenants.exhausted(owners.iter().filter(|due| match &due.owner {
+            worker.due_tenants.forget_exhausted(owners.iter().filter(|due| match &due.owner {
                 // It is unknown whether an action came from these queues.
                 QueueOwner::AllTenants => false,
                 QueueOwner::Tenant(tenant) => !served.contains(tenant),
             }));
         }
-        Aftermath::default().perform(worker, leased, &mut reserved, asked);
+        PostCommit::default().start_actions(worker, leased, &mut reserved, asked);
     }
 }
 
 /// Polls the store for tenants with open actions.
-async fn look(worker: &Worker) -> Result<(), Undone> {
+async fn poll_open_queues(worker: &WorkerContext) -> Result<(), DutyError> {
     let begun = Instant::now();
     let mut open = worker.deps.stores.tasks.open_queues("").await?;
     open.retain(|queue| worker.can_perform(queue));
-    worker.due_tenants.looked(open, begun.elapsed(), Instant::now());
+    worker.due_tenants.record_poll(open, begun.elapsed(), Instant::now());
     Ok(())
 }

@@ -7,61 +7,64 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_core::placement::Queue;
+use millstream_core::action_queue::ActionQueue;
 use millstream_store::execution_store::LeaseGrant;
 use tokio::time::Instant;
 
-use super::every::{Undone, once};
-use crate::perform::Errand;
-use crate::perform::node_slots::Worth;
-use crate::perform::slots::Slot;
-use crate::worker::Worker;
+use super::periodic::{DutyError, run_once};
+use crate::context::WorkerContext;
+use crate::perform::LeasedWork;
+use crate::perform::action_slots::WorkSlot;
+use crate::perform::node_slots::LeaseWorth;
 
 /// Upper bound on nodes leased in one statement.
 const BATCH: usize = 512;
 
-pub(crate) async fn run(worker: Arc<Worker>) {
+pub(crate) async fn run_due_nodes(worker: Arc<WorkerContext>) {
     let mut unserved = BTreeSet::new();
     let mut turn = 0usize;
     while !worker.stop.is_cancelled() {
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,
-            () = worker.node_hunger.wait(worker.around(worker.options.tick)) => {
-                once(&worker, "kinds of nodes", look(&worker, &mut unserved)).await;
+            () = worker.node_hunger.wait_until_due(worker.jittered(worker.options.tick)) => {
+                run_once(&worker, "kinds of nodes", read_node_kinds(&worker, &mut unserved)).await;
             }
-            () = worker.node_slots.news() => {}
+            () = worker.node_slots.wait_for_news() => {}
         }
         turn = turn.wrapping_add(1);
-        once(&worker, "due nodes", lease(&worker, turn)).await;
+        run_once(&worker, "due nodes", lease_due_nodes(&worker, turn)).await;
     }
 }
 
 /// Reads the kinds of open nodes. A kind without a suitable executor is logged once.
-async fn look(worker: &Worker, unserved: &mut BTreeSet<Queue>) -> Result<(), Undone> {
-    let open = worker.deps.stores.tasks.open_queues(Queue::NODES).await?;
+async fn read_node_kinds(
+    worker: &WorkerContext,
+    unserved: &mut BTreeSet<ActionQueue>,
+) -> Result<(), DutyError> {
+    let open = worker.deps.stores.tasks.open_queues(ActionQueue::NODES).await?;
     let mut still_unserved = BTreeSet::new();
     for queue in &open {
-        let Some(missing) = worker.executors.nobody(queue) else { continue };
+        let Some(missing) = worker.executors.missing_requirement(queue) else { continue };
         if !unserved.contains(queue) {
             tracing::warn!(queue = %queue, missing = %missing, "no executor can perform this kind of node");
         }
         still_unserved.insert(queue.clone());
     }
     *unserved = still_unserved;
-    worker.node_slots.open(&open);
+    worker.node_slots.set_open_kinds(&open);
     Ok(())
 }
 
 /// Leases each kind in turn, until it has no more nodes or the capacity is exhausted.
-async fn lease(worker: &Worker, turn: usize) -> Result<(), Undone> {
+async fn lease_due_nodes(worker: &WorkerContext, turn: usize) -> Result<(), DutyError> {
     let mut behind = worker.node_slots.all_behind();
     let first = turn % behind.len().max(1);
     behind.rotate_left(first);
     for behind in behind {
         let queue = &behind.queue;
-        let most = (BATCH, Worth::RoundTrip);
-        let mut slots = worker.node_slots.claim(&worker.executors, &worker.quotas, queue, most);
+        let most = (BATCH, LeaseWorth::RoundTrip);
+        let mut slots = worker.node_slots.reserve_some(&worker.executors, &worker.quotas, queue, most);
         if slots.is_empty() {
             continue;
         }
@@ -74,7 +77,7 @@ async fn lease(worker: &Worker, turn: usize) -> Result<(), Undone> {
         }
         for action in leased {
             let Some(slot) = slots.pop() else { break };
-            worker.performers.hand_over(Errand::new(worker, action, Slot::Node(slot), asked));
+            worker.performers.hand_over(LeasedWork::new(worker, action, WorkSlot::Node(slot), asked));
         }
     }
     Ok(())

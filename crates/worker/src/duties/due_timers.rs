@@ -7,36 +7,36 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_stream::doorbell::Bell;
+use millstream_stream::doorbell::Doorbell;
 use tokio::time::Instant;
 
-use super::every::{Undone, once};
-use crate::aftermath;
+use super::periodic::{DutyError, run_once};
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
+use crate::post_commit;
 
 /// Timers fired in one transaction.
 const BATCH: usize = 64;
 
-pub(crate) async fn run(worker: Arc<Worker>) {
+pub(crate) async fn run_due_timers(worker: Arc<WorkerContext>) {
     while !worker.stop.is_cancelled() {
-        once(&worker, "due timers", fire(&worker)).await;
+        run_once(&worker, "due timers", fire_due_timers(&worker)).await;
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,
-            () = worker.timers.wait(worker.around(worker.options.tick)) => {}
+            () = worker.timers.wait_until_due(worker.jittered(worker.options.tick)) => {}
         }
     }
 }
 
-async fn fire(worker: &Worker) -> Result<(), Undone> {
+async fn fire_due_timers(worker: &WorkerContext) -> Result<(), DutyError> {
     loop {
-        let ids: Vec<_> = (0..BATCH).map(|_| worker.event_id()).collect();
+        let ids: Vec<_> = (0..BATCH).map(|_| worker.new_event_id()).collect();
         let fired = worker.deps.stores.timers.fire_due(&ids, worker.now()).await?;
         let count = fired.len();
         ::metrics::counter!(metrics::TIMERS_FIRED).increment(count as u64);
-        let bells: BTreeSet<Bell> = fired.into_iter().map(Bell::Mailbox).collect();
-        aftermath::ring(worker, &bells.into_iter().collect::<Vec<_>>()).await;
+        let bells: BTreeSet<Doorbell> = fired.into_iter().map(Doorbell::Mailbox).collect();
+        post_commit::publish_bells(worker, &bells.into_iter().collect::<Vec<_>>()).await;
         if count < BATCH {
             break;
         }
@@ -46,8 +46,8 @@ async fn fire(worker: &Worker) -> Result<(), Undone> {
         let soon = Instant::now() + worker.options.tick;
         let at = worker.instant_of(next);
         if at > Instant::now() && at < soon {
-            worker.timers.set(at);
-            worker.hunger.set(at);
+            worker.timers.set_instant(at);
+            worker.hunger.set_instant(at);
         }
     }
     Ok(())

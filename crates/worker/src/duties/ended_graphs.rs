@@ -8,23 +8,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::every::Undone;
-use crate::worker::Worker;
+use super::periodic::DutyError;
+use crate::context::WorkerContext;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Graphs read in one statement.
 const BATCH: usize = 256;
 
-pub(crate) async fn notice(worker: Arc<Worker>) -> Result<(), Undone> {
-    for graphs in worker.leases.graphs().chunks(BATCH) {
-        let views = worker.deps.stores.execution_views.executions(graphs).await?;
+pub(crate) async fn detect_ended_graphs(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+    for graphs in worker.leases.held_graphs().chunks(BATCH) {
+        let views = worker.deps.stores.execution_views.find_executions(graphs).await?;
         let ended = graphs.iter().zip(views).filter(|(_, view)| {
             // A graph that is gone has ended long ago.
             view.as_ref().is_none_or(|view| view.state.phase.is_ended())
         });
         let ended: BTreeSet<_> = ended.map(|(graph, _)| graph.clone()).collect();
-        worker.leases.ended(&ended);
+        worker.leases.renew_ended(&ended);
     }
     Ok(())
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use millstream_core::graph::NodeStatus;
 
-use super::every::Undone;
+use super::periodic::DutyError;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(15);
 
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
-    let backlog = worker.deps.stores.event_views.backlog().await?;
+pub(crate) async fn measure_gauges(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+    let backlog = worker.deps.stores.event_views.count_backlog().await?;
     let oldest = backlog.oldest.map_or(0.0, |oldest| worker.now().since(oldest).as_secs_f64());
     ::metrics::gauge!(metrics::UNDECIDED).set(backlog.undecided as f64);
     ::metrics::gauge!(metrics::OLDEST_UNDECIDED).set(oldest);
@@ -27,7 +27,7 @@ pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
         let nodes = graphs.nodes.get(status).copied().unwrap_or(0);
         ::metrics::gauge!(metrics::NODES, "status" => status.as_str()).set(nodes as f64);
     }
-    for lane in worker.deps.streams.care.stats().await? {
+    for lane in worker.deps.streams.care.lane_stats().await? {
         let number = lane.lane.number().to_string();
         ::metrics::gauge!(metrics::LANE_PENDING, "lane" => number.clone()).set(lane.pending as f64);
         ::metrics::gauge!(metrics::LANE_LAG, "lane" => number.clone()).set(lane.lag as f64);

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
-use millstream_core::status::Phase;
+use millstream_core::status::ExecutionPhase;
 use millstream_core::time::Timestamp;
 
-use super::every::Undone;
+use super::periodic::DutyError;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
@@ -24,32 +24,32 @@ const MOST: usize = 4096;
 
 /// Graphs that have ended and are not measured yet.
 #[derive(Debug, Default)]
-pub(crate) struct EndedGraphs(Mutex<Vec<Ended>>);
+pub(crate) struct EndedGraphs(Mutex<Vec<EndedGraph>>);
 
 #[derive(Debug)]
-struct Ended {
+struct EndedGraph {
     graph: ExecutionKey,
-    phase: Phase,
+    phase: ExecutionPhase,
     at: Timestamp,
 }
 
 impl EndedGraphs {
-    pub(crate) fn add(&self, graph: ExecutionKey, phase: Phase, at: Timestamp) {
+    pub(crate) fn add_graph(&self, graph: ExecutionKey, phase: ExecutionPhase, at: Timestamp) {
         let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.len() < MOST {
-            ended.push(Ended { graph, phase, at });
+            ended.push(EndedGraph { graph, phase, at });
         }
     }
 
-    fn take(&self) -> Vec<Ended> {
+    fn take_all(&self) -> Vec<EndedGraph> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
-    for ended in worker.ended_graphs.take().chunks(BATCH) {
+pub(crate) async fn measure_graph_times(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+    for ended in worker.ended_graphs.take_all().chunks(BATCH) {
         let graphs: Vec<ExecutionKey> = ended.iter().map(|ended| ended.graph.clone()).collect();
-        let views = worker.deps.stores.execution_views.executions(&graphs).await?;
+        let views = worker.deps.stores.execution_views.find_executions(&graphs).await?;
         for (ended, view) in ended.iter().zip(views) {
             let Some(view) = view else { continue };
             let took = ended.at.since(view.created_at).as_secs_f64();

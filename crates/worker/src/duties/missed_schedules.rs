@@ -7,25 +7,26 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::every::Undone;
-use crate::aftermath::Aftermath;
-use crate::worker::Worker;
+use super::periodic::DutyError;
+use crate::context::WorkerContext;
+use crate::post_commit::PostCommit;
 
 /// Actions given up in one transaction.
 const BATCH: usize = 64;
 
-pub(crate) async fn give_up(worker: Arc<Worker>) -> Result<(), Undone> {
+pub(crate) async fn give_up_missed(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
     loop {
-        let mut reserved = worker.slots.reserve(BATCH);
+        let mut reserved = worker.slots.reserve_free(BATCH);
         let slots = reserved.len();
         if slots == 0 {
             return Ok(());
         }
         let asked = Instant::now();
-        let grant = worker.grant(slots);
-        let missed = worker.deps.stores.tasks.overdue(&worker.options.worker, &grant, worker.now()).await?;
+        let grant = worker.lease_grant(slots);
+        let missed =
+            worker.deps.stores.tasks.lease_overdue(&worker.options.worker, &grant, worker.now()).await?;
         let all = missed.len() < slots;
-        Aftermath::default().perform(&worker, missed, &mut reserved, asked);
+        PostCommit::default().start_actions(&worker, missed, &mut reserved, asked);
         if all {
             return Ok(());
         }

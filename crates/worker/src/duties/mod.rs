@@ -5,39 +5,39 @@
 //! | [`due_timers`] | timers that have come due |
 //! | [`due_actions`] | actions that are ready, and those whose lease has run out |
 //! | [`missed_schedules`] | actions that did not begin, or did not end, in time |
-//! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
+//! | [`overdue_sweep`] | events that are committed and were never rung, or rung and never decided |
 //! | [`ring_all`] | a stream that lost its consumer group or its data |
-//! | [`runs`] | device runs without an answer, a start or a heartbeat in time |
-//! | [`items`] | people's work that was not started or finished in time |
-//! | [`consumers`] | consumers and worker rows of dead workers |
+//! | [`due_runs`] | device runs without an answer, a start or a heartbeat in time |
+//! | [`due_items`] | people's work that was not started or finished in time |
+//! | [`dead_consumers`] | consumers and worker rows of dead workers |
 //! | [`retention`] | rows past their retention period |
 //! | [`publish`] | nothing: it publishes the events of graphs, runs and items to sinks |
-//! | [`beat`], [`clock`], [`executors`], [`gauges`], [`quotas`], [`standings`] | nothing: they refresh
+//! | [`heartbeat`], [`clock_sync`], [`registered_executors`], [`gauges`], [`quota_refresh`], [`queue_totals`] | nothing: they refresh
 //! information |
 //!
 //! The doorbells of dead workers are reclaimed in [`crate::reclaim`].
 
-pub(crate) mod beat;
-pub(crate) mod clock;
-pub(crate) mod consumers;
+pub(crate) mod clock_sync;
+pub(crate) mod dead_consumers;
+pub(crate) mod doorbell_counts;
 pub(crate) mod due_actions;
+pub(crate) mod due_items;
 pub(crate) mod due_nodes;
+pub(crate) mod due_runs;
 pub(crate) mod due_timers;
 pub(crate) mod ended_graphs;
-pub(crate) mod every;
-pub(crate) mod executors;
 pub(crate) mod gauges;
 pub(crate) mod graph_times;
-pub(crate) mod items;
+pub(crate) mod heartbeat;
 pub(crate) mod missed_schedules;
-pub(crate) mod overdue;
+pub(crate) mod overdue_sweep;
+pub(crate) mod periodic;
 pub(crate) mod publish;
-pub(crate) mod quotas;
+pub(crate) mod queue_totals;
+pub(crate) mod quota_refresh;
+pub(crate) mod registered_executors;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
-pub(crate) mod runs;
-pub(crate) mod standings;
-pub(crate) mod windows;
 
 #[cfg(test)]
 mod sweep_tests;

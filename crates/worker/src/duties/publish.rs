@@ -16,13 +16,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::every::{Undone, once};
+use super::periodic::{DutyError, run_once};
+use crate::context::WorkerContext;
 use crate::metrics;
 use crate::outbound::Sink;
-use crate::outbound::courier::Courier;
+use crate::outbound::graph_courier::GraphCourier;
 use crate::outbound::notice_courier::NoticeCourier;
-use crate::outbound::standing::FailureLog;
-use crate::worker::Worker;
+use crate::outbound::sink_health::FailureLog;
 
 pub(crate) const DUTY: &str = "publish";
 /// Another worker takes over when the leader was silent for this long.
@@ -37,50 +37,53 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// Entries spread in one transaction.
 const PAGE: usize = 500;
 
-pub(crate) async fn run(worker: Arc<Worker>) {
+pub(crate) async fn run_publisher(worker: Arc<WorkerContext>) {
     while !worker.stop.is_cancelled() {
-        once(&worker, "publish", turn(&worker)).await;
+        run_once(&worker, "publish", publish_as_leader(&worker)).await;
         let wait = if worker.deps.sinks.is_empty() { IDLE } else { WAIT };
-        pause(&worker.stop, worker.around(wait)).await;
+        pause_unless_stopped(&worker.stop, worker.jittered(wait)).await;
     }
 }
 
-async fn turn(worker: &Worker) -> Result<(), Undone> {
+async fn publish_as_leader(worker: &WorkerContext) -> Result<(), DutyError> {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     if workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_none() {
         return Ok(());
     }
     if worker.deps.sinks.is_empty() {
-        while spread(worker, &[]).await?.is_more()
+        while spread_page(worker, &[]).await?.is_more()
             && !worker.stop.is_cancelled()
             && workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some()
         {}
     } else {
-        publish(worker).await;
+        publish_to_sinks(worker).await;
     }
     Ok(workers.finish_duty(DUTY, me, worker.now()).await?)
 }
 
 /// Runs until the worker stops or loses its turn.
-async fn publish(worker: &Worker) {
+async fn publish_to_sinks(worker: &WorkerContext) {
     let sinks = &worker.deps.sinks;
-    let news: Vec<News> = sinks.iter().map(|_| News::default()).collect();
+    let news: Vec<CourierWakeups> = sinks.iter().map(|_| CourierWakeups::default()).collect();
     let couriers = sinks.iter().zip(&news).map(|(sink, news)| async {
-        tokio::join!(tell(worker, sink, &news.entries), notify(worker, sink, &news.notices));
+        tokio::join!(
+            run_graph_courier(worker, sink, &news.entries),
+            run_notice_courier(worker, sink, &news.notices)
+        );
     });
     let telling = async {
-        tokio::join!(join_all(couriers), spread_all(worker, &news), measure_all(worker));
+        tokio::join!(join_all(couriers), spread_continuously(worker, &news), measure_lags(worker));
     };
     tokio::select! {
         () = telling => {}
-        () = keep_turn(worker) => {
+        () = hold_leadership(worker) => {
             tracing::warn!("lost the lease on publishing; events in flight may be sent twice");
         }
     }
 }
 
 /// Returns when the turn is lost.
-async fn keep_turn(worker: &Worker) {
+async fn hold_leadership(worker: &WorkerContext) {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     let mut taken = Instant::now();
     while taken.elapsed() < TURN {
@@ -89,56 +92,56 @@ async fn keep_turn(worker: &Worker) {
         match workers.take_duty(DUTY, me, TURN, worker.now()).await {
             Ok(Some(_)) => taken = asked,
             Ok(None) => return,
-            Err(error) => worker.store_outage.met(&error),
+            Err(error) => worker.store_outage.record_failure(&error),
         }
     }
 }
 
-async fn tell(worker: &Worker, sink: &Arc<dyn Sink>, news: &Notify) {
+async fn run_graph_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: &Notify) {
     let mut log = FailureLog::default();
     while !worker.stop.is_cancelled() {
-        let mut courier = Courier::new(worker, Arc::clone(sink), log);
-        once(worker, "publish", courier.run(news, &worker.stop)).await;
+        let mut courier = GraphCourier::new(worker, Arc::clone(sink), log);
+        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
         log = courier.into_log();
-        pause(&worker.stop, worker.around(4 * LOOK)).await;
+        pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
     }
 }
 
-async fn notify(worker: &Worker, sink: &Arc<dyn Sink>, news: &Notify) {
+async fn run_notice_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: &Notify) {
     let mut log = FailureLog::default();
     while !worker.stop.is_cancelled() {
         let mut courier = NoticeCourier::new(worker, Arc::clone(sink), log);
-        once(worker, "publish", courier.run(news, &worker.stop)).await;
+        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
         log = courier.into_log();
-        pause(&worker.stop, worker.around(4 * LOOK)).await;
+        pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
     }
 }
 
 /// Wakes the couriers of a sink.
 #[derive(Default)]
-struct News {
+struct CourierWakeups {
     entries: Notify,
     notices: Notify,
 }
 
 #[derive(Default)]
-struct Spread {
+struct SpreadCounts {
     entries: usize,
     notices: usize,
 }
 
-impl Spread {
+impl SpreadCounts {
     const fn is_more(&self) -> bool {
         self.entries == PAGE || self.notices == PAGE
     }
 }
 
-async fn spread_all(worker: &Worker, news: &[News]) {
+async fn spread_continuously(worker: &WorkerContext, news: &[CourierWakeups]) {
     let sinks: Vec<Name> = worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect();
     while !worker.stop.is_cancelled() {
-        let mut spread_now = Spread::default();
-        once(worker, "publish", async {
-            spread_now = spread(worker, &sinks).await?;
+        let mut spread_now = SpreadCounts::default();
+        run_once(worker, "publish", async {
+            spread_now = spread_page(worker, &sinks).await?;
             Ok(())
         })
         .await;
@@ -149,39 +152,40 @@ async fn spread_all(worker: &Worker, news: &[News]) {
             news.iter().for_each(|news| news.notices.notify_one());
         }
         if !spread_now.is_more() {
-            pause(&worker.stop, worker.around(LOOK)).await;
+            pause_unless_stopped(&worker.stop, worker.jittered(LOOK)).await;
         }
     }
 }
 
-async fn spread(worker: &Worker, sinks: &[Name]) -> Result<Spread, Undone> {
+async fn spread_page(worker: &WorkerContext, sinks: &[Name]) -> Result<SpreadCounts, DutyError> {
     let (stores, now) = (&worker.deps.stores, worker.now());
     let notices = stores.notices.spread_notices(sinks, PAGE, now).await?;
-    let entries = stores.outbox.spread(sinks, PAGE, now).await?;
-    Ok(Spread { entries, notices })
+    let entries = stores.outbox.spread_entries(sinks, PAGE, now).await?;
+    Ok(SpreadCounts { entries, notices })
 }
 
 /// Measures the lag of the sinks; a sink that is up to date, or no longer served by this worker, is at zero.
-async fn measure_all(worker: &Worker) {
-    let mut behind = Behind(worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect());
+async fn measure_lags(worker: &WorkerContext) {
+    let mut behind = SinkLagGauges(worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect());
     while !worker.stop.is_cancelled() {
-        once(worker, "publish", async {
-            behind.measure(worker).await?;
+        run_once(worker, "publish", async {
+            behind.measure_sinks(worker).await?;
             Ok(())
         })
         .await;
-        pause(&worker.stop, worker.around(MEASURE)).await;
+        pause_unless_stopped(&worker.stop, worker.jittered(MEASURE)).await;
     }
 }
 
 /// Every sink that was measured.
-struct Behind(BTreeSet<Name>);
+struct SinkLagGauges(BTreeSet<Name>);
 
-impl Behind {
+impl SinkLagGauges {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-    async fn measure(&mut self, worker: &Worker) -> Result<(), Undone> {
+    async fn measure_sinks(&mut self, worker: &WorkerContext) -> Result<(), DutyError> {
         let stores = &worker.deps.stores;
-        let (graphs, notices) = (stores.outbox.backlogs().await?, stores.notices.notice_backlogs().await?);
+        let (graphs, notices) =
+            (stores.outbox.count_backlogs().await?, stores.notices.notice_backlogs().await?);
         let now = worker.now();
         self.0.extend(graphs.iter().map(|backlog| backlog.sink.clone()));
         self.0.extend(notices.iter().map(|backlog| backlog.sink.clone()));
@@ -190,34 +194,34 @@ impl Behind {
             let notices = notices.iter().find(|backlog| backlog.sink == *sink);
             let oldest = graphs.map(|backlog| backlog.oldest).into_iter();
             let oldest = oldest.chain(notices.map(|backlog| backlog.oldest)).min();
-            let lag = Lag {
+            let lag = SinkLag {
                 entries: graphs.map_or(0, |backlog| backlog.entries) as f64,
                 graphs: graphs.map_or(0, |backlog| backlog.executions) as f64,
                 notices: notices.map_or(0, |backlog| backlog.notices) as f64,
                 seconds: oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
             };
-            lag.tell(sink);
+            lag.record_gauges(sink);
         }
         Ok(())
     }
 }
 
-impl Drop for Behind {
+impl Drop for SinkLagGauges {
     fn drop(&mut self) {
-        self.0.iter().for_each(|sink| Lag::default().tell(sink));
+        self.0.iter().for_each(|sink| SinkLag::default().record_gauges(sink));
     }
 }
 
 #[derive(Default)]
-struct Lag {
+struct SinkLag {
     entries: f64,
     graphs: f64,
     notices: f64,
     seconds: f64,
 }
 
-impl Lag {
-    fn tell(&self, sink: &Name) {
+impl SinkLag {
+    fn record_gauges(&self, sink: &Name) {
         let set = |gauge: &'static str, value: f64| {
             ::metrics::gauge!(gauge, "sink" => sink.as_str().to_owned()).set(value);
         };
@@ -228,7 +232,7 @@ impl Lag {
     }
 }
 
-async fn pause(stop: &CancellationToken, length: Duration) {
+async fn pause_unless_stopped(stop: &CancellationToken, length: Duration) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}

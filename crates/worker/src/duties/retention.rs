@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_store::housekeeping::Outlived;
+use millstream_store::housekeeping::RetentionCutoffs;
 use tokio::time::Instant;
 
-use super::every::Undone;
+use super::periodic::DutyError;
+use crate::context::WorkerContext;
 use crate::metrics;
-use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 
@@ -20,11 +20,11 @@ const TURN: Duration = Duration::from_secs(60);
 /// Small transactions keep the waits of others short.
 const ROWS: usize = 200;
 
-pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
+pub(crate) async fn purge_outlived(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
     let (stores, me) = (&worker.deps.stores, &worker.options.worker);
     let now = worker.now();
     let retention = &worker.options.retention;
-    let ended = Outlived {
+    let ended = RetentionCutoffs {
         completed: now.minus(retention.completed),
         failed: now.minus(retention.failed),
         cancelled: now.minus(retention.cancelled),
@@ -67,102 +67,110 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use millstream_core::assignment::{Input, NewItem, QueueConfig, QueueState, Setting, Stepped, step};
+    use millstream_core::assignment::{
+        ItemInput, ItemQueueContext, ItemStepOutcome, NewQueueItem, QueueConfig, QueueState, step_item,
+    };
     use millstream_core::id::{ItemId, ItemKey, Name, TenantId, WorkerId};
     use millstream_core::raw::RawJson;
     use millstream_core::status::Role;
     use millstream_core::time::Timestamp;
     use millstream_store::clock::Clock;
-    use millstream_store::housekeeping::{Housekeeping, Outlived};
+    use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
     use millstream_store::item_store::{ItemCommit, ItemRef};
     use millstream_store::key_store::{KeyChoice, KeyFilter, NewKey};
 
-    use super::{DUTY, purge};
-    use crate::duties::sweep_tests::Bench;
+    use super::{DUTY, purge_outlived};
+    use crate::duties::sweep_tests::SweepBench;
 
     /// A store with this many executions to remove.
-    struct Heap(AtomicU64);
+    struct PurgeableStore(AtomicU64);
 
     #[async_trait::async_trait]
-    impl Housekeeping for Heap {
-        async fn ping(&self) -> millstream_store::Result<Timestamp> {
+    impl Housekeeping for PurgeableStore {
+        async fn ping(&self) -> millstream_store::StoreResult<Timestamp> {
             Ok(Timestamp::EPOCH)
         }
 
-        async fn purge_executions(&self, _: Outlived, limit: usize) -> millstream_store::Result<u64> {
+        async fn purge_executions(
+            &self,
+            _: RetentionCutoffs,
+            limit: usize,
+        ) -> millstream_store::StoreResult<u64> {
             let gone = self.0.load(Ordering::SeqCst).min(limit as u64);
             self.0.fetch_sub(gone, Ordering::SeqCst);
             Ok(gone)
         }
 
-        async fn purge_keys(&self, _: Timestamp, _: usize) -> millstream_store::Result<u64> {
+        async fn purge_keys(&self, _: Timestamp, _: usize) -> millstream_store::StoreResult<u64> {
             Ok(0)
         }
 
-        async fn purge_runs(&self, _: Outlived, _: usize) -> millstream_store::Result<u64> {
+        async fn purge_runs(&self, _: RetentionCutoffs, _: usize) -> millstream_store::StoreResult<u64> {
             Ok(0)
         }
 
-        async fn purge_workers(&self, _: Timestamp) -> millstream_store::Result<u64> {
+        async fn purge_workers(&self, _: Timestamp) -> millstream_store::StoreResult<u64> {
             Ok(0)
         }
     }
 
     #[tokio::test]
-    async fn one_turn_removes_all_that_has_outlived_its_time() {
-        let (bench, heap) = (Bench::new(), Arc::new(Heap(AtomicU64::new(100_001))));
-        purge(bench.worker_on("a", |stores| stores.housekeeping = heap.clone())).await.unwrap();
+    async fn retention_removes_all_outlived_executions() {
+        let (bench, heap) = (SweepBench::new(), Arc::new(PurgeableStore(AtomicU64::new(100_001))));
+        purge_outlived(bench.worker_on("a", |stores| stores.housekeeping = heap.clone())).await.unwrap();
         assert_eq!(heap.0.load(Ordering::SeqCst), 0);
         assert!(bench.done(DUTY).await.is_some(), "the turn was not given back");
     }
 
     #[tokio::test]
-    async fn items_that_ended_long_ago_go_and_those_that_are_open_stay() {
-        let bench = Bench::new();
+    async fn retention_removes_only_ended_items() {
+        let bench = SweepBench::new();
         let stores = &bench.memory;
         let (tenant, then) = (TenantId::default_tenant(), bench.clock.now());
-        let queue = QueueConfig::plain(Name::parse("q").unwrap());
+        let queue = QueueConfig::with_defaults(Name::parse("q").unwrap());
         stores.queues.put_queue(&tenant, &queue, then).await.unwrap();
         let ids = ["ended", "open"].map(|id| ItemId::parse(id).unwrap());
-        let new = ids.clone().map(|id| NewItem::plain(id, RawJson::null()));
-        stores.items.import(&tenant, &queue.name, &new, then).await.unwrap();
+        let new = ids.clone().map(|id| NewQueueItem::with_defaults(id, RawJson::null()));
+        stores.items.import_items(&tenant, &queue.name, &new, then).await.unwrap();
         let [ended, open] = ids.map(|item| ItemRef::Item(ItemKey { tenant: tenant.clone(), item }));
         let loaded = stores.items.load_items(std::slice::from_ref(&ended)).await.unwrap().remove(0).unwrap();
-        let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
-        let input = Input::Withdraw { reason: None, by: None };
-        let Ok(Stepped::Changed(change)) = step(&loaded.work, setting, &input, then) else { panic!() };
+        let setting = ItemQueueContext { queue: &queue, state: QueueState::Active, escalates_to: None };
+        let input = ItemInput::Withdraw { reason: None, by: None };
+        let Ok(ItemStepOutcome::Changed(change)) = step_item(&loaded.work, setting, &input, then) else {
+            panic!()
+        };
         let commit = ItemCommit::of(&loaded, *change, None);
         let settler = WorkerId::parse("w").unwrap();
         stores.items.commit_items(&settler, &[commit], then).await.unwrap();
         bench.clock.advance(Duration::from_secs(31 * 86_400));
-        purge(bench.worker_on("a", |_| {})).await.unwrap();
+        purge_outlived(bench.worker_on("a", |_| {})).await.unwrap();
         let left = stores.items.load_items(&[ended, open]).await.unwrap();
         assert_eq!(left.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
     }
 
     #[tokio::test]
-    async fn api_keys_that_were_revoked_long_ago_go_and_keys_still_exist() {
-        let bench = Bench::new();
+    async fn retention_removes_revoked_api_keys() {
+        let bench = SweepBench::new();
         let keys = &bench.memory.keys;
         for (n, name) in [(1, "old"), (2, "newest")] {
-            let key = NewKey::of(TenantId::default_tenant(), name, Role::Admin, [n; 32]);
+            let key = NewKey::for_tenant(TenantId::default_tenant(), name, Role::Admin, [n; 32]);
             keys.create_key(&key, bench.clock.now()).await.unwrap();
             let which = KeyChoice::Name(name.to_owned());
             keys.revoke_key(Some(&TenantId::default_tenant()), &which, bench.clock.now()).await.unwrap();
             bench.clock.advance(Duration::from_secs(1));
         }
         bench.clock.advance(Duration::from_secs(31 * 86_400));
-        purge(bench.worker_on("a", |_| {})).await.unwrap();
+        purge_outlived(bench.worker_on("a", |_| {})).await.unwrap();
         let left = keys.list_keys(&KeyFilter::All, None, 10).await.unwrap();
         assert_eq!(left.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["newest"]);
         assert!(keys.keys_exist().await.unwrap());
     }
 
     #[tokio::test]
-    async fn a_shutdown_ends_a_turn_early_and_gives_it_back() {
-        let (bench, heap) = (Bench::new(), Arc::new(Heap(AtomicU64::new(100_001))));
+    async fn shutdown_ends_retention_turn_early() {
+        let (bench, heap) = (SweepBench::new(), Arc::new(PurgeableStore(AtomicU64::new(100_001))));
         bench.stop.cancel();
-        purge(bench.worker_on("a", |stores| stores.housekeeping = heap.clone())).await.unwrap();
+        purge_outlived(bench.worker_on("a", |stores| stores.housekeeping = heap.clone())).await.unwrap();
         assert!(heap.0.load(Ordering::SeqCst) > 99_000);
         assert!(bench.done(DUTY).await.is_some(), "the turn was not given back");
     }

@@ -6,54 +6,54 @@
 //! over all undecided executions in pages, by one worker at a time. The time of the duty is the beginning of
 //! the last sweep: a worker that finds a sweep begun after the loss that it detected does nothing. The last
 //! swept generation is kept with a second duty, whose time is a number computed from the generation's name
-//! ([`mark`]); so there are two rows, however often the stream is reset.
+//! ([`generation_mark`]); so there are two rows, however often the stream is reset.
 
 use std::sync::Arc;
 
 use millstream_core::time::Timestamp;
 
-use super::every::{Undone, once};
-use super::overdue::{Swept, TURN, ring_pages};
-use crate::worker::Worker;
+use super::overdue_sweep::{SweepExtent, TURN, ring_pages};
+use super::periodic::{DutyError, run_once};
+use crate::context::WorkerContext;
 
 pub(crate) const DUTY: &str = "ring-all";
-/// Done as of the [`mark`] of the swept generation.
+/// Done as of the [`generation_mark`] of the swept generation.
 pub(crate) const GENERATION: &str = "ring-all.generation";
 
 /// The reason for ringing all executions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Loss {
+enum StreamLoss {
     /// Perhaps no loss: sweeps only if this generation was not swept yet.
     Unknown,
     /// Detected at this time.
     Noticed(Timestamp),
 }
 
-pub(crate) async fn run(worker: Arc<Worker>) {
-    let mut loss = Loss::Unknown;
+pub(crate) async fn run_ring_all(worker: Arc<WorkerContext>) {
+    let mut loss = StreamLoss::Unknown;
     while !worker.stop.is_cancelled() {
         let mut done = false;
-        once(&worker, "ring all", async {
-            done = sweep(&worker, loss).await?;
+        run_once(&worker, "ring all", async {
+            done = sweep_after_loss(&worker, loss).await?;
             Ok(())
         })
         .await;
         if done {
-            loss = Loss::Unknown;
+            loss = StreamLoss::Unknown;
         }
         tokio::select! {
             biased;
-            () = tokio::time::sleep(worker.around(worker.options.tick)) => {}
-            () = worker.amnesia.notified() => loss = Loss::Noticed(worker.now()),
+            () = tokio::time::sleep(worker.jittered(worker.options.tick)) => {}
+            () = worker.amnesia.notified() => loss = StreamLoss::Noticed(worker.now()),
             () = worker.stop.cancelled() => return,
         }
     }
 }
 
 /// Whether the loss is repaired.
-async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
-    let generation = worker.deps.streams.care.generation().await?;
-    if loss == Loss::Unknown && worker.swept_generation(&generation) {
+async fn sweep_after_loss(worker: &WorkerContext, loss: StreamLoss) -> Result<bool, DutyError> {
+    let generation = worker.deps.streams.care.ensure_generation().await?;
+    if loss == StreamLoss::Unknown && worker.has_swept_generation(&generation) {
         return Ok(true);
     }
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
@@ -63,28 +63,28 @@ async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
         workers.finish_duty(DUTY, me, last).await?;
         return Ok(false);
     };
-    let made_good = marked == mark(&generation)
+    let made_good = marked == generation_mark(&generation)
         && match loss {
-            Loss::Unknown => true,
-            Loss::Noticed(at) => last >= at,
+            StreamLoss::Unknown => true,
+            StreamLoss::Noticed(at) => last >= at,
         };
-    let swept = if made_good { Ok(Swept::All) } else { ring_pages(worker, DUTY, None, |_| true).await };
+    let swept = if made_good { Ok(SweepExtent::All) } else { ring_pages(worker, DUTY, None, |_| true).await };
     let (done_at, done_for) = match (&swept, made_good) {
-        (Ok(Swept::All), false) => (now, mark(&generation)),
-        (Ok(Swept::All), true) | (Ok(Swept::Part) | Err(_), _) => (last, marked),
+        (Ok(SweepExtent::All), false) => (now, generation_mark(&generation)),
+        (Ok(SweepExtent::All), true) | (Ok(SweepExtent::Part) | Err(_), _) => (last, marked),
     };
     workers.finish_duty(GENERATION, me, done_for).await?;
     workers.finish_duty(DUTY, me, done_at).await?;
     match swept? {
-        Swept::All => worker.remember_generation(generation),
-        Swept::Part => return Ok(false),
+        SweepExtent::All => worker.remember_generation(generation),
+        SweepExtent::Part => return Ok(false),
     }
     Ok(true)
 }
 
 /// Time value that identifies a generation (FNV-1a, some decades wide). Different generations almost always
 /// differ; after a collision the overdue sweep finds what this sweep would have found.
-fn mark(generation: &str) -> Timestamp {
+fn generation_mark(generation: &str) -> Timestamp {
     const WIDTH: u64 = 1_000_000_000_000;
     let hash = generation
         .bytes()
@@ -94,8 +94,8 @@ fn mark(generation: &str) -> Timestamp {
 
 /// As at the start of a worker.
 #[cfg(test)]
-pub(super) async fn sweep_unknown(worker: &Worker) -> Result<bool, Undone> {
-    sweep(worker, Loss::Unknown).await
+pub(super) async fn sweep_unknown_generation(worker: &WorkerContext) -> Result<bool, DutyError> {
+    sweep_after_loss(worker, StreamLoss::Unknown).await
 }
 
 #[cfg(test)]
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generations_are_told_apart_and_none_is_never() {
-        assert_ne!(mark("a"), mark("b"));
-        assert_eq!(mark("a"), mark("a"));
-        assert!(mark("") > Timestamp::EPOCH);
+    fn stream_generations_have_distinct_marks() {
+        assert_ne!(generation_mark("a"), generation_mark("b"));
+        assert_eq!(generation_mark("a"), generation_mark("a"));
+        assert!(generation_mark("") > Timestamp::EPOCH);
     }
 }

@@ -7,25 +7,25 @@ use std::time::Duration;
 use futures::FutureExt;
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::sweep::Band;
+use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::{Clock, ManualClock};
-use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
-use millstream_store::memory::Memory;
-use millstream_stream::{EmbeddedStream, Streams};
+use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};
+use millstream_store::memory::MemoryStore;
+use millstream_stream::{EmbeddedStream, StreamHandles};
 use tokio_util::sync::CancellationToken;
 
-use super::{beat, overdue, ring_all};
-use crate::deps::Deps;
+use super::{heartbeat, overdue_sweep, ring_all};
+use crate::context::WorkerContext;
+use crate::deps::WorkerDeps;
 use crate::options::WorkerOptions;
-use crate::succession::succeed_the_dead;
-use crate::worker::Worker;
+use crate::recovery::release_duties_of_dead_workers;
 
 #[derive(Debug, Default)]
-struct Counting(AtomicU64);
+struct SweepEntropy(AtomicU64);
 
-impl Entropy for Counting {
+impl Entropy for SweepEntropy {
     fn next_u64(&self) -> u64 {
         self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
     }
@@ -34,32 +34,42 @@ impl Entropy for Counting {
 type OnPage = Box<dyn Fn(usize) + Send + Sync>;
 
 /// `full` full pages, then an empty one; `on_page` receives the number of each.
-struct Pages {
+struct PagedEventLog {
     full: usize,
     read: AtomicUsize,
     on_page: OnPage,
 }
 
 #[async_trait::async_trait]
-impl EventLog for Pages {
-    async fn append(&self, _: &[Append], _: Timestamp) -> millstream_store::Result<Vec<Appended>> {
-        Ok(Vec::new())
-    }
-
-    async fn seen(&self, _: &[(TenantId, Idempotency)]) -> millstream_store::Result<Vec<Option<Appended>>> {
-        Ok(Vec::new())
-    }
-
-    async fn targets(&self, _: &[ExecutionKey]) -> millstream_store::Result<Vec<Option<DefinitionRef>>> {
-        Ok(Vec::new())
-    }
-
-    async fn undecided(
+impl EventLog for PagedEventLog {
+    async fn append(
         &self,
-        _: Option<&[Band]>,
+        _: &[AppendRequest],
+        _: Timestamp,
+    ) -> millstream_store::StoreResult<Vec<Appended>> {
+        Ok(Vec::new())
+    }
+
+    async fn find_accepted(
+        &self,
+        _: &[(TenantId, IdempotencyKey)],
+    ) -> millstream_store::StoreResult<Vec<Option<Appended>>> {
+        Ok(Vec::new())
+    }
+
+    async fn find_definitions(
+        &self,
+        _: &[ExecutionKey],
+    ) -> millstream_store::StoreResult<Vec<Option<DefinitionRef>>> {
+        Ok(Vec::new())
+    }
+
+    async fn page_undecided(
+        &self,
+        _: Option<&[SweepBand]>,
         _: Option<&ExecutionKey>,
         limit: usize,
-    ) -> millstream_store::Result<Vec<ExecutionKey>> {
+    ) -> millstream_store::StoreResult<Vec<ExecutionKey>> {
         let page = self.read.fetch_add(1, Ordering::SeqCst) + 1;
         (self.on_page)(page);
         let execution = |n| ExecutionKey {
@@ -69,50 +79,50 @@ impl EventLog for Pages {
         Ok(if page <= self.full { (0..limit).map(execution).collect() } else { Vec::new() })
     }
 
-    async fn has_work(&self, executions: &[ExecutionKey]) -> millstream_store::Result<Vec<bool>> {
+    async fn has_work(&self, executions: &[ExecutionKey]) -> millstream_store::StoreResult<Vec<bool>> {
         Ok(vec![true; executions.len()])
     }
 }
 
-pub(crate) struct Bench {
+pub(crate) struct SweepBench {
     pub(crate) memory: Stores,
     pub(crate) clock: Arc<ManualClock>,
-    streams: Streams,
+    streams: StreamHandles,
     pub(crate) stop: CancellationToken,
 }
 
-impl Bench {
+impl SweepBench {
     pub(crate) fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
-            memory: Stores::of(Memory::new()),
-            clock: Arc::new(ManualClock::at(Timestamp::from_millis(1_000_000_000))),
-            streams: Streams::of(EmbeddedStream::new(&Counting::default())),
+            memory: Stores::from_backend(MemoryStore::new()),
+            clock: Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_000_000_000))),
+            streams: StreamHandles::from_backend(EmbeddedStream::new(&SweepEntropy::default())),
             stop: CancellationToken::new(),
         }
     }
 
-    fn worker(&self, name: &str, pages: &Arc<Pages>) -> Arc<Worker> {
+    fn worker(&self, name: &str, pages: &Arc<PagedEventLog>) -> Arc<WorkerContext> {
         self.worker_on(name, |stores| stores.events = pages.clone())
     }
 
     /// A worker on these stores, with some of them replaced.
-    pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<Worker> {
+    pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<WorkerContext> {
         let mut stores = self.memory.clone();
         replace(&mut stores);
-        let deps = Deps {
+        let deps = WorkerDeps {
             stores,
             streams: self.streams.clone(),
             clock: self.clock.clone(),
-            entropy: Arc::new(Counting::default()),
+            entropy: Arc::new(SweepEntropy::default()),
             http: None,
             calls: None,
             secrets: None,
             nodes: None,
             sinks: Vec::new(),
         };
-        let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
-        Worker::new(deps, options, self.stop.clone()).unwrap().0
+        let options = WorkerOptions::for_worker(WorkerId::parse(name).unwrap());
+        WorkerContext::new(deps, options, self.stop.clone()).unwrap().0
     }
 
     /// When a duty was last done, if its lease is free.
@@ -126,27 +136,27 @@ impl Bench {
     }
 }
 
-fn pages(full: usize, on_page: impl Fn(usize) + Send + Sync + 'static) -> Arc<Pages> {
-    Arc::new(Pages { full, read: AtomicUsize::new(0), on_page: Box::new(on_page) })
+fn pages(full: usize, on_page: impl Fn(usize) + Send + Sync + 'static) -> Arc<PagedEventLog> {
+    Arc::new(PagedEventLog { full, read: AtomicUsize::new(0), on_page: Box::new(on_page) })
 }
 
-fn read(pages: &Pages) -> usize {
+fn read(pages: &PagedEventLog) -> usize {
     pages.read.swap(0, Ordering::SeqCst)
 }
 
 #[tokio::test]
-async fn a_sweep_that_a_shutdown_cuts_short_is_not_recorded() {
-    let bench = Bench::new();
+async fn interrupted_sweep_is_not_recorded() {
+    let bench = SweepBench::new();
     let stop = bench.stop.clone();
     let pages = pages(3, move |page| {
         if page == 2 {
             stop.cancel();
         }
     });
-    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
     assert_eq!(read(&pages), 2, "it continued after the shutdown");
     assert_eq!(bench.done("overdue").await, Some(Timestamp::EPOCH));
-    ring_all::sweep_unknown(&bench.worker("a", &pages)).await.unwrap();
+    ring_all::sweep_unknown_generation(&bench.worker("a", &pages)).await.unwrap();
     assert_eq!(read(&pages), 1);
     assert_eq!(bench.done("ring-all").await, Some(Timestamp::EPOCH));
 }
@@ -159,64 +169,64 @@ fn can_be_taken(memory: &Stores, now: Timestamp) -> bool {
 }
 
 #[tokio::test]
-async fn a_long_sweep_keeps_its_turn_from_page_to_page() {
-    let bench = Bench::new();
+async fn long_sweep_extends_its_turn() {
+    let bench = SweepBench::new();
     let began = bench.clock.now();
     let (clock, memory) = (bench.clock.clone(), bench.memory.clone());
     // Two pages are longer than one turn.
     let pages = pages(3, move |_| {
-        clock.advance(overdue::TURN.mul_f64(0.8));
+        clock.advance(overdue_sweep::TURN.mul_f64(0.8));
         assert!(!can_be_taken(&memory, clock.now()));
     });
-    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
     assert_eq!((read(&pages), bench.done("overdue").await), (4, Some(began)));
 }
 
 #[tokio::test]
-async fn a_sweep_whose_turn_is_lost_stops_and_records_nothing() {
-    let bench = Bench::new();
+async fn sweep_stops_after_losing_turn() {
+    let bench = SweepBench::new();
     let (clock, memory) = (bench.clock.clone(), bench.memory.clone());
     let pages = pages(5, move |page| {
         if page == 2 {
             // Stopped for longer than its turn.
-            clock.advance(overdue::TURN * 2);
+            clock.advance(overdue_sweep::TURN * 2);
             assert!(can_be_taken(&memory, clock.now()));
         }
     });
-    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
     assert_eq!(read(&pages), 2);
     assert_eq!(bench.done("overdue").await, None, "the thief's turn was given back");
 }
 
 #[tokio::test]
-async fn workers_do_not_sweep_one_after_the_other() {
-    let bench = Bench::new();
+async fn recent_sweep_is_not_repeated() {
+    let bench = SweepBench::new();
     let pages = pages(0, |_| {});
     let workers = ["a", "b", "c"].map(|name| bench.worker(name, &pages));
     for worker in &workers {
-        overdue::sweep(worker.clone()).await.unwrap();
+        overdue_sweep::sweep_overdue(worker.clone()).await.unwrap();
     }
     assert_eq!(read(&pages), 1);
-    bench.clock.advance(overdue::period(&workers[0]));
+    bench.clock.advance(overdue_sweep::sweep_period(&workers[0]));
     for worker in &workers {
-        overdue::sweep(worker.clone()).await.unwrap();
+        overdue_sweep::sweep_overdue(worker.clone()).await.unwrap();
     }
     assert_eq!(read(&pages), 1);
 }
 
 #[tokio::test]
-async fn each_generation_is_swept_once_and_leaves_no_row_of_its_own() {
-    let mut bench = Bench::new();
+async fn stream_generation_is_swept_once() {
+    let mut bench = SweepBench::new();
     let pages = pages(0, |_| {});
     let mut generations = Vec::new();
     for seed in 1..4 {
-        bench.streams = Streams::of(EmbeddedStream::new(&Counting(AtomicU64::new(seed))));
+        bench.streams = StreamHandles::from_backend(EmbeddedStream::new(&SweepEntropy(AtomicU64::new(seed))));
         bench.clock.advance(Duration::from_secs(1));
         for name in ["a", "b"] {
-            assert!(ring_all::sweep_unknown(&bench.worker(name, &pages)).await.unwrap());
+            assert!(ring_all::sweep_unknown_generation(&bench.worker(name, &pages)).await.unwrap());
         }
         assert_eq!(read(&pages), 1, "once per generation");
-        generations.push(bench.streams.care.generation().await.unwrap());
+        generations.push(bench.streams.care.ensure_generation().await.unwrap());
     }
     generations.dedup();
     assert_eq!(generations.len(), 3);
@@ -227,22 +237,22 @@ async fn each_generation_is_swept_once_and_leaves_no_row_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_successor_of_a_process_that_died_in_a_sweep_sweeps_at_once() {
-    let mut bench = Bench::new();
+async fn recovery_sweeps_after_crashed_sweep() {
+    let mut bench = SweepBench::new();
     let before = pages(0, |_| {});
-    assert!(ring_all::sweep_unknown(&bench.worker("a", &before)).await.unwrap());
+    assert!(ring_all::sweep_unknown_generation(&bench.worker("a", &before)).await.unwrap());
     // The next process dies in its sweep, while it holds its turns.
     let dead = bench.worker("dead", &before);
-    beat::beat(dead.clone(), bench.clock.now()).await.unwrap();
+    heartbeat::send_heartbeat(dead.clone(), bench.clock.now()).await.unwrap();
     for duty in ["overdue", "ring-all", "ring-all.generation"] {
         let me = &dead.options.worker;
         bench.memory.workers.take_duty(duty, me, Duration::from_secs(60), bench.clock.now()).await.unwrap();
         assert_eq!(bench.done(duty).await, None, "{duty} is free");
     }
-    assert_eq!(succeed_the_dead(&bench.memory).await.unwrap(), 1);
-    assert_eq!(succeed_the_dead(&bench.memory).await.unwrap(), 0, "it is struck off");
+    assert_eq!(release_duties_of_dead_workers(&bench.memory).await.unwrap(), 1);
+    assert_eq!(release_duties_of_dead_workers(&bench.memory).await.unwrap(), 0, "it is struck off");
     read(&before);
-    bench.streams = Streams::of(EmbeddedStream::new(&Counting(AtomicU64::new(9))));
-    assert!(ring_all::sweep_unknown(&bench.worker("b", &before)).await.unwrap());
+    bench.streams = StreamHandles::from_backend(EmbeddedStream::new(&SweepEntropy(AtomicU64::new(9))));
+    assert!(ring_all::sweep_unknown_generation(&bench.worker("b", &before)).await.unwrap());
     assert_eq!(read(&before), 1);
 }

@@ -6,29 +6,29 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_store::outbox::HandedOver;
+use millstream_store::outbox::DeliveredParcel;
 
 use super::cloud_event::CloudEvent;
-use super::share::Share;
-use super::sink::{Load, Refusal, Sink};
+use super::graph_share::GraphShare;
+use super::sink::{Sink, SinkLoad, SinkRefusal};
 
 #[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) shares: Vec<Share>,
+pub(crate) struct OutboundBatch {
+    pub(crate) shares: Vec<GraphShare>,
 }
 
 /// Outcome of a batch.
 #[derive(Debug)]
-pub(crate) struct Delivered {
-    pub(crate) shares: Vec<Share>,
+pub(crate) struct DeliveredBatch {
+    pub(crate) shares: Vec<GraphShare>,
     /// Number of events accepted, counted from the first.
     pub(crate) sent: usize,
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<SinkRefusal>,
 }
 
 /// Keeps the order of the shares and fills each batch up to the load.
-pub(crate) fn pack(shares: Vec<Share>, load: Load) -> VecDeque<Batch> {
-    let mut batches: VecDeque<Batch> = VecDeque::new();
+pub(crate) fn pack_batches(shares: Vec<GraphShare>, load: SinkLoad) -> VecDeque<OutboundBatch> {
+    let mut batches: VecDeque<OutboundBatch> = VecDeque::new();
     // The batch that may still grow is the last, if there is one.
     let mut open: Option<(usize, usize)> = None;
     for share in shares {
@@ -43,7 +43,7 @@ pub(crate) fn pack(shares: Vec<Share>, load: Load) -> VecDeque<Batch> {
                 open = Some((had + events, weighed + bytes));
             }
             (Some(_) | None, _) => {
-                batches.push_back(Batch { shares: vec![share] });
+                batches.push_back(OutboundBatch { shares: vec![share] });
                 open = if alone { None } else { Some((events, bytes)) };
             }
         }
@@ -52,14 +52,14 @@ pub(crate) fn pack(shares: Vec<Share>, load: Load) -> VecDeque<Batch> {
 }
 
 /// Sends all events, in as many requests as necessary, up to the first refusal.
-pub(crate) async fn deliver(sink: Arc<dyn Sink>, batch: Batch) -> Delivered {
-    let Batch { shares } = batch;
-    let load = sink.load();
+pub(crate) async fn deliver_batch(sink: Arc<dyn Sink>, batch: OutboundBatch) -> DeliveredBatch {
+    let OutboundBatch { shares } = batch;
+    let load = sink.load_limits();
     let events: Vec<CloudEvent> = shares.iter().flat_map(|share| share.events.iter().cloned()).collect();
     let (mut sent, mut refusal) = (0, None);
     while sent < events.len() {
-        let count = fitting(&events[sent..], load);
-        match sink.send(&events[sent..sent + count]).await {
+        let count = count_fitting(&events[sent..], load);
+        match sink.send_events(&events[sent..sent + count]).await {
             Ok(()) => sent += count,
             Err(refused) => {
                 refusal = Some(refused);
@@ -67,14 +67,14 @@ pub(crate) async fn deliver(sink: Arc<dyn Sink>, batch: Batch) -> Delivered {
             }
         }
     }
-    Delivered { shares, sent, refusal }
+    DeliveredBatch { shares, sent, refusal }
 }
 
 /// How many of these fit into one request; at least one.
-fn fitting(events: &[CloudEvent], load: Load) -> usize {
+fn count_fitting(events: &[CloudEvent], load: SinkLoad) -> usize {
     let mut bytes = 0;
     let fits = |event: &&CloudEvent| {
-        bytes += event.bytes();
+        bytes += event.approximate_bytes();
         bytes <= load.bytes
     };
     events.iter().take(load.events).take_while(fits).count().max(1)
@@ -82,23 +82,23 @@ fn fitting(events: &[CloudEvent], load: Load) -> usize {
 
 /// Progress of a graph.
 #[derive(Debug)]
-pub(crate) struct Came {
-    pub(crate) share: Share,
-    pub(crate) heard: Option<HandedOver>,
+pub(crate) struct GraphDelivery {
+    pub(crate) share: GraphShare,
+    pub(crate) heard: Option<DeliveredParcel>,
     /// A part of it was refused and is left.
     pub(crate) is_held: bool,
 }
 
-impl Delivered {
+impl DeliveredBatch {
     /// Progress of each graph of the batch.
-    pub(crate) fn came(self) -> Vec<Came> {
+    pub(crate) fn graph_deliveries(self) -> Vec<GraphDelivery> {
         let mut left = self.sent;
         let mut came = Vec::with_capacity(self.shares.len());
         for share in self.shares {
             let sent = left.min(share.events.len());
             left -= sent;
             let is_held = sent < share.events.len();
-            came.push(Came { heard: share.heard(sent), is_held, share });
+            came.push(GraphDelivery { heard: share.position_after(sent), is_held, share });
         }
         came
     }
@@ -108,38 +108,39 @@ impl Delivered {
 mod tests {
     use super::*;
 
-    const LOAD: Load = Load { requests: 1, events: 5, bytes: 1000 };
+    const LOAD: SinkLoad = SinkLoad { requests: 1, events: 5, bytes: 1000 };
 
-    fn packed(shares: Vec<Share>) -> Vec<Vec<String>> {
-        let names =
-            |batch: Batch| batch.shares.iter().map(|share| share.graph.execution.to_string()).collect();
-        pack(shares, LOAD).into_iter().map(names).collect()
+    fn packed(shares: Vec<GraphShare>) -> Vec<Vec<String>> {
+        let names = |batch: OutboundBatch| {
+            batch.shares.iter().map(|share| share.graph.execution.to_string()).collect()
+        };
+        pack_batches(shares, LOAD).into_iter().map(names).collect()
     }
 
     #[test]
-    fn graphs_share_a_request_as_long_as_they_fit() {
-        let shares = ["a", "b", "c", "d"].map(|graph| Share::sample(graph, 0, &[2], 100));
+    fn outbound_batch_is_filled_to_limit() {
+        let shares = ["a", "b", "c", "d"].map(|graph| GraphShare::sample_share(graph, 0, &[2], 100));
         assert_eq!(packed(shares.into()), [["a", "b"], ["c", "d"]]);
-        let heavy = ["a", "b", "c"].map(|graph| Share::sample(graph, 0, &[1], 400));
+        let heavy = ["a", "b", "c"].map(|graph| GraphShare::sample_share(graph, 0, &[1], 400));
         assert_eq!(packed(heavy.into()), [vec!["a", "b"], vec!["c"]]);
     }
 
     #[test]
-    fn who_was_refused_or_is_too_large_goes_alone() {
+    fn refused_or_large_graph_goes_alone() {
         let shares = vec![
-            Share::sample("a", 0, &[1], 1),
-            Share::sample("refused", 1, &[1], 1),
-            Share::sample("large", 0, &[6], 1),
-            Share::sample("b", 0, &[1], 1),
-            Share::sample("c", 0, &[1], 1),
+            GraphShare::sample_share("a", 0, &[1], 1),
+            GraphShare::sample_share("refused", 1, &[1], 1),
+            GraphShare::sample_share("large", 0, &[6], 1),
+            GraphShare::sample_share("b", 0, &[1], 1),
+            GraphShare::sample_share("c", 0, &[1], 1),
         ];
         assert_eq!(packed(shares), [vec!["a"], vec!["refused"], vec!["large"], vec!["b", "c"]]);
     }
 
     #[test]
-    fn what_was_sent_is_counted_from_the_first_graph_on() {
-        let shares = ["a", "b", "c"].map(|graph| Share::sample(graph, 0, &[1, 1], 1)).into();
-        let came = Delivered { shares, sent: 3, refusal: None }.came();
+    fn sent_events_are_counted_per_graph() {
+        let shares = ["a", "b", "c"].map(|graph| GraphShare::sample_share(graph, 0, &[1, 1], 1)).into();
+        let came = DeliveredBatch { shares, sent: 3, refusal: None }.graph_deliveries();
         let entries: Vec<_> =
             came.iter().map(|came| came.heard.as_ref().map(|heard| heard.entries)).collect();
         assert_eq!(entries, [Some(2), Some(1), None]);

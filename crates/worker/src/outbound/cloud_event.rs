@@ -35,14 +35,14 @@ pub struct CloudEvent {
 
 /// Position of an event: a feed entry, and an index into its events.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct EventPosition {
     pub(crate) position: i64,
     pub(crate) index: usize,
 }
 
-/// One attempt in a `Dispatched` entry of the feed.
+/// One attempt in a `DispatchedAttempt` entry of the feed.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Dispatched {
+pub(crate) struct DispatchedAttempt {
     node: String,
     attempt: u32,
     executor: String,
@@ -52,33 +52,33 @@ pub(crate) struct Dispatched {
 /// One event, with its type.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum What {
-    Noticed(graph::Notice),
-    Dispatched(DispatchedOut),
+pub(crate) enum OutboundEvent {
+    Noticed(graph::GraphTransitionNotice),
+    Dispatched(DispatchedEvent),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "node.dispatched")]
-pub(crate) struct DispatchedOut {
+pub(crate) struct DispatchedEvent {
     #[serde(flatten)]
-    what: Dispatched,
+    what: DispatchedAttempt,
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct GraphEventBody<'a> {
     graph_id: &'a ExecutionId,
     at: Timestamp,
     seq: Option<Seq>,
     #[serde(flatten)]
-    what: &'a What,
+    what: &'a OutboundEvent,
 }
 
-impl What {
-    pub(crate) const fn of_dispatch(what: Dispatched) -> Self {
-        Self::Dispatched(DispatchedOut { what })
+impl OutboundEvent {
+    pub(crate) const fn of_dispatch(what: DispatchedAttempt) -> Self {
+        Self::Dispatched(DispatchedEvent { what })
     }
 
-    pub(crate) const fn kind(&self) -> &'static str {
+    pub(crate) const fn event_type(&self) -> &'static str {
         match self {
             Self::Noticed(notice) => notice.kind(),
             Self::Dispatched(_) => DISPATCHED,
@@ -91,23 +91,23 @@ impl CloudEvent {
     pub(crate) fn new(
         source: &str,
         graph: &ExecutionKey,
-        place: Place,
+        place: EventPosition,
         at: Timestamp,
         seq: Option<Seq>,
-        what: &What,
+        what: &OutboundEvent,
     ) -> Self {
         let ExecutionKey { tenant, execution } = graph;
-        let Place { position, index } = place;
+        let EventPosition { position, index } = place;
         Self {
             specversion: "1.0",
             id: format!("{position}.{index}"),
             source: format!("{source}/{tenant}"),
-            kind: format!("{PREFIX}{}", what.kind()),
+            kind: format!("{PREFIX}{}", what.event_type()),
             subject: execution.as_str().to_owned(),
             time: at,
             sequence: format!("{position:019}.{index:06}"),
             datacontenttype: "application/json",
-            data: RawJson::of(&Data { graph_id: execution, at, seq, what }),
+            data: RawJson::from_value(&GraphEventBody { graph_id: execution, at, seq, what }),
         }
     }
 
@@ -129,7 +129,7 @@ impl CloudEvent {
     }
 
     /// Approximate size.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn approximate_bytes(&self) -> usize {
         const ATTRIBUTES: usize = 300;
         self.data.len() + self.source.len() + self.subject.len() + ATTRIBUTES
     }
@@ -146,14 +146,17 @@ mod tests {
             tenant: TenantId::parse("acme").unwrap(),
             execution: ExecutionId::parse("r-1").unwrap(),
         };
-        let what = What::Noticed(graph::Notice::Failed { reason: Some("two nodes failed".to_owned()) });
+        let what = OutboundEvent::Noticed(graph::GraphTransitionNotice::Failed {
+            reason: Some("two nodes failed".to_owned()),
+        });
         let at = Timestamp::from_millis(1_700_000_000_123);
-        CloudEvent::new("/millstream", &graph, Place { position, index }, at, Some(Seq(7)), &what)
+        CloudEvent::new("/millstream", &graph, EventPosition { position, index }, at, Some(Seq(7)), &what)
     }
 
     #[test]
-    fn is_written_as_the_json_format_says() {
-        let written: serde_json::Value = serde_json::from_str(RawJson::of(&event(12, 3)).as_str()).unwrap();
+    fn cloud_event_matches_json_format() {
+        let written: serde_json::Value =
+            serde_json::from_str(RawJson::from_value(&event(12, 3)).as_str()).unwrap();
         let wanted = serde_json::json!({
             "specversion": "1.0",
             "id": "12.3",
@@ -172,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_is_written_like_an_event_of_a_graph() {
+    fn notice_is_written_as_cloud_event() {
         let notice = Notice {
-            kind: millstream_core::notice::Kind::RunNobodyLeft,
+            kind: millstream_core::notice::NoticeKind::RunNobodyLeft,
             subject: "r-7".to_owned(),
             at: Timestamp::from_millis(1_700_000_000_123),
-            data: RawJson::trusted(r#"{"run_id":"r-7"}"#),
+            data: RawJson::from_trusted_text(r#"{"run_id":"r-7"}"#),
         };
         let tenant = TenantId::parse("acme").unwrap();
         let due = DueNotice { position: 12, tenant, notice, attempts: 3 };
         let event = CloudEvent::of_notice("/millstream", &due);
-        let written: serde_json::Value = serde_json::from_str(RawJson::of(&event).as_str()).unwrap();
+        let written: serde_json::Value = serde_json::from_str(RawJson::from_value(&event).as_str()).unwrap();
         let wanted = serde_json::json!({
             "specversion": "1.0",
             "id": "notice.12",
@@ -198,17 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatch_is_told_as_to_those_who_watch() {
-        let stored = RawJson::trusted(r#"{"node":"a","attempt":1,"executor":"e","reason":"the only one"}"#);
-        let what = What::of_dispatch(stored.decode().unwrap());
+    fn dispatch_event_equals_watched_event() {
+        let stored =
+            RawJson::from_trusted_text(r#"{"node":"a","attempt":1,"executor":"e","reason":"the only one"}"#);
+        let what = OutboundEvent::of_dispatch(stored.decode().unwrap());
         assert_eq!(
-            RawJson::of(&what).as_str(),
+            RawJson::from_value(&what).as_str(),
             r#"{"type":"node.dispatched","node":"a","attempt":1,"executor":"e","reason":"the only one"}"#
         );
     }
 
     #[test]
-    fn sequences_compare_as_texts() {
+    fn cloud_event_sequences_sort_as_text() {
         let places = [(9, 0), (9, 9), (9, 10), (10, 0), (i64::MAX, 0)];
         let sequences: Vec<_> = places.map(|(position, index)| event(position, index).sequence).into();
         assert!(sequences.is_sorted(), "{sequences:?}");

@@ -4,24 +4,24 @@
 //! For graphs the feed holds the events, and the outbox the position of each sink
 //! ([`millstream_store::outbox`]); for runs and items there are notices, with a copy per sink
 //! ([`millstream_store::notices`]). One worker at a time publishes both ([`crate::duties::publish`]). Reading
-//! order: [`cloud_event`] (the event format), [`share`] (the next events of one graph for a sink), [`batch`]
-//! (what is sent together), [`courier`] (one sink's loop) and [`notice_courier`] (the same for notices),
-//! [`standing`] (sink health), then the sinks: [`stream`] and [`webhook`].
-//! same for notices), [`standing`] (what refusals mean), then the sinks: [`stream`] and [`webhook`].
+//! order: [`cloud_event`] (the event format), [`graph_share`] (the next events of one graph for a sink), [`batch`]
+//! (what is sent together), [`graph_courier`] (one sink's loop) and [`notice_courier`] (the same for notices),
+//! [`sink_health`] (sink health), then the sinks: [`redis_stream`] and [`webhook`].
+//! same for notices), [`sink_health`] (what refusals mean), then the sinks: [`redis_stream`] and [`webhook`].
 
 pub(crate) mod batch;
 pub(crate) mod cloud_event;
-pub(crate) mod courier;
+mod event_filter;
+pub(crate) mod graph_courier;
+pub(crate) mod graph_share;
 pub(crate) mod notice_courier;
-pub(crate) mod share;
+mod redis_stream;
 mod sink;
-pub(crate) mod standing;
-mod stream;
-mod taste;
+pub(crate) mod sink_health;
 mod webhook;
 
 pub use cloud_event::CloudEvent;
-pub use sink::{Load, Refusal, Sink};
-pub use stream::StreamSink;
-pub use taste::{FAMILIES, KINDS, Taste};
-pub use webhook::{Form, Webhook, WebhookSink};
+pub use event_filter::{FAMILIES, KINDS, SinkFilter};
+pub use redis_stream::StreamSink;
+pub use sink::{Sink, SinkLoad, SinkRefusal};
+pub use webhook::{WebhookForm, WebhookSettings, WebhookSink};

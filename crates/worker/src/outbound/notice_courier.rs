@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_store::notices::{DueNotice, NoticePutOff};
+use millstream_store::notices::{DueNotice, NoticeBackoff};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::cloud_event::CloudEvent;
-use super::sink::{Load, Sink};
-use super::standing::{FailureLog, Standing, patience};
-use crate::duties::every::Undone;
-use crate::worker::Worker;
+use super::sink::{Sink, SinkLoad};
+use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
+use crate::context::WorkerContext;
+use crate::duties::periodic::DutyError;
 
 /// Notices read at once.
 const PAGE: usize = 100;
@@ -26,14 +26,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const FINISH: Duration = Duration::from_secs(1);
 
 pub(crate) struct NoticeCourier<'a> {
-    worker: &'a Worker,
+    worker: &'a WorkerContext,
     sink: Arc<dyn Sink>,
-    standing: Standing,
+    standing: SinkHealth,
 }
 
 impl<'a> NoticeCourier<'a> {
-    pub(crate) fn new(worker: &'a Worker, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
-        Self { worker, sink, standing: Standing::new(log) }
+    pub(crate) fn new(worker: &'a WorkerContext, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
+        Self { worker, sink, standing: SinkHealth::new(log) }
     }
 
     pub(crate) fn into_log(self) -> FailureLog {
@@ -41,13 +41,13 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Runs until `stop`. An error comes from the store: the caller starts again.
-    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), DutyError> {
         while !stop.is_cancelled() {
-            let rest = self.standing.rest();
-            if rest.is_none() && self.tell(stop).await? > 0 {
+            let rest = self.standing.paused_until();
+            if rest.is_none() && self.send_due(stop).await? > 0 {
                 continue;
             }
-            let again = self.standing.rest();
+            let again = self.standing.paused_until();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
@@ -59,16 +59,16 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Sends due notices until the sink refuses. Returns their number.
-    async fn tell(&mut self, stop: &CancellationToken) -> Result<usize, Undone> {
+    async fn send_due(&mut self, stop: &CancellationToken) -> Result<usize, DutyError> {
         let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
         let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
         let found = due.len();
-        let wants = |one: &DueNotice| sink.taste().wants(one.notice.kind.as_str());
+        let wants = |one: &DueNotice| sink.event_filter().accepts_type(one.notice.kind.as_str());
         let (due, unwanted): (Vec<DueNotice>, Vec<DueNotice>) = due.into_iter().partition(wants);
         if !unwanted.is_empty() {
-            notices.notices_told(sink.name(), &positions(&unwanted)).await?;
+            notices.delete_delivered_notices(sink.name(), &notice_positions(&unwanted)).await?;
         }
-        for batch in pack(due, sink.source(), sink.load()) {
+        for batch in pack_notices(due, sink.source(), sink.load_limits()) {
             let events: Vec<CloudEvent> = batch.iter().map(|(event, _)| event.clone()).collect();
             let stopping = async {
                 stop.cancelled().await;
@@ -76,18 +76,18 @@ impl<'a> NoticeCourier<'a> {
             };
             let refusal = tokio::select! {
                 biased;
-                sent = sink.send(&events) => sent.err(),
+                sent = sink.send_events(&events) => sent.err(),
                 // A slower request is sent again by the next courier.
                 () = stopping => return Ok(found),
             };
             let sent = if refusal.is_some() { 0 } else { events.len() };
-            self.standing.judge(self.worker, sink.name(), sent, refusal.as_ref());
+            self.standing.record_batch(self.worker, sink.name(), sent, refusal.as_ref());
             let batch: Vec<DueNotice> = batch.into_iter().map(|(_, notice)| notice).collect();
             if refusal.is_none() {
-                notices.notices_told(sink.name(), &positions(&batch)).await?;
-            } else if self.standing.rest().is_none() {
-                let later: Vec<NoticePutOff> = batch.iter().map(|one| self.later(one)).collect();
-                notices.put_notices_off(sink.name(), &later).await?;
+                notices.delete_delivered_notices(sink.name(), &notice_positions(&batch)).await?;
+            } else if self.standing.paused_until().is_none() {
+                let later: Vec<NoticeBackoff> = batch.iter().map(|one| self.defer_notice(one)).collect();
+                notices.postpone_notices(sink.name(), &later).await?;
             } else {
                 break;
             }
@@ -95,25 +95,25 @@ impl<'a> NoticeCourier<'a> {
         Ok(found)
     }
 
-    fn later(&self, notice: &DueNotice) -> NoticePutOff {
+    fn defer_notice(&self, notice: &DueNotice) -> NoticeBackoff {
         let attempts = notice.attempts.saturating_add(1);
-        let until = self.worker.now().plus(patience(self.worker, attempts));
-        NoticePutOff { position: notice.position, until, attempts }
+        let until = self.worker.now().plus(refusal_backoff(self.worker, attempts));
+        NoticeBackoff { position: notice.position, until, attempts }
     }
 }
 
-fn positions(notices: &[DueNotice]) -> Vec<i64> {
+fn notice_positions(notices: &[DueNotice]) -> Vec<i64> {
     notices.iter().map(|notice| notice.position).collect()
 }
 
 /// Keeps the order and fills each request up to the load; a refused notice goes alone.
-fn pack(due: Vec<DueNotice>, source: &str, load: Load) -> Vec<Vec<(CloudEvent, DueNotice)>> {
+fn pack_notices(due: Vec<DueNotice>, source: &str, load: SinkLoad) -> Vec<Vec<(CloudEvent, DueNotice)>> {
     let mut batches: Vec<Vec<(CloudEvent, DueNotice)>> = Vec::new();
     // Index of the batch that may still grow, and its size.
     let mut open: Option<usize> = None;
     for notice in due {
         let event = CloudEvent::of_notice(source, &notice);
-        let bytes = event.bytes();
+        let bytes = event.approximate_bytes();
         let alone = notice.attempts > 0;
         let room = open.filter(|weighed| weighed + bytes <= load.bytes && !alone);
         match (room, batches.last_mut()) {
@@ -133,25 +133,29 @@ fn pack(due: Vec<DueNotice>, source: &str, load: Load) -> Vec<Vec<(CloudEvent, D
 #[cfg(test)]
 mod tests {
     use millstream_core::id::TenantId;
-    use millstream_core::notice::{Kind, Notice};
+    use millstream_core::notice::{Notice, NoticeKind};
     use millstream_core::raw::RawJson;
     use millstream_core::time::Timestamp;
 
     use super::*;
 
     fn notice(position: i64, attempts: u32, bytes: usize) -> DueNotice {
-        let data = RawJson::of(&"x".repeat(bytes));
-        let notice =
-            Notice { kind: Kind::RunFailed, subject: format!("r-{position}"), at: Timestamp::EPOCH, data };
+        let data = RawJson::from_value(&"x".repeat(bytes));
+        let notice = Notice {
+            kind: NoticeKind::RunFailed,
+            subject: format!("r-{position}"),
+            at: Timestamp::EPOCH,
+            data,
+        };
         DueNotice { position, tenant: TenantId::default_tenant(), notice, attempts }
     }
 
     #[test]
-    fn notices_share_a_request_as_long_as_they_fit_and_who_was_refused_goes_alone() {
-        let load = Load { requests: 1, events: 2, bytes: 2_000 };
+    fn notice_batch_isolates_refused_notice() {
+        let load = SinkLoad { requests: 1, events: 2, bytes: 2_000 };
         let due = [(1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 2, 1), (5, 0, 1_500), (6, 0, 1_500), (7, 0, 9_000)];
         let due = due.map(|(position, attempts, bytes)| notice(position, attempts, bytes)).into();
-        let packed: Vec<Vec<i64>> = pack(due, "/s", load)
+        let packed: Vec<Vec<i64>> = pack_notices(due, "/s", load)
             .iter()
             .map(|batch| batch.iter().map(|(_, notice)| notice.position).collect())
             .collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use millstream_core::id::Name;
 
 use super::cloud_event::CloudEvent;
-use super::taste::Taste;
+use super::event_filter::SinkFilter;
 
 #[async_trait::async_trait]
 pub trait Sink: Send + Sync + std::fmt::Debug {
@@ -15,19 +15,19 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// Prefix of the `source` of its events.
     fn source(&self) -> &str;
 
-    fn taste(&self) -> &Taste;
+    fn event_filter(&self) -> &SinkFilter;
 
-    fn load(&self) -> Load;
+    fn load_limits(&self) -> SinkLoad;
 
     /// Delivers events, in order, within its load. After a failure some may have arrived: they are sent
     /// again.
-    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal>;
+    async fn send_events(&self, events: &[CloudEvent]) -> Result<(), SinkRefusal>;
 }
 
 /// Limits of concurrent deliveries.
 #[derive(Debug, Clone, Copy)]
-pub struct Load {
-    /// Concurrent calls of [`Sink::send`], each for other subjects. Notices add one more.
+pub struct SinkLoad {
+    /// Concurrent calls of [`Sink::send_events`], each for other subjects. Notices add one more.
     pub requests: usize,
     /// Events per call.
     pub events: usize,
@@ -37,14 +37,14 @@ pub struct Load {
 
 /// Reason why events were not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SinkRefusal {
     /// The sink is unavailable or rate limited: it would refuse any event.
     Away { error: String, retry_after: Option<Duration> },
     /// The sink refuses these events.
     Refused { error: String },
 }
 
-impl Refusal {
+impl SinkRefusal {
     pub(crate) fn error(&self) -> &str {
         match self {
             Self::Away { error, .. } | Self::Refused { error } => error,

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::definition::Method;
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_core::definition::HttpMethod;
 use millstream_core::id::{Name, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_store::clock::Clock;
 
 use super::cloud_event::CloudEvent;
-use super::sink::{Load, Refusal, Sink};
-use super::taste::Taste;
-use crate::error::WorkerError;
+use super::event_filter::SinkFilter;
+use super::sink::{Sink, SinkLoad, SinkRefusal};
+use crate::error::WorkerFailure;
 use crate::options::HttpOptions;
 use crate::perform::http::HttpPerformer;
-use crate::perform::webhook::signed;
-use crate::perform::{HttpRequest, Secrets, answer};
+use crate::perform::webhook::signature_headers;
+use crate::perform::{HttpRequest, SecretSource, http_answer};
 
 /// Concurrent requests.
 const REQUESTS: usize = 8;
@@ -29,20 +29,20 @@ const BATCH_BYTES: usize = 256 * 1024;
 
 /// Settings of one webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Webhook {
+pub struct WebhookSettings {
     pub name: Name,
     pub url: String,
     /// Names of secrets, of the tenant `default`; each of them signs.
     pub secrets: Vec<Name>,
-    pub form: Form,
+    pub form: WebhookForm,
     pub timeout: Duration,
     pub source: String,
-    pub taste: Taste,
+    pub taste: SinkFilter,
 }
 
 /// Format of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum WebhookForm {
     /// `application/cloudevents-batch+json`: many events per request.
     Batch,
     /// `application/cloudevents+json`: one event per request.
@@ -51,43 +51,45 @@ pub enum Form {
 
 #[derive(Debug)]
 pub struct WebhookSink {
-    webhook: Webhook,
+    webhook: WebhookSettings,
     http: HttpPerformer,
-    secrets: Arc<dyn Secrets>,
+    secrets: Arc<dyn SecretSource>,
     clock: Arc<dyn Clock>,
 }
 
 impl WebhookSink {
     /// `http` defines which addresses may be reached.
     pub fn new(
-        webhook: Webhook,
+        webhook: WebhookSettings,
         http: &HttpOptions,
-        secrets: Arc<dyn Secrets>,
+        secrets: Arc<dyn SecretSource>,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, WorkerError> {
-        let http = HttpOptions { max_response: answer::LOOKED_AT, ..http.clone() };
+    ) -> Result<Self, WorkerFailure> {
+        let http = HttpOptions { max_response: http_answer::LOOKED_AT, ..http.clone() };
         Ok(Self { webhook, http: HttpPerformer::new(&http)?, secrets, clock })
     }
 
-    async fn request(&self, events: &[CloudEvent]) -> Result<HttpRequest, Refusal> {
+    async fn signed_request(&self, events: &[CloudEvent]) -> Result<HttpRequest, SinkRefusal> {
         let mut secrets = Vec::new();
         for name in &self.webhook.secrets {
             let secret = self.secrets.get(&TenantId::default_tenant(), name).await.ok_or_else(|| {
                 let error = format!("no such secret: {:?}", name.as_str());
-                Refusal::Away { error, retry_after: None }
+                SinkRefusal::Away { error, retry_after: None }
             })?;
             secrets.push(secret);
         }
         let (body, kind) = match (self.webhook.form, events) {
-            (Form::Single, [event]) => (RawJson::of(event), "application/cloudevents+json"),
-            (Form::Single | Form::Batch, _) => (RawJson::of(&events), "application/cloudevents-batch+json"),
+            (WebhookForm::Single, [event]) => (RawJson::from_value(event), "application/cloudevents+json"),
+            (WebhookForm::Single | WebhookForm::Batch, _) => {
+                (RawJson::from_value(&events), "application/cloudevents-batch+json")
+            }
         };
         let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
         let mut headers: BTreeMap<String, String> =
-            signed(&secrets, &message_key(events), &body, self.clock.now());
+            signature_headers(&secrets, &message_key(events), &body, self.clock.now());
         headers.insert("content-type".to_owned(), kind.to_owned());
         Ok(HttpRequest {
-            method: Method::Post,
+            method: HttpMethod::Post,
             url: self.webhook.url.clone(),
             headers,
             body: Some(body),
@@ -109,26 +111,26 @@ impl Sink for WebhookSink {
         &self.webhook.source
     }
 
-    fn taste(&self) -> &Taste {
+    fn event_filter(&self) -> &SinkFilter {
         &self.webhook.taste
     }
 
-    fn load(&self) -> Load {
+    fn load_limits(&self) -> SinkLoad {
         let events = match self.webhook.form {
-            Form::Batch => BATCH_EVENTS,
-            Form::Single => 1,
+            WebhookForm::Batch => BATCH_EVENTS,
+            WebhookForm::Single => 1,
         };
-        Load { requests: REQUESTS, events, bytes: BATCH_BYTES }
+        SinkLoad { requests: REQUESTS, events, bytes: BATCH_BYTES }
     }
 
-    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
-        let request = self.request(events).await?;
-        match tokio::time::timeout(self.webhook.timeout, self.http.deliver(&request)).await {
+    async fn send_events(&self, events: &[CloudEvent]) -> Result<(), SinkRefusal> {
+        let request = self.signed_request(events).await?;
+        match tokio::time::timeout(self.webhook.timeout, self.http.deliver_request(&request)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(attempt)) => Err(refusal(attempt)),
+            Ok(Err(attempt)) => Err(refusal_of_attempt(attempt)),
             Err(_) => {
                 let error = format!("no answer within {:?}", self.webhook.timeout);
-                Err(Refusal::Away { error, retry_after: None })
+                Err(SinkRefusal::Away { error, retry_after: None })
             }
         }
     }
@@ -141,18 +143,18 @@ fn message_key(events: &[CloudEvent]) -> String {
 }
 
 /// An answer refuses the events, unless it says otherwise; a missing answer concerns the sink.
-fn refusal(attempt: Attempt) -> Refusal {
+fn refusal_of_attempt(attempt: AttemptOutcome) -> SinkRefusal {
     let (error, retry_after) = match attempt {
-        Attempt::Transient { error, retry_after } => (error, retry_after),
-        Attempt::Permanent { error } | Attempt::Pause { error } => (error, None),
-        Attempt::Success { .. } => {
+        AttemptOutcome::Transient { error, retry_after } => (error, retry_after),
+        AttemptOutcome::Permanent { error } | AttemptOutcome::Pause { error } => (error, None),
+        AttemptOutcome::Success { .. } => {
             let message = "the answer is a success but was not accepted as one".to_owned();
-            (ActionError { class: ErrorClass::Internal, message, status: None }, None)
+            (ActionFailure { class: ErrorClass::Internal, message, status: None }, None)
         }
     };
-    let error = answer::shortened(error);
+    let error = http_answer::shorten_error(error);
     match error.status {
-        None | Some(429 | 503) => Refusal::Away { error: error.to_string(), retry_after },
-        Some(_) => Refusal::Refused { error: error.to_string() },
+        None | Some(429 | 503) => SinkRefusal::Away { error: error.to_string(), retry_after },
+        Some(_) => SinkRefusal::Refused { error: error.to_string() },
     }
 }

@@ -24,33 +24,33 @@ pub(crate) struct AddressGuard {
 /// The target is forbidden.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not allowed: {why}")]
-pub(crate) struct Forbidden {
+pub(crate) struct ForbiddenTarget {
     pub(crate) host: String,
     pub(crate) why: &'static str,
 }
 
 impl AddressGuard {
     pub(crate) fn new(allow: &[IpNet]) -> Self {
-        Self { policy: Arc::new(NetworkPolicy::allowing(allow.to_vec())) }
+        Self { policy: Arc::new(NetworkPolicy::allowing_networks(allow.to_vec())) }
     }
 
     /// Checks the scheme, and the host if it is an address.
-    pub(crate) fn check_url(&self, url: &Url) -> Result<(), Forbidden> {
-        let forbidden = |why| Forbidden { host: url.host_str().unwrap_or_default().to_owned(), why };
+    pub(crate) fn check_url(&self, url: &Url) -> Result<(), ForbiddenTarget> {
+        let forbidden = |why| ForbiddenTarget { host: url.host_str().unwrap_or_default().to_owned(), why };
         if !matches!(url.scheme(), "http" | "https") {
             return Err(forbidden("only http and https are supported"));
         }
         match url.host() {
-            Some(Host::Ipv4(ip)) => self.check(IpAddr::V4(ip)).map_err(forbidden),
-            Some(Host::Ipv6(ip)) => self.check(IpAddr::V6(ip)).map_err(forbidden),
+            Some(Host::Ipv4(ip)) => self.check_ip(IpAddr::V4(ip)).map_err(forbidden),
+            Some(Host::Ipv6(ip)) => self.check_ip(IpAddr::V6(ip)).map_err(forbidden),
             // Checked when it is resolved.
             Some(Host::Domain(_)) => Ok(()),
             None => Err(forbidden("the URL names no host")),
         }
     }
 
-    pub(crate) fn check(&self, ip: IpAddr) -> Result<(), &'static str> {
-        self.policy.check(ip)
+    pub(crate) fn check_ip(&self, ip: IpAddr) -> Result<(), &'static str> {
+        self.policy.check_address(ip)
     }
 }
 
@@ -63,10 +63,12 @@ impl Resolve for AddressGuard {
             let mut refused = None;
             let allowed: Vec<SocketAddr> = found
                 .into_iter()
-                .filter(|address| guard.check(address.ip()).inspect_err(|why| refused = Some(*why)).is_ok())
+                .filter(|address| {
+                    guard.check_ip(address.ip()).inspect_err(|why| refused = Some(*why)).is_ok()
+                })
                 .collect();
             match (allowed.is_empty(), refused) {
-                (true, Some(why)) => Err(Forbidden { host, why }.into()),
+                (true, Some(why)) => Err(ForbiddenTarget { host, why }.into()),
                 (true, None) => Err(format!("{host} has no address").into()),
                 (false, _) => Ok(Box::new(allowed.into_iter()) as Addrs),
             }
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn private_places_are_refused_in_every_spelling() {
+    fn private_addresses_are_refused_in_every_spelling() {
         for host in [
             "127.0.0.1",
             "127.8.8.8",
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_are_reached() {
+    fn address_guard_allows_public_addresses() {
         for host in
             ["1.1.1.1", "172.32.0.1", "100.128.0.1", "169.253.0.1", "[2606:4700::1111]", "[::ffff:1.1.1.1]"]
         {
@@ -138,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_refused() {
+    fn address_guard_refuses_other_schemes() {
         for url in ["file:///etc/passwd", "ftp://1.1.1.1/", "gopher://1.1.1.1/"] {
             assert!(guard(&[]).check_url(&Url::parse(url).unwrap()).is_err(), "{url}");
         }
     }
 
     #[tokio::test]
-    async fn a_name_that_resolves_to_loopback_is_refused() {
+    async fn hostname_resolving_to_loopback_is_refused() {
         let Err(error) = guard(&[]).resolve("localhost".parse().unwrap()).await else { panic!("resolved") };
-        assert!(error.downcast_ref::<Forbidden>().is_some(), "{error}");
+        assert!(error.downcast_ref::<ForbiddenTarget>().is_some(), "{error}");
         assert!(guard(&["127.0.0.0/8", "::1/128"]).resolve("localhost".parse().unwrap()).await.is_ok());
     }
 }

@@ -1,14 +1,14 @@
 //! The interface to actions implemented by a user's own worker: the input of an attempt, and its heartbeats.
 //!
-//! The engine sees a name, JSON in and an [`Attempt`] out. It decides about leases, retries and time; an
+//! The engine sees a name, JSON in and an [`AttemptOutcome`] out. It decides about leases, retries and time; an
 //! implementation of [`PerformCalls`] only does the work.
 
 use std::sync::Arc;
 
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::id::{ActionKey, Name};
 use millstream_core::raw::RawJson;
-use millstream_core::sealed::Filled;
+use millstream_core::secrets::SecretValues;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 #[async_trait::async_trait]
 pub trait PerformCalls: Send + Sync + std::fmt::Debug {
     /// The names that definitions use in `call: NAME`, sorted.
-    fn names(&self) -> Vec<Name>;
+    fn action_names(&self) -> Vec<Name>;
 
     /// Performs one attempt. The future may be dropped at any await: the lease was lost or the deadline has
     /// passed.
-    async fn perform(&self, call: Call) -> Attempt;
+    async fn perform_call(&self, call: ActionCall) -> AttemptOutcome;
 }
 
 /// One attempt at a custom action.
 #[derive(Debug)]
-pub struct Call {
+pub struct ActionCall {
     /// As in `call: NAME`.
     pub name: Name,
     /// The action's idempotency key, the same for every attempt.
@@ -41,37 +41,37 @@ pub struct Call {
     pub input: RawJson,
     /// The last progress reported by the previous attempt.
     pub progress: Option<RawJson>,
-    pub pulse: Pulse,
+    pub pulse: AttemptPulse,
 }
 
 /// Sends heartbeats of an attempt and receives its cancellation.
 #[derive(Debug, Clone)]
-pub struct Pulse {
-    beats: watch::Sender<Beat>,
+pub struct AttemptPulse {
+    beats: watch::Sender<AttemptBeat>,
     cancelled: CancellationToken,
     /// Secrets to remove from progress.
-    secrets: Arc<Filled>,
+    secrets: Arc<SecretValues>,
 }
 
 /// The last heartbeat of an attempt, with its newest progress.
 #[derive(Debug, Clone)]
-pub struct Beat {
+pub struct AttemptBeat {
     pub at: Instant,
     pub progress: Option<RawJson>,
 }
 
-impl Pulse {
-    pub fn new(beats: watch::Sender<Beat>, cancelled: CancellationToken) -> Self {
+impl AttemptPulse {
+    pub fn new(beats: watch::Sender<AttemptBeat>, cancelled: CancellationToken) -> Self {
         Self { beats, cancelled, secrets: Arc::default() }
     }
 
     /// For an attempt with these secrets: they are removed from its progress.
-    pub(crate) fn keeping(self, secrets: Arc<Filled>) -> Self {
+    pub(crate) fn redacting(self, secrets: Arc<SecretValues>) -> Self {
         Self { secrets, ..self }
     }
 
     /// Sends a heartbeat; the newest progress is kept and handed to the next attempt.
-    pub fn beat(&self, progress: Option<RawJson>) {
+    pub fn send_beat(&self, progress: Option<RawJson>) {
         let progress = progress.map(|progress| self.secrets.redact_json(progress));
         self.beats.send_modify(|beat| {
             beat.at = Instant::now();
@@ -82,7 +82,7 @@ impl Pulse {
     }
 
     /// Fires when the execution was cancelled.
-    pub fn cancelled(&self) -> &CancellationToken {
+    pub fn cancellation(&self) -> &CancellationToken {
         &self.cancelled
     }
 }
@@ -92,14 +92,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_beat_without_progress_keeps_what_was_told_before() {
-        let (beats, mut seen) = watch::channel(Beat { at: Instant::now(), progress: None });
-        let pulse = Pulse::new(beats, CancellationToken::new());
-        pulse.beat(Some(RawJson::trusted("7")));
+    async fn heartbeat_without_progress_keeps_last() {
+        let (beats, mut seen) = watch::channel(AttemptBeat { at: Instant::now(), progress: None });
+        let pulse = AttemptPulse::new(beats, CancellationToken::new());
+        pulse.send_beat(Some(RawJson::from_trusted_text("7")));
         let first = seen.borrow_and_update().clone();
-        pulse.clone().beat(None);
+        pulse.clone().send_beat(None);
         let second = seen.borrow_and_update().clone();
-        assert_eq!(second.progress, Some(RawJson::trusted("7")));
+        assert_eq!(second.progress, Some(RawJson::from_trusted_text("7")));
         assert!(second.at >= first.at);
     }
 }

@@ -6,87 +6,95 @@
 //!
 //! A run over the quota `open_runs` of its tenant waits until there is capacity.
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::claim::{Input, WaitingAction};
-use millstream_core::definition::Timeouts;
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_core::claim::{RunInput, WaitingAction};
+use millstream_core::definition::ActionTimeouts;
 use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ExecutionKey, RunId, RunKey};
 use millstream_core::machine::{ActionInput, DeviceInput};
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_core::schedule;
 use millstream_store::action_store::LeasedAction;
+use millstream_store::run_service::{
+    self, CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply,
+};
 use millstream_store::run_store::RunFilter;
-use millstream_store::running::{self, Acted, Ask, Created, Order, Want};
-use millstream_store::{Result, StoreError};
+use millstream_store::{StoreError, StoreResult};
 
-use super::emit::unavailable;
-use super::errand::Done;
-use super::outcome::internal;
-use crate::worker::Worker;
+use super::emit::store_unavailable;
+use super::leased_work::PerformOutcome;
+use super::outcome::internal_error;
+use crate::context::WorkerContext;
 
 /// Runs of an execution withdrawn at once.
 const PAGE: usize = 100;
 
-pub(crate) async fn perform(
-    worker: &Worker,
+pub(crate) async fn perform_device(
+    worker: &WorkerContext,
     action: &LeasedAction,
     input: &DeviceInput,
-    timeouts: &Timeouts,
-) -> Done {
-    match begin(worker, action, input).await {
+    timeouts: &ActionTimeouts,
+) -> PerformOutcome {
+    match create_or_adopt_run(worker, action, input).await {
         Ok(Some(done)) => done,
         Ok(None) => {
-            let left = schedule::left(timeouts, action.ready_at, worker.now());
-            Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+            let left = schedule::remaining_time(timeouts, action.ready_at, worker.now());
+            PerformOutcome::Awaiting { until: left.map(|left| worker.now().plus(left)) }
         }
-        Err(error) => Done::Attempt(unavailable(&error)),
+        Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
 }
 
 /// `None` while another holder of the action will report the outcome.
-async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> Result<Option<Done>> {
-    let attempt = |attempt| Ok(Some(Done::Attempt(attempt)));
-    let Some(key) = key_of(action) else {
-        return attempt(Attempt::Pause { error: internal("the run has no id".to_owned()) });
+async fn create_or_adopt_run(
+    worker: &WorkerContext,
+    action: &LeasedAction,
+    input: &DeviceInput,
+) -> StoreResult<Option<PerformOutcome>> {
+    let attempt = |attempt| Ok(Some(PerformOutcome::Attempt(attempt)));
+    let Some(key) = run_key_of(action) else {
+        return attempt(AttemptOutcome::Pause { error: internal_error("the run has no id".to_owned()) });
     };
     let lease = &action.lease;
     let waiting = WaitingAction { key: lease.key.clone(), epoch: lease.epoch, event_id: action.event_id };
-    let spec = input.run(worker.options.devices.of(&input.kind), waiting.clone());
-    if let Some(problem) = spec.problems().first() {
+    let spec = input.to_run_spec(worker.options.devices.settings_of(&input.kind), waiting.clone());
+    if let Some(problem) = spec.find_problems().first() {
         let error =
-            ActionError { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
-        return attempt(Attempt::Permanent { error });
+            ActionFailure { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
+        return attempt(AttemptOutcome::Permanent { error });
     }
-    if let Some(refusal) = refusal(worker, &key).await? {
-        return Ok(Some(Done::over_quota(worker, action, refusal)));
+    if let Some(refusal) = quota_refusal(worker, &key).await? {
+        return Ok(Some(PerformOutcome::over_quota(worker, action, refusal)));
     }
-    match running::create(worker, &key, &spec, None).await? {
-        Created::New(_) => {}
-        Created::Exists(_) => match running::act(worker, &key, &Ask::Adopt(waiting), None).await? {
-            Acted::Done { told, .. } => {
-                if let Some(told) = told {
-                    return attempt(told.attempt());
+    match run_service::create_run(worker, &key, &spec, None).await? {
+        CreateRunReply::New(_) => {}
+        CreateRunReply::Exists(_) => {
+            match run_service::apply_to_run(worker, &key, &RunOperation::Adopt(waiting), None).await? {
+                RunOperationReply::Done { told, .. } => {
+                    if let Some(told) = told {
+                        return attempt(told.to_attempt());
+                    }
+                }
+                // A later attempt has it.
+                RunOperationReply::Refused(refusal) => {
+                    return attempt(AttemptOutcome::Transient {
+                        error: internal_error(refusal.to_string()),
+                        retry_after: None,
+                    });
+                }
+                RunOperationReply::NoSuchRun | RunOperationReply::NoSuchDevice => {
+                    let error = StoreError::Contention(format!("the run {key} is gone"));
+                    return attempt(store_unavailable(&error));
                 }
             }
-            // A later attempt has it.
-            Acted::Refused(refusal) => {
-                return attempt(Attempt::Transient {
-                    error: internal(refusal.to_string()),
-                    retry_after: None,
-                });
-            }
-            Acted::NoSuchRun | Acted::NoSuchDevice => {
-                let error = StoreError::Contention(format!("the run {key} is gone"));
-                return attempt(unavailable(&error));
-            }
-        },
+        }
     }
-    follow_execution(worker, &lease.key.execution, &key).await?;
+    withdraw_if_execution_ended(worker, &lease.key.execution, &key).await?;
     Ok(None)
 }
 
 /// The quota that refuses one more run; a run that exists already is not one more.
-async fn refusal(worker: &Worker, key: &RunKey) -> Result<Option<QuotaRefusal>> {
+async fn quota_refusal(worker: &WorkerContext, key: &RunKey) -> StoreResult<Option<QuotaRefusal>> {
     let stores = &worker.deps.stores;
     let admitted = worker.quotas.admit_row(&*stores.quotas, &key.tenant, CountedQuota::OpenRuns).await?;
     let Err(refusal) = admitted else { return Ok(None) };
@@ -96,32 +104,36 @@ async fn refusal(worker: &Worker, key: &RunKey) -> Result<Option<QuotaRefusal>> 
 
 /// Closes the race with the withdrawal of an ended execution's runs, which may have looked before this run
 /// existed. This check follows the creation, so one of the two sees the other.
-async fn follow_execution(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
-    let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+async fn withdraw_if_execution_ended(
+    worker: &WorkerContext,
+    execution: &ExecutionKey,
+    run: &RunKey,
+) -> StoreResult<()> {
+    let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
-        withdraw_one(worker, execution, run).await?;
+        withdraw_run(worker, execution, run).await?;
     }
     Ok(())
 }
 
 /// The same key gives the same run.
-fn key_of(action: &LeasedAction) -> Option<RunKey> {
+fn run_key_of(action: &LeasedAction) -> Option<RunKey> {
     let key = &action.lease.key;
     let id = format!("action:{}", derived_event_id(&format!("run {}", key.with_revision(action.revision))));
     RunId::parse(&id).ok().map(|run| RunKey { tenant: key.execution.tenant.clone(), run })
 }
 
 /// The schedule of the action is missed: withdraws its run.
-pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
+pub(crate) async fn give_up_run(worker: &WorkerContext, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
-    let (Some(Ok(ActionInput::Device(_))), Some(key)) = (input, key_of(action)) else { return };
-    if let Err(error) = withdraw_one(worker, &action.lease.key.execution, &key).await {
+    let (Some(Ok(ActionInput::Device(_))), Some(key)) = (input, run_key_of(action)) else { return };
+    if let Err(error) = withdraw_run(worker, &action.lease.key.execution, &key).await {
         tracing::warn!(run = %key, error = %error, "could not withdraw an obsolete run");
     }
 }
 
 /// The execution has ended: withdraws its runs from devices.
-pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Result<usize> {
+pub(crate) async fn withdraw_runs(worker: &WorkerContext, execution: &ExecutionKey) -> StoreResult<usize> {
     let filter = RunFilter { execution: Some(execution.execution.clone()), ..RunFilter::default() };
     let (mut withdrawn, mut after) = (0, None);
     loop {
@@ -136,20 +148,21 @@ pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Resul
     }
 }
 
-async fn withdraw_one(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
+async fn withdraw_run(worker: &WorkerContext, execution: &ExecutionKey, run: &RunKey) -> StoreResult<()> {
     withdraw_all(worker, execution, [run.clone()]).await.map(|_| ())
 }
 
 /// A refused run has ended meanwhile.
 async fn withdraw_all(
-    worker: &Worker,
+    worker: &WorkerContext,
     execution: &ExecutionKey,
     runs: impl IntoIterator<Item = RunKey>,
-) -> Result<usize> {
+) -> StoreResult<usize> {
     let reason = Some(format!("the execution {} no longer waits for it", execution.execution));
-    let want = Want::Ask(Ask::Input(Input::Cancel { reason }));
-    let order = |key| Order { key, want: want.clone(), by: Some("execution".to_owned()) };
-    let orders: Vec<Order> = runs.into_iter().map(order).collect();
-    let answers: Vec<_> = running::perform(worker, &orders).await.into_iter().collect::<Result<_>>()?;
+    let want = DeviceRunCommandKind::Ask(RunOperation::Input(RunInput::Cancel { reason }));
+    let order = |key| DeviceRunCommand { key, want: want.clone(), by: Some("execution".to_owned()) };
+    let orders: Vec<DeviceRunCommand> = runs.into_iter().map(order).collect();
+    let answers: Vec<_> =
+        run_service::perform_commands(worker, &orders).await.into_iter().collect::<StoreResult<_>>()?;
     Ok(answers.len())
 }

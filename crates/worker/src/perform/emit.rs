@@ -3,36 +3,36 @@
 //! The event's id is derived from the action's key, so that an attempt after a lost answer creates no second
 //! event.
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
 use millstream_core::entropy::{derived_event_id, signal_id};
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
-use millstream_core::log::Origin;
-use millstream_core::machine::{EmitInput, EmitTo, valid_correlation};
-use millstream_core::program::Program;
+use millstream_core::log::EventOrigin;
+use millstream_core::machine::{EmitInput, EmitTo, check_correlation};
+use millstream_core::program::ExecutionProgram;
 use millstream_core::raw::RawJson;
 use millstream_store::action_store::LeasedAction;
-use millstream_store::event_log::{Append, Appended, NewEvent, NewSignal};
-use millstream_store::{Result, StoreError};
-use millstream_stream::doorbell::Bell;
+use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, SignalSubmission};
+use millstream_store::{StoreError, StoreResult};
+use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::errand::Credentials;
-use crate::aftermath;
-use crate::worker::Worker;
+use super::leased_work::AttemptCredentials;
+use crate::context::WorkerContext;
+use crate::post_commit;
 
 #[derive(Serialize)]
-struct Emitted {
+struct EmittedEvent {
     event_id: EventId,
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_id: Option<ExecutionId>,
 }
 
-pub(crate) async fn perform(
-    worker: &Worker,
+pub(crate) async fn perform_emit(
+    worker: &WorkerContext,
     action: &LeasedAction,
     input: EmitInput,
-    credentials: &Credentials,
-) -> Attempt {
+    credentials: &AttemptCredentials,
+) -> AttemptOutcome {
     let tenant = &action.lease.key.execution.tenant;
     let event_id = derived_event_id(&format!("emit {}", credentials.idempotency_key));
     let actor = Some(format!("action:{}", action.lease.key.action));
@@ -45,69 +45,69 @@ pub(crate) async fn perform(
     };
     match emitted {
         Ok(attempt) => attempt,
-        Err(error) => unavailable(&error),
+        Err(error) => store_unavailable(&error),
     }
 }
 
 async fn to_execution(
-    worker: &Worker,
+    worker: &WorkerContext,
     tenant: &TenantId,
     id: &str,
     input: &EmitInput,
     event_id: EventId,
     actor: Option<String>,
     action: &LeasedAction,
-) -> Result<Attempt> {
+) -> StoreResult<AttemptOutcome> {
     let execution = match ExecutionId::parse(id) {
         Ok(execution) => ExecutionKey { tenant: tenant.clone(), execution },
-        Err(error) => return Ok(refused(format!("emit.to: {id:?} {error}"))),
+        Err(error) => return Ok(refuse_target(format!("emit.to: {id:?} {error}"))),
     };
     if let Some(definition) =
-        worker.deps.stores.events.targets(std::slice::from_ref(&execution)).await?.pop().flatten()
-        && let Some(refusal) = unmentioned(worker, tenant, &definition, &input.event).await?
+        worker.deps.stores.events.find_definitions(std::slice::from_ref(&execution)).await?.pop().flatten()
+        && let Some(refusal) = refuse_unmentioned(worker, tenant, &definition, &input.event).await?
     {
         return Ok(refusal);
     }
-    let event = NewEvent {
+    let event = EventSubmission {
         event_id,
         execution: execution.clone(),
         name: input.event.clone(),
         payload: input.payload.clone(),
-        origin: Origin::Posted,
+        origin: EventOrigin::Posted,
         idempotency: None,
         actor,
         traceparent: action.traceparent.clone(),
     };
-    let appended = append(worker, Append::Event(event)).await?;
+    let appended = append_event(worker, AppendRequest::Event(event)).await?;
     Ok(match appended {
-        Some(Appended::NoExecution) => refused(format!("emit.to: there is no execution {id:?}")),
+        Some(Appended::NoExecution) => refuse_target(format!("emit.to: there is no execution {id:?}")),
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
-            ring(worker, &execution).await;
-            done(event_id, Some(execution.execution))
+            ring_execution(worker, &execution).await;
+            emit_succeeded(event_id, Some(execution.execution))
         }
-        other => refused(format!("the event was not accepted: {other:?}")),
+        other => refuse_target(format!("the event was not accepted: {other:?}")),
     })
 }
 
 async fn to_correlation(
-    worker: &Worker,
+    worker: &WorkerContext,
     tenant: &TenantId,
     correlation: &str,
     input: &EmitInput,
     event_id: EventId,
     actor: Option<String>,
     action: &LeasedAction,
-) -> Result<Attempt> {
-    if let Err(why) = valid_correlation(correlation) {
-        return Ok(refused(format!("emit.correlation {why}")));
+) -> StoreResult<AttemptOutcome> {
+    if let Err(why) = check_correlation(correlation) {
+        return Ok(refuse_target(format!("emit.correlation {why}")));
     }
-    let found = worker.deps.stores.relations.correlated(tenant, correlation, None, 2).await?;
+    let found = worker.deps.stores.relations.find_correlated(tenant, correlation, None, 2).await?;
     if let [(_, definition)] = found.as_slice()
-        && let Some(refusal) = unmentioned(worker, tenant, definition, &input.event).await?
+        && let Some(refusal) = refuse_unmentioned(worker, tenant, definition, &input.event).await?
     {
         return Ok(refusal);
     }
-    let signal = NewSignal {
+    let signal = SignalSubmission {
         event_id,
         tenant: tenant.clone(),
         correlation: correlation.to_owned(),
@@ -119,56 +119,65 @@ async fn to_correlation(
         traceparent: action.traceparent.clone(),
         expires_at: worker.now().plus(worker.options.signal_ttl),
     };
-    Ok(match append(worker, Append::Signal(Box::new(signal))).await? {
+    Ok(match append_event(worker, AppendRequest::Signal(Box::new(signal))).await? {
         Some(Appended::Delivered { execution, .. }) => {
-            ring(worker, &execution).await;
-            done(event_id, Some(execution.execution))
+            ring_execution(worker, &execution).await;
+            emit_succeeded(event_id, Some(execution.execution))
         }
-        Some(Appended::Buffered | Appended::Repeat { .. }) => done(event_id, None),
-        Some(Appended::Ambiguous { executions }) => {
-            refused(format!("emit.correlation: {executions} executions have the correlation {correlation:?}"))
-        }
-        other => refused(format!("the signal was not accepted: {other:?}")),
+        Some(Appended::Buffered | Appended::Repeat { .. }) => emit_succeeded(event_id, None),
+        Some(Appended::Ambiguous { executions }) => refuse_target(format!(
+            "emit.correlation: {executions} executions have the correlation {correlation:?}"
+        )),
+        other => refuse_target(format!("the signal was not accepted: {other:?}")),
     })
 }
 
 /// Refuses an event that no state mentions, as the ingress does. A definition that this build cannot read is
 /// left to other builds.
-async fn unmentioned(
-    worker: &Worker,
+async fn refuse_unmentioned(
+    worker: &WorkerContext,
     tenant: &TenantId,
     definition: &DefinitionRef,
     event: &Name,
-) -> Result<Option<Attempt>> {
+) -> StoreResult<Option<AttemptOutcome>> {
     let program = worker.programs.get(&*worker.deps.stores.definitions, tenant, definition).await?;
     Ok(match program {
-        Ok(Program::Machine(machine)) if !machine.mentions(event) => {
+        Ok(ExecutionProgram::Machine(machine)) if !machine.knows_event(event) => {
             let definition = definition.name.as_str();
-            Some(refused(format!("emit.event: no state of {definition:?} mentions {:?}", event.as_str())))
+            Some(refuse_target(format!(
+                "emit.event: no state of {definition:?} mentions {:?}",
+                event.as_str()
+            )))
         }
-        Ok(Program::Graph) => Some(refused(format!("emit.to: a graph has no event {:?}", event.as_str()))),
-        Ok(Program::Machine(_)) | Err(_) => None,
+        Ok(ExecutionProgram::Graph) => {
+            Some(refuse_target(format!("emit.to: a graph has no event {:?}", event.as_str())))
+        }
+        Ok(ExecutionProgram::Machine(_)) | Err(_) => None,
     })
 }
 
-pub(super) async fn append(worker: &Worker, item: Append) -> Result<Option<Appended>> {
+pub(super) async fn append_event(
+    worker: &WorkerContext,
+    item: AppendRequest,
+) -> StoreResult<Option<Appended>> {
     Ok(worker.deps.stores.events.append(&[item], worker.now()).await?.pop())
 }
 
 /// The overdue sweep repeats a lost doorbell.
-pub(super) async fn ring(worker: &Worker, execution: &ExecutionKey) {
-    aftermath::ring(worker, &[Bell::Mailbox(execution.clone())]).await;
+pub(super) async fn ring_execution(worker: &WorkerContext, execution: &ExecutionKey) {
+    post_commit::publish_bells(worker, &[Doorbell::Mailbox(execution.clone())]).await;
 }
 
-fn done(event_id: EventId, execution_id: Option<ExecutionId>) -> Attempt {
-    Attempt::Success { result: RawJson::of(&Emitted { event_id, execution_id }) }
+fn emit_succeeded(event_id: EventId, execution_id: Option<ExecutionId>) -> AttemptOutcome {
+    AttemptOutcome::Success { result: RawJson::from_value(&EmittedEvent { event_id, execution_id }) }
 }
 
-pub(super) fn refused(message: String) -> Attempt {
-    Attempt::Permanent { error: ActionError { class: ErrorClass::Target, message, status: None } }
+pub(super) fn refuse_target(message: String) -> AttemptOutcome {
+    AttemptOutcome::Permanent { error: ActionFailure { class: ErrorClass::Target, message, status: None } }
 }
 
-pub(super) fn unavailable(error: &StoreError) -> Attempt {
-    let error = ActionError { class: ErrorClass::Internal, message: format!("store: {error}"), status: None };
-    Attempt::Transient { error, retry_after: None }
+pub(super) fn store_unavailable(error: &StoreError) -> AttemptOutcome {
+    let error =
+        ActionFailure { class: ErrorClass::Internal, message: format!("store: {error}"), status: None };
+    AttemptOutcome::Transient { error, retry_after: None }
 }

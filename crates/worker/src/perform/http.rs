@@ -1,20 +1,20 @@
 //! `http`: one outgoing request, with the address guard at every hop.
 //!
 //! No system proxies (they would bypass the address check), no automatic redirects (each hop is checked and
-//! counted here), a bounded answer. [`super::answer`] interprets the answer; `core` decides about retries.
+//! counted here), a bounded answer. [`super::http_answer`] interprets the answer; `core` decides about retries.
 
 use std::error::Error;
 use std::sync::Arc;
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Certificate, Client, Method, Response, StatusCode};
 use url::Url;
 
-use super::address_guard::{AddressGuard, Forbidden};
-use super::answer;
-use super::errand::{Credentials, HttpRequest, PerformHttp, Sealed, SealedBody};
-use crate::error::WorkerError;
+use super::address_guard::{AddressGuard, ForbiddenTarget};
+use super::http_answer;
+use super::leased_work::{AttemptCredentials, HttpRequest, PerformHttp, SealedBody, SealedParts};
+use crate::error::WorkerFailure;
 use crate::options::HttpOptions;
 
 #[derive(Debug)]
@@ -26,11 +26,11 @@ pub(crate) struct HttpPerformer {
 }
 
 impl HttpPerformer {
-    pub(crate) fn new(options: &HttpOptions) -> Result<Self, WorkerError> {
+    pub(crate) fn new(options: &HttpOptions) -> Result<Self, WorkerFailure> {
         let guard = AddressGuard::new(&options.allow);
         let roots = options.private_roots.iter().map(|root| Certificate::from_der(root));
         let roots =
-            roots.collect::<Result<Vec<_>, _>>().map_err(|error| WorkerError::Http(error.to_string()))?;
+            roots.collect::<Result<Vec<_>, _>>().map_err(|error| WorkerFailure::Http(error.to_string()))?;
         let client = Client::builder()
             .tls_certs_merge(roots)
             .no_proxy()
@@ -39,93 +39,110 @@ impl HttpPerformer {
             .connect_timeout(options.connect_timeout)
             .user_agent(concat!("millstream/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| WorkerError::Http(error.to_string()))?;
+            .map_err(|error| WorkerFailure::Http(error.to_string()))?;
         Ok(Self { client, guard, max_response: options.max_response, max_redirects: options.max_redirects })
     }
 
-    async fn exchange(&self, request: &HttpRequest, credentials: &Credentials) -> Result<Attempt, Attempt> {
-        let mut hop = Hop::first(request, Some(credentials))?;
+    async fn follow_redirects(
+        &self,
+        request: &HttpRequest,
+        credentials: &AttemptCredentials,
+    ) -> Result<AttemptOutcome, AttemptOutcome> {
+        let mut hop = HttpHop::first_hop(request, Some(credentials))?;
         for _ in 0..=self.max_redirects {
-            let response = self.send(&hop).await?;
-            let is_wanted = answer::is_named(&request.expect, response.status());
-            match if is_wanted { None } else { hop.redirected(&response)? } {
+            let response = self.send_hop(&hop).await?;
+            let is_wanted = http_answer::is_named(&request.expect, response.status());
+            match if is_wanted { None } else { hop.next_hop(&response)? } {
                 Some(next) => hop = next,
-                None => return self.read(request, response).await,
+                None => return self.read_answer(request, response).await,
             }
         }
-        Err(permanent(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
+        Err(permanent_failure(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
     }
 
     /// Sends a request that belongs to no action: only the status of the answer counts, and a redirect is a
     /// failure.
-    pub(crate) async fn deliver(&self, request: &HttpRequest) -> Result<(), Attempt> {
-        let response = self.send(&Hop::first(request, None)?).await?;
+    pub(crate) async fn deliver_request(&self, request: &HttpRequest) -> Result<(), AttemptOutcome> {
+        let response = self.send_hop(&HttpHop::first_hop(request, None)?).await?;
         if response.status().is_success() {
             return Ok(());
         }
-        Err(self.read(request, response).await?)
+        Err(self.read_answer(request, response).await?)
     }
 
-    async fn send(&self, hop: &Hop) -> Result<Response, Attempt> {
+    async fn send_hop(&self, hop: &HttpHop) -> Result<Response, AttemptOutcome> {
         self.guard
             .check_url(&hop.url)
-            .map_err(|error| permanent(ErrorClass::Forbidden, error.to_string()))?;
+            .map_err(|error| permanent_failure(ErrorClass::Forbidden, error.to_string()))?;
         let mut outgoing =
             self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
         if let Some(body) = &hop.body {
             outgoing = outgoing.body(body.clone());
         }
-        outgoing.send().await.map_err(|error| unanswered(&error))
+        outgoing.send().await.map_err(|error| no_answer(&error))
     }
 
-    async fn read(&self, request: &HttpRequest, mut response: Response) -> Result<Attempt, Attempt> {
+    async fn read_answer(
+        &self,
+        request: &HttpRequest,
+        mut response: Response,
+    ) -> Result<AttemptOutcome, AttemptOutcome> {
         let (longest, whose) = match request.max_response {
             Some(own) if own < self.max_response => (own, "http.max_response"),
             Some(_) | None => (self.max_response, "worker.http_max_response"),
         };
-        let expected = answer::is_expected(&request.expect, response.status());
+        let expected = http_answer::is_expected(&request.expect, response.status());
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
-            let within = if expected { longest } else { longest.max(answer::LOOKED_AT) };
+        while let Some(chunk) = response.chunk().await.map_err(|error| no_answer(&error))? {
+            let within = if expected { longest } else { longest.max(http_answer::LOOKED_AT) };
             if body.len() + chunk.len() <= within {
                 body.extend_from_slice(&chunk);
             } else if expected {
                 let message = format!("the answer is longer than {longest} bytes ({whose})");
-                return Err(permanent(ErrorClass::Response, message));
+                return Err(permanent_failure(ErrorClass::Response, message));
             } else {
                 // The status is sufficient; of the text only the beginning is shown.
                 body.extend_from_slice(&chunk[..within - body.len()]);
                 break;
             }
         }
-        Ok(answer::judge(&request.expect, response.status(), response.headers(), &body, request.at))
+        Ok(http_answer::judge_answer(
+            &request.expect,
+            response.status(),
+            response.headers(),
+            &body,
+            request.at,
+        ))
     }
 }
 
 #[async_trait::async_trait]
 impl PerformHttp for HttpPerformer {
-    async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt {
-        match self.exchange(request, credentials).await {
+    async fn send_request(&self, request: &HttpRequest, credentials: &AttemptCredentials) -> AttemptOutcome {
+        match self.follow_redirects(request, credentials).await {
             Ok(attempt) | Err(attempt) => attempt,
         }
     }
 }
 
 /// One request of a chain of redirects.
-struct Hop {
+struct HttpHop {
     method: Method,
     url: Url,
     headers: HeaderMap,
     body: Option<String>,
-    sealed: Sealed,
+    sealed: SealedParts,
 }
 
-impl Hop {
-    fn first(request: &HttpRequest, credentials: Option<&Credentials>) -> Result<Self, Attempt> {
-        let bad = |what: &str| permanent(ErrorClass::Input, format!("{what} cannot be sent"));
+impl HttpHop {
+    fn first_hop(
+        request: &HttpRequest,
+        credentials: Option<&AttemptCredentials>,
+    ) -> Result<Self, AttemptOutcome> {
+        let bad = |what: &str| permanent_failure(ErrorClass::Input, format!("{what} cannot be sent"));
         let url = Url::parse(&request.url).map_err(|error| {
             // Without the URL itself: it may hold a secret.
-            permanent(ErrorClass::Input, format!("invalid url: {error}"))
+            permanent_failure(ErrorClass::Input, format!("invalid url: {error}"))
         })?;
         let mut headers = HeaderMap::new();
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("a header value"));
@@ -149,7 +166,7 @@ impl Hop {
     /// The next request, if the answer asks for one. As in browsers, 307 and 308 repeat the request, and 303
     /// (and 301 and 302 after a POST) fetch the answer elsewhere; credentials and all parts that hold a
     /// secret stay with their origin.
-    fn redirected(&self, response: &Response) -> Result<Option<Self>, Attempt> {
+    fn next_hop(&self, response: &Response) -> Result<Option<Self>, AttemptOutcome> {
         let repeat = match response.status() {
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method != Method::POST,
@@ -157,7 +174,7 @@ impl Hop {
             _ => return Ok(None),
         };
         let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
-        let bad = || permanent(ErrorClass::Response, "redirected to an invalid URL".to_owned());
+        let bad = || permanent_failure(ErrorClass::Response, "redirected to an invalid URL".to_owned());
         let url = self.url.join(location.to_str().map_err(|_| bad())?).map_err(|_| bad())?;
         let mut headers = self.headers.clone();
         if url.origin() != self.url.origin() {
@@ -168,7 +185,7 @@ impl Hop {
             }
             if repeat && self.sealed.body == SealedBody::Sealed {
                 let message = "redirected to another origin; the body contains secrets and is not sent there";
-                return Err(permanent(ErrorClass::Forbidden, message.to_owned()));
+                return Err(permanent_failure(ErrorClass::Forbidden, message.to_owned()));
             }
         }
         let sealed = self.sealed.clone();
@@ -181,12 +198,12 @@ impl Hop {
     }
 }
 
-fn permanent(class: ErrorClass, message: String) -> Attempt {
-    Attempt::Permanent { error: ActionError { class, message, status: None } }
+fn permanent_failure(class: ErrorClass, message: String) -> AttemptOutcome {
+    AttemptOutcome::Permanent { error: ActionFailure { class, message, status: None } }
 }
 
 /// No answer, or only a part of one.
-fn unanswered(error: &reqwest::Error) -> Attempt {
+fn no_answer(error: &reqwest::Error) -> AttemptOutcome {
     // The URL may hold a secret, and its target is in the input.
     let mut message = match error.url().and_then(Url::host_str) {
         Some(host) => format!("no answer from {host}"),
@@ -194,15 +211,15 @@ fn unanswered(error: &reqwest::Error) -> Attempt {
     };
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {
-            return permanent(ErrorClass::Forbidden, forbidden.to_string());
+        if let Some(forbidden) = inner.downcast_ref::<ForbiddenTarget>() {
+            return permanent_failure(ErrorClass::Forbidden, forbidden.to_string());
         }
         message = format!("{message}: {inner}");
         cause = inner.source();
     }
     if error.is_builder() {
-        return permanent(ErrorClass::Input, message);
+        return permanent_failure(ErrorClass::Input, message);
     }
     let class = if error.is_timeout() { ErrorClass::Timeout } else { ErrorClass::Network };
-    Attempt::Transient { error: ActionError { class, message, status: None }, retry_after: None }
+    AttemptOutcome::Transient { error: ActionFailure { class, message, status: None }, retry_after: None }
 }

@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millstream_core::id::{ActionKey, ExecutionKey};
-use millstream_store::action_store::{Beat as Renewal, Lease};
+use millstream_store::action_store::{Lease, LeaseHeartbeat as Renewal};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{Beat, Pulse};
-use super::node_slots::Waits;
+use super::call::{AttemptBeat, AttemptPulse};
+use super::node_slots::WaitsForPlace;
 use super::tenant_slots::{SlotUse, TenantSlots};
 
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Leases(Arc<Table>);
+pub(crate) struct HeldLeases(Arc<LeaseTable>);
 
 #[derive(Debug, Default)]
-struct Table {
-    entries: Mutex<HashMap<ActionKey, Entry>>,
+struct LeaseTable {
+    entries: Mutex<HashMap<ActionKey, LeaseEntry>>,
     tenants: TenantSlots,
     /// A lease is due for renewal sooner than all earlier ones.
     sooner: Notify,
@@ -34,29 +34,29 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct LeaseEntry {
     lease: Lease,
     deadline: Instant,
     length: Duration,
     lost: CancellationToken,
     cancelled: CancellationToken,
-    whose: Whose,
+    whose: LeaseOwner,
     slot_use: SlotUse,
     /// Time of the next renewal.
     renewal: Instant,
-    heartbeat: Option<Heartbeat>,
+    heartbeat: Option<HeartbeatTimes>,
 }
 
 /// What the action belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum LeaseOwner {
     Machine,
     Graph,
 }
 
 #[derive(Debug)]
-struct Heartbeat {
-    beats: watch::Receiver<Beat>,
+struct HeartbeatTimes {
+    beats: watch::Receiver<AttemptBeat>,
     /// The last heartbeat recorded in the store.
     told: Instant,
     /// The heartbeat of the renewal in flight.
@@ -65,32 +65,32 @@ struct Heartbeat {
 
 /// A lease in use. Dropping it only forgets it, without release or settlement.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) lease: Lease,
     lost: CancellationToken,
     cancelled: CancellationToken,
-    beats: watch::Sender<Beat>,
+    beats: watch::Sender<AttemptBeat>,
     heartbeat: Option<Duration>,
-    leases: Leases,
+    leases: HeldLeases,
     /// For a node, until it has capacity at an executor.
-    waits: Mutex<Option<Waits>>,
+    waits: Mutex<Option<WaitsForPlace>>,
 }
 
-impl Leases {
+impl HeldLeases {
     /// `asked` is the instant before the lease was requested; it lasts for `length`, or as long as its
     /// `heartbeat` says.
-    pub(crate) fn hold(
+    pub(crate) fn hold_lease(
         &self,
         lease: Lease,
         asked: Instant,
         length: Duration,
         heartbeat: Option<Duration>,
-        whose: Whose,
-    ) -> Held {
+        whose: LeaseOwner,
+    ) -> HeldLease {
         let (lost, cancelled) = (CancellationToken::new(), CancellationToken::new());
-        let (beats, seen) = watch::channel(Beat { at: asked, progress: None });
+        let (beats, seen) = watch::channel(AttemptBeat { at: asked, progress: None });
         let length = heartbeat.unwrap_or(length);
-        let entry = Entry {
+        let entry = LeaseEntry {
             lease: lease.clone(),
             deadline: asked + length,
             length,
@@ -99,51 +99,51 @@ impl Leases {
             whose,
             slot_use: SlotUse::Attempt,
             renewal: asked + length / 3,
-            heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked, telling: asked }),
+            heartbeat: heartbeat.map(|_| HeartbeatTimes { beats: seen, told: asked, telling: asked }),
         };
-        if whose == Whose::Machine {
-            self.0.tenants.take(&lease.key.execution.tenant);
+        if whose == LeaseOwner::Machine {
+            self.0.tenants.take_slot(&lease.key.execution.tenant);
         }
-        let replaced = self.entries().insert(lease.key.clone(), entry);
-        if let Some(Entry { lease, whose: Whose::Machine, slot_use, .. }) = replaced {
-            self.0.tenants.give_back(&lease.key.execution.tenant, slot_use);
+        let replaced = self.lock_entries().insert(lease.key.clone(), entry);
+        if let Some(LeaseEntry { lease, whose: LeaseOwner::Machine, slot_use, .. }) = replaced {
+            self.0.tenants.release_slot(&lease.key.execution.tenant, slot_use);
         }
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
         }
-        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone(), waits: Mutex::default() }
+        HeldLease { lease, lost, cancelled, beats, heartbeat, leases: self.clone(), waits: Mutex::default() }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<ActionKey, Entry>> {
+    fn lock_entries(&self) -> MutexGuard<'_, HashMap<ActionKey, LeaseEntry>> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// In order, so that the same leases make the same call.
-    pub(crate) fn all(&self) -> Vec<Lease> {
-        let mut all: Vec<Lease> = self.entries().values().map(|entry| entry.lease.clone()).collect();
+    pub(crate) fn all_leases(&self) -> Vec<Lease> {
+        let mut all: Vec<Lease> = self.lock_entries().values().map(|entry| entry.lease.clone()).collect();
         all.sort_unstable();
         all
     }
 
     /// Slots held by actions of each tenant, without nodes.
-    pub(crate) fn tenants(&self) -> &TenantSlots {
+    pub(crate) fn tenant_slots(&self) -> &TenantSlots {
         &self.0.tenants
     }
 
     /// The graphs of the leases, each once.
-    pub(crate) fn graphs(&self) -> Vec<ExecutionKey> {
-        let entries = self.entries();
-        let graphs = entries.values().filter(|entry| entry.whose == Whose::Graph);
+    pub(crate) fn held_graphs(&self) -> Vec<ExecutionKey> {
+        let entries = self.lock_entries();
+        let graphs = entries.values().filter(|entry| entry.whose == LeaseOwner::Graph);
         let graphs: BTreeSet<&ExecutionKey> = graphs.map(|entry| &entry.lease.key.execution).collect();
         graphs.into_iter().cloned().collect()
     }
 
     /// These executions have ended: their leases are renewed now, and the renewal reports whether they are
     /// still wanted.
-    pub(crate) fn ended(&self, executions: &BTreeSet<ExecutionKey>) {
+    pub(crate) fn renew_ended(&self, executions: &BTreeSet<ExecutionKey>) {
         let now = Instant::now();
         let mut any = false;
-        for entry in self.entries().values_mut() {
+        for entry in self.lock_entries().values_mut() {
             if executions.contains(&entry.lease.key.execution) && !entry.cancelled.is_cancelled() {
                 entry.renewal = now;
                 any = true;
@@ -158,7 +158,7 @@ impl Leases {
     pub(crate) async fn until_renewal(&self, longest: Duration) {
         let end = Instant::now() + longest;
         loop {
-            let next = self.entries().values().map(|entry| entry.renewal).min();
+            let next = self.lock_entries().values().map(|entry| entry.renewal).min();
             // Batching: leases of one commit are renewed together, slightly late, instead of one by one.
             let until = next.map_or(end, |next| (next + longest / 20).min(end));
             tokio::select! {
@@ -171,10 +171,10 @@ impl Leases {
     }
 
     /// Leases due for renewal now, in order.
-    pub(crate) fn due(&self) -> Vec<Renewal> {
+    pub(crate) fn due_renewals(&self) -> Vec<Renewal> {
         let now = Instant::now();
         let mut due = Vec::new();
-        for entry in self.entries().values_mut().filter(|entry| entry.renewal <= now) {
+        for entry in self.lock_entries().values_mut().filter(|entry| entry.renewal <= now) {
             entry.renewal = now + entry.length / 3;
             let progress = match &mut entry.heartbeat {
                 None => None,
@@ -194,8 +194,8 @@ impl Leases {
     }
 
     /// `asked` is the instant before the renewal was requested.
-    pub(crate) fn renewed(&self, lease: &Lease, asked: Instant) {
-        if let Some(entry) = self.entries().get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
+    pub(crate) fn mark_renewed(&self, lease: &Lease, asked: Instant) {
+        if let Some(entry) = self.lock_entries().get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.deadline = asked + entry.length;
             if let Some(heartbeat) = &mut entry.heartbeat {
                 heartbeat.told = heartbeat.telling;
@@ -203,54 +203,54 @@ impl Leases {
         }
     }
 
-    pub(crate) fn lost(&self, lease: &Lease) {
-        if let Some(entry) = self.entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
+    pub(crate) fn mark_lost(&self, lease: &Lease) {
+        if let Some(entry) = self.lock_entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.lost.cancel();
         }
     }
 
     /// Its execution was cancelled: its performer may stop.
-    pub(crate) fn cancelled(&self, lease: &Lease) {
-        if let Some(entry) = self.entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
+    pub(crate) fn mark_cancelled(&self, lease: &Lease) {
+        if let Some(entry) = self.lock_entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.cancelled.cancel();
         }
     }
 }
 
-impl Held {
+impl HeldLease {
     /// The store reported that the lease has passed on.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.is_cancelled()
     }
 
-    pub(crate) async fn lost(&self) {
+    pub(crate) async fn until_lost(&self) {
         self.lost.cancelled().await;
     }
 
     /// Whether an attempt may begin: the lease is not lost, and not past its own deadline.
     pub(crate) fn is_good(&self) -> bool {
-        let entries = self.leases.entries();
+        let entries = self.leases.lock_entries();
         !self.is_lost()
             && entries
                 .get(&self.lease.key)
                 .is_some_and(|entry| entry.lease == self.lease && Instant::now() < entry.deadline)
     }
 
-    pub(crate) fn waits_for_place(&mut self, waits: Option<Waits>) {
+    pub(crate) fn waits_for_place(&mut self, waits: Option<WaitsForPlace>) {
         self.waits = Mutex::new(waits);
     }
 
     /// It has capacity at an executor, or needs none.
-    pub(crate) fn placed(&self) {
+    pub(crate) fn mark_placed(&self) {
         drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Its attempt has ended; the lease goes on until the outcome is recorded.
     pub(crate) fn begin_settling(&self) {
-        let mut entries = self.leases.entries();
+        let mut entries = self.leases.lock_entries();
         let entry = entries.get_mut(&self.lease.key).filter(|entry| entry.lease == self.lease);
         if let Some(entry) = entry
-            && entry.whose == Whose::Machine
+            && entry.whose == LeaseOwner::Machine
             && entry.slot_use == SlotUse::Attempt
         {
             entry.slot_use = SlotUse::Settlement;
@@ -259,20 +259,20 @@ impl Held {
     }
 
     /// Returns when its execution was cancelled.
-    pub(crate) async fn cancelled(&self) {
+    pub(crate) async fn until_cancelled(&self) {
         self.cancelled.cancelled().await;
     }
 
     /// The handle for heartbeats of the performer.
-    pub(crate) fn pulse(&self) -> Pulse {
-        let pulse = Pulse::new(self.beats.clone(), self.cancelled.clone());
+    pub(crate) fn attempt_pulse(&self) -> AttemptPulse {
+        let pulse = AttemptPulse::new(self.beats.clone(), self.cancelled.clone());
         // The begin counts as a heartbeat.
-        pulse.beat(None);
+        pulse.send_beat(None);
         pulse
     }
 
     /// Returns the heartbeat timeout once it has passed without a heartbeat.
-    pub(crate) async fn silent(&self) -> Duration {
+    pub(crate) async fn until_silent(&self) -> Duration {
         let Some(heartbeat) = self.heartbeat else { return std::future::pending().await };
         let mut beats = self.beats.subscribe();
         loop {
@@ -286,13 +286,13 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLease {
     fn drop(&mut self) {
-        let mut entries = self.leases.entries();
+        let mut entries = self.leases.lock_entries();
         if entries.get(&self.lease.key).is_some_and(|entry| entry.lease == self.lease) {
             let removed = entries.remove(&self.lease.key);
-            if let Some(Entry { whose: Whose::Machine, slot_use, .. }) = removed {
-                self.leases.0.tenants.give_back(&self.lease.key.execution.tenant, slot_use);
+            if let Some(LeaseEntry { whose: LeaseOwner::Machine, slot_use, .. }) = removed {
+                self.leases.0.tenants.release_slot(&self.lease.key.execution.tenant, slot_use);
             }
         }
     }
@@ -319,96 +319,102 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_past_its_own_deadline_is_not_good_until_renewed() {
-        let leases = Leases::default();
-        let held = leases.hold(lease(1), long_ago(), LONG, None, Whose::Machine);
+    fn expired_lease_is_good_after_renewal() {
+        let leases = HeldLeases::default();
+        let held = leases.hold_lease(lease(1), long_ago(), LONG, None, LeaseOwner::Machine);
         assert!(!held.is_good());
-        leases.renewed(&lease(1), Instant::now());
+        leases.mark_renewed(&lease(1), Instant::now());
         assert!(held.is_good());
     }
 
     #[test]
-    fn news_of_an_older_epoch_do_not_touch_a_newer_lease() {
-        let leases = Leases::default();
-        let old = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Machine);
-        let new = leases.hold(lease(2), Instant::now(), LONG, None, Whose::Machine);
-        leases.lost(&lease(1));
+    fn older_epoch_does_not_affect_lease() {
+        let leases = HeldLeases::default();
+        let old = leases.hold_lease(lease(1), Instant::now(), LONG, None, LeaseOwner::Machine);
+        let new = leases.hold_lease(lease(2), Instant::now(), LONG, None, LeaseOwner::Machine);
+        leases.mark_lost(&lease(1));
         assert!(new.is_good());
         assert!(!old.is_good());
         drop(old);
-        assert_eq!(leases.all(), [lease(2)]);
+        assert_eq!(leases.all_leases(), [lease(2)]);
     }
 
     #[test]
-    fn a_lease_is_renewed_at_a_third_of_its_length() {
-        let leases = Leases::default();
-        let _held = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Machine);
-        assert!(leases.due().is_empty());
-        let _older = leases.hold(lease(2), long_ago(), LONG, None, Whose::Machine);
-        assert_eq!(leases.due(), [Renewal::from(lease(2))]);
-        assert!(leases.due().is_empty(), "not twice");
+    fn lease_is_renewed_at_a_third() {
+        let leases = HeldLeases::default();
+        let _held = leases.hold_lease(lease(1), Instant::now(), LONG, None, LeaseOwner::Machine);
+        assert!(leases.due_renewals().is_empty());
+        let _older = leases.hold_lease(lease(2), long_ago(), LONG, None, LeaseOwner::Machine);
+        assert_eq!(leases.due_renewals(), [Renewal::from(lease(2))]);
+        assert!(leases.due_renewals().is_empty(), "not twice");
     }
 
     #[test]
-    fn what_promised_signs_of_life_is_renewed_only_after_one() {
-        let leases = Leases::default();
-        let held = leases.hold(lease(1), long_ago(), LONG, Some(Duration::from_millis(1)), Whose::Machine);
-        assert!(leases.due().is_empty());
-        held.pulse().beat(Some(RawJson::trusted("7")));
+    fn heartbeat_lease_is_renewed_after_heartbeat() {
+        let leases = HeldLeases::default();
+        let held = leases.hold_lease(
+            lease(1),
+            long_ago(),
+            LONG,
+            Some(Duration::from_millis(1)),
+            LeaseOwner::Machine,
+        );
+        assert!(leases.due_renewals().is_empty());
+        held.attempt_pulse().send_beat(Some(RawJson::from_trusted_text("7")));
         let mut due = Vec::new();
         while due.is_empty() {
-            due = leases.due();
+            due = leases.due_renewals();
         }
-        assert_eq!(due, [Renewal { lease: lease(1), progress: Some(RawJson::trusted("7")) }]);
+        assert_eq!(due, [Renewal { lease: lease(1), progress: Some(RawJson::from_trusted_text("7")) }]);
     }
 
     #[test]
-    fn a_sign_of_life_that_the_store_did_not_hear_is_told_again() {
-        let leases = Leases::default();
+    fn unrecorded_heartbeat_is_sent_again() {
+        let leases = HeldLeases::default();
         let moment = Duration::from_millis(1);
-        let held = leases.hold(lease(1), long_ago(), LONG, Some(moment), Whose::Machine);
-        held.pulse().beat(Some(RawJson::trusted("7")));
+        let held = leases.hold_lease(lease(1), long_ago(), LONG, Some(moment), LeaseOwner::Machine);
+        held.attempt_pulse().send_beat(Some(RawJson::from_trusted_text("7")));
         let next = || {
             let begun = Instant::now();
-            std::iter::from_fn(|| (begun.elapsed() < moment * 50).then(|| leases.due()))
+            std::iter::from_fn(|| (begun.elapsed() < moment * 50).then(|| leases.due_renewals()))
                 .find(|due| !due.is_empty())
         };
         let told = next().unwrap();
         assert_eq!(next().as_ref(), Some(&told), "no renewal was recorded");
-        leases.renewed(&lease(1), Instant::now());
+        leases.mark_renewed(&lease(1), Instant::now());
         assert_eq!(next(), None);
     }
 
     #[tokio::test]
-    async fn what_belongs_to_an_execution_that_has_ended_is_renewed_at_once() {
-        let leases = Leases::default();
-        let _held = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Graph);
-        assert_eq!(leases.graphs(), [lease(1).key.execution]);
+    async fn lease_of_ended_execution_is_renewed() {
+        let leases = HeldLeases::default();
+        let _held = leases.hold_lease(lease(1), Instant::now(), LONG, None, LeaseOwner::Graph);
+        assert_eq!(leases.held_graphs(), [lease(1).key.execution]);
         let mut waiting = std::pin::pin!(leases.until_renewal(LONG));
         assert!(futures::poll!(&mut waiting).is_pending());
-        leases.ended(&BTreeSet::from([lease(1).key.execution]));
+        leases.renew_ended(&BTreeSet::from([lease(1).key.execution]));
         waiting.await;
-        assert_eq!(leases.due(), [Renewal::from(lease(1))]);
-        leases.cancelled(&lease(1));
-        leases.ended(&BTreeSet::from([lease(1).key.execution]));
-        assert!(leases.due().is_empty(), "already renewed");
+        assert_eq!(leases.due_renewals(), [Renewal::from(lease(1))]);
+        leases.mark_cancelled(&lease(1));
+        leases.renew_ended(&BTreeSet::from([lease(1).key.execution]));
+        assert!(leases.due_renewals().is_empty(), "already renewed");
     }
 
     #[tokio::test]
-    async fn silence_is_noticed_and_a_beat_ends_it() {
-        let leases = Leases::default();
+    async fn missing_heartbeat_makes_lease_silent() {
+        let leases = HeldLeases::default();
         let moment = Duration::from_millis(50);
-        let held = leases.hold(lease(1), Instant::now(), LONG, Some(moment), Whose::Machine);
-        let pulse = held.pulse();
+        let held = leases.hold_lease(lease(1), Instant::now(), LONG, Some(moment), LeaseOwner::Machine);
+        let pulse = held.attempt_pulse();
         let begun = Instant::now();
         let mut beats = 0;
         let silence = loop {
             tokio::select! {
                 biased;
-                silence = held.silent() => break silence,
+                silence = held.until_silent() => break silence,
                 () = tokio::task::yield_now(), if beats < 1_000 && begun.elapsed() < moment * 2 => {
                     beats += 1;
-                    pulse.beat(None);
+                    pulse.send_beat(None);
                 }
             }
         };

@@ -1,14 +1,14 @@
 //! `log`: one line in the worker's own log, with the key of the action beside it.
 
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::id::ActionKey;
 use millstream_core::raw::RawJson;
 
-pub(crate) fn write(key: &ActionKey, text: &str) {
+pub(crate) fn write_log_line(key: &ActionKey, text: &str) {
     tracing::info!(target: "millstream::action", { action.key = %key }, "{text}");
 }
 
-pub(crate) fn perform(key: &ActionKey, text: &str) -> Attempt {
-    write(key, text);
-    Attempt::Success { result: RawJson::null() }
+pub(crate) fn perform_log(key: &ActionKey, text: &str) -> AttemptOutcome {
+    write_log_line(key, text);
+    AttemptOutcome::Success { result: RawJson::null() }
 }

@@ -1,7 +1,7 @@
 //! An attempt at a graph node: chooses an executor, records it, calls it, and turns the result into an
 //! answer.
 //!
-//! Every outcome, good or bad, is returned to the graph as an [`Answer`]: the graph decides about another
+//! Every outcome, good or bad, is returned to the graph as an [`ExecutorAnswer`]: the graph decides about another
 //! attempt. An unavailable store is no outcome: the same attempt is made when it is back.
 //!
 //! A node without a suitable executor waits: for capacity at an executor as long as that may come at any
@@ -9,26 +9,26 @@
 
 use std::time::Duration;
 
-use millstream_core::action::Attempt;
-use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Token, Work};
+use millstream_core::action::AttemptOutcome;
+use millstream_core::graph::{self, ExecutorAnswer, NodeInput, NodePerformer, NodeStatus, NodeToken};
 use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
-use millstream_rpc::read::{self, Asked, Heard};
+use millstream_rpc::read::{self, NodeAnswer, NodeQuestion};
 use millstream_rpc::write;
-use millstream_store::Result;
-use millstream_store::action_store::{Begun, LeasedAction};
-use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
+use millstream_store::StoreResult;
+use millstream_store::action_store::{LeaseOrigin, LeasedAction};
+use millstream_store::graph_store::{DispatchContext, ExecutorLogText, NodeDispatch, NodeFilter};
 use tokio::time::Instant;
 
-use super::emit::unavailable;
-use super::errand::{Credentials, Done};
-use super::leases::Held;
+use super::emit::store_unavailable;
+use super::leased_work::{AttemptCredentials, PerformOutcome};
+use super::leases::HeldLease;
 use super::node_child;
-use crate::executors::{NoPlace, Place, Wanted};
+use crate::context::WorkerContext;
+use crate::executors::{ExecutorPlace, NoExecutorPlace, NodeRequirements};
 use crate::metrics;
-use crate::worker::Worker;
 
 /// Time that a node waits here for an executor before it is released.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[async_trait::async_trait]
 pub trait PerformNodes: Send + Sync + std::fmt::Debug {
     /// Calls an executor once. Dropping the future cancels the call at the executor.
-    async fn execute(
+    async fn execute_node(
         &self,
         executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
@@ -50,68 +50,76 @@ pub trait PerformNodes: Send + Sync + std::fmt::Debug {
 }
 
 #[async_trait::async_trait]
-impl PerformNodes for millstream_rpc::client::Executors {
-    async fn execute(
+impl PerformNodes for millstream_rpc::client::ExecutorClients {
+    async fn execute_node(
         &self,
         executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> std::result::Result<ExecuteNodeResponse, CallFailure> {
-        self.execute(executor, request, deadline).await
+        self.execute_node(executor, request, deadline).await
     }
 }
 
-pub(crate) async fn perform(
-    worker: &Worker,
+pub(crate) async fn perform_node(
+    worker: &WorkerContext,
     action: &LeasedAction,
-    held: &Held,
+    held: &HeldLease,
     input: NodeInput,
-    credentials: &Credentials,
-) -> Done {
+    credentials: &AttemptCredentials,
+) -> PerformOutcome {
     if let Some(at) = input.not_before
         && at > worker.now()
     {
-        return Done::Postponed { at };
+        return PerformOutcome::Postponed { at };
     }
     let performed = match input.work {
-        Work::Execute => execute(worker, action, held, &input, credentials).await,
-        Work::Graph | Work::Execution => node_child::perform(worker, action, &input, credentials).await,
+        NodePerformer::Execute => call_executor(worker, action, held, &input, credentials).await,
+        NodePerformer::Graph | NodePerformer::Execution => {
+            node_child::perform_node_child(worker, action, &input, credentials).await
+        }
     };
     performed.unwrap_or_else(|error| {
-        worker.store_outage.met(&error);
+        worker.store_outage.record_failure(&error);
         if error.is_transient() {
-            Done::Postponed { at: worker.now().plus(worker.around(STORE_AWAY)) }
+            PerformOutcome::Postponed { at: worker.now().plus(worker.jittered(STORE_AWAY)) }
         } else {
-            Done::Attempt(unavailable(&error))
+            PerformOutcome::Attempt(store_unavailable(&error))
         }
     })
 }
 
-async fn execute(
-    worker: &Worker,
+async fn call_executor(
+    worker: &WorkerContext,
     action: &LeasedAction,
-    held: &Held,
+    held: &HeldLease,
     input: &NodeInput,
-    credentials: &Credentials,
-) -> Result<Done> {
-    if action.begun == Begun::Awaited {
+    credentials: &AttemptCredentials,
+) -> StoreResult<PerformOutcome> {
+    if action.begun == LeaseOrigin::Awaited {
         let message = format!("the executor accepted it and sent no result within {}ms", input.timeout_ms);
-        return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
+        return Ok(answered_node(&failed_answer(input, NodeStatus::Timeout, message, None)));
     }
-    let place = match place(worker, action, held, input).await {
+    let place = match wait_for_place(worker, action, held, input).await {
         Ok(place) => place,
-        Err(at) => return Ok(Done::Postponed { at }),
+        Err(at) => return Ok(PerformOutcome::Postponed { at }),
     };
-    let Some(context) = record(worker, action, input, place.name.as_str(), &place.reason).await? else {
-        return Ok(answered(&failed(input, NodeStatus::TaskError, "the node is gone".to_owned(), None)));
+    let Some(context) = record_dispatch(worker, action, input, place.name.as_str(), &place.reason).await?
+    else {
+        return Ok(answered_node(&failed_answer(
+            input,
+            NodeStatus::TaskError,
+            "the node is gone".to_owned(),
+            None,
+        )));
     };
     let key = &action.lease.key.execution;
     let limit = Duration::from_millis(input.timeout_ms);
-    let attempt = write::Attempt {
+    let attempt = write::AttemptCall {
         workflow: key.execution.clone(),
         node: input.node.clone(),
         attempt: input.attempt,
-        token: Token::of(action.lease.key.seq, action.lease.epoch),
+        token: NodeToken::of_lease(action.lease.key.seq, action.lease.epoch),
         idempotency_key: credentials.idempotency_key.clone(),
         input: worker.inputs.get(&*worker.deps.stores.graph_views, key).await?,
         deadline: worker.now().plus(limit),
@@ -119,55 +127,61 @@ async fn execute(
     let request = match write::execute_request(&attempt, &context) {
         Ok(request) => request,
         Err(unreadable) => {
-            return Ok(answered(&failed(input, NodeStatus::TaskError, unreadable.to_string(), None)));
+            return Ok(answered_node(&failed_answer(
+                input,
+                NodeStatus::TaskError,
+                unreadable.to_string(),
+                None,
+            )));
         }
     };
     // Waiting for capacity and for the store takes time: no call begins past the lease's deadline.
     if !held.is_good() {
-        return Ok(Done::Postponed { at: worker.now() });
+        return Ok(PerformOutcome::Postponed { at: worker.now() });
     }
     let started = Instant::now();
-    let call_limit = caps::call_within(limit, &worker.quotas.quota(&key.tenant));
+    let call_limit = caps::call_within(limit, &worker.quotas.quota_of(&key.tenant));
     let called = tokio::select! {
         biased;
-        called = worker.nodes.execute(&place.target, request, started + call_limit) => called,
-        () = held.cancelled() => {
-            return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
+        called = worker.nodes.execute_node(&place.target, request, started + call_limit) => called,
+        () = held.until_cancelled() => {
+            return Ok(answered_node(&failed_answer(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
     };
     let failed_call = |failure: CallFailure| {
-        tell_operator(action, &place, &failure);
-        (failure.status(), failure.shown_to_tenant(place.target.origin))
+        log_call_failure(action, &place, &failure);
+        (failure.node_status(), failure.shown_to_tenant(place.target.origin))
     };
     let heard = called.map_err(failed_call).and_then(|response| {
         let executor = place.name.as_str();
-        let asked = Asked { workflow: &key.execution, node: &input.node, attempt: input.attempt, executor };
-        read::response(response, asked).map_err(|garbage| (NodeStatus::TaskError, garbage.to_string()))
+        let asked =
+            NodeQuestion { workflow: &key.execution, node: &input.node, attempt: input.attempt, executor };
+        read::read_response(response, asked).map_err(|garbage| (NodeStatus::TaskError, garbage.to_string()))
     });
     let elapsed = started.elapsed().as_secs_f64();
     match heard {
-        Ok(Heard::Now { mut answer, logs }) => {
-            measure(answer.status, elapsed);
-            keep_log(worker, action, input, logs).await;
-            add_known(worker, action, &mut answer).await?;
-            Ok(answered(&answer))
+        Ok(NodeAnswer::Now { mut answer, logs }) => {
+            measure_call(answer.status, elapsed);
+            store_node_log(worker, action, input, logs).await;
+            add_mentioned_results(worker, action, &mut answer).await?;
+            Ok(answered_node(&answer))
         }
-        Ok(Heard::Later { logs }) => {
-            keep_log(worker, action, input, logs).await;
-            Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
+        Ok(NodeAnswer::Later { logs }) => {
+            store_node_log(worker, action, input, logs).await;
+            Ok(PerformOutcome::Awaiting { until: Some(worker.now().plus(limit)) })
         }
         Err((status, message)) => {
-            measure(status, elapsed);
+            measure_call(status, elapsed);
             if status == NodeStatus::InfraError || status == NodeStatus::Crash {
-                place.shun();
+                place.mark_unreachable();
             }
-            Ok(answered(&failed(input, status, message, Some(&place))))
+            Ok(answered_node(&failed_answer(input, status, message, Some(&place))))
         }
     }
 }
 
 /// The address of an executor is logged for the operator and stays out of the outcome.
-fn tell_operator(action: &LeasedAction, place: &Place, failure: &CallFailure) {
+fn log_call_failure(action: &LeasedAction, place: &ExecutorPlace, failure: &CallFailure) {
     tracing::warn!(
         action.key = %action.lease.key,
         executor = %place.name,
@@ -177,36 +191,36 @@ fn tell_operator(action: &LeasedAction, place: &Place, failure: &CallFailure) {
     );
 }
 
-fn measure(status: NodeStatus, seconds: f64) {
+fn measure_call(status: NodeStatus, seconds: f64) {
     ::metrics::histogram!(metrics::NODE_SECONDS, "status" => status.as_str()).record(seconds);
 }
 
 /// Reserves capacity at an executor, or returns the time of the next look.
-async fn place(
-    worker: &Worker,
+async fn wait_for_place(
+    worker: &WorkerContext,
     action: &LeasedAction,
-    held: &Held,
+    held: &HeldLease,
     input: &NodeInput,
-) -> std::result::Result<Place, millstream_core::time::Timestamp> {
+) -> std::result::Result<ExecutorPlace, millstream_core::time::Timestamp> {
     let tenant = &action.lease.key.execution.tenant;
-    let wanted = Wanted { role: &input.role, labels: &input.labels, avoid: &input.avoid };
+    let wanted = NodeRequirements { role: &input.role, labels: &input.labels, avoid: &input.avoid };
     let begun = Instant::now();
     loop {
-        match worker.executors.place(tenant, &wanted) {
+        match worker.executors.reserve_place(tenant, &wanted) {
             Ok(place) => {
-                held.placed();
+                held.mark_placed();
                 return Ok(place);
             }
-            Err(NoPlace::Busy) => {}
-            Err(NoPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
+            Err(NoExecutorPlace::Busy) => {}
+            Err(NoExecutorPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
                 tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform this node");
-                return Err(worker.now().plus(again(worker, action)));
+                return Err(worker.now().plus(retry_delay(worker, action)));
             }
-            Err(NoPlace::Nobody(_)) => {}
+            Err(NoExecutorPlace::Nobody(_)) => {}
         }
         tokio::select! {
             biased;
-            () = worker.executors.room(tenant, &wanted, PATIENCE) => {}
+            () = worker.executors.wait_for_capacity(tenant, &wanted, PATIENCE) => {}
             // Not begun: released at once, for other workers.
             () = worker.stop.cancelled() => return Err(worker.now()),
         }
@@ -214,31 +228,36 @@ async fn place(
 }
 
 /// Back-off: grows with the time waited so far.
-fn again(worker: &Worker, action: &LeasedAction) -> Duration {
+fn retry_delay(worker: &WorkerContext, action: &LeasedAction) -> Duration {
     let waited = worker.now().since(action.ready_at);
-    worker.around((waited / 4).clamp(Duration::from_millis(500), LONGEST))
+    worker.jittered((waited / 4).clamp(Duration::from_millis(500), LONGEST))
 }
 
 /// Records which executor performs it; returns the content of the request.
-pub(super) async fn record(
-    worker: &Worker,
+pub(super) async fn record_dispatch(
+    worker: &WorkerContext,
     action: &LeasedAction,
     input: &NodeInput,
     executor: &str,
     reason: &str,
-) -> Result<Option<DispatchContext>> {
-    let dispatch = Dispatch {
+) -> StoreResult<Option<DispatchContext>> {
+    let dispatch = NodeDispatch {
         execution: action.lease.key.execution.clone(),
         node: input.node.clone(),
         attempt: input.attempt,
         executor: executor.to_owned(),
         reason: reason.to_owned(),
     };
-    worker.dispatches.record(dispatch).await
+    worker.dispatches.record_dispatch(dispatch).await
 }
 
-pub(super) fn failed(input: &NodeInput, status: NodeStatus, error: String, place: Option<&Place>) -> Answer {
-    Answer {
+pub(super) fn failed_answer(
+    input: &NodeInput,
+    status: NodeStatus,
+    error: String,
+    place: Option<&ExecutorPlace>,
+) -> ExecutorAnswer {
+    ExecutorAnswer {
         status,
         attempt: input.attempt,
         result: None,
@@ -249,35 +268,39 @@ pub(super) fn failed(input: &NodeInput, status: NodeStatus, error: String, place
     }
 }
 
-fn answered(answer: &Answer) -> Done {
-    Done::Attempt(Attempt::Success { result: RawJson::of(answer) })
+fn answered_node(answer: &ExecutorAnswer) -> PerformOutcome {
+    PerformOutcome::Attempt(AttemptOutcome::Success { result: RawJson::from_value(answer) })
 }
 
 /// Adds results that the edits' expressions mention: the graph itself has only some.
-async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) -> Result<()> {
-    let ids: Vec<_> = graph::mentioned(&answer.edits).into_iter().collect();
+async fn add_mentioned_results(
+    worker: &WorkerContext,
+    action: &LeasedAction,
+    answer: &mut ExecutorAnswer,
+) -> StoreResult<()> {
+    let ids: Vec<_> = graph::mentioned_by_edits(&answer.edits).into_iter().collect();
     if ids.is_empty() {
         return Ok(());
     }
     let filter = NodeFilter { ids, statuses: Vec::new() };
     let views = &worker.deps.stores.graph_views;
-    let nodes = views.nodes(&action.lease.key.execution, &filter, None, filter.ids.len()).await?;
+    let nodes = views.list_nodes(&action.lease.key.execution, &filter, None, filter.ids.len()).await?;
     answer.known = nodes.into_iter().filter_map(|node| Some((node.node, node.result?))).collect();
     Ok(())
 }
 
 /// Failing to store a log does not repeat the work.
-async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, text: String) {
+async fn store_node_log(worker: &WorkerContext, action: &LeasedAction, input: &NodeInput, text: String) {
     if text.is_empty() {
         return;
     }
-    let log = NodeLog {
+    let log = ExecutorLogText {
         execution: action.lease.key.execution.clone(),
         node: input.node.clone(),
         attempt: input.attempt,
         text,
     };
-    if let Err(error) = worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await {
+    if let Err(error) = worker.deps.stores.graphs.append_logs(&[log], worker.now()).await {
         tracing::warn!(action.key = %action.lease.key, error = %error, "could not store the log of an executor");
     }
 }

@@ -3,67 +3,69 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::definition::ParentClose;
 use millstream_core::graph::{NodeInput, NodeSpec, NodeStatus};
 use millstream_core::machine::StartInput;
 use millstream_core::raw::RawJson;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::graph_store::DispatchContext;
 
-use super::errand::{Credentials, Done};
-use super::node::{failed, record};
-use super::start::{self, Child};
-use crate::worker::Worker;
+use super::leased_work::{AttemptCredentials, PerformOutcome};
+use super::node::{failed_answer, record_dispatch};
+use super::start::{self, ChildStart};
+use crate::context::WorkerContext;
 
 /// Name of the executor, in the feed and in the node's row.
 const EXECUTOR: &str = "child";
 
-pub(crate) async fn perform(
-    worker: &Worker,
+pub(crate) async fn perform_node_child(
+    worker: &WorkerContext,
     action: &LeasedAction,
     input: &NodeInput,
-    credentials: &Credentials,
-) -> Result<Done> {
+    credentials: &AttemptCredentials,
+) -> StoreResult<PerformOutcome> {
     let reason = "the node is an execution of its own";
-    let Some(context) = record(worker, action, input, EXECUTOR, reason).await? else {
-        return Ok(refused(input, "the node is gone".to_owned()));
+    let Some(context) = record_dispatch(worker, action, input, EXECUTOR, reason).await? else {
+        return Ok(refused_node(input, "the node is gone".to_owned()));
     };
-    let child = match child(input, &context) {
+    let child = match child_of_node(input, &context) {
         Ok(child) => child,
-        Err(reason) => return Ok(refused(input, reason)),
+        Err(reason) => return Ok(refused_node(input, reason)),
     };
     let limit = Duration::from_millis(input.timeout_ms);
     if worker.now().since(action.ready_at) >= limit {
         start::cancel_children(worker, action, &child).await;
         let message = format!("the child has not ended within {limit:?}");
-        return Ok(told(input, NodeStatus::Timeout, message));
+        return Ok(failed_node(input, NodeStatus::Timeout, message));
     }
     let until = action.ready_at.plus(limit);
     Ok(match start::begin_child(worker, action, &child, credentials).await? {
-        Done::Awaiting { until: None } => Done::Awaiting { until: Some(until) },
-        Done::Awaiting { until: Some(soon) } => Done::Awaiting { until: Some(soon.min(until)) },
-        Done::Attempt(Attempt::Permanent { error }) => refused(input, error.message),
-        other @ (Done::Attempt(_)
-        | Done::Told(_)
-        | Done::Postponed { .. }
-        | Done::OverQuota { .. }
-        | Done::Lost) => other,
+        PerformOutcome::Awaiting { until: None } => PerformOutcome::Awaiting { until: Some(until) },
+        PerformOutcome::Awaiting { until: Some(soon) } => {
+            PerformOutcome::Awaiting { until: Some(soon.min(until)) }
+        }
+        PerformOutcome::Attempt(AttemptOutcome::Permanent { error }) => refused_node(input, error.message),
+        other @ (PerformOutcome::Attempt(_)
+        | PerformOutcome::Told(_)
+        | PerformOutcome::Postponed { .. }
+        | PerformOutcome::OverQuota { .. }
+        | PerformOutcome::Lost) => other,
     })
 }
 
-fn refused(input: &NodeInput, reason: String) -> Done {
-    told(input, NodeStatus::TaskError, reason)
+fn refused_node(input: &NodeInput, reason: String) -> PerformOutcome {
+    failed_node(input, NodeStatus::TaskError, reason)
 }
 
-fn told(input: &NodeInput, status: NodeStatus, message: String) -> Done {
-    let answer = failed(input, status, message, None);
-    Done::Attempt(Attempt::Success { result: RawJson::of(&answer) })
+fn failed_node(input: &NodeInput, status: NodeStatus, message: String) -> PerformOutcome {
+    let answer = failed_answer(input, status, message, None);
+    PerformOutcome::Attempt(AttemptOutcome::Success { result: RawJson::from_value(&answer) })
 }
 
 /// The child to start: the node's own graph or execution; its input gets the node's dependencies by name.
-fn child(input: &NodeInput, context: &DispatchContext) -> std::result::Result<Child, String> {
+fn child_of_node(input: &NodeInput, context: &DispatchContext) -> std::result::Result<ChildStart, String> {
     let spec: NodeSpec = context.spec.decode().map_err(|error| format!("unreadable node: {error}"))?;
     let mut handed: BTreeMap<String, RawJson> = BTreeMap::new();
     for (name, node) in &spec.task.dependencies {
@@ -77,21 +79,21 @@ fn child(input: &NodeInput, context: &DispatchContext) -> std::result::Result<Ch
     match (&spec.graph, &spec.execution) {
         (Some(graph), _) => {
             let mut graph = (**graph).clone();
-            graph.input = merged(&graph.input, handed, "graph.input")?;
-            Ok(Child::Graph(Box::new(graph)))
+            graph.input = merge_input(&graph.input, handed, "graph.input")?;
+            Ok(ChildStart::Graph(Box::new(graph)))
         }
-        (None, Some(execution)) => Ok(Child::Execution(StartInput {
+        (None, Some(execution)) => Ok(ChildStart::Execution(StartInput {
             definition: execution.definition.clone(),
             version: execution.version,
             execution_id: None,
-            input: merged(&execution.input, handed, "execution.input")?,
+            input: merge_input(&execution.input, handed, "execution.input")?,
             parent_close: ParentClose::Cancel,
         })),
         (None, None) => Err(format!("{:?} is neither a graph nor an execution", input.node.as_str())),
     }
 }
 
-fn merged(
+fn merge_input(
     input: &RawJson,
     handed: BTreeMap<String, RawJson>,
     path: &str,
@@ -100,5 +102,5 @@ fn merged(
         input.decode().map_err(|_| format!("{path}: must be an object"))?;
     let mut fields = fields.unwrap_or_default();
     fields.extend(handed);
-    Ok(RawJson::of(&fields))
+    Ok(RawJson::from_value(&fields))
 }

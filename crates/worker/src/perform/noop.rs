@@ -1,8 +1,8 @@
 //! `noop`: no work, but the whole way of lease, attempt and settlement. For tests and benches.
 
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::raw::RawJson;
 
-pub(crate) fn perform(value: RawJson) -> Attempt {
-    Attempt::Success { result: value }
+pub(crate) fn perform_noop(value: RawJson) -> AttemptOutcome {
+    AttemptOutcome::Success { result: value }
 }

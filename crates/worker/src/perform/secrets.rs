@@ -6,25 +6,25 @@
 use std::cell::RefCell;
 use std::sync::{Arc, Once};
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
 use millstream_core::id::{Name, TenantId};
 use millstream_core::machine::ActionInput;
-use millstream_core::sealed::Filled;
+use millstream_core::secrets::SecretValues;
 
 /// Source of secrets. A tenant can only read its own.
 #[async_trait::async_trait]
-pub trait Secrets: Send + Sync + std::fmt::Debug {
+pub trait SecretSource: Send + Sync + std::fmt::Debug {
     async fn get(&self, tenant: &TenantId, name: &Name) -> Option<String>;
 }
 
 /// The secrets that an input refers to.
-pub(crate) async fn fill(
-    secrets: Option<&dyn Secrets>,
+pub(crate) async fn fill_secrets(
+    secrets: Option<&dyn SecretSource>,
     tenant: &TenantId,
     input: &ActionInput,
-) -> Result<Filled, ActionError> {
-    let mut filled = Filled::default();
-    for name in wanted(input) {
+) -> Result<SecretValues, ActionFailure> {
+    let mut filled = SecretValues::default();
+    for name in secret_names(input) {
         let value = match secrets {
             Some(secrets) => secrets.get(tenant, name).await,
             None => None,
@@ -34,22 +34,22 @@ pub(crate) async fn fill(
                 "no such secret: {:?}; provide it to the worker as a file or in its environment",
                 name.as_str()
             );
-            return Err(ActionError { class: ErrorClass::Secret, message, status: None });
+            return Err(ActionFailure { class: ErrorClass::Secret, message, status: None });
         };
         filled.insert(name.clone(), value);
     }
     Ok(filled)
 }
 
-fn wanted(input: &ActionInput) -> Vec<&Name> {
+fn secret_names(input: &ActionInput) -> Vec<&Name> {
     match input {
         ActionInput::Http(http) => {
-            let texts = http.headers.values().chain([&http.url]).flat_map(|phrase| phrase.secrets());
+            let texts = http.headers.values().chain([&http.url]).flat_map(|phrase| phrase.secret_names());
             texts.chain(http.body_secrets.values()).collect()
         }
         ActionInput::Call(call) => call.secrets.values().collect(),
         ActionInput::Webhook(webhook) => {
-            webhook.url.secrets().chain(webhook.data_secrets.values()).chain([&webhook.secret]).collect()
+            webhook.url.secret_names().chain(webhook.data_secrets.values()).chain([&webhook.secret]).collect()
         }
         ActionInput::Log(_)
         | ActionInput::Task(_)
@@ -66,34 +66,39 @@ fn wanted(input: &ActionInput) -> Vec<&Name> {
 }
 
 /// Removes the secrets from an attempt's outcome.
-pub(crate) fn redact(filled: &Filled, attempt: Attempt) -> Attempt {
+pub(crate) fn redact_attempt(filled: &SecretValues, attempt: AttemptOutcome) -> AttemptOutcome {
     if filled.is_empty() {
         return attempt;
     }
-    let clean = |error: ActionError| ActionError { message: filled.redact(&error.message), ..error };
+    let clean = |error: ActionFailure| ActionFailure { message: filled.redact_text(&error.message), ..error };
     match attempt {
-        Attempt::Success { result } => Attempt::Success { result: filled.redact_json(result) },
-        Attempt::Transient { error, retry_after } => Attempt::Transient { error: clean(error), retry_after },
-        Attempt::Permanent { error } => Attempt::Permanent { error: clean(error) },
-        Attempt::Pause { error } => Attempt::Pause { error: clean(error) },
+        AttemptOutcome::Success { result } => AttemptOutcome::Success { result: filled.redact_json(result) },
+        AttemptOutcome::Transient { error, retry_after } => {
+            AttemptOutcome::Transient { error: clean(error), retry_after }
+        }
+        AttemptOutcome::Permanent { error } => AttemptOutcome::Permanent { error: clean(error) },
+        AttemptOutcome::Pause { error } => AttemptOutcome::Pause { error: clean(error) },
     }
 }
 
 thread_local! {
     /// Secrets of the attempt polled on this thread.
-    static IN_HAND: RefCell<Option<Arc<Filled>>> = const { RefCell::new(None) };
+    static IN_HAND: RefCell<Option<Arc<SecretValues>>> = const { RefCell::new(None) };
 }
 
 /// Runs an attempt; the report of a panic omits its secrets.
-pub(crate) async fn guarding<T>(filled: Arc<Filled>, attempt: impl Future<Output = T>) -> T {
+pub(crate) async fn run_guarding_secrets<T>(
+    filled: Arc<SecretValues>,
+    attempt: impl Future<Output = T>,
+) -> T {
     if filled.is_empty() {
         return attempt.await;
     }
-    quiet_panics();
+    install_panic_hook();
     let mut attempt = std::pin::pin!(attempt);
     std::future::poll_fn(|context| {
         let before = IN_HAND.with(|held| held.replace(Some(Arc::clone(&filled))));
-        let restored = Restore(before);
+        let restored = RestoreSecrets(before);
         let polled = attempt.as_mut().poll(context);
         drop(restored);
         polled
@@ -102,9 +107,9 @@ pub(crate) async fn guarding<T>(filled: Arc<Filled>, attempt: impl Future<Output
 }
 
 /// Restores on drop, so also when the attempt unwinds.
-struct Restore(Option<Arc<Filled>>);
+struct RestoreSecrets(Option<Arc<SecretValues>>);
 
-impl Drop for Restore {
+impl Drop for RestoreSecrets {
     fn drop(&mut self) {
         let before = self.0.take();
         IN_HAND.with(|held| *held.borrow_mut() = before);
@@ -113,7 +118,7 @@ impl Drop for Restore {
 
 /// The default panic hook prints the message unchanged. While an attempt holds secrets, ours prints a
 /// redacted one.
-fn quiet_panics() {
+fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let default = std::panic::take_hook();
@@ -122,7 +127,7 @@ fn quiet_panics() {
             match held {
                 None => default(info),
                 Some(filled) => {
-                    let message = filled.redact(&info.to_string());
+                    let message = filled.redact_text(&info.to_string());
                     tracing::error!(error = %message, "panic while performing an action");
                 }
             }
@@ -135,11 +140,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn secrets_are_in_hand_only_while_their_attempt_runs() {
-        let mut filled = Filled::default();
+    async fn secrets_are_held_only_during_attempt() {
+        let mut filled = SecretValues::default();
         filled.insert(Name::parse("k").unwrap(), "hunter2".to_owned());
         let in_hand = || IN_HAND.with(|held| held.borrow().is_some());
-        let seen = guarding(Arc::new(filled), async {
+        let seen = run_guarding_secrets(Arc::new(filled), async {
             tokio::task::yield_now().await;
             in_hand()
         });

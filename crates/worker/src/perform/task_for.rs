@@ -12,82 +12,90 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::assignment::{Input, ItemStatus, NotAdopted, Waiter};
-use millstream_core::definition::{ActionKind, Timeouts};
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_core::assignment::{AdoptionRefusal, ItemInput, ItemStatus, ItemWaiter};
+use millstream_core::definition::{ActionKind, ActionTimeouts};
 use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ActionKey, ExecutionKey, ItemId, ItemKey, Name};
 use millstream_core::machine::{ActionInput, TaskForInput};
-use millstream_core::problem::Problem;
+use millstream_core::problem::ValidationProblem;
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_core::schedule;
 use millstream_core::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
-use millstream_store::item_store::{Imported, ItemRef};
-use millstream_store::tending::{Ask, Tended, tend};
-use millstream_store::{Result, StoreError};
+use millstream_store::item_service::{ItemCommand, ItemReply, apply_commands};
+use millstream_store::item_store::{ImportVerdict, ItemRef};
+use millstream_store::{StoreError, StoreResult};
 
-use super::emit::unavailable;
-use super::errand::Done;
-use super::outcome::internal;
-use crate::worker::Worker;
+use super::emit::store_unavailable;
+use super::leased_work::PerformOutcome;
+use super::outcome::internal_error;
+use crate::context::WorkerContext;
 
 /// Upper bound on items per action; more retries by an operator are unreasonable.
 const ITEMS: u32 = 20;
 /// Actions of an execution read at once.
 const PAGE: usize = 256;
 
-pub(crate) async fn perform(
-    worker: &Worker,
+pub(crate) async fn perform_task_for(
+    worker: &WorkerContext,
     action: &LeasedAction,
     input: &TaskForInput,
-    timeouts: &Timeouts,
-) -> Done {
-    match begin(worker, action, input).await {
+    timeouts: &ActionTimeouts,
+) -> PerformOutcome {
+    match create_or_adopt_item(worker, action, input).await {
         Ok(Some(done)) => done,
         Ok(None) => {
-            let left = schedule::left(timeouts, action.ready_at, worker.now());
-            Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+            let left = schedule::remaining_time(timeouts, action.ready_at, worker.now());
+            PerformOutcome::Awaiting { until: left.map(|left| worker.now().plus(left)) }
         }
-        Err(error) => Done::Attempt(unavailable(&error)),
+        Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
 }
 
 /// `None` while another holder of the action will report the outcome.
-async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> Result<Option<Done>> {
+async fn create_or_adopt_item(
+    worker: &WorkerContext,
+    action: &LeasedAction,
+    input: &TaskForInput,
+) -> StoreResult<Option<PerformOutcome>> {
     let lease = &action.lease;
     let tenant = &lease.key.execution.tenant;
     for number in 1..=ITEMS {
-        let Some(item) = item_of(&lease.key, action.revision, number) else { break };
-        if let Some(refusal) = refusal(worker, &item).await? {
-            return Ok(Some(Done::over_quota(worker, action, refusal)));
+        let Some(item) = item_key_of(&lease.key, action.revision, number) else { break };
+        if let Some(refusal) = quota_refusal(worker, &item).await? {
+            return Ok(Some(PerformOutcome::over_quota(worker, action, refusal)));
         }
-        let new = input.item(item.item.clone(), waiter(action), worker.now());
+        let new = input.to_new_item(item.item.clone(), waiter_of_action(action), worker.now());
         let items = &worker.deps.stores.items;
-        let imported = items.import(tenant, &input.queue, &[new], worker.now()).await?;
+        let imported = items.import_items(tenant, &input.queue, &[new], worker.now()).await?;
         match imported.into_iter().next() {
-            Some(Imported::Created) => {}
-            Some(Imported::Repeat) => match adopt(worker, action, &item).await? {
-                Adoption::Ours => {}
-                Adoption::Over(done) => return Ok(Some(done)),
-                Adoption::OfEarlierLife => continue,
+            Some(ImportVerdict::Created) => {}
+            Some(ImportVerdict::Repeat) => match adopt_item(worker, action, &item).await? {
+                ItemTakeover::Ours => {}
+                ItemTakeover::Over(done) => return Ok(Some(done)),
+                ItemTakeover::OfEarlierLife => continue,
             },
-            Some(Imported::Taken) => return Ok(Some(Done::Attempt(of_another(&item)))),
-            Some(Imported::Refused(problems)) => {
-                return Ok(Some(Done::Attempt(refused(&input.queue, &problems))));
+            Some(ImportVerdict::Taken) => {
+                return Ok(Some(PerformOutcome::Attempt(item_of_other_action(&item))));
             }
-            Some(Imported::NoQueue) => return Ok(Some(Done::Attempt(no_queue(&input.queue)))),
+            Some(ImportVerdict::Refused(problems)) => {
+                return Ok(Some(PerformOutcome::Attempt(refused_item(&input.queue, &problems))));
+            }
+            Some(ImportVerdict::NoQueue) => {
+                return Ok(Some(PerformOutcome::Attempt(missing_queue(&input.queue))));
+            }
             None => return Err(StoreError::Unavailable("the store returned no result".to_owned())),
         }
-        follow_execution(worker, &lease.key.execution, &item).await?;
+        withdraw_if_execution_ended(worker, &lease.key.execution, &item).await?;
         return Ok(None);
     }
     let message = format!("limit of {ITEMS} items per action reached");
-    Ok(Some(Done::Attempt(Attempt::Pause { error: internal(message) })))
+    Ok(Some(PerformOutcome::Attempt(AttemptOutcome::Pause { error: internal_error(message) })))
 }
 
 /// The quota that refuses one more item; an item that exists already is not one more.
-async fn refusal(worker: &Worker, item: &ItemKey) -> Result<Option<QuotaRefusal>> {
+async fn quota_refusal(worker: &WorkerContext, item: &ItemKey) -> StoreResult<Option<QuotaRefusal>> {
     let stores = &worker.deps.stores;
     let admitted = worker.quotas.admit_row(&*stores.quotas, &item.tenant, CountedQuota::QueueItems).await?;
     let Err(refusal) = admitted else { return Ok(None) };
@@ -96,39 +104,51 @@ async fn refusal(worker: &Worker, item: &ItemKey) -> Result<Option<QuotaRefusal>
 }
 
 /// State after an attempt to take over an existing item.
-enum Adoption {
+enum ItemTakeover {
     Ours,
-    Over(Done),
+    Over(PerformOutcome),
     OfEarlierLife,
 }
 
-async fn adopt(worker: &Worker, action: &LeasedAction, item: &ItemKey) -> Result<Adoption> {
-    let ask = Ask::adopt(ItemRef::Item(item.clone()), waiter(action));
-    let adopted = tend(worker, &[ask]).await.into_iter().next();
-    Ok(match adopted.unwrap_or(Ok(Tended::NoSuchItem))? {
-        Tended::Done { told: None, .. } => Adoption::Ours,
-        Tended::Done { told: Some(told), work, .. } => match told.status {
-            ItemStatus::Done => Adoption::Over(Done::Told(Box::new(told))),
+async fn adopt_item(
+    worker: &WorkerContext,
+    action: &LeasedAction,
+    item: &ItemKey,
+) -> StoreResult<ItemTakeover> {
+    let ask = ItemCommand::for_adoption(ItemRef::Item(item.clone()), waiter_of_action(action));
+    let adopted = apply_commands(worker, &[ask]).await.into_iter().next();
+    Ok(match adopted.unwrap_or(Ok(ItemReply::NoSuchItem))? {
+        ItemReply::Done { told: None, .. } => ItemTakeover::Ours,
+        ItemReply::Done { told: Some(told), work, .. } => match told.status {
+            ItemStatus::Done => ItemTakeover::Over(PerformOutcome::Told(Box::new(told))),
             ItemStatus::Open | ItemStatus::Failed | ItemStatus::Withdrawn | ItemStatus::Escalated => {
                 let earlier = work.item.ended_at.is_some_and(|ended| ended <= action.ready_at);
-                if earlier { Adoption::OfEarlierLife } else { Adoption::Over(Done::Told(Box::new(told))) }
+                if earlier {
+                    ItemTakeover::OfEarlierLife
+                } else {
+                    ItemTakeover::Over(PerformOutcome::Told(Box::new(told)))
+                }
             }
         },
-        Tended::NotAdopted(NotAdopted::NobodyWaits | NotAdopted::Belongs(_)) => {
-            Adoption::Over(Done::Attempt(of_another(item)))
+        ItemReply::NotAdopted(AdoptionRefusal::NobodyWaits | AdoptionRefusal::Belongs(_)) => {
+            ItemTakeover::Over(PerformOutcome::Attempt(item_of_other_action(item)))
         }
         // A later attempt has it.
-        Tended::NotAdopted(why @ NotAdopted::Stale) => Adoption::Over(Done::Attempt(again(why.to_string()))),
-        Tended::Refused { refusal, .. } => Adoption::Over(Done::Attempt(again(refusal.to_string()))),
-        Tended::Invalid(_) | Tended::Unjudged { .. } | Tended::NoSuchItem => {
+        ItemReply::NotAdopted(why @ AdoptionRefusal::Stale) => {
+            ItemTakeover::Over(PerformOutcome::Attempt(retry_attempt(why.to_string())))
+        }
+        ItemReply::Refused { refusal, .. } => {
+            ItemTakeover::Over(PerformOutcome::Attempt(retry_attempt(refusal.to_string())))
+        }
+        ItemReply::Invalid(_) | ItemReply::Unjudged { .. } | ItemReply::NoSuchItem => {
             let gone = StoreError::Contention(format!("the item {} is gone", item.item));
-            Adoption::Over(Done::Attempt(unavailable(&gone)))
+            ItemTakeover::Over(PerformOutcome::Attempt(store_unavailable(&gone)))
         }
     })
 }
 
-fn waiter(action: &LeasedAction) -> Waiter {
-    Waiter {
+fn waiter_of_action(action: &LeasedAction) -> ItemWaiter {
+    ItemWaiter {
         action: action.lease.key.clone(),
         epoch: action.lease.epoch,
         event_id: action.event_id,
@@ -140,42 +160,48 @@ fn waiter(action: &LeasedAction) -> Waiter {
 }
 
 /// The same key gives the same item.
-fn item_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
+fn item_key_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
     let life = if number > 1 { format!(" {number}") } else { String::new() };
     let id = derived_event_id(&format!("item {}{life}", key.with_revision(revision)));
     let item = ItemId::parse(format!("action:{id}")).ok()?;
     Some(ItemKey { tenant: key.execution.tenant.clone(), item })
 }
 
-fn no_queue(queue: &Name) -> Attempt {
+fn missing_queue(queue: &Name) -> AttemptOutcome {
     let message = format!("no such queue: {queue}; create it (PUT /v1/queues/{queue}), then retry");
-    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+    AttemptOutcome::Pause { error: ActionFailure { class: ErrorClass::Target, message, status: None } }
 }
 
 /// The content shown to people comes from the execution; the number and skills of people are between the
 /// definition and the queue.
-fn refused(queue: &Name, problems: &[Problem]) -> Attempt {
+fn refused_item(queue: &Name, problems: &[ValidationProblem]) -> AttemptOutcome {
     let all: Vec<String> = problems.iter().map(|problem| format!("task_for.{problem}")).collect();
     let message = format!("the queue {queue} refuses the item: {}", all.join("; "));
     if problems.iter().any(|problem| problem.path == "payload") {
-        return Attempt::Permanent { error: ActionError { class: ErrorClass::Input, message, status: None } };
+        return AttemptOutcome::Permanent {
+            error: ActionFailure { class: ErrorClass::Input, message, status: None },
+        };
     }
-    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+    AttemptOutcome::Pause { error: ActionFailure { class: ErrorClass::Target, message, status: None } }
 }
 
-fn of_another(item: &ItemKey) -> Attempt {
+fn item_of_other_action(item: &ItemKey) -> AttemptOutcome {
     let message = format!("item {} exists and belongs to another action", item.item);
-    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+    AttemptOutcome::Pause { error: ActionFailure { class: ErrorClass::Target, message, status: None } }
 }
 
-fn again(message: String) -> Attempt {
-    Attempt::Transient { error: internal(message), retry_after: None }
+fn retry_attempt(message: String) -> AttemptOutcome {
+    AttemptOutcome::Transient { error: internal_error(message), retry_after: None }
 }
 
 /// Closes the race with the withdrawal of an ended execution's items, which may have looked before this item
 /// existed. This check follows the creation, so one of the two sees the other.
-async fn follow_execution(worker: &Worker, execution: &ExecutionKey, item: &ItemKey) -> Result<()> {
-    let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+async fn withdraw_if_execution_ended(
+    worker: &WorkerContext,
+    execution: &ExecutionKey,
+    item: &ItemKey,
+) -> StoreResult<()> {
+    let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
         withdraw_items(worker, execution, std::slice::from_ref(item)).await?;
     }
@@ -183,7 +209,7 @@ async fn follow_execution(worker: &Worker, execution: &ExecutionKey, item: &Item
 }
 
 /// The schedule of the action is missed: withdraws its item.
-pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
+pub(crate) async fn give_up_item(worker: &WorkerContext, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
     let Some(Ok(ActionInput::TaskFor(_))) = input else { return };
     let key = &action.lease.key;
@@ -193,14 +219,14 @@ pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
 }
 
 /// The execution of this action has ended: withdraws its items from people.
-pub(crate) async fn withdraw(worker: &Worker, action: &LeasedAction) -> Result<usize> {
+pub(crate) async fn withdraw_open_items(worker: &WorkerContext, action: &LeasedAction) -> StoreResult<usize> {
     let execution = &action.lease.key.execution;
-    let asking = asking(worker, action).await?;
+    let asking = actions_with_items(worker, action).await?;
     let (mut withdrawn, mut after) = (0, None);
     while !asking.is_empty() {
-        let page = worker.deps.stores.execution_views.actions(execution, after, PAGE).await?;
+        let page = worker.deps.stores.execution_views.list_actions(execution, after, PAGE).await?;
         let is_last = page.len() < PAGE;
-        after = page.last().map(millstream_store::views::ActionView::place);
+        after = page.last().map(millstream_store::views::ActionRecord::place);
         let asked = page.into_iter().filter(|view| asking.contains(&view.key.action));
         let asked = asked.filter(|view| may_be_open(view.status));
         let asked = asked.map(|view| (view.key, view.revision)).collect();
@@ -213,7 +239,7 @@ pub(crate) async fn withdraw(worker: &Worker, action: &LeasedAction) -> Result<u
 }
 
 /// The actions of its definition that create people items.
-async fn asking(worker: &Worker, action: &LeasedAction) -> Result<BTreeSet<Name>> {
+async fn actions_with_items(worker: &WorkerContext, action: &LeasedAction) -> StoreResult<BTreeSet<Name>> {
     let (stores, tenant) = (&worker.deps.stores, &action.lease.key.execution.tenant);
     let program = worker.programs.get(&*stores.definitions, tenant, &action.definition).await?;
     let Ok(program) = program else { return Ok(BTreeSet::new()) };
@@ -238,15 +264,15 @@ fn may_be_open(status: ActionStatus) -> bool {
 
 /// Covers the items of all lives of each action; only the last one may be open.
 async fn withdraw_all(
-    worker: &Worker,
+    worker: &WorkerContext,
     execution: &ExecutionKey,
     mut actions: Vec<(ActionKey, i32)>,
-) -> Result<usize> {
+) -> StoreResult<usize> {
     let mut withdrawn = 0;
     for number in 1..=ITEMS {
         let items: Vec<_> = actions
             .into_iter()
-            .filter_map(|(key, revision)| Some((item_of(&key, revision, number)?, (key, revision))))
+            .filter_map(|(key, revision)| Some((item_key_of(&key, revision, number)?, (key, revision))))
             .collect();
         if items.is_empty() {
             break;
@@ -270,23 +296,27 @@ async fn withdraw_all(
     Ok(withdrawn)
 }
 
-async fn withdraw_items(worker: &Worker, execution: &ExecutionKey, items: &[ItemKey]) -> Result<()> {
-    let asks: Vec<Ask> = items
+async fn withdraw_items(
+    worker: &WorkerContext,
+    execution: &ExecutionKey,
+    items: &[ItemKey],
+) -> StoreResult<()> {
+    let asks: Vec<ItemCommand> = items
         .iter()
         .map(|item| {
             let reason = Some(format!("the execution {} no longer waits for it", execution.execution));
             let by = Some("execution".to_owned());
-            Ask::input(ItemRef::Item(item.clone()), Input::Withdraw { reason, by })
+            ItemCommand::for_input(ItemRef::Item(item.clone()), ItemInput::Withdraw { reason, by })
         })
         .collect();
-    for tended in tend(worker, &asks).await {
+    for tended in apply_commands(worker, &asks).await {
         match tended? {
-            Tended::Done { .. }
-            | Tended::Refused { .. }
-            | Tended::Invalid(_)
-            | Tended::Unjudged { .. }
-            | Tended::NotAdopted(_)
-            | Tended::NoSuchItem => {}
+            ItemReply::Done { .. }
+            | ItemReply::Refused { .. }
+            | ItemReply::Invalid(_)
+            | ItemReply::Unjudged { .. }
+            | ItemReply::NotAdopted(_)
+            | ItemReply::NoSuchItem => {}
         }
     }
     Ok(())

@@ -51,65 +51,75 @@ pub(super) enum SlotUse {
 
 /// Reserved slots of a tenant, released when dropped.
 #[derive(Debug)]
-pub(crate) struct SlotsAside {
+pub(crate) struct TenantSlotReservation {
     slots: TenantSlots,
     tenant: TenantId,
     count: usize,
 }
 
 impl TenantSlots {
-    fn tenants(&self) -> MutexGuard<'_, BTreeMap<TenantId, TenantSlotCount>> {
+    fn lock_tenants(&self) -> MutexGuard<'_, BTreeMap<TenantId, TenantSlotCount>> {
         self.0.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn held_by_tenant(&self) -> BTreeMap<TenantId, usize> {
-        let tenants = self.tenants();
+        let tenants = self.lock_tenants();
         let holding = tenants.iter().filter(|(_, count)| count.held > 0);
         holding.map(|(tenant, count)| (tenant.clone(), count.held)).collect()
     }
 
     /// How many more slots the tenant may have, of `most`.
-    pub(crate) fn room(&self, tenant: &TenantId, most: usize) -> usize {
-        self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.in_use()))
+    pub(crate) fn free_of_tenant(&self, tenant: &TenantId, most: usize) -> usize {
+        self.lock_tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.in_use()))
     }
 
     /// Whether the tenant holds fewer than `few`, those whose outcome is being recorded included.
     pub(crate) fn holds_fewer_than(&self, tenant: &TenantId, few: usize) -> bool {
-        self.tenants().get(tenant).is_none_or(|count| count.held + count.aside < few)
+        self.lock_tenants().get(tenant).is_none_or(|count| count.held + count.aside < few)
     }
 
     /// Reserves as many of `wanted` as the tenant may have, of `most`.
-    pub(crate) fn set_aside_some(&self, tenant: &TenantId, wanted: usize, most: usize) -> SlotsAside {
-        let mut tenants = self.tenants();
+    pub(crate) fn reserve_some(
+        &self,
+        tenant: &TenantId,
+        wanted: usize,
+        most: usize,
+    ) -> TenantSlotReservation {
+        let mut tenants = self.lock_tenants();
         let count = tenants.entry(tenant.clone()).or_default();
         let wanted = wanted.min(most.saturating_sub(count.in_use()));
         count.aside += wanted;
-        SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted }
+        TenantSlotReservation { slots: self.clone(), tenant: tenant.clone(), count: wanted }
     }
 
     /// Reserves all of `wanted`; `None` where that exceeds the tenant's limit, or the tenant is over it
     /// already.
-    pub(crate) fn set_aside_all(&self, tenant: &TenantId, wanted: usize, most: usize) -> Option<SlotsAside> {
-        let mut tenants = self.tenants();
+    pub(crate) fn reserve_all(
+        &self,
+        tenant: &TenantId,
+        wanted: usize,
+        most: usize,
+    ) -> Option<TenantSlotReservation> {
+        let mut tenants = self.lock_tenants();
         let count = tenants.entry(tenant.clone()).or_default();
         if wanted > most.saturating_sub(count.in_use()) || count.in_use() > most {
             return None;
         }
         count.aside += wanted;
-        Some(SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted })
+        Some(TenantSlotReservation { slots: self.clone(), tenant: tenant.clone(), count: wanted })
     }
 
-    pub(super) fn take(&self, tenant: &TenantId) {
-        self.tenants().entry(tenant.clone()).or_default().held += 1;
+    pub(super) fn take_slot(&self, tenant: &TenantId) {
+        self.lock_tenants().entry(tenant.clone()).or_default().held += 1;
     }
 
     /// The attempt in one of its slots has ended.
     pub(super) fn begin_settling(&self, tenant: &TenantId) {
-        self.fewer(tenant, |count| count.settling += 1);
+        self.decrease_count(tenant, |count| count.settling += 1);
     }
 
-    pub(super) fn give_back(&self, tenant: &TenantId, slot_use: SlotUse) {
-        self.fewer(tenant, |count| {
+    pub(super) fn release_slot(&self, tenant: &TenantId, slot_use: SlotUse) {
+        self.decrease_count(tenant, |count| {
             count.held = count.held.saturating_sub(1);
             match slot_use {
                 SlotUse::Attempt => {}
@@ -118,20 +128,20 @@ impl TenantSlots {
         });
     }
 
-    /// [`freed`](Self::freed) returns when the tenant has a free slot within `most`.
+    /// [`freed`](Self::until_freed) returns when the tenant has a free slot within `most`.
     pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
-        match self.tenants().get_mut(tenant) {
+        match self.lock_tenants().get_mut(tenant) {
             Some(count) if count.in_use() >= most => count.is_awaited = true,
             Some(_) | None => self.0.freed.notify_one(),
         }
     }
 
-    pub(crate) async fn freed(&self) {
+    pub(crate) async fn until_freed(&self) {
         self.0.freed.notified().await;
     }
 
-    fn fewer(&self, tenant: &TenantId, change: impl FnOnce(&mut TenantSlotCount)) {
-        let mut tenants = self.tenants();
+    fn decrease_count(&self, tenant: &TenantId, change: impl FnOnce(&mut TenantSlotCount)) {
+        let mut tenants = self.lock_tenants();
         let Some(count) = tenants.get_mut(tenant) else { return };
         change(count);
         if std::mem::take(&mut count.is_awaited) {
@@ -143,15 +153,15 @@ impl TenantSlots {
     }
 }
 
-impl SlotsAside {
+impl TenantSlotReservation {
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 }
 
-impl Drop for SlotsAside {
+impl Drop for TenantSlotReservation {
     fn drop(&mut self) {
-        self.slots.fewer(&self.tenant, |count| count.aside = count.aside.saturating_sub(self.count));
+        self.slots.decrease_count(&self.tenant, |count| count.aside = count.aside.saturating_sub(self.count));
     }
 }
 
@@ -164,57 +174,57 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_are_set_aside_count_against_the_quota() {
+    fn reserved_slots_count_against_quota() {
         let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
-        slots.take(&noisy);
-        let aside = slots.set_aside_some(&noisy, 9, 4);
-        assert_eq!((aside.len(), slots.room(&noisy, 4)), (3, 0));
-        assert!(slots.set_aside_all(&noisy, 1, 4).is_none());
-        assert_eq!(slots.room(&tenant("quiet"), 4), 4);
+        slots.take_slot(&noisy);
+        let aside = slots.reserve_some(&noisy, 9, 4);
+        assert_eq!((aside.len(), slots.free_of_tenant(&noisy, 4)), (3, 0));
+        assert!(slots.reserve_all(&noisy, 1, 4).is_none());
+        assert_eq!(slots.free_of_tenant(&tenant("quiet"), 4), 4);
         drop(aside);
-        assert_eq!(slots.room(&noisy, 4), 3);
-        assert_eq!(slots.set_aside_all(&noisy, 3, 4).map(|aside| aside.len()), Some(3));
+        assert_eq!(slots.free_of_tenant(&noisy, 4), 3);
+        assert_eq!(slots.reserve_all(&noisy, 3, 4).map(|aside| aside.len()), Some(3));
         assert_eq!(slots.held_by_tenant(), [(noisy.clone(), 1)].into());
-        slots.give_back(&noisy, SlotUse::Attempt);
-        assert!(slots.tenants().is_empty());
+        slots.release_slot(&noisy, SlotUse::Attempt);
+        assert!(slots.lock_tenants().is_empty());
     }
 
     #[test]
     fn an_action_that_is_being_settled_leaves_its_place_in_the_quota() {
         let (slots, busy) = (TenantSlots::default(), tenant("busy"));
-        slots.take(&busy);
-        slots.take(&busy);
-        assert!(slots.set_aside_all(&busy, 1, 2).is_none());
+        slots.take_slot(&busy);
+        slots.take_slot(&busy);
+        assert!(slots.reserve_all(&busy, 1, 2).is_none());
         slots.begin_settling(&busy);
-        assert_eq!(slots.set_aside_all(&busy, 1, 2).map(|aside| aside.len()), Some(1));
+        assert_eq!(slots.reserve_all(&busy, 1, 2).map(|aside| aside.len()), Some(1));
         assert!(!slots.holds_fewer_than(&busy, 2), "its slot is not free yet");
-        slots.give_back(&busy, SlotUse::Settlement);
+        slots.release_slot(&busy, SlotUse::Settlement);
         assert!(slots.holds_fewer_than(&busy, 2));
-        assert_eq!((slots.room(&busy, 2), slots.held_by_tenant()), (1, [(busy.clone(), 1)].into()));
-        slots.give_back(&busy, SlotUse::Attempt);
-        assert!(slots.tenants().is_empty());
+        assert_eq!((slots.free_of_tenant(&busy, 2), slots.held_by_tenant()), (1, [(busy.clone(), 1)].into()));
+        slots.release_slot(&busy, SlotUse::Attempt);
+        assert!(slots.lock_tenants().is_empty());
     }
 
     #[test]
-    fn a_tenant_beyond_a_lower_quota_gets_nothing_in_exchange() {
+    fn tenant_over_lowered_quota_gets_no_slot() {
         let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
-        slots.take(&noisy);
-        slots.take(&noisy);
-        assert!(slots.set_aside_all(&noisy, 0, 1).is_none());
-        slots.give_back(&noisy, SlotUse::Attempt);
-        assert!(slots.set_aside_all(&noisy, 0, 1).is_some());
+        slots.take_slot(&noisy);
+        slots.take_slot(&noisy);
+        assert!(slots.reserve_all(&noisy, 0, 1).is_none());
+        slots.release_slot(&noisy, SlotUse::Attempt);
+        assert!(slots.reserve_all(&noisy, 0, 1).is_some());
     }
 
     #[tokio::test]
-    async fn a_slot_that_is_waited_for_is_announced() {
+    async fn freed_slot_wakes_waiting_tenant() {
         let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
-        slots.take(&noisy);
+        slots.take_slot(&noisy);
         slots.await_room(&noisy, 1);
-        let mut freed = std::pin::pin!(slots.freed());
+        let mut freed = std::pin::pin!(slots.until_freed());
         assert!(futures::poll!(&mut freed).is_pending());
-        slots.give_back(&noisy, SlotUse::Attempt);
+        slots.release_slot(&noisy, SlotUse::Attempt);
         freed.await;
         slots.await_room(&noisy, 1);
-        slots.freed().await;
+        slots.until_freed().await;
     }
 }

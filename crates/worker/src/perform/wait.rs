@@ -1,15 +1,15 @@
 //! `wait`: a delay until a given time.
 
-use millstream_core::action::Attempt;
+use millstream_core::action::AttemptOutcome;
 use millstream_core::machine::WaitInput;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use super::errand::Done;
+use super::leased_work::PerformOutcome;
 
-pub(crate) fn perform(input: WaitInput, now: Timestamp) -> Done {
+pub(crate) fn perform_wait(input: WaitInput, now: Timestamp) -> PerformOutcome {
     if now < input.until {
-        return Done::Postponed { at: input.until };
+        return PerformOutcome::Postponed { at: input.until };
     }
-    Done::Attempt(Attempt::Success { result: RawJson::of(&input) })
+    PerformOutcome::Attempt(AttemptOutcome::Success { result: RawJson::from_value(&input) })
 }

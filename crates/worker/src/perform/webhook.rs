@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use millstream_core::definition::Method;
+use millstream_core::definition::HttpMethod;
 use millstream_core::machine::WebhookInput;
 use millstream_core::raw::RawJson;
-use millstream_core::sealed::{self, Filled, MissingSecret};
+use millstream_core::secrets::{self, MissingSecret, SecretValues};
 use millstream_core::time::Timestamp;
 use serde::Serialize;
 use sha2::Sha256;
 
-use super::errand::{HttpRequest, Sealed, SealedBody};
+use super::leased_work::{HttpRequest, SealedBody, SealedParts};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct WebhookBody<'a> {
     #[serde(rename = "type")]
     event_type: &'a str,
     timestamp: Timestamp,
@@ -28,30 +28,30 @@ struct Body<'a> {
 }
 
 /// The request of one attempt.
-pub(crate) fn request(
+pub(crate) fn webhook_request(
     input: &WebhookInput,
-    filled: &Filled,
+    filled: &SecretValues,
     key: &str,
     now: Timestamp,
 ) -> Result<HttpRequest, MissingSecret> {
-    let secret = filled.value(&input.secret).ok_or_else(|| MissingSecret(input.secret.clone()))?;
-    let data = sealed::fill(&input.data, &input.data_secrets, filled)?;
-    let body = RawJson::of(&Body { event_type: &input.event_type, timestamp: input.at, data });
-    let headers = signed(&[secret], key, &body, now);
+    let secret = filled.secret_value(&input.secret).ok_or_else(|| MissingSecret(input.secret.clone()))?;
+    let data = secrets::fill_holes(&input.data, &input.data_secrets, filled)?;
+    let body = RawJson::from_value(&WebhookBody { event_type: &input.event_type, timestamp: input.at, data });
+    let headers = signature_headers(&[secret], key, &body, now);
     Ok(HttpRequest {
-        method: Method::Post,
-        url: input.url.fill(filled)?,
+        method: HttpMethod::Post,
+        url: input.url.fill_secrets(filled)?,
         headers,
         body: Some(body),
         expect: Vec::new(),
         max_response: None,
-        sealed: Sealed { headers: BTreeSet::new(), body: SealedBody::of(&input.data_secrets) },
+        sealed: SealedParts { headers: BTreeSet::new(), body: SealedBody::of_holes(&input.data_secrets) },
         at: now,
     })
 }
 
 /// Headers that sign a body, one signature per secret: during a rotation of secrets receivers accept either.
-pub(crate) fn signed(
+pub(crate) fn signature_headers(
     secrets: &[&str],
     key: &str,
     body: &RawJson,
@@ -59,7 +59,8 @@ pub(crate) fn signed(
 ) -> BTreeMap<String, String> {
     let id = message_id(key);
     let seconds = now.as_millis().div_euclid(1000);
-    let signatures: Vec<_> = secrets.iter().map(|secret| sign(secret, &id, seconds, body.as_str())).collect();
+    let signatures: Vec<_> =
+        secrets.iter().map(|secret| sign_message(secret, &id, seconds, body.as_str())).collect();
     BTreeMap::from([
         ("webhook-id".to_owned(), id),
         ("webhook-timestamp".to_owned(), seconds.to_string()),
@@ -73,7 +74,7 @@ fn message_id(key: &str) -> String {
     format!("msg_{}", id.0.simple())
 }
 
-fn sign(secret: &str, id: &str, seconds: i64, body: &str) -> String {
+fn sign_message(secret: &str, id: &str, seconds: i64, body: &str) -> String {
     let key = match secret.strip_prefix("whsec_").map(|encoded| STANDARD.decode(encoded)) {
         Some(Ok(key)) => key,
         Some(Err(_)) | None => secret.as_bytes().to_vec(),
@@ -89,24 +90,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_signature_is_that_of_the_published_example() {
+    fn webhook_signature_matches_published_example() {
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
         let body = r#"{"test": 2432232314}"#;
-        let signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        let signed = sign_message(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
     #[test]
-    fn several_secrets_sign_side_by_side() {
-        let (body, now) = (RawJson::of(&1), Timestamp::from_millis(5_999));
-        let alone = |secret| signed(&[secret], "k", &body, now)["webhook-signature"].clone();
-        let both = signed(&["new", "old"], "k", &body, now);
+    fn webhook_is_signed_with_every_secret() {
+        let (body, now) = (RawJson::from_value(&1), Timestamp::from_millis(5_999));
+        let alone = |secret| signature_headers(&[secret], "k", &body, now)["webhook-signature"].clone();
+        let both = signature_headers(&["new", "old"], "k", &body, now);
         assert_eq!(both["webhook-signature"], format!("{} {}", alone("new"), alone("old")));
         assert_eq!(both["webhook-timestamp"], "5");
     }
 
     #[test]
-    fn the_id_is_the_same_on_every_attempt_and_of_no_other_action() {
+    fn webhook_id_is_stable_per_action() {
         assert_eq!(message_id("default/o-1/4/tell"), message_id("default/o-1/4/tell"));
         assert_ne!(message_id("default/o-1/4/tell"), message_id("default/o-1/4/tell~1"));
         assert!(!message_id("a.b").contains('.'));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::definition::{self, Format};
+use millstream_core::definition::{self, SourceFormat};
 use millstream_core::entropy::{self, Entropy};
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
-use millstream_core::log::Origin;
+use millstream_core::log::EventOrigin;
 use millstream_core::machine::{self, Machine};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, ExecutionStatus};
@@ -15,38 +15,38 @@ use millstream_core::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::definition_store::NewDefinition;
-use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
-use millstream_store::memory::Memory;
+use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, ExecutionStart};
+use millstream_store::memory::MemoryStore;
 use millstream_store::views::{EventView, ExecutionView, HistoryEntry};
-use millstream_stream::doorbell::Bell;
-use millstream_stream::{EmbeddedStream, Streams};
+use millstream_stream::doorbell::Doorbell;
+use millstream_stream::{EmbeddedStream, StreamHandles};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_worker::outbound::Sink;
-use millstream_worker::{Deps, PerformNodes, WorkerError, WorkerOptions, run};
+use millstream_worker::{PerformNodes, WorkerDeps, WorkerFailure, WorkerOptions, run_worker};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Bench {
+pub(crate) struct WorkerBench {
     pub(crate) stores: Stores,
-    pub(crate) streams: Streams,
+    pub(crate) streams: StreamHandles,
     pub(crate) clock: Arc<StoreClock>,
-    pub(crate) entropy: Arc<Seeded>,
+    pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) sinks: Vec<Arc<dyn Sink>>,
     workers: AtomicU64,
 }
 
 /// SplitMix64 from a fixed seed.
 #[derive(Debug)]
-pub(crate) struct Seeded(AtomicU64);
+pub(crate) struct SeededEntropy(AtomicU64);
 
-impl From<u64> for Seeded {
+impl From<u64> for SeededEntropy {
     fn from(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 }
 
-impl Entropy for Seeded {
+impl Entropy for SeededEntropy {
     fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -57,12 +57,12 @@ impl Entropy for Seeded {
 }
 
 /// A worker that runs until it is stopped; dropping it crashes it without a shutdown.
-pub(crate) struct Running {
+pub(crate) struct BenchWorker {
     shutdown: CancellationToken,
-    task: JoinHandle<Result<(), WorkerError>>,
+    task: JoinHandle<Result<(), WorkerFailure>>,
 }
 
-impl Running {
+impl BenchWorker {
     /// Like SIGTERM.
     pub(crate) async fn drain(mut self) {
         self.shutdown.cancel();
@@ -77,22 +77,22 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for BenchWorker {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Bench {
+impl WorkerBench {
     pub(crate) fn new() -> Self {
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
         let clock = Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch)));
-        let entropy = Arc::new(Seeded(AtomicU64::new(7)));
-        let memory = Memory::with_clock(clock.clone());
+        let entropy = Arc::new(SeededEntropy(AtomicU64::new(7)));
+        let memory = MemoryStore::with_clock(clock.clone());
         let stream = EmbeddedStream::new(&*entropy);
         Self {
-            stores: Stores::of(memory),
-            streams: Streams::of(stream),
+            stores: Stores::from_backend(memory),
+            streams: StreamHandles::from_backend(stream),
             clock,
             entropy,
             sinks: Vec::new(),
@@ -109,7 +109,7 @@ impl Bench {
                 allow: vec!["127.0.0.0/8".parse().unwrap()],
                 ..Default::default()
             },
-            ..WorkerOptions::of(WorkerId::parse(format!("w{number}")).unwrap())
+            ..WorkerOptions::for_worker(WorkerId::parse(format!("w{number}")).unwrap())
         }
     }
 
@@ -124,20 +124,29 @@ impl Bench {
         }
     }
 
-    pub(crate) fn worker(&self) -> Running {
+    pub(crate) fn worker(&self) -> BenchWorker {
         self.worker_with(self.options())
     }
 
-    pub(crate) fn worker_with(&self, options: WorkerOptions) -> Running {
+    pub(crate) fn worker_with(&self, options: WorkerOptions) -> BenchWorker {
         self.worker_on(self.stores.clone(), self.streams.clone(), options)
     }
 
-    pub(crate) fn worker_on(&self, stores: Stores, streams: Streams, options: WorkerOptions) -> Running {
+    pub(crate) fn worker_on(
+        &self,
+        stores: Stores,
+        streams: StreamHandles,
+        options: WorkerOptions,
+    ) -> BenchWorker {
         self.start_worker(stores, streams, options, None)
     }
 
     /// A worker whose executors are a function.
-    pub(crate) fn worker_performing(&self, nodes: Arc<dyn PerformNodes>, options: WorkerOptions) -> Running {
+    pub(crate) fn worker_performing(
+        &self,
+        nodes: Arc<dyn PerformNodes>,
+        options: WorkerOptions,
+    ) -> BenchWorker {
         self.start_worker(self.stores.clone(), self.streams.clone(), options, Some(nodes))
     }
 
@@ -147,20 +156,20 @@ impl Bench {
         stores: Stores,
         nodes: Arc<dyn PerformNodes>,
         options: WorkerOptions,
-    ) -> Running {
+    ) -> BenchWorker {
         self.start_worker(stores, self.streams.clone(), options, Some(nodes))
     }
 
     fn start_worker(
         &self,
         stores: Stores,
-        streams: Streams,
+        streams: StreamHandles,
         options: WorkerOptions,
         nodes: Option<Arc<dyn PerformNodes>>,
-    ) -> Running {
+    ) -> BenchWorker {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (clock, entropy) = (self.clock.clone(), self.entropy.clone());
-        let deps = Deps {
+        let deps = WorkerDeps {
             stores,
             streams,
             clock,
@@ -172,8 +181,8 @@ impl Bench {
             sinks: self.sinks.clone(),
         };
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(run(deps, options, shutdown.clone()));
-        Running { shutdown, task }
+        let task = tokio::spawn(run_worker(deps, options, shutdown.clone()));
+        BenchWorker { shutdown, task }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -190,14 +199,14 @@ impl Bench {
     }
 
     pub(crate) async fn define_for(&self, tenant: &TenantId, yaml: &str) {
-        let definition = definition::parse(yaml, Format::Yaml).expect("a valid definition");
+        let definition = definition::parse(yaml, SourceFormat::Yaml).expect("a valid definition");
         let new = NewDefinition {
             name: definition.name().clone(),
             dialect: 1,
             source: definition.canonical_json(),
             checksum: definition.checksum(),
         };
-        self.stores.definitions.put(tenant, &new, self.now()).await.unwrap();
+        self.stores.definitions.put_definition(tenant, &new, self.now()).await.unwrap();
     }
 
     /// Starts an execution of the latest version.
@@ -208,13 +217,14 @@ impl Bench {
     pub(crate) async fn start_key(&self, definition: &str, key: ExecutionKey) -> ExecutionKey {
         let tenant = key.tenant.clone();
         let name = Name::parse(definition).unwrap();
-        let stored = self.stores.definitions.get(&tenant, &name, None).await.unwrap().expect("defined");
-        let parsed = definition::parse(&stored.source, Format::Json).unwrap();
+        let stored =
+            self.stores.definitions.get_definition(&tenant, &name, None).await.unwrap().expect("defined");
+        let parsed = definition::parse(&stored.source, SourceFormat::Json).unwrap();
         let compiled = Machine::compile(parsed).unwrap();
         let start = self.new_event(&key, "millstream.start", "null");
         let (applied, state) =
-            machine::create(&compiled, start.event_id, &RawJson::null(), self.now()).unwrap();
-        let new = NewExecution {
+            machine::create_execution(&compiled, start.event_id, &RawJson::null(), self.now()).unwrap();
+        let new = ExecutionStart {
             key: key.clone(),
             definition: stored.definition,
             input_hash: [0; 32],
@@ -224,18 +234,19 @@ impl Bench {
             events: Vec::new(),
             graph: None,
         };
-        let appended = self.stores.events.append(&[Append::Start(Box::new(new))], self.now()).await.unwrap();
+        let appended =
+            self.stores.events.append(&[AppendRequest::Start(Box::new(new))], self.now()).await.unwrap();
         assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
         key
     }
 
-    fn new_event(&self, key: &ExecutionKey, name: &str, payload: &str) -> NewEvent {
-        NewEvent {
+    fn new_event(&self, key: &ExecutionKey, name: &str, payload: &str) -> EventSubmission {
+        EventSubmission {
             event_id: self.event_id(),
             execution: key.clone(),
             name: Name::parse(name).unwrap(),
             payload: RawJson::parse(payload).unwrap(),
-            origin: Origin::Posted,
+            origin: EventOrigin::Posted,
             idempotency: None,
             actor: None,
             traceparent: None,
@@ -246,13 +257,13 @@ impl Bench {
     pub(crate) async fn post(&self, key: &ExecutionKey, name: &str, payload: &str) -> EventId {
         let event = self.new_event(key, name, payload);
         let event_id = event.event_id;
-        let appended = self.stores.events.append(&[Append::Event(event)], self.now()).await.unwrap();
+        let appended = self.stores.events.append(&[AppendRequest::Event(event)], self.now()).await.unwrap();
         assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
         event_id
     }
 
     pub(crate) async fn ring(&self, key: &ExecutionKey) {
-        self.streams.bells.publish(&[Bell::Mailbox(key.clone())]).await.unwrap();
+        self.streams.bells.publish_bells(&[Doorbell::Mailbox(key.clone())]).await.unwrap();
     }
 
     /// Posts and rings, as an ingress does.
@@ -263,17 +274,17 @@ impl Bench {
     }
 
     pub(crate) async fn execution(&self, key: &ExecutionKey) -> ExecutionView {
-        let found = self.stores.execution_views.executions(std::slice::from_ref(key)).await.unwrap();
+        let found = self.stores.execution_views.find_executions(std::slice::from_ref(key)).await.unwrap();
         found.into_iter().next().flatten().expect("the execution")
     }
 
     pub(crate) async fn event(&self, event_id: EventId) -> EventView {
         let wanted = [(TenantId::default_tenant(), event_id)];
-        self.stores.event_views.events(&wanted).await.unwrap().remove(0).expect("the event")
+        self.stores.event_views.find_events(&wanted).await.unwrap().remove(0).expect("the event")
     }
 
     pub(crate) async fn history(&self, key: &ExecutionKey) -> Vec<HistoryEntry> {
-        self.stores.execution_views.history(key, Seq(0), 10_000).await.unwrap().entries
+        self.stores.execution_views.read_history(key, Seq(0), 10_000).await.unwrap().entries
     }
 
     /// The names of the events in the log after the start.
@@ -308,7 +319,7 @@ impl Bench {
     /// The stream holds no doorbell, read or unread.
     pub(crate) async fn until_quiet(&self) {
         eventually(PATIENCE, || async {
-            let stats = self.streams.care.stats().await.unwrap();
+            let stats = self.streams.care.lane_stats().await.unwrap();
             let busy: Vec<_> = stats.into_iter().filter(|lane| lane.length + lane.pending > 0).collect();
             if busy.is_empty() { Ok(()) } else { Err(busy) }
         })
@@ -318,7 +329,7 @@ impl Bench {
     /// No event is undecided and no action is open.
     pub(crate) async fn until_done(&self) {
         eventually(PATIENCE, || async {
-            let backlog = self.stores.event_views.backlog().await.unwrap();
+            let backlog = self.stores.event_views.count_backlog().await.unwrap();
             if backlog.undecided + backlog.open_actions == 0 { Ok(()) } else { Err(backlog) }
         })
         .await;
@@ -333,10 +344,13 @@ impl Bench {
         events.sort();
         events.dedup();
         assert_eq!(events.len(), history.len(), "an event was applied twice to {key}");
-        let replayed =
-            millstream_worker::replay::replay(&self.stores, key, millstream_worker::replay::Until::End)
-                .await
-                .unwrap();
+        let replayed = millstream_worker::replay::replay_execution(
+            &self.stores,
+            key,
+            millstream_worker::replay::ReplayUntil::End,
+        )
+        .await
+        .unwrap();
         assert_eq!(replayed.mismatches, []);
     }
 }

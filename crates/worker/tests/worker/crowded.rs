@@ -9,26 +9,26 @@ use millstream_core::lane::Lane;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
-use millstream_stream::doorbell::Bell;
+use millstream_stream::doorbell::Doorbell;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
-use millstream_testkit::sink::Sink;
+use millstream_testkit::sink::TestSink;
 use millstream_worker::executors::FixedExecutor;
 use millstream_worker::{PerformNodes, WorkerOptions};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::bench::Bench;
+use crate::bench::WorkerBench;
 use crate::graphs::{create, ended, passed};
 
 /// Calls at the address `slow` last until they are released.
 #[derive(Debug)]
-struct Crowd {
+struct CrowdedExecutor {
     let_go: Semaphore,
     inside: AtomicUsize,
 }
 
-impl Crowd {
+impl CrowdedExecutor {
     fn new() -> Arc<Self> {
         Arc::new(Self { let_go: Semaphore::new(0), inside: AtomicUsize::new(0) })
     }
@@ -43,31 +43,31 @@ impl Crowd {
 }
 
 /// A call under way; it may end by being dropped.
-struct Inside<'a>(&'a AtomicUsize);
+struct CallInProgress<'a>(&'a AtomicUsize);
 
-impl<'a> Inside<'a> {
+impl<'a> CallInProgress<'a> {
     fn enter(inside: &'a AtomicUsize) -> Self {
         inside.fetch_add(1, Ordering::SeqCst);
         Self(inside)
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for CallInProgress<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[async_trait::async_trait]
-impl PerformNodes for Crowd {
-    async fn execute(
+impl PerformNodes for CrowdedExecutor {
+    async fn execute_node(
         &self,
         executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         _deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {
         if executor.address == "slow" {
-            let _inside = Inside::enter(&self.inside);
+            let _inside = CallInProgress::enter(&self.inside);
             self.let_go.acquire().await.unwrap().forget();
         }
         Ok(passed(&request, "1"))
@@ -90,14 +90,14 @@ fn many(count: usize) -> serde_json::Value {
     serde_json::json!({"name": "many", "options": {"max_parallel": 10_000}, "nodes": nodes})
 }
 
-async fn leased(bench: &Bench, key: &ExecutionKey) -> usize {
-    let actions = bench.stores.execution_views.actions(key, None, 10_000).await.unwrap();
+async fn leased(bench: &WorkerBench, key: &ExecutionKey) -> usize {
+    let actions = bench.stores.execution_views.list_actions(key, None, 10_000).await.unwrap();
     actions.iter().filter(|action| action.status == ActionStatus::Leased).count()
 }
 
 #[tokio::test]
-async fn a_full_executor_delays_neither_other_actions_nor_nodes_of_other_roles() {
-    let (bench, sink, crowd) = (Bench::new(), Sink::start().await, Crowd::new());
+async fn full_executor_delays_only_its_role() {
+    let (bench, sink, crowd) = (WorkerBench::new(), TestSink::start().await, CrowdedExecutor::new());
     let executors = vec![executor("slow", 2), executor("fast", 4)];
     // Both roles together hold a few slots; all other actions have one.
     let options = WorkerOptions { executors, action_slots: 1, node_slots: 16, ..bench.options() };
@@ -138,8 +138,8 @@ actions:
 }
 
 #[tokio::test]
-async fn a_worker_that_stops_hands_back_what_waits_for_a_place() {
-    let (bench, crowd) = (Bench::new(), Crowd::new());
+async fn stopping_worker_releases_waiting_nodes() {
+    let (bench, crowd) = (WorkerBench::new(), CrowdedExecutor::new());
     let executors = vec![executor("slow", 4)];
     let worker = bench
         .worker_performing(crowd.clone(), WorkerOptions { executors: executors.clone(), ..bench.options() });
@@ -164,8 +164,8 @@ async fn a_worker_that_stops_hands_back_what_waits_for_a_place() {
 const PROMPT: Duration = Duration::from_millis(2_500);
 
 #[tokio::test]
-async fn a_cancelled_graph_calls_off_what_runs_at_once() {
-    let (bench, crowd) = (Bench::new(), Crowd::new());
+async fn cancelled_graph_cancels_running_nodes() {
+    let (bench, crowd) = (WorkerBench::new(), CrowdedExecutor::new());
     let executors = vec![executor("slow", 4)];
     let _worker = bench.worker_performing(crowd.clone(), WorkerOptions { executors, ..bench.options() });
     let slow = create(&bench, "slow", many(3)).await;
@@ -178,8 +178,8 @@ async fn a_cancelled_graph_calls_off_what_runs_at_once() {
 }
 
 #[tokio::test]
-async fn a_graph_that_times_out_calls_off_what_runs_at_once() {
-    let (bench, crowd) = (Bench::new(), Crowd::new());
+async fn timed_out_graph_cancels_running_nodes() {
+    let (bench, crowd) = (WorkerBench::new(), CrowdedExecutor::new());
     let executors = vec![executor("slow", 4)];
     let _worker = bench.worker_performing(crowd.clone(), WorkerOptions { executors, ..bench.options() });
     let mut graph = many(3);
@@ -195,9 +195,9 @@ async fn a_graph_that_times_out_calls_off_what_runs_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_that_only_performs_hears_soon_that_the_graph_was_cancelled_elsewhere() {
-    let (bench, crowd) = (Bench::new(), Crowd::new());
-    let lane = Bell::Mailbox(crate::bench::key("slow")).lane();
+async fn remote_cancellation_stops_running_nodes() {
+    let (bench, crowd) = (WorkerBench::new(), CrowdedExecutor::new());
+    let lane = Doorbell::Mailbox(crate::bench::key("slow")).lane();
     let others: Vec<Lane> = Lane::all().filter(|other| *other != lane).collect();
     let executors = vec![executor("slow", 4)];
     let _performs =

@@ -4,13 +4,13 @@ use millstream_core::action::ErrorClass;
 use millstream_core::id::IncidentId;
 use millstream_core::incident::NewIncident;
 use millstream_core::status::{EventStatus, ExecutionStatus};
-use millstream_store::intervention::Pausing;
+use millstream_store::intervention::ExecutionPause;
 
-use crate::bench::{Bench, COUNTER, key};
+use crate::bench::{COUNTER, WorkerBench, key};
 
 #[tokio::test]
-async fn an_event_is_decided_and_its_doorbell_acknowledged() {
-    let bench = Bench::new();
+async fn event_is_decided_and_doorbell_acknowledged() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let _worker = bench.worker();
     let key = bench.start("counter", "a").await;
@@ -24,8 +24,8 @@ async fn an_event_is_decided_and_its_doorbell_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_events_keep_their_order_among_four_workers() {
-    let bench = Bench::new();
+async fn events_keep_order_among_four_workers() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let _workers: Vec<_> = (0..4).map(|_| bench.worker()).collect();
     let key = bench.start("counter", "a").await;
@@ -40,8 +40,8 @@ async fn two_hundred_events_keep_their_order_among_four_workers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_executions_all_finish() {
-    let bench = Bench::new();
+async fn a_thousand_executions_finish() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let _workers: Vec<_> = (0..2).map(|_| bench.worker()).collect();
     for n in 0..1000 {
@@ -58,8 +58,8 @@ async fn a_thousand_executions_all_finish() {
 }
 
 #[tokio::test]
-async fn a_mailbox_beyond_the_limits_is_decided_in_slices() {
-    let bench = Bench::new();
+async fn large_mailbox_is_decided_in_slices() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     for n in 0..50 {
@@ -75,8 +75,8 @@ async fn a_mailbox_beyond_the_limits_is_decided_in_slices() {
 }
 
 #[tokio::test]
-async fn events_that_do_not_fit_are_rejected_with_a_reason() {
-    let bench = Bench::new();
+async fn unexpected_events_are_rejected_with_reason() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let _worker = bench.worker();
     let key = bench.start("counter", "a").await;
@@ -90,8 +90,8 @@ async fn events_that_do_not_fit_are_rejected_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_deferred_event_is_applied_in_the_state_that_handles_it() {
-    let bench = Bench::new();
+async fn deferred_event_is_applied_in_later_state() {
+    let bench = WorkerBench::new();
     bench
         .define(
             "
@@ -116,8 +116,8 @@ states:
 }
 
 #[tokio::test]
-async fn a_cancellation_ends_an_execution_and_what_waits_is_rejected() {
-    let bench = Bench::new();
+async fn cancellation_rejects_waiting_events() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let cancel = bench.post(&key, "millstream.cancel", "null").await;
@@ -129,8 +129,8 @@ async fn a_cancellation_ends_an_execution_and_what_waits_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_paused_execution_is_left_alone_until_it_is_cancelled() {
-    let bench = Bench::new();
+async fn paused_execution_can_be_cancelled() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let incident = NewIncident {
@@ -138,8 +138,8 @@ async fn a_paused_execution_is_left_alone_until_it_is_cancelled() {
         class: ErrorClass::Corrupt,
         reason: "by hand".to_owned(),
     };
-    let pause = [Pausing { execution: key.clone(), incident }];
-    bench.stores.interventions.pause(&pause, bench.now()).await.unwrap();
+    let pause = [ExecutionPause { execution: key.clone(), incident }];
+    bench.stores.interventions.pause_executions(&pause, bench.now()).await.unwrap();
     let waiting = bench.send(&key, "add", r#"{"n":0}"#).await;
     let _worker = bench.worker();
     bench.until_quiet().await;
@@ -151,8 +151,8 @@ async fn a_paused_execution_is_left_alone_until_it_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_doorbell_for_nothing_is_acknowledged() {
-    let bench = Bench::new();
+async fn doorbell_without_event_is_acknowledged() {
+    let bench = WorkerBench::new();
     bench.ring(&key("never-started")).await;
     let _worker = bench.worker();
     bench.until_quiet().await;

@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Sink, eventually};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{TestSink, eventually};
 
-use crate::bench::{Bench, COUNTER};
-use crate::faulty::{self, Call, Fault};
+use crate::bench::{COUNTER, WorkerBench};
+use crate::faulty::{self, FaultyCall, ServiceFault};
 
 #[tokio::test]
-async fn kept_doorbells_are_handed_back_and_heard_at_once() {
-    let bench = Bench::new();
+async fn drain_rings_kept_doorbells_again() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     // The first worker can read and never load.
     let failed = Arc::new(AtomicBool::new(false));
     let hook = {
         let failed = failed.clone();
-        faulty::on(Fault::Unavailable, move |call| {
-            let loads = matches!(call, Call::Load);
+        faulty::on(ServiceFault::Unavailable, move |call| {
+            let loads = matches!(call, FaultyCall::Load);
             failed.fetch_or(loads, Ordering::SeqCst);
             loads
         })
@@ -33,7 +33,7 @@ async fn kept_doorbells_are_handed_back_and_heard_at_once() {
     })
     .await;
     first.drain().await;
-    let stats = bench.streams.care.stats().await.unwrap();
+    let stats = bench.streams.care.lane_stats().await.unwrap();
     assert_eq!(
         stats.iter().map(|lane| (lane.pending, lane.length)).max(),
         Some((0, 1)),
@@ -48,25 +48,27 @@ async fn kept_doorbells_are_handed_back_and_heard_at_once() {
 }
 
 #[tokio::test]
-async fn an_action_under_way_is_finished() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/hold", [Answer::Hold(200)]);
+async fn drain_finishes_running_action() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/hold", [SinkAnswer::Hold(200)]);
     define_call(&bench, &sink.url("/hold")).await;
     let worker = bench.worker();
     let key = bench.start("job", "a").await;
     let go = bench.send(&key, "go", "null").await;
     called(&sink, 1).await;
     let drained = tokio::spawn(worker.drain());
-    sink.release();
+    sink.release_held();
     drained.await.unwrap();
     assert_eq!(bench.event(go).await.status, EventStatus::Completed);
-    assert!(bench.stores.workers.workers(millstream_core::time::Timestamp::EPOCH).await.unwrap().is_empty());
+    assert!(
+        bench.stores.workers.list_workers(millstream_core::time::Timestamp::EPOCH).await.unwrap().is_empty()
+    );
 }
 
 #[tokio::test]
-async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/hold", [Answer::Hold(200)]);
+async fn drain_releases_slow_action_uncounted() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/hold", [SinkAnswer::Hold(200)]);
     define_call(&bench, &sink.url("/hold")).await;
     let mut options = bench.options();
     options.drain = Duration::from_millis(200);
@@ -75,26 +77,26 @@ async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
     let go = bench.send(&key, "go", "null").await;
     called(&sink, 1).await;
     worker.drain().await;
-    let action = bench.stores.execution_views.actions(&key, None, 100).await.unwrap().remove(0);
+    let action = bench.stores.execution_views.list_actions(&key, None, 100).await.unwrap().remove(0);
     assert_eq!((action.status, action.attempts), (ActionStatus::Ready, 0));
-    sink.release();
+    sink.release_held();
     let _second = bench.worker();
     bench.until_event(go, EventStatus::Completed).await;
-    assert_eq!(sink.calls()[1].header("millstream-fencing-token"), Some("2"));
+    assert_eq!(sink.recorded_calls()[1].header("millstream-fencing-token"), Some("2"));
 }
 
 /// One action and one visit are under way; then `down` hits every call, and the worker drains.
-async fn drains_in_time_when(down: Fault) {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/hold", [Answer::Hold(200)]);
+async fn drains_in_time_when(down: ServiceFault) {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/hold", [SinkAnswer::Hold(200)]);
     define_call(&bench, &sink.url("/hold")).await;
     let (fallen, met) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let hook: faulty::Hook = {
+    let hook: faulty::FaultHook = {
         let (fallen, met) = (fallen.clone(), met.clone());
         Arc::new(move |_| {
             let down_now = fallen.load(Ordering::SeqCst);
             met.fetch_or(down_now, Ordering::SeqCst);
-            if down_now { down } else { Fault::None }
+            if down_now { down } else { ServiceFault::None }
         })
     };
     let mut options = bench.options();
@@ -111,7 +113,7 @@ async fn drains_in_time_when(down: Fault) {
     fallen.store(true, Ordering::SeqCst);
     bench.send(&key, "go", "null").await;
     // The action ends, and its outcome cannot be recorded.
-    sink.release();
+    sink.release_held();
     eventually(Duration::from_secs(20), || async {
         if met.load(Ordering::SeqCst) { Ok(()) } else { Err("the outage was not met") }
     })
@@ -122,21 +124,21 @@ async fn drains_in_time_when(down: Fault) {
 }
 
 #[tokio::test]
-async fn a_store_and_a_stream_that_never_answer_do_not_hold_up_the_end() {
-    drains_in_time_when(Fault::Hang).await;
+async fn hanging_services_do_not_delay_drain() {
+    drains_in_time_when(ServiceFault::Hang).await;
 }
 
 #[tokio::test]
-async fn a_store_and_a_stream_that_are_down_do_not_hold_up_the_end() {
-    drains_in_time_when(Fault::Unavailable).await;
+async fn unavailable_services_do_not_delay_drain() {
+    drains_in_time_when(ServiceFault::Unavailable).await;
 }
 
 #[tokio::test]
-async fn a_store_that_always_loses_against_others_does_not_hold_up_the_end() {
-    drains_in_time_when(Fault::Contention).await;
+async fn store_contention_does_not_delay_drain() {
+    drains_in_time_when(ServiceFault::Contention).await;
 }
 
-async fn define_call(bench: &Bench, url: &str) {
+async fn define_call(bench: &WorkerBench, url: &str) {
     bench
         .define(&format!(
             r#"
@@ -152,9 +154,9 @@ actions:
         .await;
 }
 
-async fn called(sink: &Sink, times: usize) {
+async fn called(sink: &TestSink, times: usize) {
     eventually(Duration::from_secs(20), || async {
-        let calls = sink.calls().len();
+        let calls = sink.recorded_calls().len();
         if calls >= times { Ok(()) } else { Err(calls) }
     })
     .await;

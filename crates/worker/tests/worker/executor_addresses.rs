@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{Name, TenantId};
 use millstream_core::network_policy::NetworkPolicy;
-use millstream_store::executor_store::Executor;
+use millstream_store::executor_store::RegisteredExecutor;
 use millstream_store::graph_store::NodeView;
 use millstream_worker::WorkerOptions;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use crate::bench::Bench;
+use crate::bench::WorkerBench;
 use crate::graphs::{create, ended};
 
 /// An internal service, which reveals something about itself to every connection.
@@ -33,8 +33,8 @@ async fn service() -> (String, Arc<AtomicUsize>) {
 
 /// A node sent to the executor that a tenant registered.
 async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
-    let bench = Bench::new();
-    let executor = Executor {
+    let bench = WorkerBench::new();
+    let executor = RegisteredExecutor {
         tenant: TenantId::default_tenant(),
         name: Name::parse("mine").unwrap(),
         address: address.to_owned(),
@@ -43,7 +43,7 @@ async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
         capacity: 1,
         load: 0,
     };
-    bench.stores.executors.beat_executors(&[executor], bench.now()).await.unwrap();
+    bench.stores.executors.record_executor_heartbeats(&[executor], bench.now()).await.unwrap();
     let options = WorkerOptions { executor_networks: networks, ..bench.options() };
     let _worker = bench.worker_with(options);
     let spec = serde_json::json!({
@@ -55,7 +55,7 @@ async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
 }
 
 #[tokio::test]
-async fn a_worker_does_not_connect_to_a_registered_address_that_is_not_allowed() {
+async fn worker_refuses_forbidden_executor_address() {
     let (address, connections) = service().await;
     let node = performed_at(&address, NetworkPolicy::default()).await;
     assert_eq!(connections.load(Ordering::SeqCst), 0);
@@ -65,9 +65,9 @@ async fn a_worker_does_not_connect_to_a_registered_address_that_is_not_allowed()
 }
 
 #[tokio::test]
-async fn a_node_does_not_say_what_is_behind_its_executor_s_address() {
+async fn node_hides_service_at_executor_address() {
     let (address, connections) = service().await;
-    let allowed = NetworkPolicy::allowing(vec!["127.0.0.0/8".parse().unwrap()]);
+    let allowed = NetworkPolicy::allowing_networks(vec!["127.0.0.0/8".parse().unwrap()]);
     let node = performed_at(&address, allowed).await;
     assert!(connections.load(Ordering::SeqCst) > 0);
     let shown = format!("{node:?}");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use millstream_core::entropy::{Entropy, unit};
+use millstream_core::entropy::{Entropy, random_unit};
 use millstream_core::status::ExecutionStatus;
 
-use crate::bench::{Bench, key};
-use crate::faulty::{self, Call, Fault, Hook};
+use crate::bench::{WorkerBench, key};
+use crate::faulty::{self, FaultHook, FaultyCall, ServiceFault};
 
 const EXECUTIONS: usize = 40;
 
@@ -35,7 +35,7 @@ actions:
 
 /// Number of faults of each kind: the test proves nothing about a kind that never occurred.
 #[derive(Debug, Default)]
-struct Injected {
+struct FaultCounts {
     /// Committed, with a lost answer.
     commits: AtomicUsize,
     settlements: AtomicUsize,
@@ -44,40 +44,40 @@ struct Injected {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
-    let bench = Bench::new();
+async fn random_faults_lose_and_double_nothing() {
+    let bench = WorkerBench::new();
     bench.define(JOB).await;
-    let injected = Arc::new(Injected::default());
-    let hook: Hook = {
+    let injected = Arc::new(FaultCounts::default());
+    let hook: FaultHook = {
         let (entropy, injected) = (bench.entropy.clone(), injected.clone());
         Arc::new(move |call| {
             // A silently lost doorbell and a store in doubt are the hard cases.
             let hard = matches!(
                 call,
-                Call::Commit(..)
-                    | Call::Settle
-                    | Call::Publish
-                    | Call::FireDue
-                    | Call::RecordInputs
-                    | Call::Ack
+                FaultyCall::Commit(..)
+                    | FaultyCall::Settle
+                    | FaultyCall::Publish
+                    | FaultyCall::FireDue
+                    | FaultyCall::RecordInputs
+                    | FaultyCall::Ack
             );
             // The first call of each kind always fails: many events make few commits.
             let none_yet = |bit: &AtomicUsize| bit.load(Ordering::Relaxed) == 0;
-            let first = (matches!(call, Call::Commit(..)) && none_yet(&injected.commits))
-                || (matches!(call, Call::Settle) && none_yet(&injected.settlements))
-                || (matches!(call, Call::Publish) && none_yet(&injected.doorbells));
-            let fault = match (unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
-                _ if first => Fault::InDoubt,
-                0..12 => Fault::Unavailable,
-                12..24 if hard => Fault::InDoubt,
-                24..30 => Fault::Contention,
-                _ => Fault::None,
+            let first = (matches!(call, FaultyCall::Commit(..)) && none_yet(&injected.commits))
+                || (matches!(call, FaultyCall::Settle) && none_yet(&injected.settlements))
+                || (matches!(call, FaultyCall::Publish) && none_yet(&injected.doorbells));
+            let fault = match (random_unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
+                _ if first => ServiceFault::InDoubt,
+                0..12 => ServiceFault::Unavailable,
+                12..24 if hard => ServiceFault::InDoubt,
+                24..30 => ServiceFault::Contention,
+                _ => ServiceFault::None,
             };
             let bit = match (call, fault) {
-                (_, Fault::None) => return fault,
-                (Call::Commit(..), Fault::InDoubt) => &injected.commits,
-                (Call::Settle, Fault::InDoubt) => &injected.settlements,
-                (Call::Publish, Fault::InDoubt) => &injected.doorbells,
+                (_, ServiceFault::None) => return fault,
+                (FaultyCall::Commit(..), ServiceFault::InDoubt) => &injected.commits,
+                (FaultyCall::Settle, ServiceFault::InDoubt) => &injected.settlements,
+                (FaultyCall::Publish, ServiceFault::InDoubt) => &injected.doorbells,
                 _ => &injected.others,
             };
             bit.fetch_add(1, Ordering::Relaxed);

@@ -7,30 +7,30 @@ use millstream_core::id::{Name, TenantId};
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::Stores;
 use millstream_store::definition_store::NewDefinition;
-use millstream_store::memory::Memory;
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Sink, eventually};
+use millstream_store::memory::MemoryStore;
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{TestSink, eventually};
 use millstream_worker::WorkerOptions;
 
-use crate::bench::{Bench, COUNTER, Running};
+use crate::bench::{BenchWorker, COUNTER, WorkerBench};
 
 /// A worker for which the definition `name` is written in an unknown format.
-async fn old_worker(bench: &Bench, name: &str) -> Running {
-    let elsewhere = Stores::of(Memory::with_clock(bench.clock.clone()));
+async fn old_worker(bench: &WorkerBench, name: &str) -> BenchWorker {
+    let elsewhere = Stores::from_backend(MemoryStore::with_clock(bench.clock.clone()));
     let new = NewDefinition {
         name: Name::parse(name).unwrap(),
         dialect: 2,
         source: r#"{"name":"from the future"}"#.to_owned(),
         checksum: "none".to_owned(),
     };
-    elsewhere.definitions.put(&TenantId::default_tenant(), &new, bench.now()).await.unwrap();
+    elsewhere.definitions.put_definition(&TenantId::default_tenant(), &new, bench.now()).await.unwrap();
     let mut stores = bench.stores.clone();
     stores.definitions = elsewhere.definitions;
     bench.worker_on(stores, bench.streams.clone(), patient(bench))
 }
 
 /// Neither a sweep nor a reclaim helps within the time of a test.
-fn patient(bench: &Bench) -> WorkerOptions {
+fn patient(bench: &WorkerBench) -> WorkerOptions {
     WorkerOptions {
         overdue: Duration::from_secs(600),
         reclaim_idle: Duration::from_secs(600),
@@ -40,27 +40,27 @@ fn patient(bench: &Bench) -> WorkerOptions {
 }
 
 #[tokio::test]
-async fn an_execution_that_an_old_worker_cannot_decide_is_left_to_a_new_one() {
-    let bench = Bench::new();
+async fn old_worker_leaves_execution_to_new_one() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let _old = old_worker(&bench, "counter").await;
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     eventually(Duration::from_secs(20), || async {
-        let stats = bench.streams.care.stats().await.unwrap();
+        let stats = bench.streams.care.lane_stats().await.unwrap();
         if stats.iter().any(|lane| lane.pending > 0) { Ok(()) } else { Err("no worker took the doorbell") }
     })
     .await;
     let _new = bench.worker_with(patient(&bench));
     let event = bench.until_event(event, EventStatus::Completed).await;
     assert_eq!(event.attempts, 0);
-    assert!(bench.stores.interventions.decisions(&key).await.unwrap().is_empty(), "it was paused");
+    assert!(bench.stores.interventions.list_decisions(&key).await.unwrap().is_empty(), "it was paused");
     bench.until_quiet().await;
 }
 
 #[tokio::test]
-async fn an_old_worker_can_cancel_what_it_cannot_decide() {
-    let bench = Bench::new();
+async fn old_worker_can_cancel_foreign_execution() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let first = bench.post(&key, "add", r#"{"n":0}"#).await;
@@ -77,12 +77,12 @@ async fn an_old_worker_can_cancel_what_it_cannot_decide() {
 }
 
 #[tokio::test]
-async fn an_execution_whose_definition_is_gone_is_paused_and_can_be_cancelled() {
-    let bench = Bench::new();
+async fn execution_without_definition_is_paused() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let mut stores = bench.stores.clone();
-    stores.definitions = Stores::of(Memory::new()).definitions;
+    stores.definitions = Stores::from_backend(MemoryStore::new()).definitions;
     let _worker = bench.worker_on(stores, bench.streams.clone(), bench.options());
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     let paused = bench.until_status(&key, ExecutionStatus::Paused).await;
@@ -95,9 +95,9 @@ async fn an_execution_whose_definition_is_gone_is_paused_and_can_be_cancelled() 
 }
 
 #[tokio::test]
-async fn an_action_that_an_old_worker_cannot_perform_goes_back_uncounted() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/call", [Answer::Hold(200), Answer::Status(200)]);
+async fn foreign_action_is_released_uncounted() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/call", [SinkAnswer::Hold(200), SinkAnswer::Status(200)]);
     bench
         .define(&format!(
             r#"
@@ -117,12 +117,13 @@ actions:
     let key = bench.start("job", "a").await;
     let go = bench.send(&key, "go", "null").await;
     eventually(Duration::from_secs(20), || async {
-        if sink.calls().len() == 1 { Ok(()) } else { Err("not called") }
+        if sink.recorded_calls().len() == 1 { Ok(()) } else { Err("not called") }
     })
     .await;
     new.drain().await;
     let old = old_worker(&bench, "job").await;
-    let action = || async { bench.stores.execution_views.actions(&key, None, 10).await.unwrap().remove(0) };
+    let action =
+        || async { bench.stores.execution_views.list_actions(&key, None, 10).await.unwrap().remove(0) };
     eventually(Duration::from_secs(30), || async {
         let action = action().await;
         // Leased under the second epoch, and free again.

@@ -9,9 +9,9 @@ use millstream_core::graph::{GraphSpec, NodeStatus};
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::status::ExecutionStatus;
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
-use millstream_rpc::graph_start::{self, NewGraph};
+use millstream_rpc::graph_start::{self, GraphStart};
 use millstream_rpc::proto::{self, ExecuteNodeRequest, ExecuteNodeResponse};
-use millstream_store::event_log::{Append, Appended};
+use millstream_store::event_log::{AppendRequest, Appended};
 use millstream_store::graph_store::{NodeFilter, NodeView};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
@@ -19,26 +19,26 @@ use millstream_worker::executors::FixedExecutor;
 use millstream_worker::{PerformNodes, WorkerOptions};
 use tokio::time::Instant;
 
-use crate::bench::{Bench, key};
-use crate::faulty::{self, Call, Fault};
+use crate::bench::{WorkerBench, key};
+use crate::faulty::{self, FaultyCall, ServiceFault};
 
-type Answering = dyn Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync;
+type NodeAnswerFn = dyn Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync;
 
 /// Answers through a function, and records its requests.
-pub(crate) struct Desk {
-    answer: Box<Answering>,
+pub(crate) struct ScriptedNodes {
+    answer: Box<NodeAnswerFn>,
     asked: Mutex<Vec<(String, u32)>>,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for ScriptedNodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Desk").finish_non_exhaustive()
     }
 }
 
 #[async_trait::async_trait]
-impl PerformNodes for Desk {
-    async fn execute(
+impl PerformNodes for ScriptedNodes {
+    async fn execute_node(
         &self,
         _executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
@@ -51,8 +51,8 @@ impl PerformNodes for Desk {
 
 pub(crate) fn desk(
     answer: impl Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync + 'static,
-) -> Arc<Desk> {
-    Arc::new(Desk { answer: Box::new(answer), asked: Mutex::default() })
+) -> Arc<ScriptedNodes> {
+    Arc::new(ScriptedNodes { answer: Box::new(answer), asked: Mutex::default() })
 }
 
 pub(crate) fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNodeResponse {
@@ -65,7 +65,7 @@ pub(crate) fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNode
     }
 }
 
-pub(crate) fn options(bench: &Bench) -> WorkerOptions {
+pub(crate) fn options(bench: &WorkerBench) -> WorkerOptions {
     let executor = FixedExecutor {
         name: Name::parse("desk").unwrap(),
         address: "http://127.0.0.1:1".to_owned(),
@@ -76,9 +76,9 @@ pub(crate) fn options(bench: &Bench) -> WorkerOptions {
     WorkerOptions { executors: vec![executor], ..bench.options() }
 }
 
-pub(crate) async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> ExecutionKey {
+pub(crate) async fn create(bench: &WorkerBench, id: &str, json: serde_json::Value) -> ExecutionKey {
     let spec: GraphSpec = serde_json::from_value(json).unwrap();
-    let new = NewGraph {
+    let new = GraphStart {
         key: key(id),
         spec,
         event_ids: [bench.event_id(), bench.event_id()],
@@ -88,15 +88,16 @@ pub(crate) async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> 
         actor: None,
         traceparent: None,
     };
-    let new = graph_start::start(new, bench.now()).unwrap();
-    let appended = bench.stores.events.append(&[Append::Start(Box::new(new))], bench.now()).await.unwrap();
+    let new = graph_start::start_graph(new, bench.now()).unwrap();
+    let appended =
+        bench.stores.events.append(&[AppendRequest::Start(Box::new(new))], bench.now()).await.unwrap();
     assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
     bench.ring(&key(id)).await;
     key(id)
 }
 
 pub(crate) async fn ended(
-    bench: &Bench,
+    bench: &WorkerBench,
     key: &ExecutionKey,
 ) -> (ExecutionStatus, BTreeMap<String, NodeView>) {
     let status = eventually(PATIENCE, || async {
@@ -107,14 +108,14 @@ pub(crate) async fn ended(
     (status, nodes(bench, key).await)
 }
 
-async fn nodes(bench: &Bench, key: &ExecutionKey) -> BTreeMap<String, NodeView> {
-    let all = bench.stores.graph_views.nodes(key, &NodeFilter::default(), None, 10_000).await.unwrap();
+async fn nodes(bench: &WorkerBench, key: &ExecutionKey) -> BTreeMap<String, NodeView> {
+    let all = bench.stores.graph_views.list_nodes(key, &NodeFilter::default(), None, 10_000).await.unwrap();
     all.into_iter().map(|node| (node.node.to_string(), node)).collect()
 }
 
 #[tokio::test]
-async fn a_diamond_runs_its_sides_after_its_top_and_its_end_after_both() {
-    let bench = Bench::new();
+async fn diamond_graph_runs_in_order() {
+    let bench = WorkerBench::new();
     let desk = desk(|request| Ok(passed(request, &format!("{{\"of\":{:?}}}", request.node_id))));
     let _worker = bench.worker_performing(desk.clone(), options(&bench));
     let graph = create(
@@ -136,8 +137,8 @@ async fn a_diamond_runs_its_sides_after_its_top_and_its_end_after_both() {
 }
 
 #[tokio::test]
-async fn a_crash_is_tried_again_and_a_task_s_own_error_is_not() {
-    let bench = Bench::new();
+async fn only_node_crash_is_retried() {
+    let bench = WorkerBench::new();
     let desk = desk(|request| match (request.node_id.as_str(), request.attempt) {
         ("shaky", 1) => Err(CallFailure::Crashed("gone".to_owned())),
         ("wrong", _) => {
@@ -171,8 +172,8 @@ async fn a_crash_is_tried_again_and_a_task_s_own_error_is_not() {
 }
 
 #[tokio::test]
-async fn a_wide_graph_is_performed_once_per_node() {
-    let bench = Bench::new();
+async fn wide_graph_performs_each_node_once() {
+    let bench = WorkerBench::new();
     let desk = desk(|request| Ok(passed(request, "1")));
     let _worker = bench.worker_performing(desk.clone(), options(&bench));
     let mut list = vec![serde_json::json!({"id": "top"})];
@@ -191,8 +192,8 @@ async fn a_wide_graph_is_performed_once_per_node() {
 }
 
 #[tokio::test]
-async fn a_node_that_nobody_can_perform_waits_until_somebody_can() {
-    let bench = Bench::new();
+async fn node_waits_for_a_suitable_executor() {
+    let bench = WorkerBench::new();
     let desk = desk(|request| Ok(passed(request, "1")));
     let _worker = bench.worker_performing(desk.clone(), WorkerOptions { ..bench.options() });
     let graph = create(&bench, "late", serde_json::json!({"name": "late", "nodes": [{"id": "only"}]})).await;
@@ -201,7 +202,7 @@ async fn a_node_that_nobody_can_perform_waits_until_somebody_can() {
         if nodes["only"].status == NodeStatus::Running { Ok(()) } else { Err(nodes) }
     })
     .await;
-    let executor = millstream_store::executor_store::Executor {
+    let executor = millstream_store::executor_store::RegisteredExecutor {
         tenant: graph.tenant.clone(),
         name: Name::parse("desk").unwrap(),
         address: "http://127.0.0.1:1".to_owned(),
@@ -210,24 +211,24 @@ async fn a_node_that_nobody_can_perform_waits_until_somebody_can() {
         capacity: 1,
         load: 0,
     };
-    bench.stores.executors.beat_executors(&[executor], bench.now()).await.unwrap();
+    bench.stores.executors.record_executor_heartbeats(&[executor], bench.now()).await.unwrap();
     let (status, _) = ended(&bench, &graph).await;
     assert_eq!(status, ExecutionStatus::Completed);
     assert!(bench.now().since(bench.execution(&graph).await.created_at) < Duration::from_secs(20));
 }
 
 #[tokio::test]
-async fn a_store_that_fails_for_a_moment_costs_a_node_neither_an_attempt_nor_its_answer() {
-    let bench = Bench::new();
+async fn brief_store_outage_costs_no_node_attempt() {
+    let bench = WorkerBench::new();
     let answer = |request: &ExecuteNodeRequest| {
         Ok(ExecuteNodeResponse { logs: "done\n".to_owned(), ..passed(request, "1") })
     };
     let desk = desk(answer);
     let (dispatches, logs) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let first = |calls: &AtomicUsize| calls.fetch_add(1, Ordering::SeqCst) == 0;
-    let hook = faulty::on(Fault::Unavailable, move |call| {
-        (matches!(call, Call::Dispatch) && first(&dispatches))
-            || (matches!(call, Call::KeepLogs) && first(&logs))
+    let hook = faulty::on(ServiceFault::Unavailable, move |call| {
+        (matches!(call, FaultyCall::Dispatch) && first(&dispatches))
+            || (matches!(call, FaultyCall::KeepLogs) && first(&logs))
     });
     let stores = faulty::stores(&bench.stores, &hook);
     let _worker = bench.worker_performing_on(stores, desk.clone(), options(&bench));

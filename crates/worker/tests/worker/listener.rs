@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::entropy::Entropy;
 use millstream_core::id::Name;
-use millstream_worker::outbound::{CloudEvent, Load, Refusal, Sink, Taste};
+use millstream_worker::outbound::{CloudEvent, Sink, SinkFilter, SinkLoad, SinkRefusal};
 
 /// What the sink does with a batch.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Mood {
+pub(crate) enum SinkMood {
     Take,
     Refuse,
     Away,
@@ -18,26 +18,26 @@ pub(crate) enum Mood {
     BreakAfter(usize),
 }
 
-pub(crate) type Moods = dyn Fn(&[CloudEvent]) -> Mood + Send + Sync;
+pub(crate) type SinkMoods = dyn Fn(&[CloudEvent]) -> SinkMood + Send + Sync;
 
 /// Behaves as a function says, and records the accepted events.
-pub(crate) struct Listener {
+pub(crate) struct ScriptedSink {
     pub(crate) name: Name,
-    pub(crate) taste: Taste,
-    pub(crate) load: Load,
-    pub(crate) mood: Box<Moods>,
+    pub(crate) taste: SinkFilter,
+    pub(crate) load: SinkLoad,
+    pub(crate) mood: Box<SinkMoods>,
     pub(crate) heard: Mutex<Vec<CloudEvent>>,
     pub(crate) asked: AtomicU64,
 }
 
-impl std::fmt::Debug for Listener {
+impl std::fmt::Debug for ScriptedSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listener").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 #[async_trait::async_trait]
-impl Sink for Listener {
+impl Sink for ScriptedSink {
     fn name(&self) -> &Name {
         &self.name
     }
@@ -46,24 +46,24 @@ impl Sink for Listener {
         "/test"
     }
 
-    fn taste(&self) -> &Taste {
+    fn event_filter(&self) -> &SinkFilter {
         &self.taste
     }
 
-    fn load(&self) -> Load {
+    fn load_limits(&self) -> SinkLoad {
         self.load
     }
 
-    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
+    async fn send_events(&self, events: &[CloudEvent]) -> Result<(), SinkRefusal> {
         assert!(!events.is_empty() && events.len() <= self.load.events, "no more than it can take");
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let away = || Refusal::Away { error: "broken".to_owned(), retry_after: None };
+        let away = || SinkRefusal::Away { error: "broken".to_owned(), retry_after: None };
         tokio::task::yield_now().await;
         match (self.mood)(events) {
-            Mood::Take => self.heard.lock().unwrap().extend_from_slice(events),
-            Mood::Refuse => return Err(Refusal::Refused { error: "no".to_owned() }),
-            Mood::Away => return Err(away()),
-            Mood::BreakAfter(count) => {
+            SinkMood::Take => self.heard.lock().unwrap().extend_from_slice(events),
+            SinkMood::Refuse => return Err(SinkRefusal::Refused { error: "no".to_owned() }),
+            SinkMood::Away => return Err(away()),
+            SinkMood::BreakAfter(count) => {
                 self.heard.lock().unwrap().extend_from_slice(&events[..count.min(events.len())]);
                 return Err(away());
             }
@@ -72,12 +72,12 @@ impl Sink for Listener {
     }
 }
 
-impl Listener {
-    pub(crate) fn who(name: &str, mood: impl Fn(&[CloudEvent]) -> Mood + Send + Sync + 'static) -> Self {
+impl ScriptedSink {
+    pub(crate) fn who(name: &str, mood: impl Fn(&[CloudEvent]) -> SinkMood + Send + Sync + 'static) -> Self {
         Self {
             name: Name::parse(name).unwrap(),
-            taste: Taste::default(),
-            load: Load { requests: 3, events: 20, bytes: 100_000 },
+            taste: SinkFilter::default(),
+            load: SinkLoad { requests: 3, events: 20, bytes: 100_000 },
             mood: Box::new(mood),
             heard: Mutex::default(),
             asked: AtomicU64::new(0),
@@ -110,6 +110,6 @@ impl Listener {
 
 /// Reproducible random numbers for a mood.
 pub(crate) fn dice(seed: u64) -> impl Fn(u64) -> u64 + Send + Sync {
-    let seeded = crate::bench::Seeded::from(seed);
+    let seeded = crate::bench::SeededEntropy::from(seed);
     move |sides| seeded.next_u64() % sides
 }

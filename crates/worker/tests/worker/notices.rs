@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::assignment::{self, NewItem, QueueConfig, QueueState, Setting};
-use millstream_core::claim::{Input, Outlook, RunSpec, Stepped, create, step};
-use millstream_core::definition::Format;
+use millstream_core::assignment::{self, ItemQueueContext, NewQueueItem, QueueConfig, QueueState};
+use millstream_core::claim::{RunInput, RunSpec, RunStepOutcome, SeatOutlook, create_run, step_run};
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::{ItemId, ItemKey, Name, RunId, RunKey, TenantId, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_store::item_store::{ItemCommit, ItemRef};
-use millstream_store::run_store::{Expected, RunVerdict, RunWrite};
+use millstream_store::run_store::{ExpectedVersion, RunVerdict, RunWrite};
 use millstream_testkit::eventually;
-use millstream_worker::outbound::{CloudEvent, Load, Taste};
+use millstream_worker::outbound::{CloudEvent, SinkFilter, SinkLoad};
 
-use crate::bench::Bench;
-use crate::faulty::{self, Call, Fault};
-use crate::listener::{Listener, Mood, dice};
+use crate::bench::WorkerBench;
+use crate::faulty::{self, FaultyCall, ServiceFault};
+use crate::listener::{ScriptedSink, SinkMood, dice};
 
 /// In real time; the workers' time is virtual.
 const IN_THE_END: Duration = Duration::from_secs(90);
@@ -27,7 +27,12 @@ fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
-async fn write(bench: &Bench, key: &RunKey, expected: Expected, change: millstream_core::claim::Change) {
+async fn write(
+    bench: &WorkerBench,
+    key: &RunKey,
+    expected: ExpectedVersion,
+    change: millstream_core::claim::RunChange,
+) {
     let (run, log, unheard) = (change.run, change.log, change.unheard);
     let write = RunWrite { key: key.clone(), expected, run, log, unheard, settlement: None };
     let committed = bench.stores.runs.commit_runs(&[write.into()], bench.now()).await.unwrap();
@@ -35,47 +40,48 @@ async fn write(bench: &Bench, key: &RunKey, expected: Expected, change: millstre
 }
 
 /// A run for which no device is left, `times` times, as an operator retries it.
-async fn nobody_left(bench: &Bench, id: &str, times: usize) {
+async fn nobody_left(bench: &WorkerBench, id: &str, times: usize) {
     let key = RunKey { tenant: TenantId::default_tenant(), run: RunId::parse(id).unwrap() };
-    let mut spec = RunSpec::of(name("render"), RawJson::parse("1").unwrap());
+    let mut spec = RunSpec::with_defaults(name("render"), RawJson::parse("1").unwrap());
     spec.settings.backoff.rounds = 0;
-    write(bench, &key, Expected::Nothing, create(spec, None, bench.now())).await;
-    let nobody = Input::NobodyViable { seat: 0, outlook: Outlook::Nobody, decision: None };
+    write(bench, &key, ExpectedVersion::Nothing, create_run(spec, None, bench.now())).await;
+    let nobody = RunInput::NobodyViable { seat: 0, outlook: SeatOutlook::Nobody, decision: None };
     for time in 0..times {
-        let again = (time > 0).then_some(Input::Retry);
+        let again = (time > 0).then_some(RunInput::Retry);
         for input in again.iter().chain([&nobody]) {
             let seen =
                 bench.stores.runs.load_runs(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
-            let Stepped::Changed(change) = step(seen.run, input, None, bench.now()).unwrap() else {
+            let RunStepOutcome::Changed(change) = step_run(seen.run, input, None, bench.now()).unwrap()
+            else {
                 panic!()
             };
-            write(bench, &key, Expected::Version(seen.version), *change).await;
+            write(bench, &key, ExpectedVersion::Version(seen.version), *change).await;
         }
     }
 }
 
 /// An item that was not done in time.
-async fn late_item(bench: &Bench, id: &str, rest: &str) {
+async fn late_item(bench: &WorkerBench, id: &str, rest: &str) {
     let (tenant, now) = (TenantId::default_tenant(), bench.now());
     let queue = format!("{{name: review, due: 1s{rest}}}");
-    let queue = QueueConfig::parse(&queue, Format::Yaml).unwrap();
+    let queue = QueueConfig::parse(&queue, SourceFormat::Yaml).unwrap();
     bench.stores.queues.put_queue(&tenant, &queue, now).await.unwrap();
     let item = ItemId::parse(id).unwrap();
-    let new = NewItem::plain(item.clone(), RawJson::parse("1").unwrap());
-    bench.stores.items.import(&tenant, &queue.name, &[new], now).await.unwrap();
+    let new = NewQueueItem::with_defaults(item.clone(), RawJson::parse("1").unwrap());
+    bench.stores.items.import_items(&tenant, &queue.name, &[new], now).await.unwrap();
     let key = ItemKey { tenant, item };
     let loaded = bench.stores.items.load_items(&[ItemRef::Item(key)]).await.unwrap().remove(0).unwrap();
     let late = now.plus(Duration::from_secs(5));
-    let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
-    let stepped =
-        assignment::step(&loaded.work, setting, &assignment::Input::Overdue, late).expect("it is late");
-    let assignment::Stepped::Changed(change) = stepped else { panic!() };
+    let setting = ItemQueueContext { queue: &queue, state: QueueState::Active, escalates_to: None };
+    let stepped = assignment::step_item(&loaded.work, setting, &assignment::ItemInput::Overdue, late)
+        .expect("it is late");
+    let assignment::ItemStepOutcome::Changed(change) = stepped else { panic!() };
     let commit = ItemCommit::of(&loaded, *change, None);
-    bench.stores.items.commit_items(&WorkerId::nobody(), &[commit], late).await.unwrap();
+    bench.stores.items.commit_items(&WorkerId::no_worker(), &[commit], late).await.unwrap();
 }
 
 /// This many runs, each left by all devices this many times.
-async fn runs(bench: &Bench, runs: usize, times: usize) -> BTreeMap<String, usize> {
+async fn runs(bench: &WorkerBench, runs: usize, times: usize) -> BTreeMap<String, usize> {
     let mut wanted = BTreeMap::new();
     for run in 0..runs {
         nobody_left(bench, &format!("r-{run}"), times).await;
@@ -85,7 +91,7 @@ async fn runs(bench: &Bench, runs: usize, times: usize) -> BTreeMap<String, usiz
 }
 
 /// All notices arrive, each as often as it happened, in order, and none is left.
-async fn hears(bench: &Bench, listener: &Listener, wanted: &BTreeMap<String, usize>) {
+async fn hears(bench: &WorkerBench, listener: &ScriptedSink, wanted: &BTreeMap<String, usize>) {
     let enough: usize = wanted.values().sum();
     eventually(IN_THE_END, || async {
         let heard = listener.heard().len() - listener.repetitions();
@@ -107,23 +113,23 @@ async fn hears(bench: &Bench, listener: &Listener, wanted: &BTreeMap<String, usi
     .await;
 }
 
-async fn wait(bench: &Bench, length: Duration) {
+async fn wait(bench: &WorkerBench, length: Duration) {
     let later = bench.now().plus(length);
     eventually(IN_THE_END, || async { if bench.now() >= later { Ok(()) } else { Err(bench.now()) } }).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_notice_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does() {
+async fn notices_arrive_in_order_at_faulty_sink() {
     for seed in [1, 2, 3] {
-        let mut bench = Bench::new();
+        let mut bench = WorkerBench::new();
         let roll = dice(seed);
-        let moody = Arc::new(Listener::who("moody", move |events| match roll(10) {
-            0 => Mood::Refuse,
-            1 => Mood::Away,
-            2 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
-            _ => Mood::Take,
+        let moody = Arc::new(ScriptedSink::who("moody", move |events| match roll(10) {
+            0 => SinkMood::Refuse,
+            1 => SinkMood::Away,
+            2 => SinkMood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+            _ => SinkMood::Take,
         }));
-        let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+        let calm = Arc::new(ScriptedSink::who("calm", |_| SinkMood::Take));
         bench.sinks = vec![moody.clone(), calm.clone()];
         let _worker = bench.worker();
         let wanted = runs(&bench, 60, 4).await;
@@ -135,14 +141,14 @@ async fn every_notice_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_is_away_holds_up_nobody_and_hears_every_notice_when_it_is_back() {
-    let mut bench = Bench::new();
+async fn unavailable_sink_gets_notices_later() {
+    let mut bench = WorkerBench::new();
     let back = Arc::new(AtomicBool::new(false));
-    let gone = Arc::new(Listener::who("gone", {
+    let gone = Arc::new(ScriptedSink::who("gone", {
         let back = back.clone();
-        move |_| if back.load(Ordering::Relaxed) { Mood::Take } else { Mood::Away }
+        move |_| if back.load(Ordering::Relaxed) { SinkMood::Take } else { SinkMood::Away }
     }));
-    let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+    let calm = Arc::new(ScriptedSink::who("calm", |_| SinkMood::Take));
     bench.sinks = vec![gone.clone(), calm.clone()];
     let _worker = bench.worker();
     let wanted = runs(&bench, 20, 2).await;
@@ -160,14 +166,14 @@ async fn a_sink_that_is_away_holds_up_nobody_and_hears_every_notice_when_it_is_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subject_that_is_refused_holds_up_no_other() {
-    let mut bench = Bench::new();
+async fn refused_notice_delays_no_other_subject() {
+    let mut bench = WorkerBench::new();
     let pardoned = Arc::new(AtomicBool::new(false));
-    let picky = Arc::new(Listener::who("picky", {
+    let picky = Arc::new(ScriptedSink::who("picky", {
         let pardoned = pardoned.clone();
         move |events: &[CloudEvent]| {
             let is_bad = events.iter().any(|event| event.subject == "r-3");
-            if is_bad && !pardoned.load(Ordering::Relaxed) { Mood::Refuse } else { Mood::Take }
+            if is_bad && !pardoned.load(Ordering::Relaxed) { SinkMood::Refuse } else { SinkMood::Take }
         }
     }));
     bench.sinks = vec![picky.clone()];
@@ -188,14 +194,14 @@ async fn a_subject_that_is_refused_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn publishers_that_are_killed_are_followed_by_others_that_tell_the_rest() {
-    let mut bench = Bench::new();
+async fn next_publisher_sends_remaining_notices() {
+    let mut bench = WorkerBench::new();
     let roll = dice(4);
-    let listener = Arc::new(Listener {
-        load: Load { requests: 1, events: 3, bytes: 100_000 },
-        ..Listener::who("sink", move |events| match roll(4) {
-            0 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
-            _ => Mood::Take,
+    let listener = Arc::new(ScriptedSink {
+        load: SinkLoad { requests: 1, events: 3, bytes: 100_000 },
+        ..ScriptedSink::who("sink", move |events| match roll(4) {
+            0 => SinkMood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+            _ => SinkMood::Take,
         })
     });
     bench.sinks = vec![listener.clone()];
@@ -217,13 +223,13 @@ async fn publishers_that_are_killed_are_followed_by_others_that_tell_the_rest() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_and_could_not_be_recorded_is_told_again_by_the_same_id() {
-    let mut bench = Bench::new();
-    let listener = Arc::new(Listener::who("sink", |_| Mood::Take));
+async fn unrecorded_notice_is_resent_with_same_id() {
+    let mut bench = WorkerBench::new();
+    let listener = Arc::new(ScriptedSink::who("sink", |_| SinkMood::Take));
     bench.sinks = vec![listener.clone()];
     let once = AtomicBool::new(true);
-    let hook = faulty::on(Fault::Unavailable, move |call| {
-        matches!(call, Call::NoticesTold) && once.swap(false, Ordering::Relaxed)
+    let hook = faulty::on(ServiceFault::Unavailable, move |call| {
+        matches!(call, FaultyCall::NoticesTold) && once.swap(false, Ordering::Relaxed)
     });
     nobody_left(&bench, "r", 2).await;
     let stores = faulty::stores(&bench.stores, &hook);
@@ -233,11 +239,11 @@ async fn what_was_told_and_could_not_be_recorded_is_told_again_by_the_same_id() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_hears_of_what_it_wants_and_is_up_to_date_all_the_same() {
-    let mut bench = Bench::new();
-    let items = Arc::new(Listener {
-        taste: Taste::of(["item.*"]).unwrap(),
-        ..Listener::who("items", |_| Mood::Take)
+async fn filtered_notices_cause_no_lag() {
+    let mut bench = WorkerBench::new();
+    let items = Arc::new(ScriptedSink {
+        taste: SinkFilter::of_types(["item.*"]).unwrap(),
+        ..ScriptedSink::who("items", |_| SinkMood::Take)
     });
     bench.sinks = vec![items.clone()];
     let _worker = bench.worker();
@@ -256,14 +262,14 @@ async fn a_sink_hears_of_what_it_wants_and_is_up_to_date_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_listens_notices_go_and_a_sink_hears_from_its_first_day_on() {
-    let mut bench = Bench::new();
+async fn notices_without_sinks_are_dropped() {
+    let mut bench = WorkerBench::new();
     let worker = bench.worker();
     runs(&bench, 3, 2).await;
     wait(&bench, Duration::from_secs(120)).await;
     assert_eq!(bench.stores.notices.spread_notices(&[], 99, bench.now()).await.unwrap(), 0);
     worker.drain().await;
-    let late = Arc::new(Listener::who("late", |_| Mood::Take));
+    let late = Arc::new(ScriptedSink::who("late", |_| SinkMood::Take));
     bench.sinks = vec![late.clone()];
     let _worker = bench.worker();
     nobody_left(&bench, "after", 1).await;

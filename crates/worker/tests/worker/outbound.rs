@@ -5,33 +5,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::graph::notices;
+use millstream_core::graph::transition_notices;
 use millstream_core::id::{ExecutionKey, Seq};
-use millstream_store::feed::Fed;
+use millstream_store::feed::FeedContent;
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;
-use millstream_worker::outbound::{CloudEvent, Load, Taste};
+use millstream_worker::outbound::{CloudEvent, SinkFilter, SinkLoad};
 
-use crate::bench::{Bench, key};
+use crate::bench::{WorkerBench, key};
 use crate::graphs::{create, desk, options, passed};
-use crate::listener::{Listener, Mood, dice};
+use crate::listener::{ScriptedSink, SinkMood, dice};
 
 /// In real time; the workers' time is virtual.
 const IN_THE_END: Duration = Duration::from_secs(90);
 
 /// The expected events of a graph, from the store alone.
-async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
+async fn told(bench: &WorkerBench, graph: &ExecutionKey) -> Vec<(String, String)> {
     let mut told = Vec::new();
-    for entry in bench.stores.feed.feed(graph, 0, usize::MAX).await.unwrap() {
+    for entry in bench.stores.feed.read_feed(graph, 0, usize::MAX).await.unwrap() {
         let kinds: Vec<String> = match entry.what {
-            Fed::Transitions { first, last } => {
+            FeedContent::Transitions { first, last } => {
                 let views = &bench.stores.execution_views;
-                let page = views.history(graph, Seq(first.0 - 1), 1_000).await.unwrap();
+                let page = views.read_history(graph, Seq(first.0 - 1), 1_000).await.unwrap();
                 let transitions = page.entries.iter().map(|entry| &entry.transition);
                 let within = transitions.filter(|transition| transition.seq <= last);
-                within.flat_map(notices).map(|notice| notice.kind().to_owned()).collect()
+                within.flat_map(transition_notices).map(|notice| notice.kind().to_owned()).collect()
             }
-            Fed::Dispatched(list) => {
+            FeedContent::Dispatched(list) => {
                 let list: Vec<serde_json::Value> = list.decode().unwrap();
                 list.iter().map(|_| "node.dispatched".to_owned()).collect()
             }
@@ -44,7 +44,7 @@ async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
 }
 
 /// Graphs that run to their end, each a chain of `nodes` nodes.
-async fn chains(bench: &Bench, graphs: usize, nodes: usize) -> Vec<ExecutionKey> {
+async fn chains(bench: &WorkerBench, graphs: usize, nodes: usize) -> Vec<ExecutionKey> {
     let mut keys = Vec::new();
     for graph in 0..graphs {
         let nodes = (0..nodes).map(|node| {
@@ -58,7 +58,7 @@ async fn chains(bench: &Bench, graphs: usize, nodes: usize) -> Vec<ExecutionKey>
 }
 
 /// All events of all graphs arrive, in order.
-async fn hears_everything(bench: &Bench, listener: &Listener, graphs: &[ExecutionKey]) {
+async fn hears_everything(bench: &WorkerBench, listener: &ScriptedSink, graphs: &[ExecutionKey]) {
     let mut wanted = BTreeMap::new();
     eventually(IN_THE_END, || async {
         let mut ended = 0;
@@ -81,22 +81,22 @@ async fn hears_everything(bench: &Bench, listener: &Listener, graphs: &[Executio
     assert_eq!(listener.first_heard(), wanted);
 }
 
-fn performing(bench: &Bench) -> crate::bench::Running {
+fn performing(bench: &WorkerBench) -> crate::bench::BenchWorker {
     bench.worker_performing(desk(|request| Ok(passed(request, "1"))), options(bench))
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_graph_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does() {
+async fn graph_events_arrive_in_order_at_sink() {
     for seed in [1, 2, 3] {
-        let mut bench = Bench::new();
+        let mut bench = WorkerBench::new();
         let roll = dice(seed);
-        let moody = Arc::new(Listener::who("moody", move |events| match roll(10) {
-            0 => Mood::Refuse,
-            1 => Mood::Away,
-            2 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
-            _ => Mood::Take,
+        let moody = Arc::new(ScriptedSink::who("moody", move |events| match roll(10) {
+            0 => SinkMood::Refuse,
+            1 => SinkMood::Away,
+            2 => SinkMood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+            _ => SinkMood::Take,
         }));
-        let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+        let calm = Arc::new(ScriptedSink::who("calm", |_| SinkMood::Take));
         bench.sinks = vec![moody.clone(), calm.clone()];
         let _worker = performing(&bench);
         let graphs = chains(&bench, 40, 8).await;
@@ -109,12 +109,12 @@ async fn every_graph_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does()
 }
 
 #[tokio::test(start_paused = true)]
-async fn publishers_that_are_killed_are_followed_by_others_that_keep_the_order() {
-    let mut bench = Bench::new();
+async fn next_publisher_keeps_event_order() {
+    let mut bench = WorkerBench::new();
     let roll = dice(4);
-    let listener = Arc::new(Listener::who("sink", move |events| match roll(4) {
-        0 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
-        _ => Mood::Take,
+    let listener = Arc::new(ScriptedSink::who("sink", move |events| match roll(4) {
+        0 => SinkMood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+        _ => SinkMood::Take,
     }));
     bench.sinks = vec![listener.clone()];
     let hasty = || WorkerOptions { executors: options(&bench).executors, ..bench.hasty() };
@@ -138,21 +138,21 @@ async fn publishers_that_are_killed_are_followed_by_others_that_keep_the_order()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_is_away_holds_up_nobody_and_hears_everything_when_it_is_back() {
-    let mut bench = Bench::new();
+async fn unavailable_sink_gets_graph_events_later() {
+    let mut bench = WorkerBench::new();
     let back = Arc::new(AtomicBool::new(false));
-    let gone = Arc::new(Listener::who("gone", {
+    let gone = Arc::new(ScriptedSink::who("gone", {
         let back = back.clone();
-        move |_| if back.load(Ordering::Relaxed) { Mood::Take } else { Mood::Away }
+        move |_| if back.load(Ordering::Relaxed) { SinkMood::Take } else { SinkMood::Away }
     }));
-    let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+    let calm = Arc::new(ScriptedSink::who("calm", |_| SinkMood::Take));
     bench.sinks = vec![gone.clone(), calm.clone()];
     let _worker = performing(&bench);
     let graphs = chains(&bench, 20, 5).await;
     hears_everything(&bench, &calm, &graphs).await;
     tokio::time::advance(Duration::from_secs(3600)).await;
     assert_eq!((gone.heard().len(), calm.repetitions()), (0, 0));
-    let backlogs = bench.stores.outbox.backlogs().await.unwrap();
+    let backlogs = bench.stores.outbox.count_backlogs().await.unwrap();
     assert_eq!(backlogs.iter().map(|backlog| backlog.sink.as_str()).collect::<Vec<_>>(), ["gone"]);
     assert_eq!(backlogs[0].executions, 20);
     let before = gone.asked.load(Ordering::Relaxed);
@@ -160,18 +160,18 @@ async fn a_sink_that_is_away_holds_up_nobody_and_hears_everything_when_it_is_bac
     back.store(true, Ordering::Relaxed);
     hears_everything(&bench, &gone, &graphs).await;
     assert_eq!((gone.repetitions(), calm.repetitions()), (0, 0));
-    assert!(bench.stores.outbox.backlogs().await.unwrap().is_empty());
+    assert!(bench.stores.outbox.count_backlogs().await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_graph_that_is_refused_holds_up_no_other() {
-    let mut bench = Bench::new();
+async fn refused_graph_delays_no_other() {
+    let mut bench = WorkerBench::new();
     let pardoned = Arc::new(AtomicBool::new(false));
-    let picky = Arc::new(Listener::who("picky", {
+    let picky = Arc::new(ScriptedSink::who("picky", {
         let pardoned = pardoned.clone();
         move |events| {
             let is_bad = events.iter().any(|event| event.subject == "g-3");
-            if is_bad && !pardoned.load(Ordering::Relaxed) { Mood::Refuse } else { Mood::Take }
+            if is_bad && !pardoned.load(Ordering::Relaxed) { SinkMood::Refuse } else { SinkMood::Take }
         }
     }));
     bench.sinks = vec![picky.clone()];
@@ -190,11 +190,11 @@ async fn a_graph_that_is_refused_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_hears_only_what_it_wants_and_is_up_to_date_all_the_same() {
-    let mut bench = Bench::new();
-    let ends = Arc::new(Listener {
-        taste: Taste::of(["workflow.*"]).unwrap(),
-        ..Listener::who("ends", |_| Mood::Take)
+async fn filtered_graph_events_cause_no_lag() {
+    let mut bench = WorkerBench::new();
+    let ends = Arc::new(ScriptedSink {
+        taste: SinkFilter::of_types(["workflow.*"]).unwrap(),
+        ..ScriptedSink::who("ends", |_| SinkMood::Take)
     });
     bench.sinks = vec![ends.clone()];
     let _worker = performing(&bench);
@@ -209,17 +209,17 @@ async fn a_sink_hears_only_what_it_wants_and_is_up_to_date_all_the_same() {
         let wanted = ["millstream.graph.workflow.created", "millstream.graph.workflow.completed"];
         assert_eq!(kinds, wanted, "{graph}");
     }
-    assert!(bench.stores.outbox.backlogs().await.unwrap().is_empty());
+    assert!(bench.stores.outbox.count_backlogs().await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_event_in_a_request_is_as_good_as_many() {
-    let mut bench = Bench::new();
+async fn single_event_requests_deliver_everything() {
+    let mut bench = WorkerBench::new();
     let roll = dice(9);
-    let mood = move |_: &[CloudEvent]| if roll(5) == 0 { Mood::Away } else { Mood::Take };
-    let single = Arc::new(Listener {
-        load: Load { requests: 4, events: 1, bytes: 1 },
-        ..Listener::who("single", mood)
+    let mood = move |_: &[CloudEvent]| if roll(5) == 0 { SinkMood::Away } else { SinkMood::Take };
+    let single = Arc::new(ScriptedSink {
+        load: SinkLoad { requests: 4, events: 1, bytes: 1 },
+        ..ScriptedSink::who("single", mood)
     });
     bench.sinks = vec![single.clone()];
     let _worker = performing(&bench);
@@ -230,8 +230,8 @@ async fn one_event_in_a_request_is_as_good_as_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nobody_listens_nothing_piles_up_and_a_sink_hears_from_its_first_day_on() {
-    let mut bench = Bench::new();
+async fn feed_without_sinks_does_not_grow() {
+    let mut bench = WorkerBench::new();
     let worker = performing(&bench);
     let before = chains(&bench, 3, 2).await;
     for graph in &before {
@@ -239,9 +239,9 @@ async fn where_nobody_listens_nothing_piles_up_and_a_sink_hears_from_its_first_d
     }
     let later = bench.now().plus(Duration::from_secs(120));
     eventually(IN_THE_END, || async { if bench.now() >= later { Ok(()) } else { Err(bench.now()) } }).await;
-    assert_eq!(bench.stores.outbox.spread(&[], 99, later).await.unwrap(), 0, "everything was marked");
+    assert_eq!(bench.stores.outbox.spread_entries(&[], 99, later).await.unwrap(), 0, "everything was marked");
     worker.drain().await;
-    let late = Arc::new(Listener::who("late", |_| Mood::Take));
+    let late = Arc::new(ScriptedSink::who("late", |_| SinkMood::Take));
     bench.sinks = vec![late.clone()];
     let _worker = performing(&bench);
     let after = create(&bench, "after", serde_json::json!({ "name": "x", "nodes": [{ "id": "a" }] })).await;

@@ -1,30 +1,33 @@
 //! Actions performed by people: an item is created, supervised, reported, taken over, and withdrawn.
 
 use millstream_core::assignment::{
-    Assignment, AssignmentStatus, Input, ItemStatus, NewItem, QueueConfig, Waiter, Work,
+    AssignmentStatus, ItemAggregate, ItemAssignment, ItemInput, ItemStatus, ItemWaiter, NewQueueItem,
+    QueueConfig,
 };
-use millstream_core::definition::{self, Format};
+use millstream_core::definition::{self, SourceFormat};
 use millstream_core::entropy;
 use millstream_core::id::{
     AssignmentId, Epoch, EventId, ExecutionKey, ItemId, ItemKey, Name, PersonId, TenantId, WorkerId,
 };
 use millstream_core::machine::Machine;
-use millstream_core::problem::Problem;
+use millstream_core::problem::ValidationProblem;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Settlement;
-use millstream_store::assignments::{Caller, Given, ItemFilter};
+use millstream_store::assignments::{AssignmentCaller, ItemFilter, NextAssignment};
 use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView};
-use millstream_store::intervention::{Decision, Retried};
+use millstream_store::intervention::{DecisionRecord, RetryVerdict};
+use millstream_store::item_service::{
+    self, ItemCommand, ItemEnvironment, ItemOutcome, ItemReply, SubmittedAnswer, WrittenItems, apply_commands,
+};
 use millstream_store::item_store::ItemRef;
-use millstream_store::tending::{self, Answered, Around, Ask, Tended, Told, Written, tend};
-use millstream_store::{Result, Stores};
+use millstream_store::{StoreResult, Stores};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 
-use crate::bench::Bench;
-use crate::faulty::{self, Call, Fault};
+use crate::bench::WorkerBench;
+use crate::faulty::{self, FaultyCall, ServiceFault};
 
 const SHOP: &str = "
 name: shop
@@ -48,14 +51,14 @@ actions:
 ";
 
 /// The ingress, as far as people need it.
-struct Desk<'a> {
-    bench: &'a Bench,
+struct PeopleDesk<'a> {
+    bench: &'a WorkerBench,
     machine: Machine,
     name: WorkerId,
 }
 
 #[async_trait::async_trait]
-impl Around for Desk<'_> {
+impl ItemEnvironment for PeopleDesk<'_> {
     fn stores(&self) -> &Stores {
         &self.bench.stores
     }
@@ -64,44 +67,53 @@ impl Around for Desk<'_> {
         self.bench.now()
     }
 
-    fn fresh(&self) -> AssignmentId {
+    fn new_assignment_id(&self) -> AssignmentId {
         AssignmentId(entropy::uuid_v7(self.bench.now(), &*self.bench.entropy))
     }
 
-    fn settler(&self) -> &WorkerId {
+    fn settling_worker(&self) -> &WorkerId {
         &self.name
     }
 
-    async fn judge(&self, _: Answered<'_>) -> Option<Vec<Problem>> {
+    async fn validate_answer(&self, _: SubmittedAnswer<'_>) -> Option<Vec<ValidationProblem>> {
         Some(Vec::new())
     }
 
-    async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
+    async fn build_settlement(
+        &self,
+        waiter: &ItemWaiter,
+        told: ItemOutcome,
+    ) -> StoreResult<Option<Settlement>> {
         let mut new_id = || self.bench.event_id();
-        Ok(tending::settlement(&self.machine, waiter, &told, self.now(), &mut new_id))
+        Ok(item_service::settle_waiter(&self.machine, waiter, &told, self.now(), &mut new_id))
     }
 
-    async fn written(&self, written: Written) {
+    async fn publish_changes(&self, written: WrittenItems) {
         for (settlement, _) in written.settled {
             self.bench.ring(&settlement.lease.key.execution).await;
         }
     }
 }
 
-impl<'a> Desk<'a> {
-    fn of(bench: &'a Bench, source: &str) -> Self {
-        let machine = Machine::compile(definition::parse(source, Format::Yaml).unwrap()).unwrap();
+impl<'a> PeopleDesk<'a> {
+    fn of(bench: &'a WorkerBench, source: &str) -> Self {
+        let machine = Machine::compile(definition::parse(source, SourceFormat::Yaml).unwrap()).unwrap();
         Self { bench, machine, name: WorkerId::parse("desk").unwrap() }
     }
 
     /// Waits until there is an assignment for the person.
-    async fn given(&self, who: &str) -> Assignment {
+    async fn given(&self, who: &str) -> ItemAssignment {
         eventually(PATIENCE, || async {
             let person = PersonId::parse(who).unwrap();
-            let caller = Caller { tenant: tenant(), person, queues: Default::default(), next: self.fresh() };
-            match self.bench.stores.assignments.next(&[caller], self.now()).await.unwrap().remove(0) {
-                Given::Assigned(given) => Ok(given.assignment),
-                Given::Nothing(idle) => Err(idle),
+            let caller = AssignmentCaller {
+                tenant: tenant(),
+                person,
+                queues: Default::default(),
+                next: self.new_assignment_id(),
+            };
+            match self.bench.stores.assignments.assign_next(&[caller], self.now()).await.unwrap().remove(0) {
+                NextAssignment::Assigned(given) => Ok(given.assignment),
+                NextAssignment::Nothing(idle) => Err(idle),
             }
         })
         .await
@@ -110,16 +122,18 @@ impl<'a> Desk<'a> {
     async fn answers(&self, who: &str, answer: &str) {
         let given = self.given(who).await;
         let (assignment, person) = (given.id, given.person.clone());
-        self.does(Input::Start { assignment, person: person.clone() }).await;
+        self.does(ItemInput::Start { assignment, person: person.clone() }).await;
         let answer = RawJson::parse(answer).unwrap();
-        self.does(Input::Submit { assignment, person, answer }).await;
+        self.does(ItemInput::Submit { assignment, person, answer }).await;
     }
 
-    async fn does(&self, input: Input) {
-        let (Input::Start { assignment, .. } | Input::Submit { assignment, .. }) = &input else { panic!() };
+    async fn does(&self, input: ItemInput) {
+        let (ItemInput::Start { assignment, .. } | ItemInput::Submit { assignment, .. }) = &input else {
+            panic!()
+        };
         let of = ItemRef::Assignment(tenant(), *assignment);
-        let tended = tend(self, &[Ask::input(of, input)]).await.remove(0).unwrap();
-        assert!(matches!(tended, Tended::Done { repeated: false, .. }), "{tended:?}");
+        let tended = apply_commands(self, &[ItemCommand::for_input(of, input)]).await.remove(0).unwrap();
+        assert!(matches!(tended, ItemReply::Done { repeated: false, .. }), "{tended:?}");
     }
 }
 
@@ -127,13 +141,13 @@ fn tenant() -> TenantId {
     TenantId::default_tenant()
 }
 
-async fn queue(bench: &Bench, settings: &str) {
-    let config = QueueConfig::parse(&format!("{{name: questions, {settings}}}"), Format::Yaml).unwrap();
+async fn queue(bench: &WorkerBench, settings: &str) {
+    let config = QueueConfig::parse(&format!("{{name: questions, {settings}}}"), SourceFormat::Yaml).unwrap();
     bench.stores.queues.put_queue(&tenant(), &config, bench.now()).await.unwrap();
 }
 
-async fn shop(settings: &str, source: &str) -> (Bench, ExecutionKey) {
-    let bench = Bench::new();
+async fn shop(settings: &str, source: &str) -> (WorkerBench, ExecutionKey) {
+    let bench = WorkerBench::new();
     queue(&bench, settings).await;
     bench.define(source).await;
     let key = bench.start("shop", "s-1").await;
@@ -141,7 +155,7 @@ async fn shop(settings: &str, source: &str) -> (Bench, ExecutionKey) {
 }
 
 /// All items, the oldest first.
-async fn items(bench: &Bench) -> Vec<Work> {
+async fn items(bench: &WorkerBench) -> Vec<ItemAggregate> {
     let views = bench.stores.assignment_views.list_items(&tenant(), &ItemFilter::default(), None, 10).await;
     let key = |item| ItemRef::Item(ItemKey { tenant: tenant(), item });
     let keys: Vec<_> = views.unwrap().into_iter().rev().map(|view| key(view.item.id)).collect();
@@ -149,7 +163,7 @@ async fn items(bench: &Bench) -> Vec<Work> {
     loaded.into_iter().map(|loaded| loaded.unwrap().work).collect()
 }
 
-async fn until_item(bench: &Bench, status: ItemStatus) -> Work {
+async fn until_item(bench: &WorkerBench, status: ItemStatus) -> ItemAggregate {
     eventually(PATIENCE, || async {
         let last = items(bench).await.pop();
         last.clone().filter(|work| work.item.status == status).ok_or(last)
@@ -157,7 +171,7 @@ async fn until_item(bench: &Bench, status: ItemStatus) -> Work {
     .await
 }
 
-async fn until_incident(bench: &Bench) -> IncidentView {
+async fn until_incident(bench: &WorkerBench) -> IncidentView {
     eventually(PATIENCE, || async {
         let filter = IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() };
         let found = bench.stores.incidents.list_incidents(&tenant(), &filter, None, 10).await.unwrap();
@@ -166,10 +180,10 @@ async fn until_incident(bench: &Bench) -> IncidentView {
     .await
 }
 
-async fn retry(bench: &Bench, event: EventId) {
-    let by = Decision { actor: None, reason: None };
-    let retried = bench.stores.interventions.retry(&tenant(), event, &by, bench.now()).await.unwrap();
-    assert!(matches!(retried, Retried::Accepted { .. }), "{retried:?}");
+async fn retry(bench: &WorkerBench, event: EventId) {
+    let by = DecisionRecord { actor: None, reason: None };
+    let retried = bench.stores.interventions.retry_event(&tenant(), event, &by, bench.now()).await.unwrap();
+    assert!(matches!(retried, RetryVerdict::Accepted { .. }), "{retried:?}");
 }
 
 fn said(view: &millstream_store::views::ExecutionView, field: &str) -> serde_json::Value {
@@ -178,10 +192,10 @@ fn said(view: &millstream_store::views::ExecutionView, field: &str) -> serde_jso
 }
 
 #[tokio::test]
-async fn people_are_asked_and_what_they_say_is_the_outcome() {
+async fn people_answers_are_the_action_outcome() {
     let (bench, key) = shop("overlap: 2", SHOP).await;
     let _worker = bench.worker_with(bench.hasty());
-    let desk = Desk::of(&bench, SHOP);
+    let desk = PeopleDesk::of(&bench, SHOP);
     bench.send(&key, "go", "{}").await;
     desk.answers("ann", r#"{"good":true}"#).await;
     desk.answers("ben", r#"{"good":false}"#).await;
@@ -199,10 +213,10 @@ async fn people_are_asked_and_what_they_say_is_the_outcome() {
 }
 
 #[tokio::test]
-async fn an_item_that_people_had_too_often_fails_the_action() {
+async fn item_over_attempt_limit_fails_action() {
     let (bench, key) = shop("pre_assignment_timeout: 100ms, max_attempts_total: 2", SHOP).await;
     let _worker = bench.worker_with(bench.hasty());
-    let desk = Desk::of(&bench, SHOP);
+    let desk = PeopleDesk::of(&bench, SHOP);
     bench.send(&key, "go", "{}").await;
     let given = desk.given("ann").await;
     let ended = bench.until_status(&key, ExecutionStatus::Failed).await;
@@ -216,7 +230,7 @@ async fn an_item_that_people_had_too_often_fails_the_action() {
 }
 
 #[tokio::test]
-async fn what_is_not_done_in_time_fails_the_action_though_nobody_had_it() {
+async fn expired_item_fails_the_action() {
     let source = SHOP.replace("payload: { n: '7' }", "due: 200ms");
     let (bench, key) = shop("", &source).await;
     let _worker = bench.worker_with(bench.hasty());
@@ -227,35 +241,35 @@ async fn what_is_not_done_in_time_fails_the_action_though_nobody_had_it() {
 }
 
 #[tokio::test]
-async fn the_event_that_a_queue_escalates_to_goes_before_the_failure_of_the_action() {
+async fn queue_escalation_precedes_action_failure() {
     let settings = "pre_assignment_timeout: 100ms, max_attempts_total: 1, escalate: { event: given_up }";
     let (bench, key) = shop(settings, SHOP).await;
     let _worker = bench.worker_with(bench.hasty());
     bench.send(&key, "go", "{}").await;
-    Desk::of(&bench, SHOP).given("ann").await;
+    PeopleDesk::of(&bench, SHOP).given("ann").await;
     let ended = bench.until_status(&key, ExecutionStatus::Failed).await;
     assert_eq!(said(&ended, "error")["class"], "item_escalated");
     assert_eq!(bench.applied(&key).await, ["go", "given_up"]);
 }
 
 #[tokio::test]
-async fn an_escalation_that_the_definition_does_not_know_is_told_as_a_failure() {
+async fn unknown_escalation_event_fails_action() {
     let settings = "pre_assignment_timeout: 100ms, max_attempts_total: 1, escalate: { event: fire_alarm }";
     let (bench, key) = shop(settings, SHOP).await;
     let _worker = bench.worker_with(bench.hasty());
     bench.send(&key, "go", "{}").await;
-    Desk::of(&bench, SHOP).given("ann").await;
+    PeopleDesk::of(&bench, SHOP).given("ann").await;
     bench.until_status(&key, ExecutionStatus::Failed).await;
     assert_eq!(bench.applied(&key).await, ["go", "unanswered"]);
 }
 
 #[tokio::test]
-async fn the_items_of_an_execution_that_has_ended_are_withdrawn() {
+async fn items_of_ended_execution_are_withdrawn() {
     for end in ["stop", "millstream.cancel"] {
         let (bench, key) = shop("", SHOP).await;
         let _worker = bench.worker_with(bench.hasty());
         bench.send(&key, "go", "{}").await;
-        let given = Desk::of(&bench, SHOP).given("ann").await;
+        let given = PeopleDesk::of(&bench, SHOP).given("ann").await;
         bench.send(&key, end, "{}").await;
         let withdrawn = until_item(&bench, ItemStatus::Withdrawn).await;
         assert_eq!(withdrawn.assignments[&given.id].status, AssignmentStatus::Expired, "{end}");
@@ -264,7 +278,7 @@ async fn the_items_of_an_execution_that_has_ended_are_withdrawn() {
 }
 
 #[tokio::test]
-async fn an_item_whose_action_is_out_of_time_is_withdrawn() {
+async fn item_of_expired_action_is_withdrawn() {
     let source = SHOP.replace("    on_success", "    timeouts: { schedule_to_close: 300ms }\n    on_success");
     let (bench, key) = shop("", &source).await;
     let _worker = bench.worker_with(bench.hasty());
@@ -275,9 +289,9 @@ async fn an_item_whose_action_is_out_of_time_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_lease_that_was_lost_is_followed_by_one_that_takes_the_item_over() {
+async fn next_lease_takes_over_item() {
     let (bench, key) = shop("", SHOP).await;
-    let hook = faulty::on(Fault::Hang, |call| matches!(call, Call::Settle));
+    let hook = faulty::on(ServiceFault::Hang, |call| matches!(call, FaultyCall::Settle));
     let first = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.hasty());
     bench.send(&key, "go", "{}").await;
     let made = until_item(&bench, ItemStatus::Open).await;
@@ -290,7 +304,7 @@ async fn a_lease_that_was_lost_is_followed_by_one_that_takes_the_item_over() {
     })
     .await;
     assert_eq!((adopted.item.id, items(&bench).await.len()), (made.item.id, 1));
-    Desk::of(&bench, SHOP).answers("ann", "true").await;
+    PeopleDesk::of(&bench, SHOP).answers("ann", "true").await;
     bench.until_status(&key, ExecutionStatus::Completed).await;
     bench.assert_sound(&key).await;
 }
@@ -298,14 +312,14 @@ async fn a_lease_that_was_lost_is_followed_by_one_that_takes_the_item_over() {
 /// The component that ends the item knows the first lease, which is outdated: the third lease gets the
 /// escalation.
 #[tokio::test]
-async fn an_escalation_that_nobody_was_told_of_is_told_to_the_lease_that_takes_the_item_over() {
+async fn pending_escalation_reaches_next_lease() {
     let settings = "pre_assignment_timeout: 100ms, max_attempts_total: 1, escalate: { event: given_up }";
     let (bench, key) = shop(settings, SHOP).await;
-    let hang = |what: fn(&Call<'_>) -> bool| {
-        let hook = faulty::on(Fault::Hang, what);
+    let hang = |what: fn(&FaultyCall<'_>) -> bool| {
+        let hook = faulty::on(ServiceFault::Hang, what);
         bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.hasty())
     };
-    let first = hang(|call| matches!(call, Call::Settle | Call::DueAssignments));
+    let first = hang(|call| matches!(call, FaultyCall::Settle | FaultyCall::DueAssignments));
     bench.send(&key, "go", "{}").await;
     until_item(&bench, ItemStatus::Open).await;
     first.kill().await;
@@ -314,20 +328,21 @@ async fn an_escalation_that_nobody_was_told_of_is_told_to_the_lease_that_takes_t
         let key = key.clone();
         async move {
             eventually(PATIENCE, || async {
-                let found = actions.actions(&key, None, 10).await.unwrap();
+                let found = actions.list_actions(&key, None, 10).await.unwrap();
                 found.iter().any(|action| action.epoch >= Epoch(epoch)).then_some(()).ok_or(found)
             })
             .await;
         }
     };
-    let second = hang(|call| matches!(call, Call::Import | Call::DueAssignments));
+    let second = hang(|call| matches!(call, FaultyCall::Import | FaultyCall::DueAssignments));
     leased(2).await;
-    let desk = Desk::of(&bench, SHOP);
+    let desk = PeopleDesk::of(&bench, SHOP);
     desk.given("ann").await;
     eventually(PATIENCE, || async {
-        let due = bench.stores.assignments.due(desk.now(), 10).await.unwrap();
-        let asks: Vec<Ask> = due.iter().map(|due| Ask::due(due, desk.fresh())).collect();
-        tend(&desk, &asks).await;
+        let due = bench.stores.assignments.list_overdue(desk.now(), 10).await.unwrap();
+        let asks: Vec<ItemCommand> =
+            due.iter().map(|due| ItemCommand::for_deadline(due, desk.new_assignment_id())).collect();
+        apply_commands(&desk, &asks).await;
         let status = items(&bench).await.pop().unwrap().item.status;
         if status == ItemStatus::Escalated { Ok(()) } else { Err(status) }
     })
@@ -339,19 +354,19 @@ async fn an_escalation_that_nobody_was_told_of_is_told_to_the_lease_that_takes_t
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_before_the_action_awaits_it_settles_it() {
+async fn early_answer_settles_the_action() {
     let (bench, key) = shop("", SHOP).await;
-    let hook = faulty::on(Fault::Unavailable, |call| matches!(call, Call::Settle));
+    let hook = faulty::on(ServiceFault::Unavailable, |call| matches!(call, FaultyCall::Settle));
     let stores = faulty::stores(&bench.stores, &hook);
     let _worker = bench.worker_on(stores, bench.streams.clone(), bench.options());
     bench.send(&key, "go", "{}").await;
-    Desk::of(&bench, SHOP).answers("ann", "true").await;
+    PeopleDesk::of(&bench, SHOP).answers("ann", "true").await;
     bench.until_state(&key, "done").await;
 }
 
 #[tokio::test]
-async fn a_queue_that_is_not_there_opens_an_incident_that_says_so_and_a_retry_goes_on() {
-    let bench = Bench::new();
+async fn missing_queue_opens_retryable_incident() {
+    let bench = WorkerBench::new();
     bench.define(SHOP).await;
     let key = bench.start("shop", "s-1").await;
     let _worker = bench.worker_with(bench.hasty());
@@ -362,16 +377,16 @@ async fn a_queue_that_is_not_there_opens_an_incident_that_says_so_and_a_retry_go
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
     queue(&bench, "").await;
     retry(&bench, event).await;
-    Desk::of(&bench, SHOP).answers("ann", "true").await;
+    PeopleDesk::of(&bench, SHOP).answers("ann", "true").await;
     bench.until_status(&key, ExecutionStatus::Completed).await;
 }
 
 #[tokio::test]
-async fn a_retry_of_an_action_whose_item_has_failed_asks_people_anew() {
+async fn retried_action_creates_new_item() {
     let source = SHOP.replace("    on_failure: unanswered\n", "");
     let (bench, key) = shop("pre_assignment_timeout: 100ms, max_attempts_total: 1", &source).await;
     let _worker = bench.worker_with(bench.hasty());
-    let desk = Desk::of(&bench, &source);
+    let desk = PeopleDesk::of(&bench, &source);
     let event = bench.send(&key, "go", "{}").await;
     desk.given("ann").await;
     let incident = until_incident(&bench).await;
@@ -384,15 +399,15 @@ async fn a_retry_of_an_action_whose_item_has_failed_asks_people_anew() {
 }
 
 #[tokio::test]
-async fn everything_that_is_due_is_looked_at_however_much_it_is() {
+async fn all_due_items_are_processed() {
     let (bench, _) = shop("due: 100ms", SHOP).await;
     let new = |n: usize| {
         let id = ItemId::parse(format!("i-{n}")).unwrap();
-        NewItem::plain(id, RawJson::null())
+        NewQueueItem::with_defaults(id, RawJson::null())
     };
     let all: Vec<_> = (0..700).map(new).collect();
     let name = Name::parse("questions").unwrap();
-    bench.stores.items.import(&tenant(), &name, &all, bench.now()).await.unwrap();
+    bench.stores.items.import_items(&tenant(), &name, &all, bench.now()).await.unwrap();
     let _workers = [bench.worker(), bench.worker(), bench.worker()];
     eventually(PATIENCE, || async {
         let filter = ItemFilter { status: Some(ItemStatus::Open), ..ItemFilter::default() };
@@ -403,13 +418,13 @@ async fn everything_that_is_due_is_looked_at_however_much_it_is() {
 }
 
 #[tokio::test]
-async fn an_action_awaits_its_item_without_a_lease() {
+async fn action_awaits_item_without_lease() {
     let (bench, key) = shop("", SHOP).await;
     let worker = bench.worker_with(bench.hasty());
     bench.send(&key, "go", "{}").await;
     until_item(&bench, ItemStatus::Open).await;
     let view = eventually(PATIENCE, || async {
-        let found = bench.stores.execution_views.actions(&key, None, 10).await.unwrap();
+        let found = bench.stores.execution_views.list_actions(&key, None, 10).await.unwrap();
         let view = found.into_iter().next();
         view.clone().filter(|view| view.status == ActionStatus::Awaiting).ok_or(view)
     })
@@ -417,6 +432,6 @@ async fn an_action_awaits_its_item_without_a_lease() {
     assert_eq!(view.lease_until, None);
     worker.drain().await;
     let _other = bench.worker_with(bench.hasty());
-    Desk::of(&bench, SHOP).answers("ann", "true").await;
+    PeopleDesk::of(&bench, SHOP).answers("ann", "true").await;
     bench.until_status(&key, ExecutionStatus::Completed).await;
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
-use millstream_store::intervention::{Decision, Retried};
-use millstream_testkit::Sink;
-use millstream_testkit::sink::Answer;
+use millstream_store::intervention::{DecisionRecord, RetryVerdict};
+use millstream_testkit::TestSink;
+use millstream_testkit::sink::SinkAnswer;
 use serde_json::json;
 
-use crate::bench::Bench;
-use crate::faulty::{self, Call, Fault};
+use crate::bench::WorkerBench;
+use crate::faulty::{self, FaultyCall, ServiceFault};
 
-fn order(sink: &Sink) -> String {
+fn order(sink: &TestSink) -> String {
     format!(
         r#"
 name: order
@@ -40,9 +40,9 @@ actions:
 }
 
 #[tokio::test]
-async fn an_action_graph_runs_in_order_and_results_flow_along_it() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/charge", [Answer::Status(503), Answer::Json(200, json!({"id": "c-1"}))]);
+async fn actions_run_in_order_with_results() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/charge", [SinkAnswer::Status(503), SinkAnswer::Json(200, json!({"id": "c-1"}))]);
     bench.define(&order(&sink)).await;
     let _workers = [bench.worker(), bench.worker()];
     let key = bench.start("order", "a").await;
@@ -66,7 +66,7 @@ async fn an_action_graph_runs_in_order_and_results_flow_along_it() {
     assert_eq!(receipts[0].json(), json!({"charge": "c-1", "left": 3}));
     assert!(receipts[0].at > charges[1].at, "the receipt needs the charge");
 
-    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
+    let actions = bench.stores.execution_views.list_actions(&key, None, 100).await.unwrap();
     assert!(actions.iter().all(|action| action.status == ActionStatus::Succeeded), "{actions:?}");
     let history = bench.history(&key).await;
     let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
@@ -77,9 +77,9 @@ async fn an_action_graph_runs_in_order_and_results_flow_along_it() {
 }
 
 #[tokio::test]
-async fn a_handled_failure_tells_the_execution_and_skips_dependents() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/charge", [Answer::Status(402)]);
+async fn handled_failure_skips_dependent_actions() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/charge", [SinkAnswer::Status(402)]);
     bench.define(&order(&sink)).await;
     let _worker = bench.worker();
     let key = bench.start("order", "a").await;
@@ -95,9 +95,9 @@ async fn a_handled_failure_tells_the_execution_and_skips_dependents() {
 }
 
 #[tokio::test]
-async fn retries_used_up_pause_the_execution_until_a_person_retries() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/call", [Answer::Status(500), Answer::Status(500), Answer::Status(200)]);
+async fn exhausted_retries_pause_the_execution() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/call", [SinkAnswer::Status(500), SinkAnswer::Status(500), SinkAnswer::Status(200)]);
     bench
         .define(&format!(
             r#"
@@ -123,9 +123,9 @@ actions:
     bench.until_quiet().await;
     assert_eq!(bench.event(close).await.status, EventStatus::Pending, "paused");
 
-    let by = Decision { actor: Some("me".to_owned()), reason: None };
-    let retried = bench.stores.interventions.retry(&key.tenant, go, &by, bench.now()).await.unwrap();
-    assert_eq!(retried, Retried::Accepted { execution: key.clone() });
+    let by = DecisionRecord { actor: Some("me".to_owned()), reason: None };
+    let retried = bench.stores.interventions.retry_event(&key.tenant, go, &by, bench.now()).await.unwrap();
+    assert_eq!(retried, RetryVerdict::Accepted { execution: key.clone() });
     bench.ring(&key).await;
     bench.until_event(go, EventStatus::Completed).await;
     bench.until_event(close, EventStatus::Completed).await;
@@ -135,8 +135,8 @@ actions:
 }
 
 #[tokio::test]
-async fn an_input_that_cannot_be_rendered_fails_without_an_attempt() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
+async fn unrenderable_input_fails_without_attempt() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
     bench
         .define(&format!(
             r#"
@@ -157,15 +157,15 @@ actions:
     let go = bench.send(&key, "go", "{}").await;
     bench.until_state(&key, "closed").await;
     assert_eq!(bench.until_event(go, EventStatus::Completed).await.error, None);
-    assert_eq!(sink.calls().len(), 0);
-    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
+    assert_eq!(sink.recorded_calls().len(), 0);
+    let actions = bench.stores.execution_views.list_actions(&key, None, 100).await.unwrap();
     let statuses: Vec<_> = actions.iter().map(|action| action.status).collect();
     assert_eq!(statuses, [ActionStatus::Failed, ActionStatus::Skipped]);
 }
 
 #[tokio::test]
-async fn inline_actions_are_settled_with_their_transition_and_free_their_dependents() {
-    let bench = Bench::new();
+async fn inline_actions_settle_with_transition() {
+    let bench = WorkerBench::new();
     bench
         .define(
             r#"
@@ -191,9 +191,9 @@ actions:
 }
 
 #[tokio::test]
-async fn more_actions_than_slots_all_run_and_never_more_at_once() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/hold", [Answer::Hold(200)]);
+async fn actions_never_exceed_slots() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/hold", [SinkAnswer::Hold(200)]);
     bench
         .define(&format!(
             r#"
@@ -217,19 +217,19 @@ actions:
     }
     bench.until_quiet().await;
     millstream_testkit::eventually(Duration::from_secs(20), || async {
-        let calls = sink.calls().len();
+        let calls = sink.recorded_calls().len();
         if calls == 3 { Ok(()) } else { Err(calls) }
     })
     .await;
-    sink.release();
+    sink.release_held();
     bench.until_done().await;
-    assert_eq!(sink.calls().len(), 10);
+    assert_eq!(sink.recorded_calls().len(), 10);
 }
 
 #[tokio::test]
-async fn a_cancellation_stops_what_nobody_has_begun() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/hold", [Answer::Hold(200)]);
+async fn cancellation_stops_pending_actions() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/hold", [SinkAnswer::Hold(200)]);
     bench
         .define(&format!(
             r#"
@@ -255,14 +255,14 @@ actions:
     .await;
     bench.send(&key, "millstream.cancel", "null").await;
     bench.until_status(&key, ExecutionStatus::Cancelled).await;
-    sink.release();
+    sink.release_held();
     bench.until_event(go, EventStatus::Completed).await;
     assert_eq!(sink.calls_to("/second").len(), 0);
 }
 
 #[tokio::test]
-async fn a_cancellation_right_behind_an_event_stops_its_actions() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
+async fn cancellation_stops_actions_of_previous_event() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
     bench
         .define(&format!(
             r#"
@@ -285,15 +285,15 @@ actions:
     let _worker = bench.worker();
     bench.until_status(&key, ExecutionStatus::Cancelled).await;
     assert_eq!(bench.until_event(go, EventStatus::Completed).await.error, None);
-    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
+    let actions = bench.stores.execution_views.list_actions(&key, None, 100).await.unwrap();
     assert!(actions.iter().all(|action| action.status == ActionStatus::Cancelled), "{actions:?}");
     bench.until_done().await;
-    assert_eq!(sink.calls().len(), 0, "it was performed all the same");
+    assert_eq!(sink.recorded_calls().len(), 0, "it was performed all the same");
 }
 
 #[tokio::test]
-async fn a_panic_on_the_way_to_a_performer_is_a_failed_attempt() {
-    let bench = Bench::new();
+async fn panic_before_performing_fails_attempt() {
+    let bench = WorkerBench::new();
     bench
         .define(
             r#"
@@ -311,8 +311,8 @@ actions:
     let panics = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let hook = {
         let panics = panics.clone();
-        faulty::on(Fault::Panic, move |call| {
-            matches!(call, Call::RecordInputs)
+        faulty::on(ServiceFault::Panic, move |call| {
+            matches!(call, FaultyCall::RecordInputs)
                 && panics.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0
         })
     };

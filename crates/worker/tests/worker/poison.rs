@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use millstream_core::id::EventId;
 use millstream_core::status::{EventStatus, ExecutionStatus};
-use millstream_stream::{EmbeddedStream, Streams};
+use millstream_stream::{EmbeddedStream, StreamHandles};
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;
 
-use crate::bench::{Bench, COUNTER, Running};
-use crate::faulty::{self, Call, Fault, Hook};
+use crate::bench::{BenchWorker, COUNTER, WorkerBench};
+use crate::faulty::{self, FaultHook, FaultyCall, ServiceFault};
 
 /// More processes than the rule needs: two in a batch, then one per attempt up to the cap.
 const LIVES: usize = 8;
 
 /// Commits that decide `killer` never return.
-fn deadly(killer: EventId) -> (Hook, Arc<AtomicBool>) {
+fn deadly(killer: EventId) -> (FaultHook, Arc<AtomicBool>) {
     let reached = Arc::new(AtomicBool::new(false));
     let seen = reached.clone();
-    let hook = faulty::on(Fault::Hang, move |call| {
-        let hit = matches!(call, Call::Commit(batch)
+    let hook = faulty::on(ServiceFault::Hang, move |call| {
+        let hit = matches!(call, FaultyCall::Commit(batch)
             if batch.iter().flat_map(|commit| &commit.decided).any(|decided| decided.event_id == killer));
         seen.fetch_or(hit, Ordering::SeqCst);
         hit
@@ -32,12 +32,16 @@ fn deadly(killer: EventId) -> (Hook, Arc<AtomicBool>) {
     (hook, reached)
 }
 
-fn options(bench: &Bench) -> WorkerOptions {
+fn options(bench: &WorkerBench) -> WorkerOptions {
     WorkerOptions { overdue: Duration::from_secs(600), ..bench.hasty() }
 }
 
 /// Runs and crashes workers until `killer` is quarantined; the last worker lives on.
-async fn until_dead(bench: &Bench, killer: EventId, life: impl Fn(&Hook) -> Running) -> (usize, Running) {
+async fn until_dead(
+    bench: &WorkerBench,
+    killer: EventId,
+    life: impl Fn(&FaultHook) -> BenchWorker,
+) -> (usize, BenchWorker) {
     let (hook, reached) = deadly(killer);
     for lives in 1..=LIVES {
         reached.store(false, Ordering::SeqCst);
@@ -58,8 +62,8 @@ async fn until_dead(bench: &Bench, killer: EventId, life: impl Fn(&Hook) -> Runn
 }
 
 #[tokio::test]
-async fn an_event_that_takes_its_process_down_is_put_aside_alone() {
-    let bench = Bench::new();
+async fn crashing_event_is_quarantined_alone() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let bad = bench.start("counter", "bad").await;
     let killer = bench.post(&bad, "add", r#"{"n":0}"#).await;
@@ -69,7 +73,7 @@ async fn an_event_that_takes_its_process_down_is_put_aside_alone() {
         let key = bench.start("counter", &format!("x{n}")).await;
         innocent.push(bench.send(&key, "add", r#"{"n":0}"#).await);
     }
-    let life = |hook: &Hook| {
+    let life = |hook: &FaultHook| {
         bench.worker_on(faulty::stores(&bench.stores, hook), bench.streams.clone(), options(&bench))
     };
     let (_, _last) = until_dead(&bench, killer, life).await;
@@ -82,8 +86,8 @@ async fn an_event_that_takes_its_process_down_is_put_aside_alone() {
 }
 
 #[tokio::test]
-async fn what_lies_behind_an_innocent_head_is_found_as_soon() {
-    let bench = Bench::new();
+async fn poison_behind_innocent_head_is_found() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let mut events = Vec::new();
@@ -92,7 +96,7 @@ async fn what_lies_behind_an_innocent_head_is_found_as_soon() {
     }
     bench.ring(&key).await;
     let killer = events.pop().unwrap();
-    let life = |hook: &Hook| {
+    let life = |hook: &FaultHook| {
         bench.worker_on(faulty::stores(&bench.stores, hook), bench.streams.clone(), options(&bench))
     };
     let (_, _last) = until_dead(&bench, killer, life).await;
@@ -104,15 +108,15 @@ async fn what_lies_behind_an_innocent_head_is_found_as_soon() {
 }
 
 #[tokio::test]
-async fn deaths_are_counted_where_the_stream_dies_with_the_process() {
-    let bench = Bench::new();
+async fn crashes_count_without_surviving_stream() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let bad = bench.start("counter", "bad").await;
     let killer = bench.post(&bad, "add", r#"{"n":0}"#).await;
     let good = bench.start("counter", "good").await;
     let innocent = bench.post(&good, "add", r#"{"n":0}"#).await;
-    let life = |hook: &Hook| {
-        let streams = Streams::of(EmbeddedStream::new(&*bench.entropy));
+    let life = |hook: &FaultHook| {
+        let streams = StreamHandles::from_backend(EmbeddedStream::new(&*bench.entropy));
         let options = WorkerOptions { suspect_before: Some(bench.now()), ..options(&bench) };
         bench.worker_on(faulty::stores(&bench.stores, hook), streams, options)
     };
@@ -121,21 +125,21 @@ async fn deaths_are_counted_where_the_stream_dies_with_the_process() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_after_the_count_is_not_the_events_fault() {
-    let bench = Bench::new();
+async fn store_outage_is_not_events_fault() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     // The first commit panics, so the event is suspected; the next ten meet an outage.
     let commits = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let hook: Hook = Arc::new(move |call| {
-        if !matches!(call, Call::Commit(_)) {
-            return Fault::None;
+    let hook: FaultHook = Arc::new(move |call| {
+        if !matches!(call, FaultyCall::Commit(_)) {
+            return ServiceFault::None;
         }
         match commits.fetch_add(1, Ordering::SeqCst) {
-            0 => Fault::Panic,
-            1..=10 => Fault::Unavailable,
-            _ => Fault::None,
+            0 => ServiceFault::Panic,
+            1..=10 => ServiceFault::Unavailable,
+            _ => ServiceFault::None,
         }
     });
     let _worker =
@@ -150,8 +154,8 @@ fn many_items() -> String {
 }
 
 #[tokio::test]
-async fn a_dear_event_is_decided_beside_cheap_ones() {
-    let bench = Bench::new();
+async fn expensive_event_is_decided_in_pool() {
+    let bench = WorkerBench::new();
     bench.define(DEAR).await;
     bench.define(COUNTER).await;
     let (dear, cheap) = (bench.start("dear", "d").await, bench.start("counter", "c").await);
@@ -171,8 +175,8 @@ async fn a_dear_event_is_decided_beside_cheap_ones() {
 }
 
 #[tokio::test]
-async fn the_clock_rejects_nothing_and_counts_as_an_attempt() {
-    let bench = Bench::new();
+async fn decision_timeout_counts_as_attempt() {
+    let bench = WorkerBench::new();
     bench.define(DEAR).await;
     let (slow, quick) = (bench.start("dear", "slow").await, bench.start("dear", "quick").await);
     let given_up = bench.send(&slow, "e", &many_items()).await;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::assignment::{NewItem, QueueConfig};
-use millstream_core::definition::Format;
+use millstream_core::assignment::{NewQueueItem, QueueConfig};
+use millstream_core::definition::SourceFormat;
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
@@ -14,16 +14,16 @@ use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_store::assignments::ItemFilter;
 use millstream_store::run_store::RunFilter;
-use millstream_store::views::{ActionView, ExecutionFilter, ExecutionView};
-use millstream_testkit::Sink;
+use millstream_store::views::{ActionRecord, ExecutionFilter, ExecutionView};
+use millstream_testkit::TestSink;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
-use millstream_testkit::sink::Answer;
+use millstream_testkit::sink::SinkAnswer;
 use millstream_worker::{PerformNodes, WorkerOptions};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::bench::Bench;
+use crate::bench::WorkerBench;
 use crate::graphs;
 
 /// Starts itself as soon as it is created.
@@ -38,12 +38,12 @@ actions:
   again: { start: { definition: endless }, on_failure: refused }
 "#;
 
-fn within(bench: &Bench, name: QuotaName, most: u64) -> WorkerOptions {
+fn within(bench: &WorkerBench, name: QuotaName, most: u64) -> WorkerOptions {
     let every_tenant = QuotaSet::default().with(name, QuotaValue::AtMost(most));
     WorkerOptions { quotas: QuotaSettings { every_tenant, ..QuotaSettings::default() }, ..bench.options() }
 }
 
-async fn executions(bench: &Bench, state: Option<&str>) -> Vec<ExecutionView> {
+async fn executions(bench: &WorkerBench, state: Option<&str>) -> Vec<ExecutionView> {
     let state = state.map(|state| Name::parse(state).unwrap());
     let filter = ExecutionFilter { definition: None, state, status: None };
     let views = &bench.stores.execution_views;
@@ -51,8 +51,8 @@ async fn executions(bench: &Bench, state: Option<&str>) -> Vec<ExecutionView> {
 }
 
 #[tokio::test]
-async fn a_definition_that_starts_itself_ends_at_its_depth() {
-    let bench = Bench::new();
+async fn recursive_children_stop_at_depth_quota() {
+    let bench = WorkerBench::new();
     bench.define(ENDLESS).await;
     let _worker = bench.worker_with(within(&bench, QuotaName::ChildDepth, 3));
     bench.start("endless", "root").await;
@@ -68,8 +68,8 @@ async fn a_definition_that_starts_itself_ends_at_its_depth() {
 }
 
 #[tokio::test]
-async fn children_beyond_the_rate_wait_and_are_started_later() {
-    let bench = Bench::new();
+async fn children_over_rate_start_later() {
+    let bench = WorkerBench::new();
     bench.define(ENDLESS).await;
     let mut options = within(&bench, QuotaName::ChildDepth, 4);
     let every_tenant = options.quotas.every_tenant.clone();
@@ -84,17 +84,17 @@ async fn children_beyond_the_rate_wait_and_are_started_later() {
     assert_eq!(all.len(), 5, "none was lost to the rate");
     let mut waited = 0;
     for view in all {
-        let actions = bench.stores.execution_views.actions(&view.execution, None, 10).await.unwrap();
-        let error = |action: &ActionView| action.error.as_ref().map_or("", RawJson::as_str).to_owned();
+        let actions = bench.stores.execution_views.list_actions(&view.execution, None, 10).await.unwrap();
+        let error = |action: &ActionRecord| action.error.as_ref().map_or("", RawJson::as_str).to_owned();
         waited += actions.iter().filter(|action| error(action).contains("children_per_second = 2")).count();
     }
     assert!(waited > 0, "the burst is two, and four were started");
 }
 
 #[tokio::test]
-async fn an_attempt_of_a_stored_version_ends_at_the_quota() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/tar", [Answer::Hold(200)]);
+async fn attempt_ends_at_time_quota() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/tar", [SinkAnswer::Hold(200)]);
     let definition = r#"
 name: patient
 initial: a
@@ -120,9 +120,9 @@ actions:
 "#;
 
 #[tokio::test]
-async fn slow_actions_of_one_tenant_leave_slots_for_another() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/tar", [Answer::Hold(200)]);
+async fn slow_tenant_leaves_slots_to_others() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/tar", [SinkAnswer::Hold(200)]);
     bench.define(&CALLER.replace("URL", &sink.url("/tar"))).await;
     let quiet = TenantId::parse("quiet").unwrap();
     bench.define_for(&quiet, &CALLER.replace("URL", &sink.url("/ok"))).await;
@@ -144,16 +144,16 @@ async fn slow_actions_of_one_tenant_leave_slots_for_another() {
     bench.send(&key, "go", "{}").await;
     bench.until_status(&key, ExecutionStatus::Completed).await;
     assert_eq!(sink.calls_to("/tar").len(), 3, "three of four slots are the quota");
-    sink.release();
+    sink.release_held();
     for key in &noisy {
         bench.until_status(key, ExecutionStatus::Completed).await;
     }
 }
 
-async fn until_action_waits(bench: &Bench, key: &ExecutionKey, quota: &str) -> ActionView {
+async fn until_action_waits(bench: &WorkerBench, key: &ExecutionKey, quota: &str) -> ActionRecord {
     eventually(PATIENCE, || async {
-        let actions = bench.stores.execution_views.actions(key, None, 10).await.unwrap();
-        let waits = |action: &ActionView| {
+        let actions = bench.stores.execution_views.list_actions(key, None, 10).await.unwrap();
+        let waits = |action: &ActionRecord| {
             let error = action.error.as_ref().map_or("", RawJson::as_str);
             action.status == ActionStatus::Ready
                 && error.contains(r#""class":"quota""#)
@@ -165,8 +165,8 @@ async fn until_action_waits(bench: &Bench, key: &ExecutionKey, quota: &str) -> A
 }
 
 #[tokio::test]
-async fn a_child_beyond_the_open_executions_waits_for_room() {
-    let bench = Bench::new();
+async fn child_waits_at_open_executions_quota() {
+    let bench = WorkerBench::new();
     bench
         .define("{name: child, initial: a, states: {a: {on: {end: {to: b}}, after: [{in: 1ms, send: end}]}, b: {final: true}}}")
         .await;
@@ -189,10 +189,10 @@ async fn a_child_beyond_the_open_executions_waits_for_room() {
 }
 
 #[tokio::test]
-async fn an_item_beyond_the_quota_waits_for_room() {
-    let bench = Bench::new();
+async fn item_waits_at_queue_items_quota() {
+    let bench = WorkerBench::new();
     let tenant = TenantId::default_tenant();
-    let config = QueueConfig::parse("{name: questions}", Format::Yaml).unwrap();
+    let config = QueueConfig::parse("{name: questions}", SourceFormat::Yaml).unwrap();
     bench.stores.queues.put_queue(&tenant, &config, bench.now()).await.unwrap();
     bench
         .define(
@@ -200,7 +200,7 @@ async fn an_item_beyond_the_quota_waits_for_room() {
               actions: {ask: {task_for: {queue: questions, payload: {n: '7'}}}}}",
         )
         .await;
-    let item = |id: &str| NewItem {
+    let item = |id: &str| NewQueueItem {
         id: ItemId::parse(id).unwrap(),
         payload: RawJson::null(),
         own: Default::default(),
@@ -208,7 +208,7 @@ async fn an_item_beyond_the_quota_waits_for_room() {
         waiter: None,
     };
     let queue = Name::parse("questions").unwrap();
-    bench.stores.items.import(&tenant, &queue, &[item("first")], bench.now()).await.unwrap();
+    bench.stores.items.import_items(&tenant, &queue, &[item("first")], bench.now()).await.unwrap();
     let worker = bench.worker_with(within(&bench, QuotaName::QueueItems, 1));
     let key = bench.start("asker", "a-1").await;
     bench.send(&key, "go", "{}").await;
@@ -227,8 +227,8 @@ async fn an_item_beyond_the_quota_waits_for_room() {
 }
 
 #[tokio::test]
-async fn a_run_of_devices_beyond_the_quota_waits_for_room() {
-    let bench = Bench::new();
+async fn device_run_waits_at_open_runs_quota() {
+    let bench = WorkerBench::new();
     bench
         .define(
             "{name: filmer, initial: a, states: {a: {on: {go: {do: [film]}}}}, \
@@ -265,7 +265,7 @@ struct SilentExecutor;
 
 #[async_trait::async_trait]
 impl PerformNodes for SilentExecutor {
-    async fn execute(
+    async fn execute_node(
         &self,
         _executor: &ExecutorTarget,
         _request: ExecuteNodeRequest,
@@ -277,8 +277,8 @@ impl PerformNodes for SilentExecutor {
 }
 
 #[tokio::test]
-async fn the_call_of_an_executor_ends_at_the_quota() {
-    let bench = Bench::new();
+async fn executor_call_ends_at_time_quota() {
+    let bench = WorkerBench::new();
     let every_tenant = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(50));
     let quotas = QuotaSettings { every_tenant, ..QuotaSettings::default() };
     let options = WorkerOptions { quotas, ..graphs::options(&bench) };

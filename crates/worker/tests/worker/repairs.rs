@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use millstream_core::status::{EventStatus, ExecutionStatus};
-use millstream_store::intervention::{Decision, Retried};
+use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_stream::locks::LockToken;
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Sink, eventually};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{TestSink, eventually};
 
-use crate::bench::{Bench, COUNTER};
-use crate::faulty::{self, Call, Fault};
+use crate::bench::{COUNTER, WorkerBench};
+use crate::faulty::{self, FaultyCall, ServiceFault};
 
 async fn until(flag: &AtomicBool) {
     eventually(Duration::from_secs(20), || async {
@@ -21,18 +21,18 @@ async fn until(flag: &AtomicBool) {
 }
 
 /// A commit with a decision about `execution`.
-fn concerns(call: &Call<'_>, execution: &millstream_core::id::ExecutionKey) -> bool {
-    matches!(call, Call::Commit(batch) if batch.iter().any(|commit| commit.execution == *execution))
+fn concerns(call: &FaultyCall<'_>, execution: &millstream_core::id::ExecutionKey) -> bool {
+    matches!(call, FaultyCall::Commit(batch) if batch.iter().any(|commit| commit.execution == *execution))
 }
 
 #[tokio::test]
-async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
-    let bench = Bench::new();
+async fn busy_lock_keeps_only_its_doorbells() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let (busy, free) = (bench.start("counter", "busy").await, bench.start("counter", "free").await);
     let other = LockToken("another-worker".to_owned());
     let keys = [busy.clone()];
-    bench.streams.locks.acquire(&keys, &other, Duration::from_secs(600)).await.unwrap();
+    bench.streams.locks.acquire_locks(&keys, &other, Duration::from_secs(600)).await.unwrap();
     let _worker = bench.worker();
     let mut waiting = Vec::new();
     for n in 0..20 {
@@ -41,7 +41,7 @@ async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
     let event = bench.send(&free, "add", r#"{"n":0}"#).await;
     bench.until_event(event, EventStatus::Completed).await;
     assert_eq!(bench.event(waiting[0]).await.status, EventStatus::Pending);
-    bench.streams.locks.release(&keys, &other).await.unwrap();
+    bench.streams.locks.release_locks(&keys, &other).await.unwrap();
     bench.until_done().await;
     assert_eq!(bench.execution(&busy).await.state.context["ordered"].as_str(), "true");
     assert_eq!(bench.event(waiting[0]).await.attempts, 0, "a busy lock does not count as an attempt");
@@ -49,12 +49,17 @@ async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_kept_doorbell_whose_work_is_done_elsewhere_is_acknowledged() {
-    let bench = Bench::new();
+async fn kept_doorbell_without_work_is_acknowledged() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let other = LockToken("another-worker".to_owned());
-    bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(600)).await.unwrap();
+    bench
+        .streams
+        .locks
+        .acquire_locks(std::slice::from_ref(&key), &other, Duration::from_secs(600))
+        .await
+        .unwrap();
     let _worker = bench.worker();
     bench.ring(&key).await;
     // The lock is never released; only `has_work` can clear this.
@@ -62,8 +67,8 @@ async fn a_kept_doorbell_whose_work_is_done_elsewhere_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_commit_that_lost_is_decided_again() {
-    let bench = Bench::new();
+async fn conflicting_commit_is_decided_again() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let _other = bench.worker();
@@ -86,94 +91,94 @@ async fn a_commit_that_lost_is_decided_again() {
 struct NoLocks;
 
 #[async_trait::async_trait]
-impl millstream_stream::locks::Locks for NoLocks {
-    async fn acquire(
+impl millstream_stream::locks::ExecutionLocks for NoLocks {
+    async fn acquire_locks(
         &self,
         _keys: &[millstream_core::id::ExecutionKey],
         _token: &LockToken,
         _ttl: Duration,
-    ) -> millstream_stream::Result<Vec<bool>> {
+    ) -> millstream_stream::StreamResult<Vec<bool>> {
         Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
     }
 
-    async fn extend(
+    async fn extend_locks(
         &self,
         _keys: &[millstream_core::id::ExecutionKey],
         _token: &LockToken,
         _ttl: Duration,
-    ) -> millstream_stream::Result<Vec<bool>> {
+    ) -> millstream_stream::StreamResult<Vec<bool>> {
         Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
     }
 
-    async fn release(
+    async fn release_locks(
         &self,
         _keys: &[millstream_core::id::ExecutionKey],
         _token: &LockToken,
-    ) -> millstream_stream::Result<()> {
+    ) -> millstream_stream::StreamResult<()> {
         Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
     }
 }
 
 /// Takes the locks and then reports a failure.
-struct LostAnswers(Arc<dyn millstream_stream::locks::Locks>);
+struct LossyLocks(Arc<dyn millstream_stream::locks::ExecutionLocks>);
 
 #[async_trait::async_trait]
-impl millstream_stream::locks::Locks for LostAnswers {
-    async fn acquire(
+impl millstream_stream::locks::ExecutionLocks for LossyLocks {
+    async fn acquire_locks(
         &self,
         keys: &[millstream_core::id::ExecutionKey],
         token: &LockToken,
         ttl: Duration,
-    ) -> millstream_stream::Result<Vec<bool>> {
-        self.0.acquire(keys, token, ttl).await?;
+    ) -> millstream_stream::StreamResult<Vec<bool>> {
+        self.0.acquire_locks(keys, token, ttl).await?;
         Err(millstream_stream::StreamError::Unavailable("the answer was lost".to_owned()))
     }
 
-    async fn extend(
+    async fn extend_locks(
         &self,
         keys: &[millstream_core::id::ExecutionKey],
         token: &LockToken,
         ttl: Duration,
-    ) -> millstream_stream::Result<Vec<bool>> {
-        self.0.extend(keys, token, ttl).await
+    ) -> millstream_stream::StreamResult<Vec<bool>> {
+        self.0.extend_locks(keys, token, ttl).await
     }
 
-    async fn release(
+    async fn release_locks(
         &self,
         keys: &[millstream_core::id::ExecutionKey],
         token: &LockToken,
-    ) -> millstream_stream::Result<()> {
-        self.0.release(keys, token).await
+    ) -> millstream_stream::StreamResult<()> {
+        self.0.release_locks(keys, token).await
     }
 }
 
 #[tokio::test]
-async fn locks_that_were_taken_in_an_answer_that_was_lost_are_released() {
-    let bench = Bench::new();
+async fn locks_of_lost_answer_are_released() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let mut streams = bench.streams.clone();
-    streams.locks = Arc::new(LostAnswers(bench.streams.locks.clone()));
+    streams.locks = Arc::new(LossyLocks(bench.streams.locks.clone()));
     let _worker = bench.worker_on(bench.stores.clone(), streams, bench.options());
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     bench.until_event(event, EventStatus::Completed).await;
     bench.until_quiet().await;
     // The lock would last for 15 s.
     let other = LockToken("another-worker".to_owned());
-    let free = bench.streams.locks.acquire(&[key], &other, Duration::from_secs(1)).await.unwrap();
+    let free = bench.streams.locks.acquire_locks(&[key], &other, Duration::from_secs(1)).await.unwrap();
     assert_eq!(free, [true]);
 }
 
 #[tokio::test]
-async fn doorbells_of_a_dead_worker_are_taken_over() {
-    let bench = Bench::new();
+async fn doorbells_of_dead_worker_are_reclaimed() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let reached = Arc::new(AtomicBool::new(false));
     let hook = {
         let reached = reached.clone();
-        faulty::on(Fault::Hang, move |call| {
-            let here = matches!(call, Call::Commit(..));
+        faulty::on(ServiceFault::Hang, move |call| {
+            let here = matches!(call, FaultyCall::Commit(..));
             reached.fetch_or(here, Ordering::SeqCst);
             here
         })
@@ -193,15 +198,15 @@ async fn doorbells_of_a_dead_worker_are_taken_over() {
 }
 
 #[tokio::test]
-async fn a_worker_that_dies_between_commit_and_ack_leaves_nothing_to_do() {
-    let bench = Bench::new();
+async fn crash_between_commit_and_ack_is_harmless() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let reached = Arc::new(AtomicBool::new(false));
     let hook = {
         let reached = reached.clone();
-        faulty::on(Fault::Hang, move |call| {
-            let here = matches!(call, Call::Ack);
+        faulty::on(ServiceFault::Hang, move |call| {
+            let here = matches!(call, FaultyCall::Ack);
             reached.fetch_or(here, Ordering::SeqCst);
             here
         })
@@ -219,12 +224,17 @@ async fn a_worker_that_dies_between_commit_and_ack_leaves_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn a_live_worker_keeps_what_it_holds() {
-    let bench = Bench::new();
+async fn live_worker_keeps_its_doorbells() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let other = LockToken("another-worker".to_owned());
-    bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(2)).await.unwrap();
+    bench
+        .streams
+        .locks
+        .acquire_locks(std::slice::from_ref(&key), &other, Duration::from_secs(2))
+        .await
+        .unwrap();
     // Both reclaim after 300 ms; the lock is held for seven times that.
     let _workers = [bench.worker_with(bench.hasty()), bench.worker_with(bench.hasty())];
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
@@ -233,14 +243,14 @@ async fn a_live_worker_keeps_what_it_holds() {
 }
 
 #[tokio::test]
-async fn an_event_that_panics_every_time_is_put_aside_and_can_be_retried() {
-    let bench = Bench::new();
+async fn panicking_event_is_quarantined_and_retryable() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let (bad, good) = (bench.start("counter", "bad").await, bench.start("counter", "good").await);
     let (poisoned, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
     let hook = {
         let (bad, poisoned, tries) = (bad.clone(), poisoned.clone(), tries.clone());
-        faulty::on(Fault::Panic, move |call| {
+        faulty::on(ServiceFault::Panic, move |call| {
             let hit = poisoned.load(Ordering::SeqCst) && concerns(call, &bad);
             tries.fetch_add(usize::from(hit), Ordering::SeqCst);
             hit
@@ -264,9 +274,9 @@ async fn an_event_that_panics_every_time_is_put_aside_and_can_be_retried() {
     bench.until_quiet().await;
 
     poisoned.store(false, Ordering::SeqCst);
-    let by = Decision { actor: None, reason: None };
-    let retried = bench.stores.interventions.retry(&bad.tenant, first, &by, bench.now()).await.unwrap();
-    assert_eq!(retried, Retried::Accepted { execution: bad.clone() });
+    let by = DecisionRecord { actor: None, reason: None };
+    let retried = bench.stores.interventions.retry_event(&bad.tenant, first, &by, bench.now()).await.unwrap();
+    assert_eq!(retried, RetryVerdict::Accepted { execution: bad.clone() });
     bench.ring(&bad).await;
     bench.until_event(second, EventStatus::Completed).await;
     assert_eq!(bench.execution(&bad).await.state.context["ordered"].as_str(), "true");
@@ -274,8 +284,8 @@ async fn an_event_that_panics_every_time_is_put_aside_and_can_be_retried() {
 }
 
 #[tokio::test]
-async fn data_that_the_store_refuses_fails_alone() {
-    let bench = Bench::new();
+async fn refused_data_fails_alone() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let keys: Vec<_> = {
         let mut keys = Vec::new();
@@ -287,7 +297,7 @@ async fn data_that_the_store_refuses_fails_alone() {
     let bad = keys[4].clone();
     let hook = {
         let bad = bad.clone();
-        faulty::on(Fault::Corrupt, move |call| concerns(call, &bad))
+        faulty::on(ServiceFault::Corrupt, move |call| concerns(call, &bad))
     };
     let mut events = Vec::new();
     for key in &keys {
@@ -306,8 +316,8 @@ async fn data_that_the_store_refuses_fails_alone() {
 }
 
 #[tokio::test]
-async fn an_event_that_was_never_rung_is_found() {
-    let bench = Bench::new();
+async fn sweep_finds_event_without_doorbell() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let _workers = [bench.worker_with(bench.hasty()), bench.worker_with(bench.hasty())];
     let key = bench.start("counter", "a").await;
@@ -319,8 +329,8 @@ async fn an_event_that_was_never_rung_is_found() {
 }
 
 #[tokio::test]
-async fn a_new_stream_is_filled_from_the_store() {
-    let bench = Bench::new();
+async fn new_stream_is_filled_from_store() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let mut events = Vec::new();
     for n in 0..20 {
@@ -335,14 +345,14 @@ async fn a_new_stream_is_filled_from_the_store() {
 }
 
 #[tokio::test]
-async fn a_reader_that_lost_its_group_rings_everything_again() {
-    let bench = Bench::new();
+async fn missing_consumer_group_rings_all_executions() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let lost = Arc::new(AtomicBool::new(false));
     let hook = {
         let lost = lost.clone();
-        faulty::on(Fault::InDoubt, move |call| {
-            matches!(call, Call::Read) && lost.swap(false, Ordering::SeqCst)
+        faulty::on(ServiceFault::InDoubt, move |call| {
+            matches!(call, FaultyCall::Read) && lost.swap(false, Ordering::SeqCst)
         })
     };
     let _worker =
@@ -356,11 +366,11 @@ async fn a_reader_that_lost_its_group_rings_everything_again() {
 }
 
 #[tokio::test]
-async fn work_goes_on_while_the_stream_is_down() {
-    let bench = Bench::new();
+async fn events_are_decided_during_stream_outage() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
-    let hook = faulty::on(Fault::Unavailable, |call| {
-        matches!(call, Call::Publish | Call::Read | Call::Ack | Call::Reclaim)
+    let hook = faulty::on(ServiceFault::Unavailable, |call| {
+        matches!(call, FaultyCall::Publish | FaultyCall::Read | FaultyCall::Ack | FaultyCall::Reclaim)
     });
     let _workers: Vec<_> = (0..2)
         .map(|_| {
@@ -376,9 +386,9 @@ async fn work_goes_on_while_the_stream_is_down() {
 }
 
 #[tokio::test]
-async fn actions_of_a_dead_worker_are_performed_by_another_under_a_higher_token() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/call", [Answer::Hold(200), Answer::Status(200)]);
+async fn action_of_dead_worker_gets_higher_token() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/call", [SinkAnswer::Hold(200), SinkAnswer::Status(200)]);
     bench
         .define(&format!(
             r#"
@@ -397,22 +407,25 @@ actions:
     let key = bench.start("job", "a").await;
     bench.send(&key, "go", "null").await;
     eventually(Duration::from_secs(20), || async {
-        if sink.calls().len() == 1 { Ok(()) } else { Err("not called") }
+        if sink.recorded_calls().len() == 1 { Ok(()) } else { Err("not called") }
     })
     .await;
     doomed.kill().await;
     let _heir = bench.worker_with(bench.hasty());
     bench.until_status(&key, ExecutionStatus::Completed).await;
-    let tokens: Vec<_> =
-        sink.calls().iter().map(|call| call.header("millstream-fencing-token").unwrap().to_owned()).collect();
+    let tokens: Vec<_> = sink
+        .recorded_calls()
+        .iter()
+        .map(|call| call.header("millstream-fencing-token").unwrap().to_owned())
+        .collect();
     assert_eq!(tokens, ["1", "2"]);
     assert_eq!(bench.applied(&key).await, ["go", "called"]);
 }
 
 #[tokio::test]
-async fn a_long_action_keeps_its_lease() {
-    let (bench, sink) = (Bench::new(), Sink::start().await);
-    sink.script("/call", [Answer::Hold(200)]);
+async fn long_action_keeps_its_lease() {
+    let (bench, sink) = (WorkerBench::new(), TestSink::start().await);
+    sink.set_answers("/call", [SinkAnswer::Hold(200)]);
     bench
         .define(&format!(
             r#"
@@ -430,8 +443,8 @@ actions:
     let renewals = Arc::new(AtomicUsize::new(0));
     let hook = {
         let renewals = renewals.clone();
-        faulty::on(Fault::None, move |call| {
-            renewals.fetch_add(usize::from(matches!(call, Call::Renew)), Ordering::SeqCst);
+        faulty::on(ServiceFault::None, move |call| {
+            renewals.fetch_add(usize::from(matches!(call, FaultyCall::Renew)), Ordering::SeqCst);
             false
         })
     };
@@ -441,7 +454,7 @@ actions:
     let key = bench.start("job", "a").await;
     let go = bench.send(&key, "go", "null").await;
     eventually(Duration::from_secs(20), || async {
-        if sink.calls().len() == 1 { Ok(()) } else { Err("not called") }
+        if sink.recorded_calls().len() == 1 { Ok(()) } else { Err("not called") }
     })
     .await;
     let _envious = bench.worker();
@@ -451,14 +464,14 @@ actions:
         if seen >= 10 { Ok(()) } else { Err(seen) }
     })
     .await;
-    sink.release();
+    sink.release_held();
     bench.until_event(go, EventStatus::Completed).await;
-    assert_eq!(sink.calls().len(), 1, "another worker performed it too");
+    assert_eq!(sink.recorded_calls().len(), 1, "another worker performed it too");
 }
 
 #[tokio::test]
-async fn retention_removes_what_has_ended() {
-    let bench = Bench::new();
+async fn retention_removes_ended_executions() {
+    let bench = WorkerBench::new();
     bench.define(COUNTER).await;
     let worker = bench.worker();
     let (ended, open) = (bench.start("counter", "ended").await, bench.start("counter", "open").await);
@@ -472,7 +485,7 @@ async fn retention_removes_what_has_ended() {
     let _worker = bench.worker_with(options);
     eventually(Duration::from_secs(20), || async {
         let keys = [ended.clone(), open.clone()];
-        let found = bench.stores.execution_views.executions(&keys).await.unwrap();
+        let found = bench.stores.execution_views.find_executions(&keys).await.unwrap();
         match (&found[0], &found[1]) {
             (None, Some(_)) => Ok(()),
             (ended, open) => Err((ended.is_some(), open.is_some())),

@@ -5,23 +5,27 @@ use std::sync::Arc;
 use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
+use millstream_store::StoreResult;
 use millstream_store::execution_store::{
-    Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
+    CommitVerdict, ExecutionCommit, ExecutionStore, LeaseGrant, LoadRequest, LoadVerdict, MailboxLimits,
 };
-use millstream_worker::replay::{ReplayError, Until, redecide, replay};
+use millstream_worker::replay::{ReplayError, ReplayUntil, redecide_execution, replay_execution};
 
-use crate::bench::{Bench, COUNTER, key};
+use crate::bench::{COUNTER, WorkerBench, key};
 
 /// Returns a snapshot that was tampered with.
-struct Tampered(Arc<dyn ExecutionStore>);
+struct TamperedStore(Arc<dyn ExecutionStore>);
 
 #[async_trait::async_trait]
-impl ExecutionStore for Tampered {
-    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>> {
-        let mut all = self.0.load(wanted, limits).await?;
+impl ExecutionStore for TamperedStore {
+    async fn load_executions(
+        &self,
+        wanted: &[LoadRequest],
+        limits: MailboxLimits,
+    ) -> StoreResult<Vec<LoadVerdict>> {
+        let mut all = self.0.load_executions(wanted, limits).await?;
         for loaded in &mut all {
-            if let Loaded::Found(found) = loaded
+            if let LoadVerdict::Found(found) = loaded
                 && let Some((snapshot, _)) = &mut found.state
             {
                 snapshot.context.insert("total".to_owned(), RawJson::parse("1000000").unwrap());
@@ -30,22 +34,22 @@ impl ExecutionStore for Tampered {
         Ok(all)
     }
 
-    async fn commit(
+    async fn commit_executions(
         &self,
         w: &WorkerId,
-        b: &[Commit],
+        b: &[ExecutionCommit],
         l: &LeaseGrant,
         n: Timestamp,
-    ) -> Result<Vec<Committed>> {
-        self.0.commit(w, b, l, n).await
+    ) -> StoreResult<Vec<CommitVerdict>> {
+        self.0.commit_executions(w, b, l, n).await
     }
 
-    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> StoreResult<Vec<i32>> {
         self.0.count_attempts(events).await
     }
 }
 
-async fn counted(bench: &Bench) -> ExecutionKey {
+async fn counted(bench: &WorkerBench) -> ExecutionKey {
     bench.define(COUNTER).await;
     let _worker = bench.worker();
     let key = bench.start("counter", "a").await;
@@ -57,47 +61,47 @@ async fn counted(bench: &Bench) -> ExecutionKey {
 }
 
 #[tokio::test]
-async fn the_log_folds_to_the_snapshot() {
-    let bench = Bench::new();
+async fn replay_folds_log_to_snapshot() {
+    let bench = WorkerBench::new();
     let key = counted(&bench).await;
-    let replayed = replay(&bench.stores, &key, Until::End).await.unwrap();
+    let replayed = replay_execution(&bench.stores, &key, ReplayUntil::End).await.unwrap();
     assert_eq!(replayed.mismatches, []);
     assert_eq!(replayed.transitions, 6);
     assert_eq!(replayed.state, bench.execution(&key).await.state);
 }
 
 #[tokio::test]
-async fn a_tampered_snapshot_is_found_and_named() {
-    let bench = Bench::new();
+async fn replay_detects_tampered_snapshot() {
+    let bench = WorkerBench::new();
     let key = counted(&bench).await;
     let mut stores = bench.stores.clone();
-    stores.executions = Arc::new(Tampered(stores.executions.clone()));
-    let replayed = replay(&stores, &key, Until::End).await.unwrap();
+    stores.executions = Arc::new(TamperedStore(stores.executions.clone()));
+    let replayed = replay_execution(&stores, &key, ReplayUntil::End).await.unwrap();
     let found: Vec<_> =
         replayed.mismatches.iter().map(|m| (m.what.as_str(), m.log.as_str(), m.stored.as_str())).collect();
     assert_eq!(found, [("context.total", "5", "1000000")]);
 }
 
 #[tokio::test]
-async fn the_past_can_be_seen() {
-    let bench = Bench::new();
+async fn replay_shows_past_state() {
+    let bench = WorkerBench::new();
     let key = counted(&bench).await;
-    let past = replay(&bench.stores, &key, Until::Seq(Seq(3))).await.unwrap();
+    let past = replay_execution(&bench.stores, &key, ReplayUntil::Seq(Seq(3))).await.unwrap();
     assert_eq!((past.state.seq, past.state.context["total"].as_str()), (Seq(3), "2"));
-    let beyond = replay(&bench.stores, &key, Until::Seq(Seq(99))).await;
+    let beyond = replay_execution(&bench.stores, &key, ReplayUntil::Seq(Seq(99))).await;
     assert!(matches!(beyond, Err(ReplayError::BeyondTheEnd(_, Seq(99)))), "{beyond:?}");
 }
 
 #[tokio::test]
-async fn deciding_again_gives_the_same() {
-    let bench = Bench::new();
+async fn redeciding_finds_no_difference() {
+    let bench = WorkerBench::new();
     let key = counted(&bench).await;
-    assert_eq!(redecide(&bench.stores, &key).await.unwrap(), []);
+    assert_eq!(redecide_execution(&bench.stores, &key).await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn an_execution_that_does_not_exist_is_an_error() {
-    let bench = Bench::new();
-    let missing = replay(&bench.stores, &key("missing"), Until::End).await;
+async fn replay_of_missing_execution_fails() {
+    let bench = WorkerBench::new();
+    let missing = replay_execution(&bench.stores, &key("missing"), ReplayUntil::End).await;
     assert!(matches!(missing, Err(ReplayError::NotFound(_))), "{missing:?}");
 }

@@ -2,7 +2,7 @@
 
 use millstream_core::status::{EventStatus, ExecutionStatus};
 
-use crate::bench::Bench;
+use crate::bench::WorkerBench;
 
 const WAITING: &str = "
 name: waiting
@@ -18,31 +18,31 @@ states:
 ";
 
 #[tokio::test]
-async fn a_timer_fires_once() {
-    let bench = Bench::new();
+async fn timer_fires_once() {
+    let bench = WorkerBench::new();
     bench.define(WAITING).await;
     let _workers = [bench.worker(), bench.worker()];
     let key = bench.start("waiting", "a").await;
     bench.until_status(&key, ExecutionStatus::Failed).await;
     assert_eq!(bench.applied(&key).await, ["expire"]);
-    assert!(bench.stores.execution_views.timers(&key, None, 100).await.unwrap().is_empty());
+    assert!(bench.stores.execution_views.list_timers(&key, None, 100).await.unwrap().is_empty());
     bench.assert_sound(&key).await;
 }
 
 #[tokio::test]
-async fn leaving_a_state_cancels_its_timers() {
-    let bench = Bench::new();
+async fn leaving_state_cancels_its_timers() {
+    let bench = WorkerBench::new();
     bench.define(WAITING).await;
     let _worker = bench.worker();
     let key = bench.start("waiting", "a").await;
     bench.send(&key, "pay", "null").await;
     bench.until_state(&key, "paid").await;
-    assert!(bench.stores.execution_views.timers(&key, None, 100).await.unwrap().is_empty());
+    assert!(bench.stores.execution_views.list_timers(&key, None, 100).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_timer_that_fired_just_before_its_state_was_left_does_nothing() {
-    let bench = Bench::new();
+async fn stale_timer_event_is_ignored() {
+    let bench = WorkerBench::new();
     bench.define(WAITING).await;
     let key = bench.start("waiting", "a").await;
     let pay = bench.post(&key, "pay", "null").await;
@@ -61,8 +61,8 @@ async fn a_timer_that_fired_just_before_its_state_was_left_does_nothing() {
 }
 
 #[tokio::test]
-async fn a_timer_that_is_armed_by_a_decision_wakes_the_worker_in_time() {
-    let bench = Bench::new();
+async fn armed_timer_wakes_worker_in_time() {
+    let bench = WorkerBench::new();
     bench
         .define(
             "
@@ -86,8 +86,8 @@ states:
 }
 
 #[tokio::test]
-async fn an_execution_fails_after_its_timeout() {
-    let bench = Bench::new();
+async fn execution_fails_after_its_timeout() {
+    let bench = WorkerBench::new();
     bench
         .define(
             "

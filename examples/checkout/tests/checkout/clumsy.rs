@@ -37,7 +37,7 @@ async fn begin(shop: &Shop, how: &str) {
     let start = json!({
         "definition": "blunders", "execution_id": how, "input": { "how": how }, "events": [{ "name": "go" }],
     });
-    shop.api.post("/v1/executions", &start).await.expect(201);
+    shop.api.post("/v1/executions", &start).await.expect_status(201);
 }
 
 async fn ends(shop: &Shop, how: &str, state: &str) -> Value {
@@ -58,7 +58,7 @@ async fn what_a_function_decides_is_done(built: Built) {
         if execution["status"] == "paused" { Ok(()) } else { Err(execution.to_string()) }
     })
     .await;
-    let incidents = shop.api.get("/v1/incidents?status=open").await.expect(200);
+    let incidents = shop.api.get("/v1/incidents?status=open").await.expect_status(200);
     let incident = &incidents["items"][0];
     assert_eq!((&incident["class"], &incident["action"]), (&json!("doubt"), &json!("job")), "{incident}");
     let job = shop.action("pause", "job").await.unwrap();
@@ -75,7 +75,7 @@ async fn what_a_function_blurts_out_is_seen_by_nobody(built: Built) {
     let panicked = ends(&shop, "panic", "left").await;
     assert_eq!((&panicked["why"]["class"], &panicked["attempts"]), (&json!("internal"), &json!(3)));
     assert!(panicked["why"]["message"].as_str().unwrap().contains(mark), "{panicked}");
-    assert!(shop.fleet.outputs().contains("panic while performing an action"), "and it is in the log");
+    assert!(shop.fleet.all_outputs().contains("panic while performing an action"), "and it is in the log");
 
     let rambled = ends(&shop, "ramble", "left").await;
     let message = rambled["why"]["message"].as_str().unwrap();
@@ -95,7 +95,7 @@ async fn a_function_tells_its_progress_and_learns_that_nobody_wants_it(built: Bu
     .await;
     assert_eq!(muttering["progress"], json!({ "psst": "[secret payments_token]" }), "{muttering}");
     no_secret_anywhere(&shop, "mutter").await;
-    shop.api.post("/v1/executions/mutter/cancel", &json!({ "reason": "enough" })).await.expect(202);
+    shop.api.post("/v1/executions/mutter/cancel", &json!({ "reason": "enough" })).await.expect_status(202);
     let job = shop.action_is("mutter", "job", "failed").await;
     assert_eq!(job["error"]["class"], "unwanted", "{job}");
 }

@@ -25,7 +25,7 @@ actions:
 async fn begin(shop: &Shop, action: &str, id: &str) {
     apply(&shop.api, &format!("{SLOW}  job: {action}")).await;
     let start = json!({"definition": "slow", "execution_id": id, "events": [{"name": "go"}]});
-    shop.api.post("/v1/executions", &start).await.expect(201);
+    shop.api.post("/v1/executions", &start).await.expect_status(201);
 }
 
 /// Waits until the attempt is under way and has told its progress.
@@ -62,7 +62,7 @@ async fn a_task_of_a_dead_python_worker_moves_within_its_heartbeat() {
     assert_eq!(moved["worker_id"], "py-2", "{moved}");
     assert!(took < HEARTBEAT + ALLOWED, "it took {took:?}");
     let late = json!({"token": token, "result": "too late"});
-    let refused = shop.api.post(&format!("/v1/tasks/{key}/complete"), &late).await.problem(409);
+    let refused = shop.api.post(&format!("/v1/tasks/{key}/complete"), &late).await.expect_problem(409);
     assert!(refused["detail"].as_str().unwrap().contains("py-2"), "{refused}");
     let over = shop.reaches("s-1", "over").await;
     assert_eq!(over["status"], "completed", "{over}");

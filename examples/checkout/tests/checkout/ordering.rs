@@ -1,7 +1,7 @@
 //! Orders that go well, that are refused, that wait for a parcel; and nothing of the secret anywhere.
 
 use millstream_testkit::eventually;
-use millstream_testkit::sink::Answer;
+use millstream_testkit::sink::SinkAnswer;
 use serde_json::json;
 
 use crate::shop::{Built, SOON, Shop, TOKEN, no_secret_anywhere};
@@ -10,12 +10,16 @@ use crate::shop::{Built, SOON, Shop, TOKEN, no_secret_anywhere};
 async fn an_order_is_delivered(built: Built) {
     let mut shop = Shop::open(built).await;
     shop.hire("py-1");
-    shop.answering([Answer::Status(503), Answer::Status(500), Answer::Json(200, json!({"id": "ch-1"}))]);
+    shop.answering([
+        SinkAnswer::Status(503),
+        SinkAnswer::Status(500),
+        SinkAnswer::Json(200, json!({"id": "ch-1"})),
+    ]);
     shop.order("o-1", &["book", "pen"]).await;
     shop.reaches("o-1", "shipping").await;
     shop.action_is("o-1", "label", "succeeded").await;
     let parcel = json!({"correlation": "parcel-o-1", "name": "arrived"});
-    shop.api.post("/v1/signals", &parcel).await.expect(202);
+    shop.api.post("/v1/signals", &parcel).await.expect_status(202);
     let execution = shop.reaches("o-1", "delivered").await;
     assert_eq!(execution["status"], "completed", "{execution}");
     assert_eq!(execution["context"]["charge_id"], "ch-1", "{execution}");
@@ -41,8 +45,8 @@ async fn a_refused_order_takes_back_what_it_did(built: Built) {
     let mut shop = Shop::open(built).await;
     shop.hire("py-1");
     shop.answering([
-        Answer::Status(503),
-        Answer::Json(402, json!(format!("card declined for Bearer {TOKEN}"))),
+        SinkAnswer::Status(503),
+        SinkAnswer::Json(402, json!(format!("card declined for Bearer {TOKEN}"))),
     ]);
     shop.order("o-2", &["book"]).await;
     let execution = shop.reaches("o-2", "refused").await;
@@ -59,7 +63,7 @@ async fn a_refused_order_takes_back_what_it_did(built: Built) {
 /// A function that says `fail` is not tried again; its order waits for a person.
 async fn an_order_that_cannot_be_reserved_waits_for_a_person(built: Built) {
     let shop = Shop::open(built).await;
-    shop.answering([Answer::Json(200, json!({"id": "ch-3"}))]);
+    shop.answering([SinkAnswer::Json(200, json!({"id": "ch-3"}))]);
     shop.order("o-3", &["unicorn"]).await;
     eventually(SOON, || async {
         let execution = shop.execution("o-3").await;
@@ -68,7 +72,7 @@ async fn an_order_that_cannot_be_reserved_waits_for_a_person(built: Built) {
     .await;
     let reserve = shop.action("o-3", "reserve").await.unwrap();
     assert_eq!((&reserve["attempts"], &reserve["error"]["class"]), (&json!(1), &json!("stock")), "{reserve}");
-    let incidents = shop.api.get("/v1/incidents?status=open").await.expect(200);
+    let incidents = shop.api.get("/v1/incidents?status=open").await.expect_status(200);
     let incident = &incidents["items"][0];
     assert_eq!(
         (&incident["execution_id"], &incident["class"]),
@@ -78,7 +82,7 @@ async fn an_order_that_cannot_be_reserved_waits_for_a_person(built: Built) {
     let path = format!("/v1/incidents/{}/retry", incident["incident_id"].as_str().unwrap());
     let input = json!({"call": {"function": "reserve", "input": {"order_id": "o-3", "items": ["horse"]}}});
     let body = json!({"reason": "a horse will do", "input": input});
-    shop.api.post(&path, &body).await.expect(202);
+    shop.api.post(&path, &body).await.expect_status(202);
     let reserve = shop.action_is("o-3", "reserve", "succeeded").await;
     assert_eq!(
         reserve["result"]["reservation"], "default/o-3/2/reserve~1",
@@ -91,12 +95,15 @@ async fn an_order_that_cannot_be_reserved_waits_for_a_person(built: Built) {
 async fn a_cancelled_order_cancels_its_parcel(built: Built) {
     let mut shop = Shop::open(built).await;
     shop.hire("py-1");
-    shop.answering([Answer::Json(200, json!({"id": "ch-4"}))]);
+    shop.answering([SinkAnswer::Json(200, json!({"id": "ch-4"}))]);
     shop.order("o-4", &["book"]).await;
     shop.action_is("o-4", "parcel", "awaiting").await;
-    let parcels = shop.api.get("/v1/executions?definition=parcel").await.expect(200);
+    let parcels = shop.api.get("/v1/executions?definition=parcel").await.expect_status(200);
     let parcel = parcels["items"][0]["execution_id"].as_str().unwrap().to_owned();
-    shop.api.post("/v1/executions/o-4/cancel", &json!({"reason": "changed my mind"})).await.expect(202);
+    shop.api
+        .post("/v1/executions/o-4/cancel", &json!({"reason": "changed my mind"}))
+        .await
+        .expect_status(202);
     eventually(SOON, || async {
         let child = shop.execution(&parcel).await;
         if child["status"] == "cancelled" { Ok(()) } else { Err(child.to_string()) }

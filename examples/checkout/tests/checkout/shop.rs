@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use millstream_testkit::client::Client;
-use millstream_testkit::daemon::Daemon;
-use millstream_testkit::fleet::Env;
-use millstream_testkit::sink::{Answer, Sink};
-use millstream_testkit::{Fleet, Mode, eventually};
+use millstream_testkit::client::TestClient;
+use millstream_testkit::daemon::TestProcess;
+use millstream_testkit::fleet::FleetEnv;
+use millstream_testkit::sink::{SinkAnswer, TestSink};
+use millstream_testkit::{FleetMode, TestFleet, eventually};
 use serde_json::{Value, json};
 
 /// How long anything that must happen may take on a busy machine.
@@ -15,7 +15,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) const TOKEN: &str = "tok-7Qx9-very-secret";
 
-const SETTINGS: Env<'static> = &[
+const SETTINGS: FleetEnv<'static> = &[
     ("MILLSTREAM_WORKER__LEASE", "3s"),
     ("MILLSTREAM_WORKER__LOCK_TTL", "1500ms"),
     ("MILLSTREAM_WORKER__RECLAIM_IDLE", "2s"),
@@ -25,10 +25,10 @@ const SETTINGS: Env<'static> = &[
 ];
 
 pub(crate) struct Shop {
-    pub(crate) fleet: Fleet,
-    pub(crate) api: Client,
-    pub(crate) payments: Sink,
-    pub(crate) others: Vec<Daemon>,
+    pub(crate) fleet: TestFleet,
+    pub(crate) api: TestClient,
+    pub(crate) payments: TestSink,
+    pub(crate) others: Vec<TestProcess>,
 }
 
 /// In one process (the Rust worker is the engine), or as a fleet (two Rust workers beside an ingress and a
@@ -48,9 +48,9 @@ impl Shop {
     pub(crate) async fn staffed(built: Built, own: &str) -> Self {
         let mut others = Vec::new();
         let fleet = match built {
-            Built::Embedded => Fleet::start_own(own, SETTINGS).await,
+            Built::Embedded => TestFleet::start_own(own, SETTINGS).await,
             Built::Fleet => {
-                let fleet = Fleet::start(Mode::Fleet { workers: 1 }, millstream(), SETTINGS).await;
+                let fleet = TestFleet::start(FleetMode::Fleet { workers: 1 }, millstream(), SETTINGS).await;
                 others.push(fleet.start_other("rust-0", own, &[], &[]));
                 others.push(fleet.start_other("rust-1", own, &[], &[]));
                 fleet
@@ -60,7 +60,7 @@ impl Shop {
         for file in ["parcel.yaml", "checkout.yaml"] {
             apply(&api, &std::fs::read_to_string(examples().join(file)).unwrap()).await;
         }
-        Self { fleet, api, payments: Sink::start().await, others }
+        Self { fleet, api, payments: TestSink::start().await, others }
     }
 
     /// One more Python worker; answers its index among the others.
@@ -73,8 +73,8 @@ impl Shop {
     }
 
     /// The payment service answers these, one after the other, then 200.
-    pub(crate) fn answering(&self, answers: impl IntoIterator<Item = Answer>) {
-        self.payments.script("/charges", answers);
+    pub(crate) fn answering(&self, answers: impl IntoIterator<Item = SinkAnswer>) {
+        self.payments.set_answers("/charges", answers);
     }
 
     pub(crate) async fn order(&self, id: &str, items: &[&str]) {
@@ -85,11 +85,11 @@ impl Shop {
             "definition": "checkout", "execution_id": id, "input": input,
             "events": [{"name": "checkout"}],
         });
-        self.api.post("/v1/executions", &start).await.expect(201);
+        self.api.post("/v1/executions", &start).await.expect_status(201);
     }
 
     pub(crate) async fn execution(&self, id: &str) -> Value {
-        self.api.get(&format!("/v1/executions/{id}")).await.expect(200)
+        self.api.get(&format!("/v1/executions/{id}")).await.expect_status(200)
     }
 
     /// Waits until the execution is in this state and returns it.
@@ -103,7 +103,8 @@ impl Shop {
 
     /// The newest action of this name.
     pub(crate) async fn action(&self, id: &str, action: &str) -> Option<Value> {
-        let actions = self.api.get(&format!("/v1/executions/{id}/actions?limit=100")).await.expect(200);
+        let actions =
+            self.api.get(&format!("/v1/executions/{id}/actions?limit=100")).await.expect_status(200);
         actions["items"].as_array().unwrap().iter().rfind(|item| item["action"] == action).cloned()
     }
 
@@ -118,7 +119,7 @@ impl Shop {
     }
 }
 
-pub(crate) async fn apply(api: &Client, source: &str) {
+pub(crate) async fn apply(api: &TestClient, source: &str) {
     let reply = api.post_raw("/v1/definitions", "application/yaml", source.to_owned()).await;
     assert!(reply.status == 201 || reply.status == 200, "{reply:?}");
 }
@@ -148,5 +149,5 @@ pub(crate) async fn no_secret_anywhere(shop: &Shop, id: &str) {
         let reply = shop.api.get(&path).await;
         assert!(!reply.body.contains(TOKEN), "{path}: {}", reply.body);
     }
-    assert!(!shop.fleet.outputs().contains(TOKEN), "a log holds the secret");
+    assert!(!shop.fleet.all_outputs().contains(TOKEN), "a log holds the secret");
 }

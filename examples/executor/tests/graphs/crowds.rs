@@ -33,9 +33,9 @@ actions:
     mill.create("quick", json!({ "nodes": quick })).await;
     mill.ends("quick", "PASSED").await;
     let nap = json!({ "definition": "nap", "execution_id": "nap", "events": [{ "name": "lie" }] });
-    mill.api.post("/v1/executions", &nap).await.expect(201);
+    mill.api.post("/v1/executions", &nap).await.expect_status(201);
     millstream_testkit::eventually(crate::mill::SOON, || async {
-        let nap = mill.api.get("/v1/executions/nap").await.expect(200);
+        let nap = mill.api.get("/v1/executions/nap").await.expect_status(200);
         if nap["status"] == "completed" { Ok(()) } else { Err(nap.to_string()) }
     })
     .await;

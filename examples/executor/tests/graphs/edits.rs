@@ -41,7 +41,7 @@ async fn people_insert_update_and_delete_while_it_runs(built: Built) {
         { "delete": "never" },
         { "insert": node("extra", "do", &["next"]) },
     ]});
-    let answer = mill.api.post("/v1/graphs/by-people/edits", &edits).await.expect(200);
+    let answer = mill.api.post("/v1/graphs/by-people/edits", &edits).await.expect_status(200);
     assert_eq!(answer["revision"], 2, "{answer}");
     let nodes = mill.ends("by-people", "PASSED").await;
     let ids: Vec<&str> = nodes.keys().map(String::as_str).collect();

@@ -1,11 +1,11 @@
 //! kill -9 in the middle of a graph, at moments that are drawn anew for every run.
 //!
-//! The seed is printed, and can be set ([`Dice`]); processes repeat themselves only so far.
+//! The seed is printed, and can be set ([`TestDice`]); processes repeat themselves only so far.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use millstream_testkit::dice::Dice;
+use millstream_testkit::dice::TestDice;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ struct Moment {
 
 /// The rounds of one run, in order.
 fn moments() -> Vec<Moment> {
-    let mut dice = Dice::thrown();
+    let mut dice = TestDice::from_random_seed();
     let mut moment = || Moment {
         performed: usize::try_from(dice.below(NODES as u64)).unwrap(),
         delay: Duration::from_millis(dice.below(40)),
@@ -65,7 +65,7 @@ async fn each_result_is_recorded_once(mill: &Mill, id: &str) {
     assert_eq!(nodes.len(), NODES);
     assert!(nodes.values().all(|node| node["status"] == "PASS"), "{nodes:#?}");
     let mut passes: BTreeMap<String, usize> = BTreeMap::new();
-    let watched = mill.fleet.cli(["graph", "watch", id, "--json"]);
+    let watched = mill.fleet.run_cli(["graph", "watch", id, "--json"]);
     for line in String::from_utf8_lossy(&watched.stdout).lines() {
         let event: Value = serde_json::from_str(line).unwrap();
         if event["type"] == "node.completed" && event["status"] == "PASS" {
@@ -74,7 +74,7 @@ async fn each_result_is_recorded_once(mill: &Mill, id: &str) {
     }
     assert_eq!(passes.len(), NODES, "every node has an outcome on the log");
     assert!(passes.values().all(|count| *count == 1), "{passes:#?}");
-    let replayed = mill.fleet.cli(["replay", id]);
+    let replayed = mill.fleet.run_cli(["replay", id]);
     assert!(replayed.status.success(), "{replayed:?}");
 }
 

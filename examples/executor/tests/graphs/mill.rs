@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use millstream_testkit::client::Client;
-use millstream_testkit::daemon::Daemon;
-use millstream_testkit::fleet::Env;
-use millstream_testkit::{Fleet, Mode, eventually};
+use millstream_testkit::client::TestClient;
+use millstream_testkit::daemon::TestProcess;
+use millstream_testkit::fleet::FleetEnv;
+use millstream_testkit::{FleetMode, TestFleet, eventually};
 use serde_json::{Value, json};
 
 /// How long anything that must happen may take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(90);
 
-const SETTINGS: Env<'static> = &[
+const SETTINGS: FleetEnv<'static> = &[
     ("MILLSTREAM_WORKER__LEASE", "3s"),
     ("MILLSTREAM_WORKER__LOCK_TTL", "1500ms"),
     ("MILLSTREAM_WORKER__RECLAIM_IDLE", "2s"),
@@ -28,9 +28,9 @@ pub(crate) enum Built {
 }
 
 pub(crate) struct Mill {
-    pub(crate) fleet: Fleet,
-    pub(crate) api: Client,
-    pub(crate) executors: Vec<Daemon>,
+    pub(crate) fleet: TestFleet,
+    pub(crate) api: TestClient,
+    pub(crate) executors: Vec<TestProcess>,
 }
 
 impl Mill {
@@ -45,12 +45,12 @@ impl Mill {
         Self::idle_with(built, &[]).await
     }
 
-    pub(crate) async fn idle_with(built: Built, more: Env<'_>) -> Self {
+    pub(crate) async fn idle_with(built: Built, more: FleetEnv<'_>) -> Self {
         let mode = match built {
-            Built::Embedded => Mode::Embedded,
-            Built::Fleet => Mode::Fleet { workers: 2 },
+            Built::Embedded => FleetMode::Embedded,
+            Built::Fleet => FleetMode::Fleet { workers: 2 },
         };
-        let fleet = Fleet::start(mode, millstream(), &[SETTINGS, more].concat()).await;
+        let fleet = TestFleet::start(mode, millstream(), &[SETTINGS, more].concat()).await;
         Self { api: fleet.client(), fleet, executors: Vec::new() }
     }
 
@@ -67,11 +67,11 @@ impl Mill {
         if graph["name"].is_null() {
             graph["name"] = json!(id);
         }
-        self.api.post("/v1/graphs", &graph).await.expect(201)
+        self.api.post("/v1/graphs", &graph).await.expect_status(201)
     }
 
     pub(crate) async fn graph(&self, id: &str) -> Value {
-        self.api.get(&format!("/v1/graphs/{id}")).await.expect(200)
+        self.api.get(&format!("/v1/graphs/{id}")).await.expect_status(200)
     }
 
     /// Waits for the end; the graph must have ended so.
@@ -89,7 +89,8 @@ impl Mill {
     pub(crate) async fn nodes(&self, id: &str) -> BTreeMap<String, Value> {
         let (mut nodes, mut cursor) = (BTreeMap::new(), String::new());
         loop {
-            let page = self.api.get(&format!("/v1/graphs/{id}/nodes?limit=500{cursor}")).await.expect(200);
+            let page =
+                self.api.get(&format!("/v1/graphs/{id}/nodes?limit=500{cursor}")).await.expect_status(200);
             for node in page["items"].as_array().unwrap() {
                 nodes.insert(node["node"].as_str().unwrap().to_owned(), node.clone());
             }
@@ -101,7 +102,7 @@ impl Mill {
     }
 
     pub(crate) async fn node(&self, id: &str, node: &str) -> Value {
-        self.api.get(&format!("/v1/graphs/{id}/nodes/{node}")).await.expect(200)
+        self.api.get(&format!("/v1/graphs/{id}/nodes/{node}")).await.expect_status(200)
     }
 
     pub(crate) async fn node_is(&self, id: &str, node: &str, status: &str) -> Value {

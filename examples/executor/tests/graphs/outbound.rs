@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_testkit::redis::{self, TestRedis};
-use millstream_testkit::sink::Answer;
-use millstream_testkit::{Sink, Tail, eventually};
+use millstream_testkit::sink::SinkAnswer;
+use millstream_testkit::{TestSink, TestTail, eventually};
 use serde_json::{Value, json};
 
 use crate::mill::{Built, Mill, SOON, node};
@@ -15,13 +15,13 @@ const GRAPHS: usize = 12;
 type Told = BTreeMap<String, Vec<(String, String)>>;
 
 struct Listening {
-    webhook: Sink,
+    webhook: TestSink,
     redis: TestRedis,
 }
 
 impl Listening {
     async fn start() -> Self {
-        Self { webhook: Sink::start().await, redis: redis::server().await }
+        Self { webhook: TestSink::start().await, redis: redis::test_redis().await }
     }
 
     async fn mill(&self, built: Built) -> Mill {
@@ -50,7 +50,7 @@ impl Listening {
     }
 
     async fn by_stream(&self) -> Vec<Value> {
-        let entries = self.redis.entries("bus").await;
+        let entries = self.redis.stream_entries("bus").await;
         entries.into_iter().map(|fields| json!(fields)).collect()
     }
 }
@@ -74,7 +74,7 @@ fn first_told(events: &[Value]) -> Told {
 async fn watched(mill: &Mill, graphs: &[String]) -> Told {
     let mut watched = Told::new();
     for graph in graphs {
-        let mut tail = Tail::open(&mill.api, &format!("/v1/graphs/{graph}/watch"), None).await;
+        let mut tail = TestTail::open(&mill.api, &format!("/v1/graphs/{graph}/watch"), None).await;
         let of_graph = watched.entry(graph.clone()).or_default();
         while let Some(message) = tail.next(SOON).await {
             of_graph.push((message.id, format!("millstream.graph.{}", message.event)));
@@ -119,8 +119,9 @@ async fn create(mill: &Mill, batch: &str) -> Vec<String> {
 
 async fn a_webhook_and_a_stream_hear_what_watchers_see(built: Built) {
     let listening = Listening::start().await;
-    let failing = [Answer::Status(500), Answer::Status(200), Answer::Status(503), Answer::Status(200)];
-    listening.webhook.script("/hook", failing);
+    let failing =
+        [SinkAnswer::Status(500), SinkAnswer::Status(200), SinkAnswer::Status(503), SinkAnswer::Status(200)];
+    listening.webhook.set_answers("/hook", failing);
     let mill = listening.mill(built).await;
     let graphs = create(&mill, "g").await;
     // What was answered with an error was heard all the same, and is heard again.

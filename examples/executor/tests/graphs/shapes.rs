@@ -109,7 +109,7 @@ states:
     mill.ends("nested", "PASSED").await;
     let stamp = mill.node("nested", "stamp").await;
     assert_eq!(stamp["result"]["stamped"], "paper", "{stamp}");
-    let graphs = mill.api.get("/v1/graphs").await.expect(200);
+    let graphs = mill.api.get("/v1/graphs").await.expect_status(200);
     let inner: Vec<&Value> =
         graphs["items"].as_array().unwrap().iter().filter(|graph| graph["name"] == "inner").collect();
     assert_eq!((inner.len(), &inner[0]["status"]), (1, &json!("PASSED")), "{graphs}");
@@ -126,7 +126,7 @@ async fn a_research_graph_grows_as_it_goes(built: Built) {
     let report = mill.node("research", "report").await;
     assert_eq!(report["result"]["summary"].as_array().unwrap().len(), 4, "{report}");
     assert_eq!(mill.graph("research").await["revision"], 2);
-    let logs = mill.api.get("/v1/graphs/research/nodes/plan/logs").await.expect(200);
+    let logs = mill.api.get("/v1/graphs/research/nodes/plan/logs").await.expect_status(200);
     assert!(logs.to_string().contains("3 topics, 4 edits"), "{logs}");
 }
 
@@ -136,7 +136,7 @@ async fn the_examples_run(built: Built) {
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("graphs");
     for name in ["diamond", "fan_out", "research"] {
         let file = examples.join(format!("{name}.yaml")).display().to_string();
-        let created = mill.fleet.cli(["graph", "create", &file, "--id", name, "--wait"]);
+        let created = mill.fleet.run_cli(["graph", "create", &file, "--id", name, "--wait"]);
         assert!(created.status.success(), "{created:?}");
     }
     let nodes = mill.nodes("fan_out").await;

@@ -3,7 +3,7 @@
 
 mod orders;
 mod report;
-mod show;
+mod steps;
 mod till;
 
-pub(crate) use show::run;
+pub(crate) use steps::run;

@@ -7,13 +7,13 @@ use indicatif::ProgressBar;
 use millstream_core::status::EventStatus;
 use serde_json::json;
 
-use crate::client::Client;
+use crate::client::ApiClient;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Places all orders in batches: one request starts each, pays it and sends `ship`. `ship` arrives long
 /// before the order is ready for it, and waits (`defer`).
-pub(super) async fn place(client: &Client, orders: usize) -> Result<()> {
+pub(super) async fn place_orders(client: &ApiClient, orders: usize) -> Result<()> {
     let numbers: Vec<usize> = (1..=orders).collect();
     for chunk in numbers.chunks(50) {
         let batch: Vec<_> = chunk
@@ -38,14 +38,14 @@ pub(super) async fn place(client: &Client, orders: usize) -> Result<()> {
 
 /// Waits until at least `wanted` orders are completed; returns their number.
 pub(super) async fn wait_until(
-    client: &Client,
+    client: &ApiClient,
     wanted: usize,
     bar: &ProgressBar,
     deadline: Duration,
 ) -> Result<usize> {
     let started = Instant::now();
     loop {
-        let done = completed(client).await?;
+        let done = completed_orders(client).await?;
         bar.set_position(done as u64);
         if done >= wanted {
             return Ok(done);
@@ -58,13 +58,13 @@ pub(super) async fn wait_until(
 }
 
 /// Waits until every event is final: a shipped order may still have a receipt to print.
-pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Result<()> {
+pub(super) async fn wait_for_quiet(client: &ApiClient, deadline: Duration) -> Result<()> {
     let started = Instant::now();
     while started.elapsed() < deadline {
         let mut open = 0;
         for status in EventStatus::ALL.iter().filter(|status| !status.is_final()) {
             let query = [("status", status.to_string())];
-            open += client.list("/v1/events", &query, 1).await?.len();
+            open += client.list_pages("/v1/events", &query, 1).await?.len();
         }
         if open == 0 {
             return Ok(());
@@ -75,7 +75,7 @@ pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Resul
     Ok(())
 }
 
-async fn completed(client: &Client) -> Result<usize> {
+async fn completed_orders(client: &ApiClient) -> Result<usize> {
     let query = [("status", "completed".to_owned()), ("definition", "order".to_owned())];
-    Ok(client.list("/v1/executions", &query, usize::MAX).await?.len())
+    Ok(client.list_pages("/v1/executions", &query, usize::MAX).await?.len())
 }

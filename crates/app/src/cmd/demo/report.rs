@@ -6,18 +6,18 @@ use anyhow::{Result, bail};
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_store::Stores;
 use millstream_store::views::EventFilter;
-use millstream_worker::replay::{Until, replay};
+use millstream_worker::replay::{ReplayUntil, replay_execution};
 use serde_json::json;
 
-use super::till::Till;
-use crate::failure::{ExitCode, Failure};
-use crate::output::Output;
+use super::till::DemoTill;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::CliOutput;
 
 /// Per order: start, pay, charged, ship.
 const TRANSITIONS_PER_ORDER: u64 = 4;
 
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct DemoFacts {
     orders: usize,
     transitions: u64,
     /// Orders whose log is not exactly the four transitions, or differs from the snapshot.
@@ -28,13 +28,18 @@ pub(super) struct Facts {
     took: Duration,
 }
 
-pub(super) async fn collect(stores: &Stores, till: &Till, orders: usize, took: Duration) -> Result<Facts> {
+pub(super) async fn collect_facts(
+    stores: &Stores,
+    till: &DemoTill,
+    orders: usize,
+    took: Duration,
+) -> Result<DemoFacts> {
     let tenant = TenantId::default_tenant();
     let (mut transitions, mut wrong) = (0, Vec::new());
     for n in 1..=orders {
         let execution = ExecutionId::parse(format!("order-{n}"))?;
         let key = ExecutionKey { tenant: tenant.clone(), execution };
-        let replayed = replay(stores, &key, Until::End).await?;
+        let replayed = replay_execution(stores, &key, ReplayUntil::End).await?;
         transitions += replayed.transitions;
         if replayed.transitions != TRANSITIONS_PER_ORDER || !replayed.mismatches.is_empty() {
             wrong.push(key.execution.to_string());
@@ -46,10 +51,10 @@ pub(super) async fn collect(stores: &Stores, till: &Till, orders: usize, took: D
         undecided += stores.event_views.list_events(&tenant, &filter, None, 1000).await?.len();
     }
     let (charges, calls) = till.counts();
-    Ok(Facts { orders, transitions, wrong, undecided, charges, calls, took })
+    Ok(DemoFacts { orders, transitions, wrong, undecided, charges, calls, took })
 }
 
-pub(super) fn show(facts: &Facts, output: Output) -> Result<()> {
+pub(super) fn show_facts(facts: &DemoFacts, output: CliOutput) -> Result<()> {
     let lost = facts.wrong.len() + facts.undecided + facts.orders.abs_diff(facts.charges);
     let value = json!({
         "orders": facts.orders,
@@ -76,7 +81,7 @@ pub(super) fn show(facts: &Facts, output: Output) -> Result<()> {
         ) + if lost == 0 { "\nNothing was lost." } else { "\nSomething is wrong; please report it." }
     })?;
     if lost > 0 {
-        bail!(Failure::new(ExitCode::Different, format!("wrong: {}", facts.wrong.join(", "))));
+        bail!(CommandFailure::new(ExitCode::Different, format!("wrong: {}", facts.wrong.join(", "))));
     }
     Ok(())
 }

@@ -12,20 +12,20 @@ use axum::routing::post;
 use tokio::net::TcpListener;
 
 /// Number of requests per idempotency key.
-type Book = Arc<Mutex<BTreeMap<String, u32>>>;
+type ChargeCounts = Arc<Mutex<BTreeMap<String, u32>>>;
 
 #[derive(Debug)]
-pub(super) struct Till {
+pub(super) struct DemoTill {
     address: SocketAddr,
-    book: Book,
+    book: ChargeCounts,
 }
 
-impl Till {
+impl DemoTill {
     pub(super) async fn open() -> Result<Self> {
-        let book = Book::default();
+        let book = ChargeCounts::default();
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
-        let router = Router::new().route("/charge/{order}", post(charge)).with_state(book.clone());
+        let router = Router::new().route("/charge/{order}", post(handle_charge)).with_state(book.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { address, book })
     }
@@ -41,7 +41,7 @@ impl Till {
     }
 }
 
-async fn charge(State(book): State<Book>, headers: HeaderMap) -> StatusCode {
+async fn handle_charge(State(book): State<ChargeCounts>, headers: HeaderMap) -> StatusCode {
     let Some(key) = headers.get("idempotency-key").and_then(|key| key.to_str().ok()) else {
         return StatusCode::BAD_REQUEST;
     };

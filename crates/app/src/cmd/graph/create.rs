@@ -3,48 +3,48 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use millstream_core::graph::read;
+use millstream_core::graph::read_graph;
 use reqwest::Method;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::check::wrong;
-use super::follow::follow;
-use super::{path, told};
+use super::check::problems_failure;
+use super::follow::follow_graph;
+use super::{path, summary};
 use crate::cli::GraphCreateArgs;
-use crate::client::Client;
-use crate::failure::{ExitCode, Failure};
-use crate::output::{Output, plain};
-use crate::written;
+use crate::client::ApiClient;
+use crate::failure::{CommandFailure, ExitCode};
+use crate::output::{CliOutput, plain_text};
+use crate::user_input;
 
-pub(super) async fn run(args: &GraphCreateArgs, client: &Client, output: Output) -> Result<()> {
-    let (text, format) = written::definition(&args.file)?;
-    let graph = read(&text, format).map_err(|problems| wrong(&args.file, &problems))?;
-    let body = body(&to_raw_value(&graph)?, args.id.as_deref())?;
-    let graph = client.json(client.request(Method::POST, "/v1/graphs").json(&body)).await?;
+pub(super) async fn run(args: &GraphCreateArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let (text, format) = user_input::read_definition(&args.file)?;
+    let graph = read_graph(&text, format).map_err(|problems| problems_failure(&args.file, &problems))?;
+    let body = request_body(&to_raw_value(&graph)?, args.id.as_deref())?;
+    let graph = client.send_for_json(client.request(Method::POST, "/v1/graphs").json(&body)).await?;
     if !args.wait {
-        return output.show(&graph, created);
+        return output.show(&graph, outcome_line);
     }
-    let id = plain(&graph["graph_id"]);
-    if output == Output::Text {
-        output.show(&graph, created)?;
+    let id = plain_text(&graph["graph_id"]);
+    if output == CliOutput::Text {
+        output.show(&graph, outcome_line)?;
     }
-    follow(client, &path::graph(&id, "/watch"), None, |_| Ok(())).await?;
-    let graph = client.get(&path::graph(&id, "")).await?;
-    output.show(&graph, told::ended)?;
+    follow_graph(client, &path::graph_path(&id, "/watch"), None, |_| Ok(())).await?;
+    let graph = client.get(&path::graph_path(&id, "")).await?;
+    output.show(&graph, summary::outcome_summary)?;
     // The exit code of a script that waited tells the outcome.
     match graph["status"].as_str() {
         Some("PASSED") => Ok(()),
-        Some(_) | None => bail!(Failure::new(ExitCode::Refused, told::ended(&graph))),
+        Some(_) | None => bail!(CommandFailure::new(ExitCode::Refused, summary::outcome_summary(&graph))),
     }
 }
 
-fn created(graph: &Value) -> String {
-    format!("{} is {}", plain(&graph["graph_id"]), plain(&graph["status"]))
+fn outcome_line(graph: &Value) -> String {
+    format!("{} is {}", plain_text(&graph["graph_id"]), plain_text(&graph["status"]))
 }
 
 /// Adds the id to the graph. Numbers are passed through unparsed.
-fn body(graph: &RawValue, id: Option<&str>) -> Result<BTreeMap<String, Box<RawValue>>> {
+fn request_body(graph: &RawValue, id: Option<&str>) -> Result<BTreeMap<String, Box<RawValue>>> {
     let mut body: BTreeMap<String, Box<RawValue>> = serde_json::from_str(graph.get())?;
     if let Some(id) = id {
         body.insert("graph_id".to_owned(), to_raw_value(id)?);
@@ -54,14 +54,16 @@ fn body(graph: &RawValue, id: Option<&str>) -> Result<BTreeMap<String, Box<RawVa
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::definition::Format;
+    use millstream_core::definition::SourceFormat;
 
     use super::*;
 
     #[test]
-    fn an_id_stands_beside_the_graph_and_numbers_stay_as_they_are() {
-        let graph = read(r#"{"name":"x","input":{"n":1.50},"nodes":[{"id":"a"}]}"#, Format::Json).unwrap();
-        let written = |id| serde_json::to_string(&body(&to_raw_value(&graph).unwrap(), id).unwrap()).unwrap();
+    fn graph_body_keeps_numbers_and_gets_id() {
+        let graph = read_graph(r#"{"name":"x","input":{"n":1.50},"nodes":[{"id":"a"}]}"#, SourceFormat::Json)
+            .unwrap();
+        let written =
+            |id| serde_json::to_string(&request_body(&to_raw_value(&graph).unwrap(), id).unwrap()).unwrap();
         assert_eq!(
             written(Some("g-1")),
             r#"{"graph_id":"g-1","input":{"n":1.50},"name":"x","nodes":[{"id":"a"}]}"#

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{path, told};
+use super::{path, summary};
 use crate::cli::GraphGetArgs;
-use crate::client::Client;
-use crate::output::{Output, fields, plain, table};
+use crate::client::ApiClient;
+use crate::output::{CliOutput, format_fields, format_table, plain_text};
 
 const GRAPH: &[&str] = &[
     "graph_id",
@@ -46,19 +46,19 @@ const NODE: &[&str] = &[
 const NODES_LIMIT: usize = 20_000;
 const LOGS_LIMIT: usize = 1_000;
 
-pub(super) async fn run(args: &GraphGetArgs, client: &Client, output: Output) -> Result<()> {
+pub(super) async fn run(args: &GraphGetArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     if let Some(id) = &args.node {
-        let mut node = client.get(&path::node(&args.graph, id, "")).await?;
+        let mut node = client.get(&path::node_path(&args.graph, id, "")).await?;
         if args.logs {
-            let logs = client.list(&path::node(&args.graph, id, "/logs"), &[], LOGS_LIMIT).await?;
+            let logs = client.list_pages(&path::node_path(&args.graph, id, "/logs"), &[], LOGS_LIMIT).await?;
             node["logs"] = logs.into();
         }
         return output.show(&node, node_page);
     }
-    let mut graph = client.get(&path::graph(&args.graph, "")).await?;
+    let mut graph = client.get(&path::graph_path(&args.graph, "")).await?;
     if args.nodes {
         let query: Vec<_> = args.status.iter().map(|status| ("status", status.clone())).collect();
-        let nodes = client.list(&path::graph(&args.graph, "/nodes"), &query, NODES_LIMIT).await?;
+        let nodes = client.list_pages(&path::graph_path(&args.graph, "/nodes"), &query, NODES_LIMIT).await?;
         graph["node_list"] = nodes.into();
     }
     output.show(&graph, graph_page)
@@ -66,12 +66,12 @@ pub(super) async fn run(args: &GraphGetArgs, client: &Client, output: Output) ->
 
 fn graph_page(graph: &Value) -> String {
     let mut head = graph.clone();
-    head["nodes"] = json!(told::counts(&graph["nodes"]));
-    let mut parts = vec![fields(&without_nothing(head), GRAPH)];
+    head["nodes"] = json!(summary::node_counts(&graph["nodes"]));
+    let mut parts = vec![format_fields(&without_nothing(head), GRAPH)];
     match graph["node_list"].as_array().map(Vec::as_slice) {
         Some([]) => parts.push("no nodes".to_owned()),
-        Some(nodes) => parts.push(table(
-            &nodes.iter().map(row).collect::<Vec<_>>(),
+        Some(nodes) => parts.push(format_table(
+            &nodes.iter().map(node_row).collect::<Vec<_>>(),
             &[
                 ("node", "node"),
                 ("status", "status"),
@@ -85,37 +85,37 @@ fn graph_page(graph: &Value) -> String {
     parts.join("\n\n")
 }
 
-fn row(node: &Value) -> Value {
-    let why = plain(if node["error"].is_null() { &node["why"] } else { &node["error"] });
+fn node_row(node: &Value) -> Value {
+    let why = plain_text(if node["error"].is_null() { &node["why"] } else { &node["error"] });
     let mut row = node.clone();
-    row["why"] = json!(told::first_line(&why));
+    row["why"] = json!(summary::first_line(&why));
     row
 }
 
 fn node_page(node: &Value) -> String {
     let mut head = node.clone();
     let spec = &node["spec"];
-    head["goal"] = json!(plain(&spec["task"]["goal"]).trim_end());
-    let parents: Vec<&Value> = spec["parents"].as_array().into_iter().flatten().map(parent).collect();
+    head["goal"] = json!(plain_text(&spec["task"]["goal"]).trim_end());
+    let parents: Vec<&Value> = spec["parents"].as_array().into_iter().flatten().map(parent_id).collect();
     head["parents"] = json!(parents);
-    let mut parts = vec![fields(&without_nothing(head), NODE)];
+    let mut parts = vec![format_fields(&without_nothing(head), NODE)];
     match node["logs"].as_array().map(Vec::as_slice) {
         Some([]) => parts.push("no logs".to_owned()),
-        Some(logs) => parts.push(logs.iter().map(log).collect::<Vec<_>>().join("\n")),
+        Some(logs) => parts.push(logs.iter().map(log_line).collect::<Vec<_>>().join("\n")),
         None => {}
     }
     parts.join("\n\n")
 }
 
 /// A parent is an id, or an object with a condition.
-fn parent(edge: &Value) -> &Value {
+fn parent_id(edge: &Value) -> &Value {
     edge.get("node").unwrap_or(edge)
 }
 
-fn log(entry: &Value) -> String {
+fn log_line(entry: &Value) -> String {
     let more = if entry["truncated"] == json!(true) { "\n… the log is truncated here" } else { "" };
-    let (at, attempt) = (plain(&entry["at"]), plain(&entry["attempt"]));
-    format!("{at}  attempt {attempt}  {}{more}", plain(&entry["text"]).trim_end())
+    let (at, attempt) = (plain_text(&entry["at"]), plain_text(&entry["attempt"]));
+    format!("{at}  attempt {attempt}  {}{more}", plain_text(&entry["text"]).trim_end())
 }
 
 /// Drops fields with empty texts and lists.
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_is_shown_with_its_counts_and_its_nodes() {
+    fn graph_is_shown_with_counts_and_nodes() {
         let graph = json!({
             "graph_id": "g-1", "name": "diamond", "description": "", "creator": null, "status": "FAILED",
             "reason": "node left failed", "revision": 1, "nodes": { "FAIL": 1, "PASS": 1, "SKIPPED": 1 },
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_shown_with_what_it_was_to_do_and_what_was_written() {
+    fn node_is_shown_with_task_and_log() {
         let node = json!({
             "node": "left", "status": "PASS", "attempt": 2, "why": null, "children": ["join"],
             "result": { "n": 2 }, "executor": "e-1", "executor_reason": "0 of 4 busy",

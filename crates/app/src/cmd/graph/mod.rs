@@ -11,7 +11,7 @@ mod list;
 mod path;
 mod run;
 mod show;
-mod told;
+mod summary;
 mod watch;
 
 pub(crate) use run::run;

@@ -4,25 +4,25 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use millstream_core::graph::NodeStatus;
-use millstream_core::graph::draw::{Sketch, ascii, svg};
+use millstream_core::graph::draw::{NodeSketch, draw_ascii, draw_svg};
 use serde_json::{Value, json};
 
 use super::path;
 use crate::cli::GraphShowArgs;
-use crate::client::Client;
-use crate::output::{Output, line, plain};
+use crate::client::ApiClient;
+use crate::output::{CliOutput, plain_text, print_line};
 
 /// Maximum number of nodes of a graph.
 const NODES_LIMIT: usize = 20_000;
 
-pub(super) async fn run(args: &GraphShowArgs, client: &Client, output: Output) -> Result<()> {
-    let graph = client.get(&path::graph(&args.graph, "")).await?;
-    let nodes = client.list(&path::graph(&args.graph, "/nodes"), &[], NODES_LIMIT).await?;
-    let sketches: Vec<Sketch> = nodes.iter().map(sketch).collect();
+pub(super) async fn run(args: &GraphShowArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let graph = client.get(&path::graph_path(&args.graph, "")).await?;
+    let nodes = client.list_pages(&path::graph_path(&args.graph, "/nodes"), &[], NODES_LIMIT).await?;
+    let sketches: Vec<NodeSketch> = nodes.iter().map(node_sketch).collect();
     match &args.svg {
-        Some(file) if file == Path::new("-") => line(svg(&sketches).trim_end()),
+        Some(file) if file == Path::new("-") => print_line(draw_svg(&sketches).trim_end()),
         Some(file) => {
-            std::fs::write(file, svg(&sketches))
+            std::fs::write(file, draw_svg(&sketches))
                 .with_context(|| format!("cannot write {}", file.display()))?;
             let value = json!({ "graph_id": args.graph, "svg": file });
             output.show(&value, |_| format!("wrote {}", file.display()))
@@ -30,28 +30,28 @@ pub(super) async fn run(args: &GraphShowArgs, client: &Client, output: Output) -
         None => {
             let mut value = graph;
             value["node_list"] = nodes.into();
-            output.show(&value, |graph| drawn(graph, &sketches))
+            output.show(&value, |graph| draw_text(graph, &sketches))
         }
     }
 }
 
-fn drawn(graph: &Value, sketches: &[Sketch]) -> String {
-    let get = |name: &str| plain(&graph[name]);
+fn draw_text(graph: &Value, sketches: &[NodeSketch]) -> String {
+    let get = |name: &str| plain_text(&graph[name]);
     let head =
         format!("{}  {}  {}  revision {}", get("graph_id"), get("name"), get("status"), get("revision"));
-    format!("{head}\n{}", ascii(sketches).trim_end())
+    format!("{head}\n{}", draw_ascii(sketches).trim_end())
 }
 
 /// The fields of a node that are drawn.
-fn sketch(node: &Value) -> Sketch {
+fn node_sketch(node: &Value) -> NodeSketch {
     let spec = &node["spec"];
     let parents = spec["parents"].as_array().into_iter().flatten();
-    let parents = parents.map(|edge| plain(edge.get("node").unwrap_or(edge)));
+    let parents = parents.map(|edge| plain_text(edge.get("node").unwrap_or(edge)));
     let fan_out = node["instance_of"].as_str().map(str::to_owned);
     let label = [&node["error"], &node["why"], &spec["task"]["goal"]];
-    let label = label.into_iter().map(plain).find(|text| !text.is_empty()).unwrap_or_default();
-    Sketch {
-        id: plain(&node["node"]),
+    let label = label.into_iter().map(plain_text).find(|text| !text.is_empty()).unwrap_or_default();
+    NodeSketch {
+        id: plain_text(&node["node"]),
         parents: parents.chain(fan_out).collect(),
         // A newer server may send a status that is unknown here; it is drawn as not ended.
         status: node["status"].as_str().and_then(NodeStatus::parse).unwrap_or(NodeStatus::Running),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_is_drawn_from_what_the_server_tells() {
+    fn graph_is_drawn_from_server_answer() {
         let graph = json!({ "graph_id": "g-1", "name": "fan", "status": "RUNNING", "revision": 2 });
         let nodes = [
             json!({ "node": "list", "status": "PASS", "spec": { "id": "list", "task": { "goal": "list them" } } }),
@@ -75,8 +75,8 @@ mod tests {
                     "instance_of": "each", "spec": { "id": "each.1" } }),
             json!({ "node": "sum", "status": "PENDING", "spec": { "id": "sum", "parents": ["each"] } }),
         ];
-        let sketches: Vec<Sketch> = nodes.iter().map(sketch).collect();
-        insta::assert_snapshot!(drawn(&graph, &sketches), @"
+        let sketches: Vec<NodeSketch> = nodes.iter().map(node_sketch).collect();
+        insta::assert_snapshot!(draw_text(&graph, &sketches), @"
         g-1  fan  RUNNING  revision 2
         5 nodes: 1 PENDING, 1 RUNNING, 2 PASS, 1 CRASH
         layer 1

@@ -1,26 +1,26 @@
-//! `millstream graph watch ID`: the events of a graph; reconnects at its last position.
+//! `millstream graph_path watch ID`: the events of a graph; reconnects at its last position.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::follow::{Message, follow};
-use super::{path, told};
-use crate::client::Client;
-use crate::output::{Output, line, plain};
+use super::follow::{GraphStreamMessage, follow_graph};
+use super::{path, summary};
+use crate::client::ApiClient;
+use crate::output::{CliOutput, plain_text, print_line};
 
-pub(super) async fn run(id: &str, after: Option<&str>, client: &Client, output: Output) -> Result<()> {
-    let show = |message: &Message| {
-        let event = read(message)?;
+pub(super) async fn run(id: &str, after: Option<&str>, client: &ApiClient, output: CliOutput) -> Result<()> {
+    let show = |message: &GraphStreamMessage| {
+        let event = read_event(message)?;
         match output {
-            Output::Json => line(&event.to_string()),
-            Output::Text => line(&told(&event)),
+            CliOutput::Json => print_line(&event.to_string()),
+            CliOutput::Text => print_line(&event_line(&event)),
         }
     };
-    follow(client, &path::graph(id, "/watch"), after, show).await
+    follow_graph(client, &path::graph_path(id, "/watch"), after, show).await
 }
 
 /// The event, with its position from the stream.
-fn read(message: &Message) -> Result<Value> {
+fn read_event(message: &GraphStreamMessage) -> Result<Value> {
     let mut event: Value =
         serde_json::from_str(&message.data).with_context(|| format!("not an event: {}", message.data))?;
     if event.is_object() && !message.id.is_empty() {
@@ -30,37 +30,39 @@ fn read(message: &Message) -> Result<Value> {
 }
 
 /// One line: time, event, node, and reason.
-fn told(event: &Value) -> String {
-    let get = |name: &str| plain(&event[name]);
+fn event_line(event: &Value) -> String {
+    let get = |name: &str| plain_text(&event[name]);
     let kind = get("type");
     let what = match kind.as_str() {
         "workflow.created" => format!("created     {} with {} nodes", get("name"), get("nodes")),
-        "workflow.edited" => format!("edited      {}, now at revision {}", edits(event), get("revision")),
-        "node.expanded" => format!("expanded    {} into {} instances", get("node"), get("instances")),
-        "node.scheduled" => format!("scheduled   {}{}", get("node"), because(&get("why"))),
-        "node.dispatched" => {
-            format!("dispatched  {} to {}{}", get("node"), get("executor"), because(&get("reason")))
+        "workflow.edited" => {
+            format!("edited      {}, now at revision {}", edits_summary(event), get("revision"))
         }
-        "node.retried" => format!("retried     {}{}", get("node"), because(&get("why"))),
-        "node.completed" => format!("{:<10}  {}{}", get("status"), get("node"), because(&get("why"))),
+        "node.expanded" => format!("expanded    {} into {} instances", get("node"), get("instances")),
+        "node.scheduled" => format!("scheduled   {}{}", get("node"), reason_suffix(&get("why"))),
+        "node.dispatched" => {
+            format!("dispatched  {} to {}{}", get("node"), get("executor"), reason_suffix(&get("reason")))
+        }
+        "node.retried" => format!("retried     {}{}", get("node"), reason_suffix(&get("why"))),
+        "node.completed" => format!("{:<10}  {}{}", get("status"), get("node"), reason_suffix(&get("why"))),
         "workflow.completed" => "PASSED".to_owned(),
-        "workflow.failed" => format!("FAILED{}", because(&get("reason"))),
-        "workflow.cancelled" => format!("CANCELLED{}", because(&get("reason"))),
+        "workflow.failed" => format!("FAILED{}", reason_suffix(&get("reason"))),
+        "workflow.cancelled" => format!("CANCELLED{}", reason_suffix(&get("reason"))),
         // An event type of a newer server.
         other => format!("{other}  {}", get("node")),
     };
     format!("{}  {}", get("at"), what.trim_end())
 }
 
-fn because(why: &str) -> String {
-    if why.is_empty() { String::new() } else { format!(": {}", told::first_line(why)) }
+fn reason_suffix(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {}", summary::first_line(why)) }
 }
 
 /// `+review ~publish -spellcheck`.
-fn edits(event: &Value) -> String {
+fn edits_summary(event: &Value) -> String {
     let ids = |field: &str, sign: char, id: fn(&Value) -> &Value| {
         let edited = event[field].as_array().into_iter().flatten();
-        edited.map(move |edit| format!("{sign}{}", plain(id(edit)))).collect::<Vec<_>>()
+        edited.map(move |edit| format!("{sign}{}", plain_text(id(edit)))).collect::<Vec<_>>()
     };
     let inserted = ids("inserted", '+', |spec| &spec["id"]);
     let updated = ids("updated", '~', |both| &both["is"]["id"]);
@@ -95,7 +97,7 @@ mod tests {
             .into_iter()
             .map(|mut event| {
                 event["at"] = json!("2026-01-01T00:00:00.000Z");
-                told(&event)
+                event_line(&event)
             })
             .collect();
         insta::assert_snapshot!(lines.join("\n"), @"
@@ -115,8 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn as_json_an_event_has_its_position() {
-        let message = Message { id: "12.0".to_owned(), data: r#"{"type":"workflow.completed"}"#.to_owned() };
-        assert_eq!(read(&message).unwrap().to_string(), r#"{"position":"12.0","type":"workflow.completed"}"#);
+    fn json_graph_event_has_position() {
+        let message =
+            GraphStreamMessage { id: "12.0".to_owned(), data: r#"{"type":"workflow.completed"}"#.to_owned() };
+        assert_eq!(
+            read_event(&message).unwrap().to_string(),
+            r#"{"position":"12.0","type":"workflow.completed"}"#
+        );
     }
 }

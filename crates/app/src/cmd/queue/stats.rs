@@ -6,22 +6,22 @@ use anyhow::Result;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::cli::{By, StatsArgs};
-use crate::client::Client;
-use crate::output::{Output, plain, table};
+use crate::cli::{QueueStatsBy, StatsArgs};
+use crate::client::ApiClient;
+use crate::output::{CliOutput, format_table, plain_text};
 
-pub(super) async fn run(args: &StatsArgs, client: &Client, output: Output) -> Result<()> {
+pub(super) async fn run(args: &StatsArgs, client: &ApiClient, output: CliOutput) -> Result<()> {
     let wished = [
         ("queue", args.queue.clone()),
         ("person", args.person.clone()),
         ("from", args.from.clone()),
         ("to", args.to.clone()),
     ];
-    let mut query: Vec<(&str, String)> = vec![("by", args.by.word().to_owned())];
+    let mut query: Vec<(&str, String)> = vec![("by", args.by.query_word().to_owned())];
     query.extend(wished.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let answer = client.json(client.request(Method::GET, "/v1/queue_stats").query(&query)).await?;
+    let answer = client.send_for_json(client.request(Method::GET, "/v1/queue_stats").query(&query)).await?;
     let colour = std::io::stdout().is_terminal();
-    output.show(&answer, |answer| page(rows_of(answer), args.by, colour))
+    output.show(&answer, |answer| stats_page(rows_of(answer), args.by, colour))
 }
 
 /// The rows of a list, or of one page of it.
@@ -30,14 +30,14 @@ fn rows_of(answer: &Value) -> &[Value] {
     list.map_or(&[], Vec::as_slice)
 }
 
-fn page(rows: &[Value], by: By, colour: bool) -> String {
+fn stats_page(rows: &[Value], by: QueueStatsBy, colour: bool) -> String {
     if rows.is_empty() {
         return "nothing to count yet".to_owned();
     }
     let mut columns: Vec<(&str, &str)> = match by {
-        By::Queue => vec![("queue", "queue"), ("open items", "open")],
-        By::Person => vec![("person", "person")],
-        By::Both => vec![("queue", "queue"), ("person", "person")],
+        QueueStatsBy::Queue => vec![("queue", "queue"), ("open items", "open")],
+        QueueStatsBy::Person => vec![("person", "person")],
+        QueueStatsBy::Both => vec![("queue", "queue"), ("person", "person")],
     };
     columns.extend([
         ("pending", "pending"),
@@ -49,22 +49,23 @@ fn page(rows: &[Value], by: By, colour: bool) -> String {
         ("time", "average_seconds_to_complete"),
         ("attempts", "average_attempts"),
     ]);
-    let shown: Vec<Value> = rows.iter().map(row).collect();
-    format!("{}\n\n{}", table(&shown, &columns), bars(rows, by, colour))
+    let shown: Vec<Value> = rows.iter().map(stats_row).collect();
+    format!("{}\n\n{}", format_table(&shown, &columns), draw_bars(rows, by, colour))
 }
 
-fn row(stats: &Value) -> Value {
+fn stats_row(stats: &Value) -> Value {
     let mut row = stats.clone();
     row["open"] = stats["items"]["open"].clone();
     row["completion_rate"] =
         json!(stats["completion_rate"].as_f64().map(|rate| format!("{:.0} %", rate * 100.0)));
-    row["average_seconds_to_complete"] = json!(stats["average_seconds_to_complete"].as_f64().map(length));
+    row["average_seconds_to_complete"] =
+        json!(stats["average_seconds_to_complete"].as_f64().map(format_seconds));
     row["average_attempts"] = json!(stats["average_attempts"].as_f64().map(|number| format!("{number:.1}")));
     row
 }
 
 /// `42 s`, `3 min`, `1.5 h`.
-fn length(seconds: f64) -> String {
+fn format_seconds(seconds: f64) -> String {
     match seconds {
         short if short < 120.0 => format!("{short:.0} s"),
         middle if middle < 7_200.0 => format!("{:.0} min", middle / 60.0),
@@ -83,11 +84,11 @@ const PARTS: &[(&str, char, &str)] = &[
 ];
 
 /// One bar per row, scaled to the row with the most assignments and divided by status.
-fn bars(rows: &[Value], by: By, colour: bool) -> String {
+fn draw_bars(rows: &[Value], by: QueueStatsBy, colour: bool) -> String {
     let name = |row: &Value| match by {
-        By::Queue => plain(&row["queue"]),
-        By::Person => plain(&row["person"]),
-        By::Both => format!("{}/{}", plain(&row["queue"]), plain(&row["person"])),
+        QueueStatsBy::Queue => plain_text(&row["queue"]),
+        QueueStatsBy::Person => plain_text(&row["person"]),
+        QueueStatsBy::Both => format!("{}/{}", plain_text(&row["queue"]), plain_text(&row["person"])),
     };
     let count = |row: &Value, field: &str| row[field].as_u64().unwrap_or(0);
     let total = |row: &Value| PARTS.iter().map(|(field, _, _)| count(row, field)).sum::<u64>();
@@ -96,7 +97,7 @@ fn bars(rows: &[Value], by: By, colour: bool) -> String {
     let mut lines = Vec::new();
     for row in rows {
         let counts: Vec<u64> = PARTS.iter().map(|(field, _, _)| count(row, field)).collect();
-        let cells = shares(&counts, most, WIDTH);
+        let cells = bar_cells(&counts, most, WIDTH);
         let bar: String = PARTS
             .iter()
             .zip(cells)
@@ -115,7 +116,7 @@ fn bars(rows: &[Value], by: By, colour: bool) -> String {
 
 /// Cells per count; their sum is the sum's share of `most`. Borders are rounded rather than parts, so that
 /// the parts add up. A count above zero gets at least one cell.
-fn shares(counts: &[u64], most: u64, width: usize) -> Vec<usize> {
+fn bar_cells(counts: &[u64], most: u64, width: usize) -> Vec<usize> {
     let width = width as u64;
     let (mut sum, mut border) = (0_u64, 0_u64);
     let mut cells = Vec::with_capacity(counts.len());
@@ -135,14 +136,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_shown_as_a_table_and_as_bars() {
+    fn queue_stats_show_table_and_bars() {
         let rows = [
             json!({ "queue": "review", "pending": 40, "in_progress": 10, "completed": 50, "expired": 0, "skipped": 0,
                 "items": { "open": 320 }, "total": 100, "completion_rate": 0.5, "average_seconds_to_complete": 95.4, "average_attempts": 1.25 }),
             json!({ "queue": "triage", "pending": 0, "in_progress": 1, "completed": 8, "expired": 1, "skipped": 10,
                 "total": 20, "completion_rate": 0.4, "average_seconds_to_complete": 9000.0, "average_attempts": null }),
         ];
-        insta::assert_snapshot!(page(&rows, By::Queue, false), @"
+        insta::assert_snapshot!(stats_page(&rows, QueueStatsBy::Queue, false), @"
          QUEUE   OPEN ITEMS  PENDING  IN PROGRESS  COMPLETED  EXPIRED  SKIPPED  DONE  TIME   ATTEMPTS
          review  320         40       10           50         0        0        50 %  95 s   1.2
          triage              0        1            8          1        10       40 %  2.5 h
@@ -151,15 +152,15 @@ mod tests {
         triage  ████▓×···· 20
                 █ completed   ▓ in progress   ░ pending   × expired   · skipped
         ");
-        assert_eq!(page(&[], By::Queue, false), "nothing to count yet");
-        assert!(page(&rows, By::Queue, true).contains("\x1b[32m"));
+        assert_eq!(stats_page(&[], QueueStatsBy::Queue, false), "nothing to count yet");
+        assert!(stats_page(&rows, QueueStatsBy::Queue, true).contains("\x1b[32m"));
     }
 
     #[test]
-    fn bars_add_up_and_show_everything_that_is_there() {
-        assert_eq!(shares(&[50, 10, 40], 100, 50), [25, 5, 20]);
-        assert_eq!(shares(&[1, 0, 999], 1000, 50), [1, 0, 49]);
-        assert_eq!(shares(&[0, 0], 0, 50), [0, 0]);
-        assert_eq!(shares(&[u64::MAX], u64::MAX, 50), [50]);
+    fn stats_bars_add_up() {
+        assert_eq!(bar_cells(&[50, 10, 40], 100, 50), [25, 5, 20]);
+        assert_eq!(bar_cells(&[1, 0, 999], 1000, 50), [1, 0, 49]);
+        assert_eq!(bar_cells(&[0, 0], 0, 50), [0, 0]);
+        assert_eq!(bar_cells(&[u64::MAX], u64::MAX, 50), [50]);
     }
 }

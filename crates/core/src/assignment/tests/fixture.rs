@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::assignment::input::InputKind;
+use crate::assignment::input::ItemInputKind;
 use crate::assignment::{
-    Assignment, AssignmentStatus, Change, Input, Item, LogEntry, NewItem, QueueConfig, QueueState, Refusal,
-    Setting, Stepped, Work, step,
+    AssignmentStatus, ItemAggregate, ItemAssignment, ItemChange, ItemInput, ItemLogEntry, ItemQueueContext,
+    ItemRefusal, ItemStepOutcome, NewQueueItem, QueueConfig, QueueItem, QueueState, step_item,
 };
-use crate::definition::Format;
+use crate::definition::SourceFormat;
 use crate::id::{AssignmentId, ItemId, Name, PersonId};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
@@ -34,31 +34,34 @@ pub(super) fn id(number: u128) -> AssignmentId {
 
 /// A queue named `q` with the given settings.
 pub(super) fn queue(rest: &str) -> QueueConfig {
-    QueueConfig::parse(&format!("{{name: q, {rest}}}"), Format::Yaml).unwrap()
+    QueueConfig::parse(&format!("{{name: q, {rest}}}"), SourceFormat::Yaml).unwrap()
 }
 
 /// An item and its queue; the clock advances by one second per step.
 #[derive(Debug, Clone)]
-pub(super) struct Desk {
+pub(super) struct ItemFixture {
     pub(super) queue: QueueConfig,
     pub(super) state: QueueState,
     pub(super) seniors: Option<QueueConfig>,
-    pub(super) work: Work,
+    pub(super) work: ItemAggregate,
     pub(super) now: Timestamp,
-    pub(super) log: Vec<LogEntry>,
+    pub(super) log: Vec<ItemLogEntry>,
     pub(super) last: u128,
 }
 
-impl Desk {
+impl ItemFixture {
     pub(super) fn new(rest: &str) -> Self {
-        Self::with(queue(rest), NewItem::plain(ItemId::parse("i-1").unwrap(), raw(r#"{"text":"hello"}"#)))
+        Self::with(
+            queue(rest),
+            NewQueueItem::with_defaults(ItemId::parse("i-1").unwrap(), raw(r#"{"text":"hello"}"#)),
+        )
     }
 
-    pub(super) fn with(queue: QueueConfig, new: NewItem) -> Self {
-        assert_eq!(new.problems(&queue), []);
-        let item = Item::imported(&new, &queue, NOW);
-        let log = vec![LogEntry::imported(&item)];
-        let work = Work::new(item, new.payload);
+    pub(super) fn with(queue: QueueConfig, new: NewQueueItem) -> Self {
+        assert_eq!(new.find_problems(&queue), []);
+        let item = QueueItem::from_import(&new, &queue, NOW);
+        let log = vec![ItemLogEntry::of_import(&item)];
+        let work = ItemAggregate::new(item, new.payload);
         Self { queue, state: QueueState::Active, seniors: None, work, now: NOW, log, last: 0 }
     }
 
@@ -67,27 +70,27 @@ impl Desk {
         id(self.last)
     }
 
-    pub(super) fn try_step(&mut self, input: &Input) -> Result<Stepped, Refusal> {
+    pub(super) fn try_step(&mut self, input: &ItemInput) -> Result<ItemStepOutcome, ItemRefusal> {
         let own = self.work.item.queue == self.queue.name;
         let queue = if own { &self.queue } else { self.seniors.as_ref().unwrap() };
-        let setting = Setting { queue, state: self.state, escalates_to: self.seniors.as_ref() };
+        let setting = ItemQueueContext { queue, state: self.state, escalates_to: self.seniors.as_ref() };
         self.now = self.now.plus(Duration::from_secs(1));
-        let stepped = step(&self.work, setting, input, self.now)?;
-        if let Stepped::Changed(change) = &stepped {
+        let stepped = step_item(&self.work, setting, input, self.now)?;
+        if let ItemStepOutcome::Changed(change) = &stepped {
             self.work = change.work.clone();
             self.log.extend(change.log.iter().cloned());
         }
         Ok(stepped)
     }
 
-    pub(super) fn act(&mut self, input: &Input) -> Change {
+    pub(super) fn act(&mut self, input: &ItemInput) -> ItemChange {
         match self.try_step(input) {
-            Ok(Stepped::Changed(change)) => *change,
+            Ok(ItemStepOutcome::Changed(change)) => *change,
             other => panic!("{input:?}: {other:?}"),
         }
     }
 
-    pub(super) fn refused(&mut self, input: &Input) -> Refusal {
+    pub(super) fn refused(&mut self, input: &ItemInput) -> ItemRefusal {
         let before = self.work.clone();
         let refusal = self.try_step(input).unwrap_err();
         assert_eq!(before, self.work);
@@ -96,13 +99,13 @@ impl Desk {
 
     pub(super) fn assign(&mut self, who: &str) -> AssignmentId {
         let next = self.next_id();
-        self.act(&Input::Assign { person: person(who), next });
+        self.act(&ItemInput::Assign { person: person(who), next });
         next
     }
 
-    pub(super) fn start(&mut self, id: AssignmentId) -> Change {
+    pub(super) fn start(&mut self, id: AssignmentId) -> ItemChange {
         let person = self.one(id).person.clone();
-        self.act(&Input::Start { assignment: id, person })
+        self.act(&ItemInput::Start { assignment: id, person })
     }
 
     /// Assigned and started.
@@ -112,24 +115,24 @@ impl Desk {
         id
     }
 
-    pub(super) fn submit(&mut self, id: AssignmentId, answer: &str) -> Change {
+    pub(super) fn submit(&mut self, id: AssignmentId, answer: &str) -> ItemChange {
         let person = self.one(id).person.clone();
-        self.act(&Input::Submit { assignment: id, person, answer: raw(answer) })
+        self.act(&ItemInput::Submit { assignment: id, person, answer: raw(answer) })
     }
 
-    pub(super) fn skip(&mut self, id: AssignmentId) -> Change {
+    pub(super) fn skip(&mut self, id: AssignmentId) -> ItemChange {
         let person = self.one(id).person.clone();
-        self.act(&Input::Skip { assignment: id, person, reason: None })
+        self.act(&ItemInput::Skip { assignment: id, person, reason: None })
     }
 
     /// Expires the assignment at its deadline.
-    pub(super) fn expire(&mut self, id: AssignmentId) -> Change {
+    pub(super) fn expire(&mut self, id: AssignmentId) -> ItemChange {
         let next = self.next_id();
         self.now = self.one(id).deadline.unwrap();
-        self.act(&Input::Expire { assignment: id, next })
+        self.act(&ItemInput::Expire { assignment: id, next })
     }
 
-    pub(super) fn one(&self, id: AssignmentId) -> &Assignment {
+    pub(super) fn one(&self, id: AssignmentId) -> &ItemAssignment {
         &self.work.assignments[&id]
     }
 
@@ -138,7 +141,7 @@ impl Desk {
     }
 
     /// The only open assignment.
-    pub(super) fn open(&self) -> &Assignment {
+    pub(super) fn open(&self) -> &ItemAssignment {
         let mut open = self.work.assignments.values().filter(|one| one.status.is_open());
         let one = open.next().unwrap();
         assert_eq!(open.next(), None);
@@ -146,21 +149,21 @@ impl Desk {
     }
 
     /// An input of this kind about an assignment, by its own person and in time.
-    pub(super) fn input(&mut self, kind: InputKind, assignment: AssignmentId) -> Input {
+    pub(super) fn input(&mut self, kind: ItemInputKind, assignment: AssignmentId) -> ItemInput {
         let person = self.work.assignments.get(&assignment).map_or(person("ann"), |one| one.person.clone());
         let next = self.next_id();
         match kind {
-            InputKind::Assign => Input::Assign { person: self::person("zoe"), next },
-            InputKind::Start => Input::Start { assignment, person },
-            InputKind::Submit => Input::Submit { assignment, person, answer: raw("1") },
-            InputKind::Skip => Input::Skip { assignment, person, reason: None },
-            InputKind::Heartbeat => Input::Heartbeat { assignment, person },
-            InputKind::Expire => Input::Expire { assignment, next },
-            InputKind::Revoke => Input::Revoke { assignment, to: None, next, by: None },
-            InputKind::Reassign => Input::Reassign { assignment, to: None, next, by: None },
-            InputKind::Correct => Input::Correct { assignment, person: None, next, by: None },
-            InputKind::Withdraw => Input::Withdraw { reason: None, by: None },
-            InputKind::Overdue => Input::Overdue,
+            ItemInputKind::Assign => ItemInput::Assign { person: self::person("zoe"), next },
+            ItemInputKind::Start => ItemInput::Start { assignment, person },
+            ItemInputKind::Submit => ItemInput::Submit { assignment, person, answer: raw("1") },
+            ItemInputKind::Skip => ItemInput::Skip { assignment, person, reason: None },
+            ItemInputKind::Heartbeat => ItemInput::Heartbeat { assignment, person },
+            ItemInputKind::Expire => ItemInput::Expire { assignment, next },
+            ItemInputKind::Revoke => ItemInput::Revoke { assignment, to: None, next, by: None },
+            ItemInputKind::Reassign => ItemInput::Reassign { assignment, to: None, next, by: None },
+            ItemInputKind::Correct => ItemInput::Correct { assignment, person: None, next, by: None },
+            ItemInputKind::Withdraw => ItemInput::Withdraw { reason: None, by: None },
+            ItemInputKind::Overdue => ItemInput::Overdue,
         }
     }
 }

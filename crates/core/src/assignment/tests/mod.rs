@@ -1,12 +1,12 @@
 //! Tests of the assignment state machine, by topic.
 
-mod agreeing;
-mod configuring;
-mod correcting;
-mod counting;
+mod agreement;
+mod corrections;
 mod ending;
 mod fixture;
-mod handing_out;
-mod living;
-mod noticing;
-mod possible;
+mod lifecycle;
+mod notices;
+mod queue_config;
+mod selection;
+mod stats;
+mod transition_table;

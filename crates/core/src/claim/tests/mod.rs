@@ -1,12 +1,12 @@
 //! Tests of the run state machine, by topic.
 
-mod acting;
-mod asking;
-mod choosing;
-mod coverage;
-mod cut_off;
-mod ending;
-mod noticing;
-mod operating;
+mod backoff;
+mod device_acts;
+mod fixture;
+mod notices;
+mod offline_claims;
+mod operator;
+mod run_outcome;
 mod seats;
-mod stage;
+mod selection;
+mod transition_table;

@@ -1,7 +1,7 @@
 //! Draws a graph as text: layer by layer, one line per node, the most relevant status first.
 
-use super::layers::layers;
-use super::sketch::{Sketch, counted, cut};
+use super::layers::assign_layers;
+use super::sketch::{NodeSketch, count_statuses, truncate_text};
 use crate::graph::NodeStatus;
 
 /// Nodes shown per layer.
@@ -11,51 +11,54 @@ const ENDS: usize = 30;
 /// Parents that are named.
 const NAMED: usize = 3;
 
-pub fn ascii(nodes: &[Sketch]) -> String {
-    let drawn = layers(nodes);
+pub fn draw_ascii(nodes: &[NodeSketch]) -> String {
+    let drawn = assign_layers(nodes);
     let sketched =
-        |places: &[usize]| -> Vec<&Sketch> { places.iter().filter_map(|at| nodes.get(*at)).collect() };
+        |places: &[usize]| -> Vec<&NodeSketch> { places.iter().filter_map(|at| nodes.get(*at)).collect() };
     let total = drawn.layers.len();
-    let mut text = format!("{} nodes: {}\n", nodes.len(), counted(nodes.iter()));
+    let mut text = format!("{} nodes: {}\n", nodes.len(), count_statuses(nodes.iter()));
     for (number, places) in drawn.layers.iter().enumerate() {
         if number < ENDS || number + ENDS >= total {
-            layer(&mut text, number + 1, sketched(places));
+            draw_layer(&mut text, number + 1, sketched(places));
         } else if number == ENDS {
             let hidden: Vec<usize> =
                 drawn.layers.iter().skip(ENDS).take(total - 2 * ENDS).flatten().copied().collect();
             let count = total - 2 * ENDS;
-            text.push_str(&format!("… {count} more layers: {}\n", counted(sketched(&hidden).into_iter())));
+            text.push_str(&format!(
+                "… {count} more layers: {}\n",
+                count_statuses(sketched(&hidden).into_iter())
+            ));
         }
     }
     text
 }
 
-fn layer(text: &mut String, number: usize, mut nodes: Vec<&Sketch>) {
+fn draw_layer(text: &mut String, number: usize, mut nodes: Vec<&NodeSketch>) {
     text.push_str(&format!("layer {number}\n"));
     if nodes.len() > SHOWN {
         // A stable sort keeps the layout order within a status.
-        nodes.sort_by_key(|node| interest(node.status));
+        nodes.sort_by_key(|node| status_rank(node.status));
     }
     let (shown, hidden) = nodes.split_at(SHOWN.min(nodes.len()));
     let width = shown.iter().map(|node| node.id.chars().count()).max().unwrap_or(0);
     for node in shown {
         let line = format!(
             "  {} {:width$}  {:11}  {}  {}",
-            mark(node.status),
+            status_mark(node.status),
             node.id,
             node.status.as_str(),
-            named(&node.parents),
-            cut(&node.label, 60),
+            parent_names(&node.parents),
+            truncate_text(&node.label, 60),
         );
         text.push_str(line.trim_end());
         text.push('\n');
     }
     if !hidden.is_empty() {
-        text.push_str(&format!("  … {} more: {}\n", hidden.len(), counted(hidden.iter().copied())));
+        text.push_str(&format!("  … {} more: {}\n", hidden.len(), count_statuses(hidden.iter().copied())));
     }
 }
 
-fn named(parents: &[String]) -> String {
+fn parent_names(parents: &[String]) -> String {
     if parents.is_empty() {
         return String::new();
     }
@@ -65,7 +68,7 @@ fn named(parents: &[String]) -> String {
 }
 
 /// Sort key: the statuses that operators look for come first.
-const fn interest(status: NodeStatus) -> u8 {
+const fn status_rank(status: NodeStatus) -> u8 {
     match status {
         NodeStatus::Fail
         | NodeStatus::TaskError
@@ -79,7 +82,7 @@ const fn interest(status: NodeStatus) -> u8 {
     }
 }
 
-const fn mark(status: NodeStatus) -> char {
+const fn status_mark(status: NodeStatus) -> char {
     match status {
         NodeStatus::Pending => '.',
         NodeStatus::Running => '>',

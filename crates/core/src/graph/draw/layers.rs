@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::sketch::Sketch;
+use super::sketch::NodeSketch;
 
 /// Indices of nodes, layer by layer.
-pub(super) struct Layers {
+pub(super) struct GraphLayers {
     pub(super) layers: Vec<Vec<usize>>,
     /// For each node, its parents that are drawn.
     pub(super) parents: Vec<Vec<usize>>,
 }
 
-pub(super) fn layers(nodes: &[Sketch]) -> Layers {
+pub(super) fn assign_layers(nodes: &[NodeSketch]) -> GraphLayers {
     let places: BTreeMap<&str, usize> =
         nodes.iter().enumerate().map(|(place, node)| (node.id.as_str(), place)).collect();
     let known =
-        |node: &Sketch| node.parents.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+        |node: &NodeSketch| node.parents.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
     let parents: Vec<Vec<usize>> = nodes.iter().map(known).collect();
-    let depths = depths(&parents);
+    let depths = node_depths(&parents);
     let mut layers: Vec<Vec<usize>> = Vec::new();
     for (node, depth) in depths.iter().enumerate() {
         while layers.len() <= *depth {
@@ -28,12 +28,12 @@ pub(super) fn layers(nodes: &[Sketch]) -> Layers {
         }
     }
     layers.retain(|layer| !layer.is_empty());
-    arrange(nodes, &parents, &mut layers);
-    Layers { layers, parents }
+    arrange_layers(nodes, &parents, &mut layers);
+    GraphLayers { layers, parents }
 }
 
 /// The longest path from a root. Nodes on a cycle, which validation excludes, stay at 0.
-fn depths(parents: &[Vec<usize>]) -> Vec<usize> {
+fn node_depths(parents: &[Vec<usize>]) -> Vec<usize> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); parents.len()];
     for (node, parents) in parents.iter().enumerate() {
         for parent in parents {
@@ -61,7 +61,7 @@ fn depths(parents: &[Vec<usize>]) -> Vec<usize> {
 }
 
 /// Places children near their parents to reduce crossings; nodes without parents are sorted by name.
-fn arrange(nodes: &[Sketch], parents: &[Vec<usize>], layers: &mut [Vec<usize>]) {
+fn arrange_layers(nodes: &[NodeSketch], parents: &[Vec<usize>], layers: &mut [Vec<usize>]) {
     let mut rows: Vec<usize> = vec![0; nodes.len()];
     for layer in layers {
         let middle = |node: usize| {

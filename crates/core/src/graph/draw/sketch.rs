@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::graph::{Graph, NodeStatus};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sketch {
+pub struct NodeSketch {
     pub id: String,
     /// Unknown parents are not drawn. For an instance, the fan-out is its parent here.
     pub parents: Vec<String>,
@@ -15,11 +15,11 @@ pub struct Sketch {
 }
 
 /// Sketches of a whole graph, labelled with the reason of each node's status, or with its goal.
-pub fn sketches(graph: &Graph) -> Vec<Sketch> {
+pub fn sketch_nodes(graph: &Graph) -> Vec<NodeSketch> {
     let sketch = |(id, node): (&crate::graph::NodeId, &crate::graph::Node)| {
         let parents = node.spec.parents.iter().map(|edge| &edge.from);
         let fan_out = node.of.iter().map(|(fan_out, _)| fan_out);
-        Sketch {
+        NodeSketch {
             id: id.to_string(),
             parents: parents.chain(fan_out).map(ToString::to_string).collect(),
             status: node.status,
@@ -30,7 +30,7 @@ pub fn sketches(graph: &Graph) -> Vec<Sketch> {
 }
 
 /// `990 PASS, 10 RUNNING`.
-pub(super) fn counted<'a>(nodes: impl Iterator<Item = &'a Sketch>) -> String {
+pub(super) fn count_statuses<'a>(nodes: impl Iterator<Item = &'a NodeSketch>) -> String {
     let mut counts: BTreeMap<NodeStatus, usize> = BTreeMap::new();
     for node in nodes {
         *counts.entry(node.status).or_default() += 1;
@@ -40,7 +40,7 @@ pub(super) fn counted<'a>(nodes: impl Iterator<Item = &'a Sketch>) -> String {
 }
 
 /// The first characters of a text, without line breaks and control characters.
-pub(super) fn cut(text: &str, chars: usize) -> String {
+pub(super) fn truncate_text(text: &str, chars: usize) -> String {
     let mut plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let start: String = plain.by_ref().take(chars).collect();
     if plain.next().is_some() { format!("{}…", start.trim_end()) } else { start }

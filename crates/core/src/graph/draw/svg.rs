@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::layers::layers;
-use super::sketch::{Sketch, counted, cut};
+use super::layers::assign_layers;
+use super::sketch::{NodeSketch, count_statuses, truncate_text};
 use crate::graph::NodeStatus;
 
 /// Boxes per layer; the last box summarises the rest.
@@ -15,8 +15,8 @@ const ACROSS: usize = 260;
 const DOWN: usize = 56;
 const MARGIN: usize = 20;
 
-pub fn svg(nodes: &[Sketch]) -> String {
-    let drawn = layers(nodes);
+pub fn draw_svg(nodes: &[NodeSketch]) -> String {
+    let drawn = assign_layers(nodes);
     let mut spots: Vec<(usize, usize)> = vec![(0, 0); nodes.len()];
     for (column, layer) in drawn.layers.iter().enumerate() {
         for (row, node) in layer.iter().enumerate() {
@@ -32,7 +32,7 @@ pub fn svg(nodes: &[Sketch]) -> String {
          height=\"{height}\" role=\"img\" font-family=\"ui-sans-serif, system-ui, sans-serif\">\n\
          <title>{} nodes: {}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
         nodes.len(),
-        counted(nodes.iter())
+        count_statuses(nodes.iter())
     );
     let ends = drawn.parents.iter().zip(&spots).flat_map(|(parents, to)| {
         parents.iter().filter_map(|parent| spots.get(*parent)).map(move |from| (*from, *to))
@@ -40,49 +40,50 @@ pub fn svg(nodes: &[Sketch]) -> String {
     let edges: BTreeSet<((usize, usize), (usize, usize))> = ends.filter(|(from, to)| from != to).collect();
     out.push_str("<g fill=\"none\" stroke=\"#b4bac4\" stroke-width=\"1.5\">\n");
     for (from, to) in edges {
-        edge(&mut out, from, to);
+        draw_edge(&mut out, from, to);
     }
     out.push_str("</g>\n");
     for (column, layer) in drawn.layers.iter().enumerate() {
-        let sketched: Vec<&Sketch> = layer.iter().filter_map(|node| nodes.get(*node)).collect();
+        let sketched: Vec<&NodeSketch> = layer.iter().filter_map(|node| nodes.get(*node)).collect();
         let shown = if sketched.len() > ROWS { ROWS - 1 } else { sketched.len() };
         let (shown, hidden) = sketched.split_at(shown);
         for (row, node) in shown.iter().enumerate() {
-            let words = Words { first: &node.id, second: node.status.as_str(), hint: &node.label };
-            boxed(&mut out, (column, row), colours(node.status), &words);
+            let words = NodeBoxText { first: &node.id, second: node.status.as_str(), hint: &node.label };
+            draw_box(&mut out, (column, row), status_colours(node.status), &words);
         }
         if !hidden.is_empty() {
-            let (first, second) = (format!("{} more", hidden.len()), counted(hidden.iter().copied()));
-            let words = Words { first: &first, second: &second, hint: &second };
-            boxed(&mut out, (column, ROWS - 1), ("#f6f7f9", "#8a93a3"), &words);
+            let (first, second) = (format!("{} more", hidden.len()), count_statuses(hidden.iter().copied()));
+            let words = NodeBoxText { first: &first, second: &second, hint: &second };
+            draw_box(&mut out, (column, ROWS - 1), ("#f6f7f9", "#8a93a3"), &words);
         }
     }
     out.push_str("</svg>\n");
     out
 }
 
-struct Words<'a> {
+struct NodeBoxText<'a> {
     first: &'a str,
     second: &'a str,
     hint: &'a str,
 }
 
-fn corner((column, row): (usize, usize)) -> (usize, usize) {
+fn box_corner((column, row): (usize, usize)) -> (usize, usize) {
     (column * ACROSS + MARGIN, row * DOWN + MARGIN)
 }
 
-fn edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
-    let ((x1, y1), (x2, y2)) = (corner(from), corner(to));
+fn draw_edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
+    let ((x1, y1), (x2, y2)) = (box_corner(from), box_corner(to));
     let (x1, y1, y2) = (x1 + WIDTH, y1 + HEIGHT / 2, y2 + HEIGHT / 2);
     let (near, far) = (x1 + (ACROSS - WIDTH) / 2, x2.saturating_sub((ACROSS - WIDTH) / 2));
     // Writing to a `String` cannot fail.
     let _ = writeln!(out, "<path d=\"M{x1} {y1}C{near} {y1} {far} {y2} {x2} {y2}\"/>");
 }
 
-fn boxed(out: &mut String, spot: (usize, usize), (fill, line): (&str, &str), words: &Words<'_>) {
-    let (x, y) = corner(spot);
-    let (first, second) = (escaped(&cut(words.first, 22)), escaped(&cut(words.second, 28)));
-    let title = escaped(&cut(&format!("{} {} {}", words.first, words.second, words.hint), 300));
+fn draw_box(out: &mut String, spot: (usize, usize), (fill, line): (&str, &str), words: &NodeBoxText<'_>) {
+    let (x, y) = box_corner(spot);
+    let (first, second) =
+        (escape_xml(&truncate_text(words.first, 22)), escape_xml(&truncate_text(words.second, 28)));
+    let title = escape_xml(&truncate_text(&format!("{} {} {}", words.first, words.second, words.hint), 300));
     let _ = writeln!(
         out,
         "<g transform=\"translate({x} {y})\"><title>{title}</title>\
@@ -93,7 +94,7 @@ fn boxed(out: &mut String, spot: (usize, usize), (fill, line): (&str, &str), wor
 }
 
 /// Fill and border colour of a box.
-const fn colours(status: NodeStatus) -> (&'static str, &'static str) {
+const fn status_colours(status: NodeStatus) -> (&'static str, &'static str) {
     match status {
         NodeStatus::Pending => ("#f6f7f9", "#6b7585"),
         NodeStatus::Running => ("#e8f1fd", "#1f6fd0"),
@@ -104,7 +105,7 @@ const fn colours(status: NodeStatus) -> (&'static str, &'static str) {
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

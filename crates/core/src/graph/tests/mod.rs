@@ -1,11 +1,11 @@
 //! Tests of the graph state machine, by topic.
 
-mod bench;
-mod budgeting;
-mod creating;
-mod editing;
+mod budget;
+mod edits;
 mod ending;
-mod fanning;
-mod running;
-mod trying;
-mod watching;
+mod fan_out;
+mod fixture;
+mod notices;
+mod retry;
+mod scheduling;
+mod validation;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::cases::*;
-use crate::effort::VisitLimits;
-use crate::expr::{Budget, BudgetEnd, STEP_UNITS, StopRule};
+use crate::expr::{BudgetEnd, ExprBudget, STEP_UNITS, StopRule};
 use crate::id::EventId;
-use crate::log::{Outcome, Unfinished};
+use crate::log::{EventOutcome, UnfinishedReason};
 use crate::machine::{
-    CreationError, ExecutionCreation, RenderError, create, create_some, create_within, render, step,
-    step_within, turn_within,
+    CreationError, ExecutionCreation, RenderError, create_execution, create_execution_within,
+    create_executions, decide_mailbox_within, render_deferred_input, step, step_within,
 };
 use crate::status::PauseState;
+use crate::visit_limits::VisitLimits;
 
 /// A machine whose event has `count` alternatives that do not hold, and one that does.
 fn guarded(count: usize, guard: &str) -> super::super::Machine {
@@ -28,22 +28,25 @@ fn list(items: usize) -> String {
 }
 
 #[test]
-fn conditions_of_one_event_share_one_budget() {
+fn conditions_share_one_budget() {
     let guard = "event.payload.exists(x, x > 1)";
     let few = guarded(2, guard);
     let payload = list(20_000);
-    assert!(matches!(step(&few, &start(&few, "{}"), &event(1, "e", &payload), at(1)), Outcome::Applied(_)));
+    assert!(matches!(
+        step(&few, &start(&few, "{}"), &event(1, "e", &payload), at(1)),
+        EventOutcome::Applied(_)
+    ));
     let many = guarded(300, guard);
     let refused = reason(step(&many, &start(&many, "{}"), &event(1, "e", &payload), at(1)));
     assert!(refused.ends_with("the expressions take too much work on this data"), "{refused}");
 }
 
 #[test]
-fn reading_a_text_is_paid_for_by_its_length() {
+fn text_reads_cost_by_length() {
     let text = format!(r#"{{"s":"{}","l":{}}}"#, "7".repeat(200_000), list(20_000));
     let spent = |guard: &str| {
         let machine = guarded(1, guard);
-        let budget = Budget::default();
+        let budget = ExprBudget::default();
         step_within(&machine, &start(&machine, "{}"), &event(1, "e", &text), at(1), &budget);
         (budget.spent(), budget.end())
     };
@@ -74,13 +77,13 @@ fn reading_a_text_is_paid_for_by_its_length() {
 type TextOf = fn(&str) -> String;
 
 #[test]
-fn parsing_a_text_is_paid_for_by_its_length_and_a_long_one_is_refused_unread() {
+fn scalar_parsing_costs_by_length() {
     let spent = |text: &str, guard: &str| {
         let machine = guarded(1, guard);
-        let budget = Budget::default();
+        let budget = ExprBudget::default();
         let payload = format!(r#"{{"s":"{text}"}}"#);
         let outcome = step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
-        assert!(matches!(outcome, Outcome::Applied(_)), "{guard}: {outcome:?}");
+        assert!(matches!(outcome, EventOutcome::Applied(_)), "{guard}: {outcome:?}");
         budget.spent()
     };
     let zeros = |count: usize| "0".repeat(count);
@@ -106,19 +109,19 @@ fn parsing_a_text_is_paid_for_by_its_length_and_a_long_one_is_refused_unread() {
 }
 
 #[test]
-fn what_is_built_and_held_is_bounded() {
+fn expression_memory_is_bounded() {
     let machine = machine(
         "name: h\ninitial: a\nstates:\n  a:\n    on:\n      e: { set: { k: \"event.payload.l.map(x, event.payload.s + 'y')\" } }\n",
     );
     let payload = format!(r#"{{"s":"{}","l":{}}}"#, "x".repeat(200_000), list(20_000));
-    let budget = Budget::default();
+    let budget = ExprBudget::default();
     let outcome = step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
     assert!(reason(outcome).contains("need too much memory"));
     assert_eq!(budget.end(), Some(BudgetEnd::Bytes));
 }
 
 #[test]
-fn a_budget_that_is_used_up_rejects_whatever_the_expression_made_of_it() {
+fn exhausted_budget_rejects_handled_errors() {
     let nested = "event.payload.all(a, event.payload.all(b, a == b)) || true";
     let machine = guarded(1, nested);
     let refused = reason(step(&machine, &start(&machine, "{}"), &event(1, "e", &list(5_000)), at(1)));
@@ -126,7 +129,7 @@ fn a_budget_that_is_used_up_rejects_whatever_the_expression_made_of_it() {
 }
 
 #[test]
-fn an_input_that_is_over_the_budget_rejects_the_event() {
+fn input_over_budget_rejects_event() {
     let machine = machine(
         "name: h\ninitial: a\nactions:\n  n: { noop: \"event.payload.map(a, event.payload.map(b, a + b)).size()\" }\nstates:\n  a:\n    on:\n      e: { do: [n] }\n",
     );
@@ -135,24 +138,26 @@ fn an_input_that_is_over_the_budget_rejects_the_event() {
 }
 
 #[test]
-fn a_stop_rule_leaves_the_event_undecided() {
+fn stop_rule_leaves_event_undecided() {
     let machine = guarded(1, "event.payload.exists(x, x > 1)");
     let mailbox = [event(1, "e", "[]"), event(2, "e", &list(20_000)), event(3, "e", "[]")];
     let limits = VisitLimits { units: u64::MAX, stop: StopRule { units: 5_000, ..StopRule::NEVER } };
-    let turn = turn_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
+    let turn =
+        decide_mailbox_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
     assert_eq!(turn.outcomes.len(), 1, "the events behind it wait");
-    assert_eq!(turn.unfinished, Some(Unfinished::Abandoned(mailbox[1].event_id)));
+    assert_eq!(turn.unfinished, Some(UnfinishedReason::Abandoned(mailbox[1].event_id)));
 }
 
 #[test]
-fn a_long_visit_ends_with_what_it_has_decided() {
+fn limited_visit_keeps_its_decisions() {
     let machine = guarded(1, "event.payload.exists(x, x > 1)");
     let mailbox: Vec<_> = (1..=10).map(|n| event(n, "e", &list(1_000))).collect();
     let whole = run(&machine, start(&machine, "{}"), &mailbox);
     assert_eq!((whole.outcomes.len(), whole.unfinished), (10, None));
     let limits = VisitLimits { units: 10_000, stop: StopRule::NEVER };
-    let part = turn_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
-    assert_eq!(part.unfinished, Some(Unfinished::Rest));
+    let part =
+        decide_mailbox_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
+    assert_eq!(part.unfinished, Some(UnfinishedReason::Rest));
     let decided = part.outcomes.len();
     assert!((1..10).contains(&decided), "{decided}");
     assert_eq!(part.outcomes, whole.outcomes[..decided]);
@@ -168,18 +173,18 @@ fn correlated(n: u128, items: usize) -> ExecutionCreation {
 }
 
 #[test]
-fn a_stop_rule_leaves_a_creation_undecided() {
+fn stop_rule_leaves_creation_undecided() {
     let ExecutionCreation { machine, event_id, input, now } = correlated(1, 300);
-    assert!(create(&machine, event_id, &input, now).is_ok());
-    let budget = Budget::of_step(StopRule { units: 1_000, ..StopRule::NEVER });
-    let stopped = create_within(&machine, event_id, &input, None, now, &budget);
+    assert!(create_execution(&machine, event_id, &input, now).is_ok());
+    let budget = ExprBudget::of_step(StopRule { units: 1_000, ..StopRule::NEVER });
+    let stopped = create_execution_within(&machine, event_id, &input, None, now, &budget);
     assert_eq!(stopped.unwrap_err(), CreationError::Stopped);
 }
 
 #[test]
-fn a_correlation_over_the_budget_rejects_the_creation() {
+fn correlation_over_budget_rejects_creation() {
     let ExecutionCreation { machine, event_id, input, now } = correlated(1, 5_000);
-    let rejected = create(&machine, event_id, &input, now).unwrap_err();
+    let rejected = create_execution(&machine, event_id, &input, now).unwrap_err();
     assert_eq!(
         rejected,
         CreationError::Rejected("correlate: the expressions take too much work on this data".to_owned())
@@ -187,40 +192,45 @@ fn a_correlation_over_the_budget_rejects_the_creation() {
 }
 
 #[test]
-fn creations_of_one_request_share_work_and_no_rejection() {
+fn creations_are_rejected_independently() {
     let creations: Vec<_> = (1..=10).map(|n| correlated(n, if n == 3 { 5_000 } else { 100 })).collect();
-    let whole = create_some(&creations, VisitLimits::NONE);
+    let whole = create_executions(&creations, VisitLimits::NONE);
     let rejected: Vec<usize> = (0..whole.len()).filter(|&at| whole[at].is_err()).collect();
     assert_eq!((whole.len(), rejected), (10, vec![2]), "each has the budget of a step");
 
     let limits = VisitLimits { units: STEP_UNITS, stop: StopRule::NEVER };
-    let part = create_some(&creations, limits);
+    let part = create_executions(&creations, limits);
     assert_eq!(part, whole[..3], "no further one is begun");
 
     let limits = VisitLimits { units: u64::MAX, stop: StopRule { units: STEP_UNITS / 2, ..StopRule::NEVER } };
-    assert_eq!(create_some(&creations, limits), whole[..2], "the third is stopped, and those behind it wait");
+    assert_eq!(
+        create_executions(&creations, limits),
+        whole[..2],
+        "the third is stopped, and those behind it wait"
+    );
 }
 
 #[test]
-fn an_input_that_is_rendered_later_has_a_budget_of_its_own() {
+fn deferred_rendering_has_own_budget() {
     let machine = machine(
         "name: h\ninitial: a\nactions:\n  f: { noop: 1 }\n  n: { needs: [f], noop: \"event.payload.map(a, event.payload.map(b, a + b)).size()\" }\nstates:\n  a:\n    on:\n      e: { do: [f, n] }\n",
     );
     let planned = applied(step(&machine, &start(&machine, "{}"), &event(1, "e", &list(5_000)), at(1)));
-    let Some(crate::log::Plan::Waiting { scope }) = planned.actions.get(1).map(|action| &action.plan) else {
+    let Some(crate::log::ActionPlan::Waiting { scope }) = planned.actions.get(1).map(|action| &action.plan)
+    else {
         panic!("{:?}", planned.actions)
     };
-    let rendered = |stop| render(&machine, &name("n"), scope, &BTreeMap::new(), at(1), stop);
+    let rendered = |stop| render_deferred_input(&machine, &name("n"), scope, &BTreeMap::new(), at(1), stop);
     assert!(matches!(rendered(StopRule::NEVER), Err(RenderError::Failed(why)) if why.contains("too much")));
     assert_eq!(rendered(StopRule { units: 100, ..StopRule::NEVER }), Err(RenderError::Stopped));
 }
 
 #[test]
-fn the_patterns_of_a_definition_are_bounded_together() {
+fn definition_pattern_memory_is_bounded() {
     let with = |count: usize| {
         let guard = "        - { if: \"event.payload.matches('a{20}b')\", set: { k: 1 } }\n".repeat(count);
         let source = format!("name: p\ninitial: a\nstates:\n  a:\n    on:\n      e:\n{guard}");
-        crate::definition::parse(&source, crate::definition::Format::Yaml)
+        crate::definition::parse(&source, crate::definition::SourceFormat::Yaml)
             .and_then(super::super::Machine::compile)
     };
     assert!(with(50).is_ok());
@@ -228,10 +238,10 @@ fn the_patterns_of_a_definition_are_bounded_together() {
 }
 
 #[test]
-fn a_loop_ends_when_its_budget_is_used_up() {
+fn exhausted_budget_ends_loop() {
     let nested = "event.payload.all(a, event.payload.all(b, a == b && b == a))";
     let machine = guarded(1, nested);
-    let budget = Budget::default();
+    let budget = ExprBudget::default();
     let payload = list(20_000);
     step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
     assert_eq!(budget.end(), Some(BudgetEnd::Work));
@@ -239,11 +249,11 @@ fn a_loop_ends_when_its_budget_is_used_up() {
 }
 
 #[test]
-fn what_is_fetched_from_a_payload_is_paid_for_by_its_length() {
+fn payload_fetches_cost_by_length() {
     let payload = format!(r#"{{"n":1,"s":"{}"}}"#, "x".repeat(160_000));
     let spent = |guard: &str| {
         let machine = guarded(1, guard);
-        let budget = Budget::default();
+        let budget = ExprBudget::default();
         step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
         (budget.spent(), budget.peak_bytes())
     };
@@ -254,9 +264,9 @@ fn what_is_fetched_from_a_payload_is_paid_for_by_its_length() {
 }
 
 #[test]
-fn a_list_is_paid_for_where_it_is_read_gone_through_and_built() {
+fn list_memory_is_charged_per_copy() {
     let machine = guarded(1, "event.payload.map(x, x) == []");
-    let budget = Budget::default();
+    let budget = ExprBudget::default();
     let payload = list(20_000);
     step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
     assert!(budget.peak_bytes() >= 3 * 20_000 * 40, "{}", budget.peak_bytes());

@@ -4,14 +4,14 @@ use uuid::Uuid;
 
 use super::cases::*;
 use crate::id::{EventId, Seq};
-use crate::log::{ArmedTimer, State};
-use crate::machine::{Machine, Recorded, create, redecide};
+use crate::log::{ArmedTimer, ExecutionState};
+use crate::machine::{Machine, RecordedTransition, create_execution, redecide_history};
 use crate::raw::RawJson;
 
-fn history(machine: &Machine) -> Vec<Recorded> {
-    let (created, mut state) = create(machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
+fn history(machine: &Machine) -> Vec<RecordedTransition> {
+    let (created, mut state) = create_execution(machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
     let mut history =
-        vec![Recorded { transition: created.transition, payload: json(ORDER), accepted_at: at(0) }];
+        vec![RecordedTransition { transition: created.transition, payload: json(ORDER), accepted_at: at(0) }];
     for (n, sent) in
         [event(1, "pay", r#"{"amount":40}"#), event(2, "pay", r#"{"amount":60}"#), event(3, "charged", "{}")]
             .iter()
@@ -20,7 +20,7 @@ fn history(machine: &Machine) -> Vec<Recorded> {
         let turn = run(machine, state, std::slice::from_ref(sent));
         let done = applied(turn.outcomes[0].1.clone());
         assert_eq!(done.transition.seq, Seq(i64::try_from(n).unwrap() + 2));
-        history.push(Recorded {
+        history.push(RecordedTransition {
             transition: done.transition,
             payload: sent.payload.clone(),
             accepted_at: at(0),
@@ -31,18 +31,18 @@ fn history(machine: &Machine) -> Vec<Recorded> {
 }
 
 #[test]
-fn deciding_history_again_gives_the_same() {
+fn redecided_history_has_no_differences() {
     let machine = order();
-    assert_eq!(redecide(&machine, &history(&machine)), []);
+    assert_eq!(redecide_history(&machine, &history(&machine)), []);
 }
 
 #[test]
-fn a_changed_definition_shows_as_differences() {
+fn changed_definition_shows_differences() {
     let history = history(&order());
     let changed = include_str!("../../../../../examples/order.yaml")
         .replace("event.payload.amount >= context.total", "event.payload.amount >= 10")
         .replace("charged: { to: ready }", "charged: { to: ready, if: 'false' }");
-    let differences = redecide(&machine(&changed), &history);
+    let differences = redecide_history(&machine(&changed), &history);
     let lines: Vec<_> =
         differences.iter().map(|d| format!("{} {}: {} / {}", d.seq, d.part, d.recorded, d.decided)).collect();
     assert_eq!(
@@ -57,11 +57,11 @@ fn a_changed_definition_shows_as_differences() {
 }
 
 #[test]
-fn stored_transitions_and_states_are_read_back() {
+fn transitions_and_states_survive_storage() {
     let machine = order();
-    let (created, state) = create(&machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
+    let (created, state) = create_execution(&machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
     let decision = &created.transition.decision;
-    assert_eq!(RawJson::of(decision).decode::<crate::log::Decision>().unwrap(), *decision);
-    assert_eq!(RawJson::of(&state).decode::<State>().unwrap(), state);
+    assert_eq!(RawJson::from_value(decision).decode::<crate::log::TransitionDecision>().unwrap(), *decision);
+    assert_eq!(RawJson::from_value(&state).decode::<ExecutionState>().unwrap(), state);
     assert_eq!(decision.timers[0].armed_seq, ArmedTimer::EXECUTION_TIMEOUT);
 }

@@ -4,15 +4,15 @@ use uuid::Uuid;
 
 use super::cases::*;
 use crate::id::{EventId, Seq};
-use crate::log::{Entry, MAX_CONTEXT_BYTES, Waiting};
-use crate::machine::{Machine, create, evolve, step};
+use crate::log::{MAX_CONTEXT_BYTES, MailboxEvent, StateEntry};
+use crate::machine::{Machine, create_execution, evolve, step};
 use crate::raw::RawJson;
-use crate::status::Phase;
+use crate::status::ExecutionPhase;
 
 #[test]
 fn creation_is_the_first_transition() {
     let machine = order();
-    let (created, state) = create(&machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
+    let (created, state) = create_execution(&machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
     let transition = &created.transition;
     assert_eq!((transition.seq, transition.name.as_str()), (Seq(1), "millstream.start"));
     assert_eq!((&transition.decision.from, transition.decision.to.as_str()), (&None, "received"));
@@ -25,19 +25,19 @@ fn creation_is_the_first_transition() {
 }
 
 #[test]
-fn input_must_be_an_object_or_nothing_and_fit() {
+fn execution_input_must_be_an_object() {
     let machine = order();
-    assert!(create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).is_ok());
+    assert!(create_execution(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).is_ok());
     for input in ["[]", "1", "\"x\"", "true"] {
-        let rejection = create(&machine, EventId(Uuid::nil()), &json(input), at(0)).unwrap_err();
+        let rejection = create_execution(&machine, EventId(Uuid::nil()), &json(input), at(0)).unwrap_err();
         assert_eq!(rejection.to_string(), "the input must be an object");
     }
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_CONTEXT_BYTES));
-    assert!(create(&machine, EventId(Uuid::nil()), &json(&large), at(0)).is_err());
+    assert!(create_execution(&machine, EventId(Uuid::nil()), &json(&large), at(0)).is_err());
 }
 
 #[test]
-fn the_first_alternative_whose_condition_holds_is_taken() {
+fn first_matching_alternative_is_taken() {
     let machine = order();
     let state = start(&machine, ORDER);
     let paid = applied(step(&machine, &state, &event(1, "pay", r#"{"amount":100}"#), at(1)));
@@ -48,7 +48,7 @@ fn the_first_alternative_whose_condition_holds_is_taken() {
 }
 
 #[test]
-fn a_condition_that_errs_rejects_with_the_reason() {
+fn failing_condition_rejects_event() {
     let machine = order();
     let state = start(&machine, ORDER);
     assert_eq!(
@@ -62,7 +62,7 @@ fn a_condition_that_errs_rejects_with_the_reason() {
 }
 
 #[test]
-fn guards_that_all_fail_reject() {
+fn event_without_matching_guard_is_rejected() {
     let machine =
         machine("{name: x, initial: a, states: {a: {on: {go: {if: 'false', to: b}}}, b: {final: true}}}");
     let state = start(&machine, "null");
@@ -73,7 +73,7 @@ fn guards_that_all_fail_reject() {
 }
 
 #[test]
-fn all_values_read_the_context_before_the_transition() {
+fn set_reads_context_before_transition() {
     let machine = machine(
         "{name: x, initial: a, context: {a: 1, b: 2}, states: {a: {on: {swap: {set: {a: context.b, b: context.a}}}}}}",
     );
@@ -82,35 +82,35 @@ fn all_values_read_the_context_before_the_transition() {
 }
 
 #[test]
-fn an_internal_transition_keeps_timers_and_a_self_transition_arms_them_anew() {
+fn self_transition_rearms_timers() {
     let machine = machine(
         "{name: x, initial: a, states: {a: {on: {stay: {}, again: {to: a}, late: {to: b}}, after: [{in: 5s, send: late}]}, b: {final: true}}}",
     );
     let state = start(&machine, "null");
     let stay = applied(step(&machine, &state, &event(1, "stay", "null"), at(1))).transition;
-    assert_eq!((stay.decision.entered, stay.decision.timers.len()), (Entry::Stayed, 0));
+    assert_eq!((stay.decision.entered, stay.decision.timers.len()), (StateEntry::Stayed, 0));
     let stayed = evolve(Some(state.clone()), &stay);
     assert_eq!((stayed.seq, stayed.entered_seq), (Seq(2), Seq(1)));
     applied(step(&machine, &stayed, &timer(9, "late", 1), at(2)));
 
     let again = applied(step(&machine, &state, &event(1, "again", "null"), at(1))).transition;
-    assert_eq!((again.decision.entered, again.decision.timers[0].armed_seq), (Entry::Entered, Seq(2)));
+    assert_eq!((again.decision.entered, again.decision.timers[0].armed_seq), (StateEntry::Entered, Seq(2)));
     let entered = evolve(Some(state), &again);
     assert!(reason(step(&machine, &entered, &timer(9, "late", 1), at(2))).starts_with("stale timer"));
     applied(step(&machine, &entered, &timer(9, "late", 2), at(2)));
 }
 
 #[test]
-fn a_posted_timeout_is_not_the_engine_s() {
+fn posted_timeout_event_is_unhandled() {
     let machine = order();
     let outcome = step(&machine, &start(&machine, ORDER), &event(1, "millstream.timeout", "null"), at(1));
     assert_eq!(reason(outcome), "state \"received\" does not handle \"millstream.timeout\"");
 }
 
 #[test]
-fn time_never_goes_back() {
+fn transition_time_never_decreases() {
     let machine = machine("{name: x, initial: a, states: {a: {on: {t: {set: {at: now, of: event.time}}}}}}");
-    let state = create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(100)).unwrap().1;
+    let state = create_execution(&machine, EventId(Uuid::nil()), &RawJson::null(), at(100)).unwrap().1;
     let transition = applied(step(&machine, &state, &event(1, "t", "null"), at(50))).transition;
     assert_eq!(transition.at, at(100));
     assert_eq!(transition.decision.set["at"].as_str(), format!("\"{}\"", at(100)));
@@ -118,7 +118,7 @@ fn time_never_goes_back() {
 }
 
 #[test]
-fn a_context_that_grows_too_large_rejects_the_event() {
+fn oversized_context_rejects_event() {
     let machine = machine(
         "{name: x, initial: a, context: {a: 1}, states: {a: {on: {put: {set: {a: event.payload, b: event.payload}}}}}}",
     );
@@ -136,7 +136,7 @@ fn a_context_that_grows_too_large_rejects_the_event() {
 }
 
 #[test]
-fn values_cannot_be_nested_without_end() {
+fn context_nesting_is_bounded() {
     let machine =
         machine("{name: x, initial: a, context: {a: 1}, states: {a: {on: {wrap: {set: {a: [context.a]}}}}}}");
     let wraps: Vec<_> = (0..70).map(|n| event(n, "wrap", "null")).collect();
@@ -147,39 +147,39 @@ fn values_cannot_be_nested_without_end() {
 }
 
 #[test]
-fn a_deep_answer_from_outside_is_not_copied_into_the_context() {
+fn deep_result_cannot_enter_context() {
     let machine =
         machine("{name: x, initial: a, states: {a: {on: {put: {set: {a: event.payload.result}}}}}}");
     // An action's result wraps a server's response, so it may be deeper than a client's payload.
     let deep = format!("{{\"result\":{}{}}}", "[".repeat(65), "]".repeat(65));
-    let put = Waiting { payload: RawJson::trusted(deep), ..event(1, "put", "null") };
+    let put = MailboxEvent { payload: RawJson::from_trusted_text(deep), ..event(1, "put", "null") };
     let outcome = step(&machine, &start(&machine, "null"), &put, at(1));
     assert_eq!(reason(outcome), "setting \"a\" failed: the value is nested deeper than 64 levels");
 }
 
 #[test]
-fn an_initial_state_may_be_final() {
+fn initial_state_may_be_final() {
     let machine = machine("{name: x, initial: a, timeout: 1h, states: {a: {final: true}}}");
-    let (created, state) = create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).unwrap();
-    assert_eq!((state.phase, created.transition.decision.timers.len()), (Phase::Completed, 0));
+    let (created, state) = create_execution(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).unwrap();
+    assert_eq!((state.phase, created.transition.decision.timers.len()), (ExecutionPhase::Completed, 0));
 }
 
 #[test]
-fn the_door_knows_which_events_exist() {
+fn machine_knows_its_events() {
     let machine = order();
     for (event, mentioned) in
         [("pay", true), ("ship", true), ("expire", true), ("pya", false), ("millstream.cancel", false)]
     {
-        assert_eq!(machine.mentions(&name(event)), mentioned, "{event}");
+        assert_eq!(machine.knows_event(&name(event)), mentioned, "{event}");
     }
-    assert!(machine.handles(&name("received"), &name("pay")));
-    assert!(machine.handles(&name("paid"), &name("ship")), "deferred counts");
-    assert!(!machine.handles(&name("received"), &name("ship")));
-    assert!(!machine.handles(&name("nowhere"), &name("pay")));
+    assert!(machine.handles_event(&name("received"), &name("pay")));
+    assert!(machine.handles_event(&name("paid"), &name("ship")), "deferred counts");
+    assert!(!machine.handles_event(&name("received"), &name("ship")));
+    assert!(!machine.handles_event(&name("nowhere"), &name("pay")));
 }
 
 #[test]
-fn a_machine_can_be_shared() {
+fn machine_is_send_and_sync() {
     fn shared<T: Send + Sync>() {}
     shared::<Machine>();
 }

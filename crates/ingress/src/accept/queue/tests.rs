@@ -13,7 +13,7 @@ fn queue(arrivals: &[(&str, usize, usize)]) -> CommitQueue<usize> {
     let mut queue = CommitQueue::with_weights(TenantWeights::default());
     let all = arrivals.iter().flat_map(|(name, count, items)| (0..*count).map(move |_| (name, *items)));
     for (number, (name, items)) in all.enumerate() {
-        queue.push(&tenant(name), SubmissionSize { items, bytes: items * 512 }, number);
+        queue.push_submission(&tenant(name), SubmissionSize { items, bytes: items * 512 }, number);
     }
     queue
 }
@@ -23,36 +23,36 @@ fn has(batch: &CommitBatch<usize>, name: &str) -> bool {
 }
 
 #[test]
-fn one_submission_is_in_the_next_commit_beside_a_hundred_of_another_tenant() {
+fn fair_queue_serves_quiet_tenant_next() {
     let mut queue = queue(&[("noisy", 100, 10), ("quiet", 1, 1)]);
-    let next = queue.take(CAP).unwrap();
+    let next = queue.take_batch(CAP).unwrap();
     assert!(has(&next, "quiet") && has(&next, "noisy"));
     assert!(!next.is_bulk(), "a commit that is shared stays small: {:?}", next.size);
 }
 
 #[test]
-fn bulk_has_a_commit_for_itself_and_small_submissions_the_one_beside_it() {
+fn bulk_and_small_commits_are_separate() {
     let mut queue = queue(&[("noisy", 100, 1_000), ("quiet", 3, 1)]);
-    let bulk = queue.take(CAP).unwrap();
+    let bulk = queue.take_batch(CAP).unwrap();
     assert_eq!((bulk.size.items, bulk.tenants), (1_000, vec![tenant("noisy")]));
-    let small = queue.take(CAP).unwrap();
+    let small = queue.take_batch(CAP).unwrap();
     assert_eq!((small.size.items, small.tenants), (3, vec![tenant("quiet")]));
 }
 
 #[test]
-fn one_tenant_alone_has_commits_as_large_as_they_may_be() {
+fn single_tenant_fills_commit_cap() {
     let mut queue = queue(&[("only", 1_500, 1)]);
     let sizes: Vec<usize> =
-        std::iter::from_fn(|| queue.take(CAP)).map(|batch| batch.submissions.len()).collect();
+        std::iter::from_fn(|| queue.take_batch(CAP)).map(|batch| batch.submissions.len()).collect();
     assert_eq!(sizes, [1_000, 500]);
-    assert_eq!(queue.items(), 0);
+    assert_eq!(queue.item_count(), 0);
 }
 
 #[test]
-fn submissions_of_a_tenant_leave_in_the_order_of_their_arrival() {
+fn tenant_submissions_keep_arrival_order() {
     let mut queue = queue(&[("a", 40, 30), ("b", 40, 7), ("a", 40, 400), ("a", 5, 1)]);
     let mut left: Vec<usize> = Vec::new();
-    while let Some(batch) = queue.take(CAP) {
+    while let Some(batch) = queue.take_batch(CAP) {
         left.extend(batch.submissions);
     }
     assert_eq!(left.len(), 125);
@@ -62,33 +62,34 @@ fn submissions_of_a_tenant_leave_in_the_order_of_their_arrival() {
 }
 
 #[test]
-fn bulk_is_served_while_small_submissions_keep_coming() {
+fn bulk_submission_does_not_starve() {
     let mut queue = queue(&[("bulk", 2, 1_000)]);
     let bulk = tenant("bulk");
     // 1,000 items of the other tenant equal one turn of bulk.
     let is_served = (0..12).any(|_| {
         for number in 0..100 {
-            queue.push(&tenant("steady"), SubmissionSize { items: 1, bytes: 512 }, number);
+            queue.push_submission(&tenant("steady"), SubmissionSize { items: 1, bytes: 512 }, number);
         }
-        queue.take(CAP).unwrap();
+        queue.take_batch(CAP).unwrap();
         queue.waiting.len_of(&bulk) == 0
     });
     assert!(is_served);
 }
 
 #[test]
-fn an_express_commit_takes_small_submissions_of_tenants_that_pass() {
+fn express_commit_takes_small_submissions() {
     let mut queue = queue(&[("noisy", 5, 1), ("quiet", 100, 1), ("large", 1, 65)]);
     let express = queue.take_express(|who| *who != tenant("noisy")).unwrap();
     assert_eq!((express.size.items, express.tenants), (64, vec![tenant("quiet")]));
     let mut rest = CommitQueue::with_weights(TenantWeights::default());
-    rest.push(&tenant("large"), SubmissionSize { items: 65, bytes: 1 }, 0);
+    rest.push_submission(&tenant("large"), SubmissionSize { items: 65, bytes: 1 }, 0);
     assert!(rest.take_express(|_| true).is_none());
 }
 
 #[test]
-fn a_submission_larger_than_a_commit_has_one_for_itself() {
+fn oversized_submission_gets_own_commit() {
     let mut queue = queue(&[("a", 1, 5_000), ("a", 1, 1)]);
-    let sizes: Vec<usize> = std::iter::from_fn(|| queue.take(CAP)).map(|batch| batch.size.items).collect();
+    let sizes: Vec<usize> =
+        std::iter::from_fn(|| queue.take_batch(CAP)).map(|batch| batch.size.items).collect();
     assert_eq!(sizes, [5_000, 1]);
 }

@@ -7,7 +7,7 @@ use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_store::clock::StoreClock;
 use millstream_store::key_store::{KeyChoice, KeyFilter, KeyId, KeyPlace, KeyRotation, NewKey};
-use millstream_store::memory::Memory;
+use millstream_store::memory::MemoryStore;
 use tokio::sync::Semaphore;
 
 use super::*;
@@ -85,9 +85,9 @@ const SECRET: &str = "ms_known";
 
 /// A lookup with a short cache time, and its store with one key.
 async fn lookup() -> (KeyLookup, Arc<StalledKeys>) {
-    let keys: Arc<dyn KeyStore> = Memory::new();
+    let keys: Arc<dyn KeyStore> = MemoryStore::new();
     let hash = Sha256::digest(SECRET.as_bytes()).into();
-    let key = NewKey::of(TenantId::default_tenant(), "known".to_owned(), Role::Read, hash);
+    let key = NewKey::for_tenant(TenantId::default_tenant(), "known".to_owned(), Role::Read, hash);
     keys.create_key(&key, Timestamp::EPOCH).await.unwrap();
     let store = Arc::new(StalledKeys { keys, queries: AtomicUsize::new(0), turns: Semaphore::new(0) });
     let clock = Arc::new(StoreClock::starting_at(Timestamp::EPOCH));
@@ -95,12 +95,12 @@ async fn lookup() -> (KeyLookup, Arc<StalledKeys>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_looked_up_again_costs_one_query() {
+async fn concurrent_key_refresh_is_one_query() {
     let (lookup, store) = lookup().await;
     store.turns.add_permits(1);
-    assert!(lookup.find(SECRET, KeyOrigin::Proven).await.unwrap().is_some());
+    assert!(lookup.find_key(SECRET, KeyOrigin::Proven).await.unwrap().is_some());
     tokio::time::advance(Duration::from_secs(4)).await;
-    let mut all = std::pin::pin!(join_all((0..50).map(|_| lookup.find(SECRET, KeyOrigin::Proven))));
+    let mut all = std::pin::pin!(join_all((0..50).map(|_| lookup.find_key(SECRET, KeyOrigin::Proven))));
     assert!(futures::poll!(&mut all).is_pending());
     store.turns.add_permits(50);
     assert!(all.await.into_iter().all(|found| found.unwrap().is_some()));
@@ -108,13 +108,13 @@ async fn a_key_that_is_looked_up_again_costs_one_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_silent_about_keys_is_asked_once_and_given_up() {
+async fn silent_key_store_times_out_once() {
     let (lookup, store) = lookup().await;
-    let answers = join_all((0..50).map(|_| lookup.exist())).await;
+    let answers = join_all((0..50).map(|_| lookup.keys_exist())).await;
     assert!(answers.iter().all(Result::is_err), "it does not answer");
     assert_eq!(store.queries(), 1);
     store.turns.add_permits(1);
-    assert!(lookup.exist().await.unwrap());
-    assert!(lookup.exist().await.unwrap(), "from then on it is known");
+    assert!(lookup.keys_exist().await.unwrap());
+    assert!(lookup.keys_exist().await.unwrap(), "from then on it is known");
     assert_eq!(store.queries(), 2);
 }

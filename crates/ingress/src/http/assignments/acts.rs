@@ -4,70 +4,70 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::input::InputKind;
+use millstream_core::assignment::input::ItemInputKind;
 use millstream_core::assignment::limits::MAX_ANSWER_BYTES;
-use millstream_core::assignment::{Input, Work};
+use millstream_core::assignment::{ItemAggregate, ItemInput};
 use millstream_core::id::AssignmentId;
 use millstream_core::permission::Permission;
 
-use super::next::person;
+use super::next::required_person;
 use super::views::AssignmentOut;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::http::problem::{Kind, Problem};
+use crate::auth::TenantCaller;
+use crate::fields::JsonFields;
+use crate::http::problem::{ApiProblem, Kind};
 use crate::http::route::Route;
-use crate::http::tasks::read;
-use crate::query::Params;
+use crate::http::tasks::read_json_body;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 /// Body limit. Larger than the answer limit, so that a slightly oversized answer is rejected as an invalid
 /// answer, with the fault, and not as an oversized body.
 const BODY_BYTES: usize = 4 * MAX_ANSWER_BYTES;
 
 /// Path, operation id, kind of input, body schema and summary.
-type Row = (&'static str, &'static str, InputKind, &'static str, &'static str);
+type AssignmentActRoute = (&'static str, &'static str, ItemInputKind, &'static str, &'static str);
 
-const ROWS: &[Row] = &[
+const ROWS: &[AssignmentActRoute] = &[
     (
         "/v1/assignments/{assignment_id}/start",
         "start_assignment",
-        InputKind::Start,
+        ItemInputKind::Start,
         "AssignmentAct",
         "Start work; the time limit for the answer begins",
     ),
     (
         "/v1/assignments/{assignment_id}/submit",
         "submit_assignment",
-        InputKind::Submit,
+        ItemInputKind::Submit,
         "AssignmentSubmit",
         "Submit the answer; an invalid answer leaves the assignment in progress",
     ),
     (
         "/v1/assignments/{assignment_id}/skip",
         "skip_assignment",
-        InputKind::Skip,
+        ItemInputKind::Skip,
         "AssignmentSkip",
         "Skip the assignment; the person is not given this item again",
     ),
     (
         "/v1/assignments/{assignment_id}/heartbeat",
         "heartbeat_assignment",
-        InputKind::Heartbeat,
+        ItemInputKind::Heartbeat,
         "AssignmentAct",
         "Extend the time limit: the full time again",
     ),
 ];
 
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let route = |(path, id, kind, body, summary): &Row| {
+    let route = |(path, id, kind, body, summary): &AssignmentActRoute| {
         let kind = *kind;
-        let handler = move |State(door): State<Arc<Door>>,
-                            caller: Caller,
+        let handler = move |State(door): State<Arc<IngressState>>,
+                            caller: TenantCaller,
                             Path(id): Path<String>,
-                            params: Params,
+                            params: QueryParams,
                             request: Request| async move {
-            params.finish()?;
-            act(&door, &caller, &id, kind, request).await
+            params.finish_params()?;
+            act_on_assignment(&door, &caller, &id, kind, request).await
         };
         Route::post(path, id, handler)
             .summary(summary)
@@ -79,43 +79,46 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ROWS.iter().map(route).collect()
 }
 
-pub(super) fn id_of(text: &str) -> Result<AssignmentId, Problem> {
-    let id = uuid::Uuid::parse_str(text).map_err(|_| Problem::not_found("assignment", text))?;
+pub(super) fn parse_assignment_id(text: &str) -> Result<AssignmentId, ApiProblem> {
+    let id = uuid::Uuid::parse_str(text).map_err(|_| ApiProblem::not_found("assignment", text))?;
     Ok(AssignmentId(id))
 }
 
-pub(super) fn shown(mut work: Work, id: AssignmentId) -> Result<AssignmentOut, Problem> {
+pub(super) fn view_assignment(
+    mut work: ItemAggregate,
+    id: AssignmentId,
+) -> Result<AssignmentOut, ApiProblem> {
     let one = work.assignments.remove(&id);
-    Ok(one.ok_or_else(|| Problem::new(Kind::Internal, "the assignment is not among its item's"))?.into())
+    Ok(one.ok_or_else(|| ApiProblem::new(Kind::Internal, "the assignment is not among its item's"))?.into())
 }
 
-async fn act(
-    door: &Door,
-    caller: &Caller,
+async fn act_on_assignment(
+    door: &IngressState,
+    caller: &TenantCaller,
     id: &str,
-    kind: InputKind,
+    kind: ItemInputKind,
     request: Request,
-) -> Result<Json<AssignmentOut>, Problem> {
-    let assignment = id_of(id)?;
-    let body = read(door, request, BODY_BYTES).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let person = person(&mut fields);
-    let answer = if kind == InputKind::Submit { fields.raw_or_null("answer") } else { None };
-    if kind == InputKind::Submit && answer.is_none() && !fields.has_fault("answer") {
-        fields.fault("answer", "is required");
+) -> Result<Json<AssignmentOut>, ApiProblem> {
+    let assignment = parse_assignment_id(id)?;
+    let body = read_json_body(door, request, BODY_BYTES).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let person = required_person(&mut fields);
+    let answer = if kind == ItemInputKind::Submit { fields.raw_json_or_null("answer") } else { None };
+    if kind == ItemInputKind::Submit && answer.is_none() && !fields.has_fault("answer") {
+        fields.add_fault("answer", "is required");
     }
-    let reason = if kind == InputKind::Skip { fields.text("reason") } else { None };
-    fields.finish().map_err(Problem::invalid)?;
+    let reason = if kind == ItemInputKind::Skip { fields.take_text("reason") } else { None };
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     // Unreachable: a missing person is a fault, which `finish` reports.
-    let Some(person) = person else { return Err(Problem::bad_request("person is missing")) };
+    let Some(person) = person else { return Err(ApiProblem::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let input = match (kind, answer) {
-        (InputKind::Start, _) => Input::Start { assignment, person },
-        (InputKind::Submit, Some(answer)) => Input::Submit { assignment, person, answer },
-        (InputKind::Skip, _) => Input::Skip { assignment, person, reason: reason.map(String::from) },
-        (InputKind::Heartbeat, _) => Input::Heartbeat { assignment, person },
-        (_, _) => return Err(Problem::bad_request("answer is missing")),
+        (ItemInputKind::Start, _) => ItemInput::Start { assignment, person },
+        (ItemInputKind::Submit, Some(answer)) => ItemInput::Submit { assignment, person, answer },
+        (ItemInputKind::Skip, _) => ItemInput::Skip { assignment, person, reason: reason.map(String::from) },
+        (ItemInputKind::Heartbeat, _) => ItemInput::Heartbeat { assignment, person },
+        (_, _) => return Err(ApiProblem::bad_request("answer is missing")),
     };
-    let work = door.desk.about(&caller.tenant, assignment, input).await?;
-    Ok(Json(shown(work, assignment)?))
+    let work = door.desk.apply_to_assignment(&caller.tenant, assignment, input).await?;
+    Ok(Json(view_assignment(work, assignment)?))
 }

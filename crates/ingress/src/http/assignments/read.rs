@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_core::id::{ItemId, Name, PersonId};
 use millstream_core::permission::Permission;
 use millstream_store::assignments::AssignmentFilter;
 use millstream_store::item_store::ItemRef;
 
-use super::acts::{id_of, shown};
+use super::acts::{parse_assignment_id, view_assignment};
 use super::views::AssignmentOut;
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/assignments", "list_assignments", list)
+        Route::get("/v1/assignments", "list_assignments", list_assignments)
             .summary("Assignments, the newest first")
             .needs(Permission::ReadData)
             .query(&[
@@ -34,7 +34,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("cursor", "Cursor"),
             ])
             .answer(200, "AssignmentPage", "One page"),
-        Route::get("/v1/assignments/{assignment_id}", "get_assignment", get)
+        Route::get("/v1/assignments/{assignment_id}", "get_assignment", get_assignment)
             .summary("One assignment")
             .needs(Permission::ReadData)
             .answer(200, "GivenAssignment", "The assignment")
@@ -42,35 +42,35 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<AssignmentOut>>, Problem> {
+async fn list_assignments(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<AssignmentOut>>, ApiProblem> {
     let filter = AssignmentFilter {
-        queue: params.parsed("queue", |text| Name::parse(text)),
-        status: params.word("status", AssignmentStatus::ALL),
-        person: params.parsed("person", |text| PersonId::parse(text)),
-        item: params.parsed("item", |text| ItemId::parse(text)),
+        queue: params.parse_param("queue", |text| Name::parse(text)),
+        status: params.parse_word("status", AssignmentStatus::ALL),
+        person: params.parse_param("person", |text| PersonId::parse(text)),
+        item: params.parse_param("item", |text| ItemId::parse(text)),
     };
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Assignments, |text| id_of(text).ok());
-    params.finish()?;
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Assignments, |text| parse_assignment_id(text).ok());
+    params.finish_params()?;
     let views = &door.stores.assignment_views;
     let found = views.list_assignments(&caller.tenant, &filter, after, limit + 1).await?;
-    let cursor = |last: &Assignment| cursor::encode(List::Assignments, last.id);
-    Ok(Json(Page::of(found, limit, cursor, AssignmentOut::from)))
+    let cursor = |last: &ItemAssignment| cursor::encode(CursorList::Assignments, last.id);
+    Ok(Json(PageOut::of(found, limit, cursor, AssignmentOut::from)))
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_assignment(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<AssignmentOut>, Problem> {
-    params.finish()?;
-    let id = id_of(&id)?;
-    let found = door.desk.item(ItemRef::Assignment(caller.tenant, id)).await?;
-    let loaded = found.ok_or_else(|| Problem::not_found("assignment", id))?;
-    Ok(Json(shown(loaded.work, id)?))
+    params: QueryParams,
+) -> Result<Json<AssignmentOut>, ApiProblem> {
+    params.finish_params()?;
+    let id = parse_assignment_id(&id)?;
+    let found = door.desk.load_item(ItemRef::Assignment(caller.tenant, id)).await?;
+    let loaded = found.ok_or_else(|| ApiProblem::not_found("assignment", id))?;
+    Ok(Json(view_assignment(loaded.work, id)?))
 }

@@ -1,6 +1,6 @@
 //! JSON view of an assignment.
 
-use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::assignment::{AssignmentStatus, ItemAssignment};
 use millstream_core::id::{AssignmentId, ItemId, Name, PersonId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -31,8 +31,8 @@ pub(in crate::http) struct AssignmentOut {
     revoked_at: Option<Timestamp>,
 }
 
-impl From<Assignment> for AssignmentOut {
-    fn from(one: Assignment) -> Self {
+impl From<ItemAssignment> for AssignmentOut {
+    fn from(one: ItemAssignment) -> Self {
         Self {
             assignment_id: one.id,
             item_id: one.item,

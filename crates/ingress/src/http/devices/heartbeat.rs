@@ -4,30 +4,30 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{Device, Progress, Status, Token};
+use millstream_core::claim::{DeviceReport, SeatProgress, SeatStatus, SeatToken};
 use millstream_core::id::{DeviceKey, RunId};
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::views::shares;
-use crate::auth::Caller;
-use crate::devices::beat::{self, Heard, Said};
-use crate::devices::fleet::SEATS;
-use crate::door::Door;
-use crate::http::problem::{HolderOut, Problem};
+use super::views::fraction_faults;
+use crate::auth::TenantCaller;
+use crate::devices::batcher::SEATS;
+use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
+use crate::http::problem::{ApiProblem, SeatHolderOut};
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
-use crate::http::strict::{Object, decode_object, objects, whole, whole_or_none};
-use crate::http::tasks::read;
-use crate::query::Params;
+use crate::http::strict_json::{StrictObject, decode_object, objects, whole, whole_or_none};
+use crate::http::tasks::read_json_body;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 512 * 1024;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat)
+        Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat_device)
             .summary("Record a device heartbeat: its state and the runs that it works on")
             .needs(Permission::ActAsDevice)
             .body("application/json", "DeviceHeartbeat")
@@ -38,52 +38,52 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct Beat {
+pub(crate) struct DeviceHeartbeatRequest {
     pub(crate) load: Option<f64>,
     pub(crate) quality: Option<f64>,
     #[serde(default, deserialize_with = "whole_or_none")]
     pub(crate) battery: Option<u8>,
     pub(crate) on_battery: Option<bool>,
     #[serde(default, deserialize_with = "objects")]
-    pub(crate) runs: Vec<RunBeat>,
+    pub(crate) runs: Vec<RunHeartbeatRequest>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct RunBeat {
+pub(crate) struct RunHeartbeatRequest {
     pub(crate) run_id: RunId,
     #[serde(default, deserialize_with = "whole")]
     pub(crate) seat: u16,
     #[serde(deserialize_with = "whole")]
     pub(crate) token: i64,
     #[serde(default, deserialize_with = "steps")]
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<SeatProgress>,
 }
 
-fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Progress>, D::Error> {
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SeatProgress>, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Steps {
+    struct ProgressSteps {
         #[serde(deserialize_with = "whole")]
         step: u64,
         #[serde(deserialize_with = "whole")]
         total: u64,
         note: Option<String>,
     }
-    let steps = Option::<Object<Steps>>::deserialize(deserializer)?;
-    Ok(steps.map(|Object(Steps { step, total, note })| Progress { step, total, note }))
+    let steps = Option::<StrictObject<ProgressSteps>>::deserialize(deserializer)?;
+    Ok(steps.map(|StrictObject(ProgressSteps { step, total, note })| SeatProgress { step, total, note }))
 }
 
 #[derive(Debug, Serialize)]
-struct HeardOut {
-    runs: Vec<RunHeard>,
+struct DeviceHeartbeatOut {
+    runs: Vec<RunHeartbeatOut>,
 }
 
 #[derive(Debug, Serialize)]
-struct RunHeard {
+struct RunHeartbeatOut {
     run_id: RunId,
     seat: u16,
-    token: Token,
+    token: SeatToken,
     /// The device holds the seat, or is offered it.
     yours: bool,
     /// The device must stop working on the run.
@@ -94,48 +94,54 @@ struct RunHeard {
     until: Option<Timestamp>,
     /// The status of the seat, if the device does not hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Status>,
+    status: Option<SeatStatus>,
     /// The current holder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<HolderOut>,
+    holder: Option<SeatHolderOut>,
 }
 
-async fn heartbeat(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn heartbeat_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<HeardOut>, Problem> {
-    params.finish()?;
-    let key = beat::key_of(&caller, &id)?;
-    let body = read(&door, request, BODY_BYTES).await?;
-    let given: Beat = decode_object(body.json()?).map_err(Problem::invalid)?;
-    let runs = hear(&door, &key, given).await?;
-    Ok(Json(HeardOut { runs: runs.into_iter().map(|(said, heard)| shown(said, heard)).collect() }))
+) -> Result<Json<DeviceHeartbeatOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = heartbeat::parse_device_key(&caller, &id)?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
+    let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
+    let runs = record_heartbeat(&door, &key, given).await?;
+    Ok(Json(DeviceHeartbeatOut {
+        runs: runs.into_iter().map(|(said, heard)| view_run_heartbeat(said, heard)).collect(),
+    }))
 }
 
 /// Records a heartbeat. A field that is left out keeps its known value.
-pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Vec<(Said, Heard)>, Problem> {
-    let known = beat::find(door, key).await?.device;
-    let device = Device {
+pub(crate) async fn record_heartbeat(
+    door: &IngressState,
+    key: &DeviceKey,
+    given: DeviceHeartbeatRequest,
+) -> Result<Vec<(HeartbeatRun, HeartbeatReply)>, ApiProblem> {
+    let known = heartbeat::find_device(door, key).await?.device;
+    let device = DeviceReport {
         load: given.load.unwrap_or(known.load),
         quality: given.quality.unwrap_or(known.quality),
         battery: given.battery.or(known.battery),
         on_battery: given.on_battery.unwrap_or(known.on_battery),
         ..known
     };
-    let mut faults = shares(device.load, device.quality, device.battery);
-    faults.extend(too_much(&given.runs));
+    let mut faults = fraction_faults(device.load, device.quality, device.battery);
+    faults.extend(run_limit_faults(&given.runs));
     if !faults.is_empty() {
-        return Err(Problem::invalid(faults));
+        return Err(ApiProblem::invalid(faults));
     }
-    let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
-    let heard = beat::heartbeat(door, key, device, &said).await?;
+    let said: Vec<HeartbeatRun> = given.runs.into_iter().map(HeartbeatRun::from).collect();
+    let heard = heartbeat::record_heartbeat(door, key, device, &said).await?;
     Ok(said.into_iter().zip(heard).collect())
 }
 
-fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
+fn run_limit_faults(runs: &[RunHeartbeatRequest]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if runs.len() > SEATS {
         faults.push(Fault::new("runs", format!("has {} items, at most {SEATS} are allowed", runs.len())));
@@ -150,15 +156,15 @@ fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
     faults
 }
 
-impl From<RunBeat> for Said {
-    fn from(RunBeat { run_id, seat, token, progress }: RunBeat) -> Self {
-        Self { run: run_id, seat, token: Token(token), progress }
+impl From<RunHeartbeatRequest> for HeartbeatRun {
+    fn from(RunHeartbeatRequest { run_id, seat, token, progress }: RunHeartbeatRequest) -> Self {
+        Self { run: run_id, seat, token: SeatToken(token), progress }
     }
 }
 
-fn shown(said: Said, heard: Heard) -> RunHeard {
-    let Said { run, seat, token, progress: _ } = said;
-    let one = RunHeard {
+fn view_run_heartbeat(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeatOut {
+    let HeartbeatRun { run, seat, token, progress: _ } = said;
+    let one = RunHeartbeatOut {
         run_id: run,
         seat,
         token,
@@ -170,10 +176,14 @@ fn shown(said: Said, heard: Heard) -> RunHeard {
         holder: None,
     };
     match heard {
-        Heard::Held { until, paused } => RunHeard { until: Some(until), paused, ..one },
-        Heard::Asked => one,
-        Heard::Lost { status, holder } => {
-            RunHeard { yours: false, release: true, status, holder: holder.map(HolderOut::from), ..one }
-        }
+        HeartbeatReply::Held { until, paused } => RunHeartbeatOut { until: Some(until), paused, ..one },
+        HeartbeatReply::Asked => one,
+        HeartbeatReply::Lost { status, holder } => RunHeartbeatOut {
+            yours: false,
+            release: true,
+            status,
+            holder: holder.map(SeatHolderOut::from),
+            ..one
+        },
     }
 }

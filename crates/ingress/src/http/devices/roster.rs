@@ -5,28 +5,28 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use millstream_core::claim::Candidate;
+use millstream_core::claim::DeviceCandidate;
 use millstream_core::id::DeviceId;
 use millstream_core::permission::Permission;
 use millstream_core::status::PauseState;
 
-use super::views::{DeviceOut, NewDevice};
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::devices::{beat, leave};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use super::views::{DeviceOut, NewDeviceRequest};
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
+use crate::devices::{heartbeat, leave};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::strict::decode_object;
-use crate::http::tasks::read;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::strict_json::decode_object;
+use crate::http::tasks::read_json_body;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::put("/v1/devices/{device_id}", "put_device", register)
+        Route::put("/v1/devices/{device_id}", "put_device", put_device)
             .summary("Register a device, or replace its description")
             .needs(Permission::ActAsDevice)
             .body("application/json", "NewDevice")
@@ -34,27 +34,27 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .problems(&[404])
             .leads_to("get_device", &["device_id"])
             .leads_to("get_assignments", &["device_id"]),
-        Route::get("/v1/devices", "list_devices", list)
+        Route::get("/v1/devices", "list_devices", list_devices)
             .summary("Devices in the order of their ids")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "DevicePage", "One page"),
-        Route::get("/v1/devices/{device_id}", "get_device", get)
+        Route::get("/v1/devices/{device_id}", "get_device", get_device)
             .summary("One device, and how many seats it has been assigned")
             .needs(Permission::ReadData)
             .answer(200, "Device", "The device")
             .problems(&[404]),
-        Route::post("/v1/devices/{device_id}/pause", "pause_device", pause)
+        Route::post("/v1/devices/{device_id}/pause", "pause_device", pause_device)
             .summary("Pause a device: it gets no new assignments and keeps its current ones")
             .needs(Permission::Operate)
             .answer(200, "Device", "Paused")
             .problems(&[404]),
-        Route::post("/v1/devices/{device_id}/resume", "resume_device", resume)
+        Route::post("/v1/devices/{device_id}/resume", "resume_device", resume_device)
             .summary("Resume a device: it gets assignments again")
             .needs(Permission::Operate)
             .answer(200, "Device", "Resumed")
             .problems(&[404]),
-        Route::delete("/v1/devices/{device_id}", "delete_device", delete)
+        Route::delete("/v1/devices/{device_id}", "delete_device", delete_device)
             .summary("Delete a device; its runs are reassigned to other devices")
             .needs(Permission::ActAsDevice)
             .answer_in(204, "", "", "The device is not registered (any more)")
@@ -62,86 +62,86 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn register(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn put_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceOut>, Problem> {
-    params.finish()?;
-    let key = beat::key_of(&caller, &id)?;
-    let body = read(&door, request, BODY_BYTES).await?;
-    let given: NewDevice = decode_object(body.json()?).map_err(Problem::invalid)?;
-    let device = given.device(key.device.clone(), door.clock.now()).map_err(Problem::invalid)?;
+) -> Result<Json<DeviceOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = heartbeat::parse_device_key(&caller, &id)?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
+    let given: NewDeviceRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
+    let device = given.into_device(key.device.clone(), door.clock.now()).map_err(ApiProblem::invalid)?;
     door.hear_device(&caller.tenant, device).await?;
-    Ok(Json(beat::find(&door, &key).await?.into()))
+    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<DeviceOut>>, Problem> {
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::Devices, |text| DeviceId::parse(text).ok());
-    params.finish()?;
-    let found = door.stores.devices.roster(&caller.tenant, after.as_ref(), limit + 1).await?;
-    let cursor = |last: &Candidate| cursor::encode(List::Devices, &last.device.id);
-    Ok(Json(Page::of(found, limit, cursor, DeviceOut::from)))
+async fn list_devices(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<DeviceOut>>, ApiProblem> {
+    let limit = params.parse_limit(100, 1_000);
+    let after = params.parse_cursor(CursorList::Devices, |text| DeviceId::parse(text).ok());
+    params.finish_params()?;
+    let found = door.stores.devices.read_roster(&caller.tenant, after.as_ref(), limit + 1).await?;
+    let cursor = |last: &DeviceCandidate| cursor::encode(CursorList::Devices, &last.device.id);
+    Ok(Json(PageOut::of(found, limit, cursor, DeviceOut::from)))
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<DeviceOut>, Problem> {
-    params.finish()?;
-    let key = beat::key_of(&caller, &id)?;
-    Ok(Json(beat::find(&door, &key).await?.into()))
+    params: QueryParams,
+) -> Result<Json<DeviceOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = heartbeat::parse_device_key(&caller, &id)?;
+    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
 }
 
-async fn pause(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn pause_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<DeviceOut>, Problem> {
-    params.finish()?;
-    set_pause(&door, &caller, &id, PauseState::Paused).await
+    params: QueryParams,
+) -> Result<Json<DeviceOut>, ApiProblem> {
+    params.finish_params()?;
+    set_device_pause(&door, &caller, &id, PauseState::Paused).await
 }
 
-async fn resume(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn resume_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<DeviceOut>, Problem> {
-    params.finish()?;
-    set_pause(&door, &caller, &id, PauseState::Running).await
+    params: QueryParams,
+) -> Result<Json<DeviceOut>, ApiProblem> {
+    params.finish_params()?;
+    set_device_pause(&door, &caller, &id, PauseState::Running).await
 }
 
-async fn set_pause(
-    door: &Door,
-    caller: &Caller,
+async fn set_device_pause(
+    door: &IngressState,
+    caller: &TenantCaller,
     id: &str,
     pause: PauseState,
-) -> Result<Json<DeviceOut>, Problem> {
-    let key = beat::key_of(caller, id)?;
+) -> Result<Json<DeviceOut>, ApiProblem> {
+    let key = heartbeat::parse_device_key(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
-    door.fleet.rosters.forget(&key.tenant);
-    Ok(Json(beat::find(door, &key).await?.into()))
+    door.fleet.rosters.invalidate_tenant(&key.tenant);
+    Ok(Json(heartbeat::find_device(door, &key).await?.into()))
 }
 
-async fn delete(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn delete_device(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<StatusCode, Problem> {
-    params.finish()?;
-    let key = beat::key_of(&caller, &id)?;
-    leave::leave(&door, &key).await?;
+    params: QueryParams,
+) -> Result<StatusCode, ApiProblem> {
+    params.finish_params()?;
+    let key = heartbeat::parse_device_key(&caller, &id)?;
+    leave::remove_device(&door, &key).await?;
     Ok(StatusCode::NO_CONTENT)
 }

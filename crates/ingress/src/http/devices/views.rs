@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{Candidate, Device, RunSpec};
+use millstream_core::claim::{DeviceCandidate, DeviceReport, RunSpec};
 use millstream_core::id::{DeviceId, Name};
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::http::strict::{whole, whole_or_none};
+use crate::http::strict_json::{whole, whole_or_none};
 
 /// Registration of a device.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(crate) struct NewDevice {
+pub(crate) struct NewDeviceRequest {
     #[serde(default)]
     pub(crate) capabilities: BTreeSet<Name>,
     #[serde(default, deserialize_with = "whole")]
@@ -39,8 +39,8 @@ const fn best() -> f64 {
 /// The largest number that every store can keep.
 const MOST: u32 = 1_000_000_000;
 
-impl NewDevice {
-    pub(crate) fn device(self, id: DeviceId, seen_at: Timestamp) -> Result<Device, Vec<Fault>> {
+impl NewDeviceRequest {
+    pub(crate) fn into_device(self, id: DeviceId, seen_at: Timestamp) -> Result<DeviceReport, Vec<Fault>> {
         let mut faults = Vec::new();
         let mut wrong = |path: &str, message: String| faults.push(Fault::new(path, message));
         if self.capabilities.len() > RunSpec::MAX_CAPABILITIES {
@@ -56,11 +56,11 @@ impl NewDevice {
         if self.capacity.is_some_and(|capacity| capacity == 0 || capacity > MOST) {
             wrong("capacity", format!("must be between 1 and {MOST}, or left out"));
         }
-        faults.extend(shares(self.load, self.quality, self.battery));
+        faults.extend(fraction_faults(self.load, self.quality, self.battery));
         if !faults.is_empty() {
             return Err(faults);
         }
-        Ok(Device {
+        Ok(DeviceReport {
             id,
             capabilities: self.capabilities,
             capability: self.capability,
@@ -77,7 +77,7 @@ impl NewDevice {
 }
 
 /// Validates the numbers that are fractions or percentages.
-pub(super) fn shares(load: f64, quality: f64, battery: Option<u8>) -> Vec<Fault> {
+pub(super) fn fraction_faults(load: f64, quality: f64, battery: Option<u8>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, value) in [("load", load), ("quality", quality)] {
         if !(0.0..=1.0).contains(&value) {
@@ -107,8 +107,8 @@ pub(super) struct DeviceOut {
     seen_at: Timestamp,
 }
 
-impl From<Candidate> for DeviceOut {
-    fn from(Candidate { device, open }: Candidate) -> Self {
+impl From<DeviceCandidate> for DeviceOut {
+    fn from(DeviceCandidate { device, open }: DeviceCandidate) -> Self {
         Self {
             device_id: device.id,
             capabilities: device.capabilities,

@@ -1,4 +1,4 @@
-//! `GET /v1/devices/{device_id}/assignments/stream`: the assignments of a device as server-sent events.
+//! `GET /v1/devices/{device_id}/assignments/stream_assignments`: the assignments of a device as server-sent events.
 //!
 //! Each message is `event: assignments`, its data the whole list, its `id` the list's version (`mark`). A
 //! client that reconnects with `Last-Event-ID` gets the list only if it has changed since. The stream ends
@@ -13,18 +13,18 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use millstream_core::permission::Permission;
 
-use super::assignments::AssignmentsOut;
-use crate::auth::Caller;
-use crate::devices::beat;
-use crate::devices::watch::{self, Listed, Watch};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use super::assignments::DeviceAssignmentsOut;
+use crate::auth::TenantCaller;
+use crate::devices::heartbeat;
+use crate::devices::watch::{self, AssignmentList, AssignmentWatch};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/devices/{device_id}/assignments/stream", "watch_assignments", stream)
+        Route::get("/v1/devices/{device_id}/assignments/stream", "watch_assignments", stream_assignments)
             .summary("Seats that the device holds or is offered, sent again on every change")
             .needs(Permission::ActAsDevice)
             .query(&[("seen", "AssignmentsMark")])
@@ -39,22 +39,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn stream(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn stream_assignments(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    mut params: Params,
-) -> Result<Response, Problem> {
-    let seen = params.take("seen");
-    params.finish()?;
-    let key = beat::key_of(&caller, &id)?;
+    mut params: QueryParams,
+) -> Result<Response, ApiProblem> {
+    let seen = params.take_param("seen");
+    params.finish_params()?;
+    let key = heartbeat::parse_device_key(&caller, &id)?;
     // An unreadable `Last-Event-ID` counts as the version of another list.
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = watch::watch(door, key, resumed.or(seen)).await?;
+    let watch = watch::watch_assignments(door, key, resumed.or(seen)).await?;
     let events = futures::stream::unfold(watch, |mut watch| async move {
-        let event = next(&mut watch).await?;
+        let event = next_message(&mut watch).await?;
         Some((Ok::<_, Infallible>(event), watch))
     });
     // Proxies that buffer would delay the messages.
@@ -62,11 +62,11 @@ async fn stream(
     Ok((unbuffered, Sse::new(events).keep_alive(keep_alive)).into_response())
 }
 
-async fn next(watch: &mut Watch) -> Option<Event> {
-    match watch.next().await? {
-        Ok(Listed { all, mark }) => {
+async fn next_message(watch: &mut AssignmentWatch) -> Option<Event> {
+    match watch.next_list().await? {
+        Ok(AssignmentList { all, mark }) => {
             let id = mark.clone();
-            Event::default().event("assignments").id(id).json_data(AssignmentsOut::of(all, mark)).ok()
+            Event::default().event("assignments").id(id).json_data(DeviceAssignmentsOut::of(all, mark)).ok()
         }
         Err(problem) => {
             tracing::debug!(reason = %problem.detail, "a stream of assignments ends");

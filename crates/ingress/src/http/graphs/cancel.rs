@@ -9,22 +9,22 @@ use axum::response::{IntoResponse, Response};
 use millstream_core::permission::Permission;
 
 use super::views::GraphOut;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::gate::Slot;
-use crate::graphs::cancel::{self, Cancelled};
-use crate::graphs::edit::{self, Asker};
+use crate::auth::TenantCaller;
+use crate::gate::RequestSlot;
+use crate::graphs::cancel::{self, GraphCancellation};
+use crate::graphs::edit::{self, GraphCaller};
 use crate::graphs::find;
-use crate::http::interventions::reason;
-use crate::http::problem::Problem;
+use crate::http::interventions::read_reason;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::prefer::Prefer;
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::prefer::PreferHeader;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/graphs/{graph_id}/cancel", "cancel_graph", post)
+        Route::post("/v1/graphs/{graph_id}/cancel", "cancel_graph", cancel_graph)
             .summary("Cancel a graph: running nodes are cancelled, waiting nodes do not start")
             .needs(Permission::Operate)
             .headers(&["Prefer", "traceparent", "x-request-id"])
@@ -36,27 +36,27 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
+async fn cancel_graph(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let graph = find::key_of(&caller, &id)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let graph = find::parse_graph_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
-    let prefer = Prefer::of(&parts.headers)?;
-    let reason = reason(&door, &parts.headers, body).await?;
-    let patience = prefer.patience(Some(edit::WAIT), door.options.max_wait);
-    let asker = Asker { caller: &caller, trace: &trace, slot: &slot, patience };
-    let (cancelled, found) = cancel::cancel(&door, asker, graph, reason).await?;
+    let prefer = PreferHeader::of(&parts.headers)?;
+    let reason = read_reason(&door, &parts.headers, body).await?;
+    let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
+    let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
+    let (cancelled, found) = cancel::cancel_graph(&door, asker, graph, reason).await?;
     let status = match cancelled {
-        Cancelled::Ended => StatusCode::OK,
-        Cancelled::NotYet => StatusCode::ACCEPTED,
+        GraphCancellation::Ended => StatusCode::OK,
+        GraphCancellation::NotYet => StatusCode::ACCEPTED,
     };
-    let graph = GraphOut::try_from(found).map_err(find::unreadable)?;
+    let graph = GraphOut::try_from(found).map_err(find::unreadable_graph)?;
     Ok((status, Json(graph)).into_response())
 }

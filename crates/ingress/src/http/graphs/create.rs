@@ -14,21 +14,21 @@ use serde::Deserialize;
 
 use super::json;
 use super::views::GraphOut;
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::gate::Slot;
-use crate::graphs::create::{self, Made, Wish};
-use crate::graphs::{find, heavy};
-use crate::http::posting;
-use crate::http::problem::Problem;
-use crate::http::route::{Located, Route};
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::gate::RequestSlot;
+use crate::graphs::create::{self, GraphCreation, GraphToCreate};
+use crate::graphs::{find, run_off_runtime};
+use crate::http::event_draft;
+use crate::http::problem::ApiProblem;
+use crate::http::route::{LocationHeader, Route};
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/graphs", "create_graph", post)
+        Route::post("/v1/graphs", "create_graph", create_graph)
             .summary("Create a graph and start its first nodes")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(201, "Graph", "Created")
             .answer(200, "Graph", "Existed already with the same content")
             .problems(&[404, 409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_graph", &["graph_id"])
             .leads_to("list_nodes", &["graph_id"])
             .leads_to("watch_graph", &["graph_id"])
@@ -48,7 +48,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 /// [`GraphSpec`] with an id.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct NewGraph {
+struct NewGraphRequest {
     #[serde(default)]
     graph_id: Option<ExecutionId>,
     name: String,
@@ -61,31 +61,35 @@ struct NewGraph {
     nodes: Vec<NodeSpec>,
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
-    params: Params,
+async fn create_graph(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.graph_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.graph_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let bytes = body.text()?.len();
     // The body's bytes stay charged until the answer: the decoded graph is as large.
-    let (wish, _paid) =
-        heavy(&door.machines.graph_work, bytes, move || (read(&body, idempotency_key), body)).await?;
-    let (made, found) = create::create(&door, &caller, &trace, &slot, wish?).await?;
+    let (wish, _paid) = run_off_runtime(&door.machines.graph_work, bytes, move || {
+        (read_new_graph(&body, idempotency_key), body)
+    })
+    .await?;
+    let (made, found) = create::create_graph(&door, &caller, &trace, &slot, wish?).await?;
     let status = match made {
-        Made::Created => StatusCode::CREATED,
-        Made::Existed => StatusCode::OK,
+        GraphCreation::Created => StatusCode::CREATED,
+        GraphCreation::Existed => StatusCode::OK,
     };
-    let graph = GraphOut::try_from(found).map_err(find::unreadable)?;
+    let graph = GraphOut::try_from(found).map_err(find::unreadable_graph)?;
     let location = HeaderValue::from_str(&format!("/v1/graphs/{}", graph.graph_id));
     let mut response = (status, Json(graph)).into_response();
     if let Ok(location) = location {
@@ -94,14 +98,14 @@ async fn post(
     Ok(response)
 }
 
-fn read(body: &Body, idempotency_key: Option<String>) -> Result<Wish, Problem> {
+fn read_new_graph(body: &RequestBody, idempotency_key: Option<String>) -> Result<GraphToCreate, ApiProblem> {
     let text = body.json()?;
-    let NewGraph { graph_id, name, description, input, options, nodes } =
-        json::decode(text, "").map_err(Problem::invalid)?;
+    let NewGraphRequest { graph_id, name, description, input, options, nodes } =
+        json::decode_json(text, "").map_err(ApiProblem::invalid)?;
     let spec = GraphSpec { name, description, input, options, nodes };
-    let faults = json::too_deep(&spec);
+    let faults = json::graph_depth_faults(&spec);
     if !faults.is_empty() {
-        return Err(Problem::invalid(faults));
+        return Err(ApiProblem::invalid(faults));
     }
-    Ok(Wish { id: graph_id, spec, idempotency_key, bytes: text.len() })
+    Ok(GraphToCreate { id: graph_id, spec, idempotency_key, bytes: text.len() })
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/graphs/{graph_id}/edits`: changes the shape of a running graph.
+//! `POST /v1/graphs/{graph_id}/decode_edits`: changes the shape of a running graph.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use millstream_core::graph::NodeEdit;
 use millstream_core::permission::Permission;
 
 use super::json;
-use super::views::{EditAcceptedOut, EditedOut};
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::gate::Slot;
-use crate::graphs::edit::{self, Asker, Edited, Wish};
+use super::views::{GraphEditAcceptedOut, GraphEditedOut};
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::JsonFields;
+use crate::gate::RequestSlot;
+use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
 use crate::graphs::find;
-use crate::http::posting;
-use crate::http::problem::Problem;
+use crate::http::event_draft;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::prefer::Prefer;
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::prefer::PreferHeader;
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/graphs/{graph_id}/edits", "edit_graph", post)
+        Route::post("/v1/graphs/{graph_id}/edits", "edit_graph", edit_graph)
             .summary("Insert, update and delete nodes; all edits are applied, or none")
             .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
@@ -38,34 +38,36 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn post(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
-    slot: Slot,
+async fn edit_graph(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
+    slot: RequestSlot,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let graph = find::key_of(&caller, &id)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let graph = find::parse_graph_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
-    Media::of(&parts.headers, &[Media::Json])?;
-    let prefer = Prefer::of(&parts.headers)?;
-    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    MediaType::of(&parts.headers, &[MediaType::Json])?;
+    let prefer = PreferHeader::of(&parts.headers)?;
+    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.message_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
-    let wish = read(body.json()?, idempotency_key)?;
-    let patience = prefer.patience(Some(edit::WAIT), door.options.max_wait);
-    let asker = Asker { caller: &caller, trace: &trace, slot: &slot, patience };
+    let allowed = BodyLimits { bytes: limits.message_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
+    let wish = read_edit_request(body.json()?, idempotency_key)?;
+    let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
+    let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
     let graph_id = graph.execution.clone();
-    match edit::edit(&door, asker, graph, wish).await? {
-        Edited::Applied { revision } => {
-            Ok((StatusCode::OK, Json(EditedOut { graph_id, revision })).into_response())
+    match edit::edit_graph(&door, asker, graph, wish).await? {
+        GraphEditOutcome::Applied { revision } => {
+            Ok((StatusCode::OK, Json(GraphEditedOut { graph_id, revision })).into_response())
         }
-        Edited::Undecided { event_id } => {
-            let accepted = EditAcceptedOut { graph_id, event_id };
+        GraphEditOutcome::Undecided { event_id } => {
+            let accepted = GraphEditAcceptedOut { graph_id, event_id };
             let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
             if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
                 response.headers_mut().insert(header::LOCATION, location);
@@ -75,31 +77,31 @@ async fn post(
     }
 }
 
-fn read(text: &str, idempotency_key: Option<String>) -> Result<Wish, Problem> {
-    let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
-    let expected_revision = fields.whole("expected_revision", 0..=u32::MAX);
+fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<EditsToApply, ApiProblem> {
+    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+    let expected_revision = fields.whole_number("expected_revision", 0..=u32::MAX);
     if expected_revision.is_none() && !fields.has_fault("expected_revision") {
-        fields.fault("expected_revision", "is required: the revision that the edits are based on");
+        fields.add_fault("expected_revision", "is required: the revision that the edits are based on");
     }
-    let edits = edits(&mut fields);
+    let edits = decode_edits(&mut fields);
     if edits.is_none() && !fields.has_fault("edits") {
-        fields.fault("edits", "is required");
+        fields.add_fault("edits", "is required");
     }
-    fields.finish().map_err(Problem::invalid)?;
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     let (expected_revision, edits) = (expected_revision.unwrap_or_default(), edits.unwrap_or_default());
-    Ok(Wish { expected_revision, edits, idempotency_key })
+    Ok(EditsToApply { expected_revision, edits, idempotency_key })
 }
 
 /// `[{"insert": NODE} | {"update": NODE} | {"delete": ID}]`.
-pub(super) fn edits(fields: &mut Fields<'_>) -> Option<Vec<NodeEdit>> {
-    let text = fields.take("edits")?;
-    match json::decode::<Vec<NodeEdit>>(text, "edits") {
+pub(super) fn decode_edits(fields: &mut JsonFields<'_>) -> Option<Vec<NodeEdit>> {
+    let text = fields.take_field("edits")?;
+    match json::decode_json::<Vec<NodeEdit>>(text, "edits") {
         Ok(edits) => {
-            fields.faults(json::too_deep_in_edits(&edits));
+            fields.add_faults(json::edit_depth_faults(&edits));
             Some(edits)
         }
         Err(faults) => {
-            fields.faults(faults);
+            fields.add_faults(faults);
             None
         }
     }

@@ -1,14 +1,14 @@
 //! Strict decoding of the JSON that describes graphs; every fault carries its path.
 
 use millstream_core::graph::{GraphSpec, NodeEdit, NodeSpec};
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use serde::de::DeserializeOwned;
 
-use crate::edited::without_place;
+use crate::edited_input::without_place;
 
 /// Decodes the text at the path `at` of the request. The text is known to be valid JSON.
-pub(in crate::http) fn decode<T: DeserializeOwned>(text: &str, at: &str) -> Result<T, Vec<Fault>> {
+pub(in crate::http) fn decode_json<T: DeserializeOwned>(text: &str, at: &str) -> Result<T, Vec<Fault>> {
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = match (at, error.path().to_string().as_str()) {
@@ -17,12 +17,12 @@ pub(in crate::http) fn decode<T: DeserializeOwned>(text: &str, at: &str) -> Resu
             (at, path) if path.starts_with('[') => format!("{at}{path}"),
             (at, path) => format!("{at}.{path}"),
         };
-        vec![Fault::new(path, in_plain_words(without_place(error.inner())))]
+        vec![Fault::new(path, hide_type_names(without_place(error.inner())))]
     })
 }
 
 /// Replaces Rust type names in decoding errors: they mean nothing to authors of JSON.
-fn in_plain_words(message: String) -> String {
+fn hide_type_names(message: String) -> String {
     if message.contains("untagged enum EdgeForm") {
         return "must be the id of a node, or {\"node\": ID, \"if\": CONDITION}".to_owned();
     }
@@ -36,44 +36,44 @@ fn in_plain_words(message: String) -> String {
 }
 
 /// Rejects user values that exceed the nesting limit.
-pub(super) fn too_deep(spec: &GraphSpec) -> Vec<Fault> {
+pub(super) fn graph_depth_faults(spec: &GraphSpec) -> Vec<Fault> {
     let mut faults = Vec::new();
-    in_graph(spec, "", &mut faults);
+    check_graph_depth(spec, "", &mut faults);
     faults
 }
 
-pub(super) fn too_deep_in_edits(edits: &[NodeEdit]) -> Vec<Fault> {
+pub(super) fn edit_depth_faults(edits: &[NodeEdit]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (at, edit) in edits.iter().enumerate() {
         match edit {
-            NodeEdit::Insert(node) => in_node(node, &format!("edits[{at}].insert."), &mut faults),
-            NodeEdit::Update(node) => in_node(node, &format!("edits[{at}].update."), &mut faults),
+            NodeEdit::Insert(node) => check_node_depth(node, &format!("edits[{at}].insert."), &mut faults),
+            NodeEdit::Update(node) => check_node_depth(node, &format!("edits[{at}].update."), &mut faults),
             NodeEdit::Delete(_) => {}
         }
     }
     faults
 }
 
-fn in_graph(spec: &GraphSpec, prefix: &str, faults: &mut Vec<Fault>) {
-    check(&spec.input, || format!("{prefix}input"), faults);
+fn check_graph_depth(spec: &GraphSpec, prefix: &str, faults: &mut Vec<Fault>) {
+    check_value_depth(&spec.input, || format!("{prefix}input"), faults);
     for (at, node) in spec.nodes.iter().enumerate() {
         if node.graph.is_some() || node.execution.is_some() {
-            in_node(node, &format!("{prefix}nodes[{at}]."), faults);
+            check_node_depth(node, &format!("{prefix}nodes[{at}]."), faults);
         }
     }
 }
 
-fn in_node(node: &NodeSpec, prefix: &str, faults: &mut Vec<Fault>) {
+fn check_node_depth(node: &NodeSpec, prefix: &str, faults: &mut Vec<Fault>) {
     if let Some(graph) = &node.graph {
-        in_graph(graph, &format!("{prefix}graph."), faults);
+        check_graph_depth(graph, &format!("{prefix}graph."), faults);
     }
     if let Some(execution) = &node.execution {
-        check(&execution.input, || format!("{prefix}execution.input"), faults);
+        check_value_depth(&execution.input, || format!("{prefix}execution.input"), faults);
     }
 }
 
-fn check(value: &RawJson, path: impl FnOnce() -> String, faults: &mut Vec<Fault>) {
-    if let Err(error) = value.within_depth() {
+fn check_value_depth(value: &RawJson, path: impl FnOnce() -> String, faults: &mut Vec<Fault>) {
+    if let Err(error) = value.check_nesting() {
         faults.push(Fault::new(path(), error.to_string()));
     }
 }
@@ -82,12 +82,12 @@ fn check(value: &RawJson, path: impl FnOnce() -> String, faults: &mut Vec<Fault>
 mod tests {
     use super::*;
 
-    fn told<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
-        decode::<T>(text, "").unwrap_err()[0].to_string()
+    fn decode_error<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
+        decode_json::<T>(text, "").unwrap_err()[0].to_string()
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_path_and_without_our_names() {
+    fn graph_fault_has_path_without_type_names() {
         for (text, wrong) in [
             ("7", "invalid type: integer `7`, expected an object"),
             (r#"{"name":"a","nodes":7}"#, "nodes: invalid type: integer `7`, expected a sequence"),
@@ -97,9 +97,9 @@ mod tests {
                 "nodes[0].parents[0]: must be the id of a node, or {\"node\": ID, \"if\": CONDITION}",
             ),
         ] {
-            assert_eq!(told::<GraphSpec>(text), wrong, "{text}");
+            assert_eq!(decode_error::<GraphSpec>(text), wrong, "{text}");
         }
-        let faults = decode::<Vec<NodeEdit>>(r#"[{"insert":{"id":"A"}}]"#, "edits").unwrap_err();
+        let faults = decode_json::<Vec<NodeEdit>>(r#"[{"insert":{"id":"A"}}]"#, "edits").unwrap_err();
         assert!(faults[0].path.starts_with("edits[0].insert"), "{faults:?}");
     }
 }

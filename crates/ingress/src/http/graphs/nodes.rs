@@ -9,30 +9,30 @@ use millstream_core::id::Name;
 use millstream_core::permission::Permission;
 use millstream_store::graph_store::{LogView, NodeFilter};
 
-use super::views::{LogOut, NodeOut};
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
+use super::views::{NodeLogOut, NodeOut};
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
 use crate::graphs::{find, nodes};
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/graphs/{graph_id}/nodes", "list_nodes", list)
+        Route::get("/v1/graphs/{graph_id}/nodes", "list_nodes", list_nodes)
             .summary("Nodes in the order of their ids, without their results")
             .needs(Permission::ReadData)
             .query(&[("status", "NodeStatus"), ("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "NodePage", "One page")
             .problems(&[404]),
-        Route::get("/v1/graphs/{graph_id}/nodes/{node}", "get_node", read)
+        Route::get("/v1/graphs/{graph_id}/nodes/{node}", "get_node", get_node)
             .summary("One node with its result")
             .needs(Permission::ReadData)
             .answer(200, "NodeDetail", "The node")
             .problems(&[404]),
-        Route::get("/v1/graphs/{graph_id}/nodes/{node}/logs", "get_node_logs", logs)
+        Route::get("/v1/graphs/{graph_id}/nodes/{node}/logs", "get_node_logs", get_node_logs)
             .summary("The log that executors wrote for a node, all attempts, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
@@ -41,49 +41,51 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn list_nodes(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<NodeOut>>, Problem> {
-    let status = params.word("status", NodeStatus::ALL);
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::Nodes, |text| Name::parse(text).ok());
-    params.finish()?;
-    let graph = find::key_of(&caller, &id)?;
-    nodes::of_existing(&door, &graph).await?;
+    mut params: QueryParams,
+) -> Result<Json<PageOut<NodeOut>>, ApiProblem> {
+    let status = params.parse_word("status", NodeStatus::ALL);
+    let limit = params.parse_limit(100, 1_000);
+    let after = params.parse_cursor(CursorList::Nodes, |text| Name::parse(text).ok());
+    params.finish_params()?;
+    let graph = find::parse_graph_key(&caller, &id)?;
+    nodes::check_graph_exists(&door, &graph).await?;
     let filter = NodeFilter { statuses: status.into_iter().collect(), ids: Vec::new() };
-    let found = nodes::list(&door, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view))).await?;
-    let cursor = |(node, _): &(NodeId, NodeOut)| cursor::encode(List::Nodes, node);
-    Ok(Json(Page::of(found, limit, cursor, |(_, node)| node)))
+    let found =
+        nodes::list_nodes(&door, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view))).await?;
+    let cursor = |(node, _): &(NodeId, NodeOut)| cursor::encode(CursorList::Nodes, node);
+    Ok(Json(PageOut::of(found, limit, cursor, |(_, node)| node)))
 }
 
-async fn read(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_node(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
-    params: Params,
-) -> Result<Json<NodeOut>, Problem> {
-    params.finish()?;
-    let graph = find::key_of(&caller, &id)?;
-    let view = nodes::one(&door, &graph, &nodes::id_of(&node)?).await?;
-    let beyond = nodes::beyond(&door, &graph, &view).await?;
+    params: QueryParams,
+) -> Result<Json<NodeOut>, ApiProblem> {
+    params.finish_params()?;
+    let graph = find::parse_graph_key(&caller, &id)?;
+    let view = nodes::find_node(&door, &graph, &nodes::parse_node_id(&node)?).await?;
+    let beyond = nodes::node_details(&door, &graph, &view).await?;
     Ok(Json(NodeOut::whole(view, beyond)))
 }
 
-async fn logs(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_node_logs(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
-    mut params: Params,
-) -> Result<Json<Page<LogOut>>, Problem> {
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::NodeLogs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
-    params.finish()?;
-    let graph = find::key_of(&caller, &id)?;
-    let node = nodes::id_of(&node)?;
-    let found = nodes::logs(&door, &graph, &node, after.unwrap_or(0), limit + 1).await?;
-    let cursor = |last: &LogView| cursor::encode(List::NodeLogs, last.position);
-    Ok(Json(Page::of(found, limit, cursor, LogOut::from)))
+    mut params: QueryParams,
+) -> Result<Json<PageOut<NodeLogOut>>, ApiProblem> {
+    let limit = params.parse_limit(100, 1_000);
+    let after =
+        params.parse_cursor(CursorList::NodeLogs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
+    params.finish_params()?;
+    let graph = find::parse_graph_key(&caller, &id)?;
+    let node = nodes::parse_node_id(&node)?;
+    let found = nodes::list_logs(&door, &graph, &node, after.unwrap_or(0), limit + 1).await?;
+    let cursor = |last: &LogView| cursor::encode(CursorList::NodeLogs, last.position);
+    Ok(Json(PageOut::of(found, limit, cursor, NodeLogOut::from)))
 }

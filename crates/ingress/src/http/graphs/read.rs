@@ -8,23 +8,23 @@ use millstream_core::id::AcceptNo;
 use millstream_core::permission::Permission;
 
 use super::views::{GraphOut, GraphStatus};
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
 use crate::graphs::find;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/graphs", "list_graphs", list)
+        Route::get("/v1/graphs", "list_graphs", list_graphs)
             .summary("Graphs, newest first")
             .needs(Permission::ReadData)
             .query(&[("status", "GraphStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "GraphPage", "One page"),
-        Route::get("/v1/graphs/{graph_id}", "get_graph", read)
+        Route::get("/v1/graphs/{graph_id}", "get_graph", get_graph)
             .summary("One graph, with the number of its nodes per status")
             .needs(Permission::ReadData)
             .answer(200, "Graph", "The graph")
@@ -32,27 +32,27 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn read(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_graph(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<GraphOut>, Problem> {
-    params.finish()?;
-    let found = find::find(&door, &find::key_of(&caller, &id)?).await?;
-    GraphOut::try_from(found).map(Json).map_err(find::unreadable)
+    params: QueryParams,
+) -> Result<Json<GraphOut>, ApiProblem> {
+    params.finish_params()?;
+    let found = find::find_graph(&door, &find::parse_graph_key(&caller, &id)?).await?;
+    GraphOut::try_from(found).map(Json).map_err(find::unreadable_graph)
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<GraphOut>>, Problem> {
-    let status = params.word("status", GraphStatus::ALL).map(GraphStatus::of_execution);
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Graphs, |text| text.parse().ok().map(AcceptNo));
-    params.finish()?;
-    let found = find::list(&door, &caller, status, after, limit, GraphOut::brief).await?;
-    let cursor = |(position, _): &(AcceptNo, GraphOut)| cursor::encode(List::Graphs, position.0);
-    Ok(Json(Page::of(found, limit, cursor, |(_, graph)| graph)))
+async fn list_graphs(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<GraphOut>>, ApiProblem> {
+    let status = params.parse_word("status", GraphStatus::ALL).map(GraphStatus::of_execution);
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Graphs, |text| text.parse().ok().map(AcceptNo));
+    params.finish_params()?;
+    let found = find::list_graphs(&door, &caller, status, after, limit, GraphOut::brief).await?;
+    let cursor = |(position, _): &(AcceptNo, GraphOut)| cursor::encode(CursorList::Graphs, position.0);
+    Ok(Json(PageOut::of(found, limit, cursor, |(_, graph)| graph)))
 }

@@ -5,26 +5,26 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::graph::limits::MAX_RESULT_BYTES;
-use millstream_core::graph::{NodeStatus, Token};
+use millstream_core::graph::{NodeStatus, NodeToken};
 use millstream_core::permission::Permission;
 use millstream_rpc::read::MAX_ERROR_CHARS;
-use millstream_store::action_store::Wanted;
+use millstream_store::action_store::OutcomeDemand;
 use serde::Serialize;
 
-use super::edits::edits;
+use super::edits::decode_edits;
 use super::views::NodeOut;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::graphs::attempt::Said;
-use crate::graphs::progress::{self, Progress};
-use crate::graphs::result::{self, Report};
+use crate::auth::TenantCaller;
+use crate::fields::JsonFields;
+use crate::graphs::attempt::AttemptReference;
+use crate::graphs::progress::{self, ProgressReport};
+use crate::graphs::result::{self, NodeResultReport};
 use crate::graphs::{find, nodes};
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::tasks::{read, token};
-use crate::query::Params;
-use crate::trace::Trace;
+use crate::http::tasks::{read_json_body, read_token};
+use crate::query::QueryParams;
+use crate::state::IngressState;
+use crate::trace::TraceContext;
 
 const PROGRESS_BYTES: usize = 16 * 1024;
 /// Body limit of a progress report, log text included.
@@ -48,78 +48,78 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 async fn report_result(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    trace: Trace,
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    trace: TraceContext,
     Path((id, node)): Path<(String, String)>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<NodeOut>, Problem> {
-    params.finish()?;
-    let (graph, node) = (find::key_of(&caller, &id)?, nodes::id_of(&node)?);
-    let body = read(&door, request, door.options.limits.message_bytes).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let said = said(&mut fields);
-    let status = status(&mut fields);
-    let result = fields.raw_or_null("result");
+) -> Result<Json<NodeOut>, ApiProblem> {
+    params.finish_params()?;
+    let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
+    let body = read_json_body(&door, request, door.options.limits.message_bytes).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let said = read_attempt_reference(&mut fields);
+    let status = required_status(&mut fields);
+    let result = fields.raw_json_or_null("result");
     if let Some(result) = result.as_ref().filter(|result| result.len() > MAX_RESULT_BYTES) {
         let message = format!("is {} bytes long, at most {MAX_RESULT_BYTES} are kept", result.len());
-        fields.fault("result", message);
+        fields.add_fault("result", message);
     }
-    let error = fields.text("error").map(|text| text.chars().take(MAX_ERROR_CHARS).collect());
-    let edits = edits(&mut fields).unwrap_or_default();
-    let logs = fields.text("logs").unwrap_or_default().into_owned();
-    fields.finish().map_err(Problem::invalid)?;
+    let error = fields.take_text("error").map(|text| text.chars().take(MAX_ERROR_CHARS).collect());
+    let edits = decode_edits(&mut fields).unwrap_or_default();
+    let logs = fields.take_text("logs").unwrap_or_default().into_owned();
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     // Unreachable: a missing status is a fault, which `finish` reports.
     let status = status.unwrap_or(NodeStatus::TaskError);
-    let report = Report { status, result, error, edits, logs };
-    let view = result::report(&door, &trace, &graph, &node, &said, report).await?;
+    let report = NodeResultReport { status, result, error, edits, logs };
+    let view = result::report_result(&door, &trace, &graph, &node, &said, report).await?;
     Ok(Json(NodeOut::brief(view)))
 }
 
 #[derive(Debug, Serialize)]
-struct HeldOut {
+struct NodeLeaseOut {
     /// The result is no longer wanted.
     cancelled: bool,
 }
 
 async fn report_progress(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<HeldOut>, Problem> {
-    params.finish()?;
-    let (graph, node) = (find::key_of(&caller, &id)?, nodes::id_of(&node)?);
-    let body = read(&door, request, PROGRESS_BODY).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let said = said(&mut fields);
-    let progress = fields.raw("progress");
+) -> Result<Json<NodeLeaseOut>, ApiProblem> {
+    params.finish_params()?;
+    let (graph, node) = (find::parse_graph_key(&caller, &id)?, nodes::parse_node_id(&node)?);
+    let body = read_json_body(&door, request, PROGRESS_BODY).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let said = read_attempt_reference(&mut fields);
+    let progress = fields.raw_json("progress");
     if progress.as_ref().is_some_and(|progress| progress.len() > PROGRESS_BYTES) {
-        fields.fault("progress", format!("has more than {PROGRESS_BYTES} bytes"));
+        fields.add_fault("progress", format!("has more than {PROGRESS_BYTES} bytes"));
     }
-    let logs = fields.text("logs").unwrap_or_default().into_owned();
-    fields.finish().map_err(Problem::invalid)?;
-    let update = Progress { progress, logs };
-    let (_, wanted) = progress::report(&door, &graph, &node, &said, update).await?;
-    Ok(Json(HeldOut { cancelled: wanted == Wanted::Cancelled }))
+    let logs = fields.take_text("logs").unwrap_or_default().into_owned();
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    let update = ProgressReport { progress, logs };
+    let (_, wanted) = progress::report_progress(&door, &graph, &node, &said, update).await?;
+    Ok(Json(NodeLeaseOut { cancelled: wanted == OutcomeDemand::Cancelled }))
 }
 
-fn said(fields: &mut Fields<'_>) -> Said {
-    let token = Token::shown(token(fields).0);
-    let attempt = fields.whole("attempt", 1..=u32::MAX);
-    let idempotency_key = fields.text("idempotency_key").map(|text| text.into_owned());
-    Said { token, attempt, idempotency_key }
+fn read_attempt_reference(fields: &mut JsonFields<'_>) -> AttemptReference {
+    let token = NodeToken::from_executor(read_token(fields).0);
+    let attempt = fields.whole_number("attempt", 1..=u32::MAX);
+    let idempotency_key = fields.take_text("idempotency_key").map(|text| text.into_owned());
+    AttemptReference { token, attempt, idempotency_key }
 }
 
 /// Accepts only statuses that an attempt can end with.
-fn status(fields: &mut Fields<'_>) -> Option<NodeStatus> {
-    let word = fields.required("status")?;
+fn required_status(fields: &mut JsonFields<'_>) -> Option<NodeStatus> {
+    let word = fields.required_text("status")?;
     let status = NodeStatus::parse(&word);
     let status = status.filter(|status| *status == NodeStatus::Pass || status.is_failure());
     if status.is_none() {
-        fields.fault("status", "must be PASS, FAIL, TASK_ERROR, INFRA_ERROR, TIMEOUT or CRASH");
+        fields.add_fault("status", "must be PASS, FAIL, TASK_ERROR, INFRA_ERROR, TIMEOUT or CRASH");
     }
     status
 }

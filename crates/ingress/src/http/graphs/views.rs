@@ -11,12 +11,12 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::ExecutionStatus;
 use millstream_core::time::Timestamp;
 use millstream_rpc::blob;
-use millstream_rpc::unreadable::Unreadable;
+use millstream_rpc::unreadable::StoredFormError;
 use millstream_store::graph_store::{LogView, NodeView};
 use serde::{Deserialize, Serialize};
 
-use crate::graphs::find::Found;
-use crate::graphs::nodes::Beyond;
+use crate::graphs::find::FoundGraph;
+use crate::graphs::nodes::NodeDetails;
 
 /// The status of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -92,7 +92,7 @@ pub(super) struct GraphOut {
 
 /// The immutable metadata in the store.
 #[derive(Deserialize)]
-struct Metadata {
+struct StoredGraphMetadata {
     name: String,
     #[serde(default)]
     description: String,
@@ -100,17 +100,17 @@ struct Metadata {
     creator: Option<String>,
 }
 
-impl TryFrom<Found> for GraphOut {
-    type Error = Unreadable;
+impl TryFrom<FoundGraph> for GraphOut {
+    type Error = StoredFormError;
 
-    fn try_from(found: Found) -> Result<Self, Unreadable> {
-        let Found { graph, execution } = found;
-        let head = blob::head(&graph.blob)?;
-        let metadata: Metadata = graph
+    fn try_from(found: FoundGraph) -> Result<Self, StoredFormError> {
+        let FoundGraph { graph, execution } = found;
+        let head = blob::decode_head(&graph.blob)?;
+        let metadata: StoredGraphMetadata = graph
             .metadata
             .decode()
-            .map_err(|error| Unreadable { what: "the stored metadata", why: error.to_string() })?;
-        let Metadata { name, description, creator } = metadata;
+            .map_err(|error| StoredFormError { what: "the stored metadata", why: error.to_string() })?;
+        let StoredGraphMetadata { name, description, creator } = metadata;
         Ok(Self {
             graph_id: graph.execution.execution,
             name,
@@ -132,7 +132,7 @@ impl TryFrom<Found> for GraphOut {
 
 impl GraphOut {
     /// The view in lists.
-    pub(super) fn brief(found: Found) -> Result<Self, Unreadable> {
+    pub(super) fn brief(found: FoundGraph) -> Result<Self, StoredFormError> {
         Ok(Self { input: None, ..Self::try_from(found)? })
     }
 }
@@ -158,11 +158,11 @@ pub(super) struct NodeOut {
     spec: RawJson,
     /// Present for a single node only.
     #[serde(flatten)]
-    detail: Option<Detail>,
+    detail: Option<NodeDetailOut>,
 }
 
 #[derive(Debug, Serialize)]
-struct Detail {
+struct NodeDetailOut {
     result: Option<RawJson>,
     /// The edits that the result requested.
     edits: Vec<NodeEdit>,
@@ -194,37 +194,37 @@ impl NodeOut {
         }
     }
 
-    pub(super) fn whole(mut view: NodeView, beyond: Beyond) -> Self {
+    pub(super) fn whole(mut view: NodeView, beyond: NodeDetails) -> Self {
         let result = view.result.clone();
         view.children.sort();
-        let detail = Detail { result, edits: beyond.edits, progress: beyond.progress };
+        let detail = NodeDetailOut { result, edits: beyond.edits, progress: beyond.progress };
         Self { detail: Some(detail), ..Self::brief(view) }
     }
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct LogOut {
+pub(super) struct NodeLogOut {
     attempt: u32,
     text: String,
     truncated: bool,
     at: Timestamp,
 }
 
-impl From<LogView> for LogOut {
+impl From<LogView> for NodeLogOut {
     fn from(view: LogView) -> Self {
         Self { attempt: view.attempt, text: view.text, truncated: view.truncated, at: view.at }
     }
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct EditedOut {
+pub(super) struct GraphEditedOut {
     pub(super) graph_id: ExecutionId,
     /// The revision after the edits.
     pub(super) revision: u32,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct EditAcceptedOut {
+pub(super) struct GraphEditAcceptedOut {
     pub(super) graph_id: ExecutionId,
     pub(super) event_id: EventId,
 }

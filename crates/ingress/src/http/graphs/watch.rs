@@ -11,25 +11,25 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use millstream_core::graph::Notice;
+use millstream_core::graph::GraphTransitionNotice;
 use millstream_core::id::{ExecutionId, Seq};
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::auth::Caller;
-use crate::door::Door;
+use crate::auth::TenantCaller;
 use crate::graphs::find;
-use crate::graphs::place::Place;
-use crate::graphs::watch::{self, Happening, Watch, Watching, What};
-use crate::http::problem::Problem;
+use crate::graphs::watch::{self, GraphWatch, GraphWatchStart, WatchedEvent, WatchedEventKind};
+use crate::graphs::watch_position::WatchPosition;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/graphs/{graph_id}/watch", "watch_graph", get)
+        Route::get("/v1/graphs/{graph_id}/watch", "watch_graph", watch_graph)
             .summary("Past and future changes of a graph; each id is a position to resume from")
             .needs(Permission::ReadData)
             .query(&[("after", "WatchPlace")])
@@ -40,33 +40,33 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn watch_graph(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    mut params: Params,
-) -> Result<Response, Problem> {
-    let place = |text: &str| Place::parse(text).ok_or("is not the id of an event");
-    let after = params.parsed("after", place);
-    params.finish()?;
+    mut params: QueryParams,
+) -> Result<Response, ApiProblem> {
+    let place = |text: &str| WatchPosition::parse(text).ok_or("is not the id of an event");
+    let after = params.parse_param("after", place);
+    params.finish_params()?;
     // A `Last-Event-ID` header without a value starts at the beginning.
     let resumed = match headers.get("last-event-id").filter(|value| !value.is_empty()) {
         None => None,
         Some(value) => Some(
             place(value.to_str().unwrap_or(""))
-                .map_err(|message| Problem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+                .map_err(|message| ApiProblem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
         ),
     };
-    let graph = find::key_of(&caller, &id)?;
+    let graph = find::parse_graph_key(&caller, &id)?;
     let graph_id = graph.execution.clone();
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = match watch::watch(door, graph, resumed.or(after)).await? {
-        Watching::SeenAll => return Ok(StatusCode::NO_CONTENT.into_response()),
-        Watching::On(watch) => watch,
+    let watch = match watch::watch_graph(door, graph, resumed.or(after)).await? {
+        GraphWatchStart::SeenAll => return Ok(StatusCode::NO_CONTENT.into_response()),
+        GraphWatchStart::On(watch) => watch,
     };
     let events = futures::stream::unfold((watch, graph_id), |(mut watch, graph_id)| async move {
-        let event = next(&mut watch, &graph_id).await?;
+        let event = next_message(&mut watch, &graph_id).await?;
         Some((Ok::<_, Infallible>(event), (watch, graph_id)))
     });
     // Proxies that buffer would delay the events.
@@ -74,9 +74,9 @@ async fn get(
     Ok((unbuffered, Sse::new(events).keep_alive(keep_alive)).into_response())
 }
 
-async fn next(watch: &mut Watch, graph_id: &ExecutionId) -> Option<Event> {
-    match watch.next().await? {
-        Ok(happening) => shown(happening, graph_id),
+async fn next_message(watch: &mut GraphWatch, graph_id: &ExecutionId) -> Option<Event> {
+    match watch.next_event().await? {
+        Ok(happening) => view_message(happening, graph_id),
         Err(problem) => {
             tracing::debug!(reason = %problem.detail, graph = %graph_id, "graph watch ended");
             None
@@ -85,19 +85,19 @@ async fn next(watch: &mut Watch, graph_id: &ExecutionId) -> Option<Event> {
 }
 
 #[derive(Serialize)]
-struct HappeningOut<'a> {
+struct GraphWatchMessage<'a> {
     graph_id: &'a ExecutionId,
     at: Timestamp,
     /// The seq in the log; none for an event that the log does not hold.
     seq: Option<Seq>,
     #[serde(flatten)]
-    what: WhatOut,
+    what: GraphChangeDetail,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum WhatOut {
-    Noticed(Notice),
+enum GraphChangeDetail {
+    Noticed(GraphTransitionNotice),
     Dispatched {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -110,14 +110,16 @@ enum WhatOut {
 
 const DISPATCHED: &str = "node.dispatched";
 
-fn shown(happening: Happening, graph_id: &ExecutionId) -> Option<Event> {
-    let Happening { place, at, what } = happening;
+fn view_message(happening: WatchedEvent, graph_id: &ExecutionId) -> Option<Event> {
+    let WatchedEvent { place, at, what } = happening;
     let (kind, seq, what) = match what {
-        What::Noticed(seq, notice) => (notice.kind(), Some(seq), WhatOut::Noticed(notice)),
-        What::Dispatched(it) => (
+        WatchedEventKind::Noticed(seq, notice) => {
+            (notice.kind(), Some(seq), GraphChangeDetail::Noticed(notice))
+        }
+        WatchedEventKind::Dispatched(it) => (
             DISPATCHED,
             None,
-            WhatOut::Dispatched {
+            GraphChangeDetail::Dispatched {
                 kind: DISPATCHED,
                 node: it.node_id,
                 attempt: it.attempt,
@@ -126,6 +128,6 @@ fn shown(happening: Happening, graph_id: &ExecutionId) -> Option<Event> {
             },
         ),
     };
-    let data = HappeningOut { graph_id, at, seq, what };
+    let data = GraphWatchMessage { graph_id, at, seq, what };
     Event::default().event(kind).id(place.to_string()).json_data(data).ok()
 }

@@ -4,34 +4,34 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::assignment::{ItemStatus, LogEntry};
+use millstream_core::assignment::{ItemLogEntry, ItemStatus};
 use millstream_core::id::{ItemId, ItemKey, Name};
 use millstream_core::permission::Permission;
 use millstream_store::assignments::{ItemFilter, ItemView};
 use millstream_store::item_store::{ItemRef, LoadedItem};
 
-use super::views::{ItemOut, WholeItem};
-use crate::auth::Caller;
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use super::views::{ItemDetailOut, ItemOut};
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/items", "list_items", list)
+        Route::get("/v1/items", "list_items", list_items)
             .summary("Items, the newest first")
             .needs(Permission::ReadData)
             .query(&[("queue", "Name"), ("status", "ItemStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ItemPage", "One page"),
-        Route::get("/v1/items/{item_id}", "get_item", get)
+        Route::get("/v1/items/{item_id}", "get_item", get_item)
             .summary("One item, its payload and its assignments")
             .needs(Permission::ReadData)
             .answer(200, "WholeItem", "The item")
             .problems(&[404]),
-        Route::get("/v1/items/{item_id}/log", "get_item_log", log)
+        Route::get("/v1/items/{item_id}/log", "get_item_log", get_item_log)
             .summary("What happened to an item, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
@@ -41,56 +41,57 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 /// Parses the item key of a path; an item of another tenant is answered with 404.
-pub(super) fn key_of(caller: &Caller, text: &str) -> Result<ItemKey, Problem> {
-    let item = ItemId::parse(text).map_err(|_| Problem::not_found("item", text))?;
+pub(super) fn parse_item_key(caller: &TenantCaller, text: &str) -> Result<ItemKey, ApiProblem> {
+    let item = ItemId::parse(text).map_err(|_| ApiProblem::not_found("item", text))?;
     Ok(ItemKey { tenant: caller.tenant.clone(), item })
 }
 
-async fn find(door: &Door, key: &ItemKey) -> Result<LoadedItem, Problem> {
-    let found = door.desk.item(ItemRef::Item(key.clone())).await?;
-    found.ok_or_else(|| Problem::not_found("item", &key.item))
+async fn find_item(door: &IngressState, key: &ItemKey) -> Result<LoadedItem, ApiProblem> {
+    let found = door.desk.load_item(ItemRef::Item(key.clone())).await?;
+    found.ok_or_else(|| ApiProblem::not_found("item", &key.item))
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<ItemOut>>, Problem> {
+async fn list_items(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<ItemOut>>, ApiProblem> {
     let filter = ItemFilter {
-        queue: params.parsed("queue", |text| Name::parse(text)),
-        status: params.word("status", ItemStatus::ALL),
+        queue: params.parse_param("queue", |text| Name::parse(text)),
+        status: params.parse_word("status", ItemStatus::ALL),
     };
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Items, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
-    params.finish()?;
+    let limit = params.parse_limit(50, 500);
+    let after =
+        params.parse_cursor(CursorList::Items, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
+    params.finish_params()?;
     let found = door.stores.assignment_views.list_items(&caller.tenant, &filter, after, limit + 1).await?;
-    let cursor = |last: &ItemView| cursor::encode(List::Items, last.position);
-    Ok(Json(Page::of(found, limit, cursor, |view| ItemOut::from(view.item))))
+    let cursor = |last: &ItemView| cursor::encode(CursorList::Items, last.position);
+    Ok(Json(PageOut::of(found, limit, cursor, |view| ItemOut::from(view.item))))
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_item(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<WholeItem>, Problem> {
-    params.finish()?;
-    let key = key_of(&caller, &id)?;
-    Ok(Json(find(&door, &key).await?.work.into()))
+    params: QueryParams,
+) -> Result<Json<ItemDetailOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = parse_item_key(&caller, &id)?;
+    Ok(Json(find_item(&door, &key).await?.work.into()))
 }
 
-async fn log(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_item_log(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<LogEntry>>, Problem> {
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::ItemLog, |text| text.parse().ok());
-    params.finish()?;
-    let key = key_of(&caller, &id)?;
-    find(&door, &key).await?;
+    mut params: QueryParams,
+) -> Result<Json<PageOut<ItemLogEntry>>, ApiProblem> {
+    let limit = params.parse_limit(100, 1_000);
+    let after = params.parse_cursor(CursorList::ItemLog, |text| text.parse().ok());
+    params.finish_params()?;
+    let key = parse_item_key(&caller, &id)?;
+    find_item(&door, &key).await?;
     let found = door.stores.assignment_views.item_log(&key, after.unwrap_or(0), limit + 1).await?;
-    let cursor = |last: &LogEntry| cursor::encode(List::ItemLog, last.no);
-    Ok(Json(Page::of(found, limit, cursor, |entry| entry)))
+    let cursor = |last: &ItemLogEntry| cursor::encode(CursorList::ItemLog, last.no);
+    Ok(Json(PageOut::of(found, limit, cursor, |entry| entry)))
 }

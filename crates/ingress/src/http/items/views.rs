@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::assignment::agreement::Agreement;
-use millstream_core::assignment::{Item, ItemStatus, Work};
+use millstream_core::assignment::agreement::AnswerAgreement;
+use millstream_core::assignment::{ItemAggregate, ItemStatus, QueueItem};
 use millstream_core::id::{ExecutionId, ItemId, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -24,15 +24,15 @@ pub(in crate::http) struct ItemOut {
     due_at: Option<Timestamp>,
     created_at: Timestamp,
     ended_at: Option<Timestamp>,
-    agreement: Option<Agreement>,
+    agreement: Option<AnswerAgreement>,
     /// The queues that the item was escalated from.
     escalated_from: Vec<Name>,
     /// The execution that waits for the item.
     execution_id: Option<ExecutionId>,
 }
 
-impl From<Item> for ItemOut {
-    fn from(item: Item) -> Self {
+impl From<QueueItem> for ItemOut {
+    fn from(item: QueueItem) -> Self {
         Self {
             item_id: item.id,
             queue: item.queue,
@@ -53,7 +53,7 @@ impl From<Item> for ItemOut {
 
 /// The item with its payload and all its assignments.
 #[derive(Debug, Serialize)]
-pub(super) struct WholeItem {
+pub(super) struct ItemDetailOut {
     #[serde(flatten)]
     item: ItemOut,
     /// Number of open slots without an assignment.
@@ -63,10 +63,10 @@ pub(super) struct WholeItem {
     assignments: Vec<AssignmentOut>,
 }
 
-impl From<Work> for WholeItem {
-    fn from(work: Work) -> Self {
-        let openings = work.needs();
-        let Work { item, payload, assignments } = work;
+impl From<ItemAggregate> for ItemDetailOut {
+    fn from(work: ItemAggregate) -> Self {
+        let openings = work.opening_count();
+        let ItemAggregate { item, payload, assignments } = work;
         let mut given: Vec<_> = assignments.into_values().collect();
         given.sort_by_key(|one| (one.created_at, one.id));
         let assignments = given.into_iter().map(AssignmentOut::from).collect();

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::assignment::Input;
+use millstream_core::assignment::ItemInput;
 use millstream_core::permission::Permission;
 
-use super::read::key_of;
-use super::views::WholeItem;
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::http::interventions::reason;
-use crate::http::problem::Problem;
+use super::read::parse_item_key;
+use super::views::ItemDetailOut;
+use crate::auth::TenantCaller;
+use crate::http::interventions::read_reason;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/items/{item_id}/withdraw", "withdraw_item", withdraw)
+        Route::post("/v1/items/{item_id}/withdraw", "withdraw_item", withdraw_item)
             .summary("Withdraw an item: its open assignments expire")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
@@ -28,17 +28,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn withdraw(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn withdraw_item(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<WholeItem>, Problem> {
-    params.finish()?;
-    let key = key_of(&caller, &id)?;
+) -> Result<Json<ItemDetailOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = parse_item_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
-    let reason = reason(&door, &parts.headers, body).await?;
-    let work = door.desk.about_item(&key, Input::Withdraw { reason, by: caller.actor }).await?;
+    let reason = read_reason(&door, &parts.headers, body).await?;
+    let work = door.desk.apply_to_item(&key, ItemInput::Withdraw { reason, by: caller.actor }).await?;
     Ok(Json(work.into()))
 }

@@ -16,30 +16,30 @@ use millstream_core::key_grant::{
     KeyBindingRefusal, KeyGrantRefusal, KeyIssuer, KeyPredecessor, KeyRelation, bind_key, check_key_name,
 };
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{KeyId, KeyRotation, KeyView, NewKey};
 use serde::Serialize;
 
-use super::read::KeyOut;
-use crate::auth::Identity;
-use crate::body::{Allowance, Body, Media};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::http::problem::{Kind, Problem};
+use super::read::ApiKeyOut;
+use crate::auth::CallerIdentity;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::fields::JsonFields;
+use crate::http::problem::{ApiProblem, Kind};
 use crate::http::route::Route;
 use crate::http::tasks;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
-/// Default overlap after which a rotated key expires, as with `millstream keys rotate`.
+/// Default overlap after which a rotated key expires, as with `millstream keys rotate_key`.
 const OVERLAP: Duration = Duration::from_secs(7 * 86_400);
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/keys", "create_key", create)
+        Route::post("/v1/keys", "create_key", create_key)
             .summary("Create an API key; an operator must name the tenant")
             .needs(Permission::ManageKeys)
             .body("application/json", "NewApiKey")
@@ -47,7 +47,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .problems(&[404, 409])
             .leads_to("rotate_key", &["key_id"])
             .leads_to("revoke_key", &["key_id"]),
-        Route::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+        Route::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate_key)
             .summary("Create the successor of a key; the key expires after the overlap")
             .needs(Permission::ManageKeys)
             .body("application/json", "ApiKeyRotation")
@@ -62,53 +62,53 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Serialize)]
 struct IssuedKeyOut<'a> {
     #[serde(flatten)]
-    view: KeyOut,
+    view: ApiKeyOut,
     key: &'a str,
 }
 
-async fn create(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
-    params: Params,
+async fn create_key(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let body = tasks::read(&door, request, BODY_BYTES).await?;
-    let wanted = WantedKey::read(body.json()?)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let wanted = NewKeyRequest::read(body.json()?)?;
     let caller = confirm_caller(&door, &identity).await?;
     let issuer = issuer_of(&caller);
     let now = door.clock.now();
-    let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(refused)?;
-    issuer.check_grant(wanted.role, tenant.as_ref()).map_err(refused)?;
+    let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(grant_problem)?;
+    issuer.check_grant(wanted.role, tenant.as_ref()).map_err(grant_problem)?;
     let expires_at = wanted.expires_in.map(|length| now.plus(length));
     door.admit_key(&caller, tenant.as_ref()).await?;
-    let secret = KeySecret::draw();
+    let secret = KeySecret::generate();
     let key = NewKey {
         tenant,
         name: wanted.name,
         role: wanted.role,
         hash: secret.hash(),
-        expires_at: issuer.expiry_of_new(expires_at).map_err(refused)?,
+        expires_at: issuer.expiry_of_new(expires_at).map_err(grant_problem)?,
         bound_to: wanted.bound_to,
         created_by: Some(caller.name),
     };
     if !door.stores.keys.create_key(&key, now).await? {
         let detail =
             format!("there is a live key {:?}: rotate it, revoke it or choose another name", key.name);
-        return Err(Problem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(Kind::Conflict, detail));
     }
     show_issued(&door, &secret, now).await
 }
 
-async fn rotate(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
+async fn rotate_key(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let WantedRotation { overlap, expires_in } = WantedRotation::read(&door, request).await?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let KeyRotationRequest { overlap, expires_in } = KeyRotationRequest::read(&door, request).await?;
     let caller = confirm_caller(&door, &identity).await?;
     let key = find_managed(&door, &caller, &id).await?;
     let now = door.clock.now();
@@ -116,9 +116,9 @@ async fn rotate(
         relation: if key.hash == caller.hash { KeyRelation::Issuer } else { KeyRelation::OtherKey },
         lifetime: key.expires_at.map(|at| at.since(key.created_at)),
     };
-    let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(refused)?;
+    let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(grant_problem)?;
     door.admit_key(&caller, key.tenant.as_ref()).await?;
-    let secret = KeySecret::draw();
+    let secret = KeySecret::generate();
     let status = key.status(now).as_str();
     let successor = NewKey {
         tenant: key.tenant,
@@ -132,38 +132,49 @@ async fn rotate(
     let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
     if !door.stores.keys.rotate_key(&rotation, now).await? {
         let detail = format!("only a current key can be rotated, this key is {status}");
-        return Err(Problem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(Kind::Conflict, detail));
     }
     // The cached entry is dropped, so that the next use reads the new expiry.
-    door.keys.forget(&key.hash);
+    door.keys.forget_key(&key.hash);
     show_issued(&door, &secret, now).await
 }
 
-async fn show_issued(door: &Door, secret: &KeySecret, now: Timestamp) -> Result<Response, Problem> {
+async fn show_issued(
+    door: &IngressState,
+    secret: &KeySecret,
+    now: Timestamp,
+) -> Result<Response, ApiProblem> {
     let view = door.stores.keys.find_key(&secret.hash()).await?;
-    let view = view.ok_or_else(|| Problem::new(Kind::Conflict, "the key was revoked concurrently"))?;
-    let shown = Json(IssuedKeyOut { view: KeyOut::of(view, now), key: secret.expose() });
+    let view = view.ok_or_else(|| ApiProblem::new(Kind::Conflict, "the key was revoked concurrently"))?;
+    let shown = Json(IssuedKeyOut { view: ApiKeyOut::of(view, now), key: secret.expose() });
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
 }
 
 /// The caller's key as the store has it now.
-pub(super) async fn confirm_caller(door: &Door, identity: &Identity) -> Result<KeyView, Problem> {
+pub(super) async fn confirm_caller(
+    door: &IngressState,
+    identity: &CallerIdentity,
+) -> Result<KeyView, ApiProblem> {
     let Some(key) = identity.key() else {
         let detail = "while no key exists, the first one is created on the store: `millstream keys create`";
-        return Err(Problem::new(Kind::Forbidden, detail));
+        return Err(ApiProblem::new(Kind::Forbidden, detail));
     };
     let found = door.stores.keys.find_key(&key.hash).await?;
     let live = found.filter(|view| view.is_live(door.clock.now()));
-    live.ok_or_else(|| Problem::new(Kind::Unauthorized, "the API key was revoked or has expired"))
+    live.ok_or_else(|| ApiProblem::new(Kind::Unauthorized, "the API key was revoked or has expired"))
 }
 
 /// Reads a key that the caller may manage; a key of another tenant is answered with 404.
-pub(super) async fn find_managed(door: &Door, caller: &KeyView, id: &str) -> Result<KeyView, Problem> {
-    let absent = || Problem::not_found("key", id);
+pub(super) async fn find_managed(
+    door: &IngressState,
+    caller: &KeyView,
+    id: &str,
+) -> Result<KeyView, ApiProblem> {
+    let absent = || ApiProblem::not_found("key", id);
     let found = door.stores.keys.find_key_by_id(KeyId::parse(id).ok_or_else(absent)?).await?;
     let is_visible = |key: &KeyView| caller.tenant.is_none() || caller.tenant == key.tenant;
     let key = found.filter(is_visible).ok_or_else(absent)?;
-    issuer_of(caller).check_grant(key.role, key.tenant.as_ref()).map_err(refused)?;
+    issuer_of(caller).check_grant(key.role, key.tenant.as_ref()).map_err(grant_problem)?;
     Ok(key)
 }
 
@@ -171,22 +182,22 @@ fn issuer_of(caller: &KeyView) -> KeyIssuer {
     KeyIssuer { role: caller.role, tenant: caller.tenant.clone(), expires_at: caller.expires_at }
 }
 
-fn refused(refusal: KeyGrantRefusal) -> Problem {
+fn grant_problem(refusal: KeyGrantRefusal) -> ApiProblem {
     let detail = refusal.to_string();
     match refusal {
         // A key of another tenant is answered with 404.
-        KeyGrantRefusal::OtherTenant => Problem::new(Kind::NotFound, detail),
+        KeyGrantRefusal::OtherTenant => ApiProblem::new(Kind::NotFound, detail),
         KeyGrantRefusal::TenantMissing | KeyGrantRefusal::OperatorHasNoTenant => {
-            Problem::invalid(vec![Fault::new("tenant", detail)])
+            ApiProblem::invalid(vec![Fault::new("tenant", detail)])
         }
         KeyGrantRefusal::StrongerRole { .. }
         | KeyGrantRefusal::OutlivesIssuer(_)
-        | KeyGrantRefusal::OutlivesPredecessor => Problem::new(Kind::Forbidden, detail),
+        | KeyGrantRefusal::OutlivesPredecessor => ApiProblem::new(Kind::Forbidden, detail),
     }
 }
 
 /// A key as a request describes it.
-struct WantedKey {
+struct NewKeyRequest {
     name: String,
     role: Role,
     tenant: Option<TenantId>,
@@ -194,31 +205,31 @@ struct WantedKey {
     bound_to: Option<String>,
 }
 
-impl WantedKey {
-    fn read(text: &str) -> Result<Self, Problem> {
-        let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
-        let name = fields.required("name");
-        let name = fields.parsed("name", name, |name| check_key_name(name).map(|()| name.to_owned()));
-        let role = fields.required("role");
-        let role = fields.parsed("role", role, |role| {
+impl NewKeyRequest {
+    fn read(text: &str) -> Result<Self, ApiProblem> {
+        let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+        let name = fields.required_text("name");
+        let name = fields.parse_text("name", name, |name| check_key_name(name).map(|()| name.to_owned()));
+        let role = fields.required_text("role");
+        let role = fields.parse_text("role", role, |role| {
             let words = || Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
             Role::parse(role).ok_or_else(|| format!("is not one of {}", words()))
         });
-        let tenant = fields.text("tenant");
-        let tenant = fields.parsed("tenant", tenant, |tenant| TenantId::parse(tenant));
+        let tenant = fields.take_text("tenant");
+        let tenant = fields.parse_text("tenant", tenant, |tenant| TenantId::parse(tenant));
         let expires_in = read_length(&mut fields, "expires_in");
-        let (person, device) = (fields.text("person"), fields.text("device"));
+        let (person, device) = (fields.take_text("person"), fields.take_text("device"));
         let bound_to = role.map(|role| bind_key(role, person.as_deref(), device.as_deref()));
         if let Some(Err(refusal)) = &bound_to {
-            fields.fault(field_of(refusal), refusal);
+            fields.add_fault(field_of(refusal), refusal);
         }
-        fields.finish().map_err(Problem::invalid)?;
+        fields.finish_fields().map_err(ApiProblem::invalid)?;
         match (name, role, bound_to) {
             (Some(name), Some(role), Some(Ok(bound_to))) => {
                 Ok(Self { name, role, tenant, expires_in, bound_to })
             }
             // Unreachable: a missing name or role is a fault, which `finish` reports.
-            (_, _, _) => Err(Problem::bad_request("the key has no name or no role")),
+            (_, _, _) => Err(ApiProblem::bad_request("the key has no name or no role")),
         }
     }
 }
@@ -231,35 +242,40 @@ fn field_of(refusal: &KeyBindingRefusal) -> &'static str {
     }
 }
 
-struct WantedRotation {
+struct KeyRotationRequest {
     overlap: Duration,
     expires_in: Option<Duration>,
 }
 
-impl WantedRotation {
-    async fn read(door: &Door, request: Request) -> Result<Self, Problem> {
+impl KeyRotationRequest {
+    async fn read(door: &IngressState, request: Request) -> Result<Self, ApiProblem> {
         let (parts, body) = request.into_parts();
-        let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-        let body =
-            Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+        let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
+        let body = RequestBody::read_within(
+            body,
+            &parts.headers,
+            allowed,
+            &door.bodies.for_caller(&parts.extensions),
+        )
+        .await?;
         if body.is_empty() {
             return Ok(Self { overlap: OVERLAP, expires_in: None });
         }
-        Media::of(&parts.headers, &[Media::Json])?;
-        let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+        MediaType::of(&parts.headers, &[MediaType::Json])?;
+        let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
         let overlap = read_length(&mut fields, "overlap");
         let expires_in = read_length(&mut fields, "expires_in");
-        fields.finish().map_err(Problem::invalid)?;
+        fields.finish_fields().map_err(ApiProblem::invalid)?;
         Ok(Self { overlap: overlap.unwrap_or(OVERLAP), expires_in })
     }
 }
 
-fn read_length(fields: &mut Fields<'_>, field: &'static str) -> Option<Duration> {
-    let text = fields.text(field)?;
+fn read_length(fields: &mut JsonFields<'_>, field: &'static str) -> Option<Duration> {
+    let text = fields.take_text(field)?;
     match duration::parse(&text) {
         Ok(length) => Some(length),
         Err(error) => {
-            fields.fault(field, error);
+            fields.add_fault(field, error);
             None
         }
     }

@@ -11,17 +11,17 @@ use millstream_core::time::Timestamp;
 use millstream_store::key_store::{KeyFilter, KeyId, KeyPlace, KeyView};
 use serde::Serialize;
 
-use crate::auth::Identity;
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::auth::CallerIdentity;
+use crate::cursor::{self, CursorList};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/keys", "list_keys", list)
+        Route::get("/v1/keys", "list_keys", list_keys)
             .summary("API keys, newest first, including expired and revoked ones; without their secrets")
             .needs(Permission::ManageKeys)
             .query(&[("tenant", "TenantId"), ("limit", "Limit"), ("cursor", "Cursor")])
@@ -31,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct KeyOut {
+pub(super) struct ApiKeyOut {
     key_id: String,
     /// Null for an operator.
     tenant: Option<TenantId>,
@@ -47,7 +47,7 @@ pub(super) struct KeyOut {
     revoked_at: Option<Timestamp>,
 }
 
-impl KeyOut {
+impl ApiKeyOut {
     pub(super) fn of(view: KeyView, now: Timestamp) -> Self {
         Self {
             key_id: view.id().to_string(),
@@ -65,32 +65,32 @@ impl KeyOut {
     }
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
-    mut params: Params,
-) -> Result<Json<Page<KeyOut>>, Problem> {
-    let tenant = params.parsed("tenant", |text| TenantId::parse(text));
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Keys, place_of);
-    params.finish()?;
-    let of = match (identity.caller().map(|caller| caller.tenant), tenant) {
+async fn list_keys(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<ApiKeyOut>>, ApiProblem> {
+    let tenant = params.parse_param("tenant", |text| TenantId::parse(text));
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Keys, parse_key_place);
+    params.finish_params()?;
+    let of = match (identity.tenant_caller().map(|caller| caller.tenant), tenant) {
         (None, None) => KeyFilter::All,
         (None, Some(named)) => KeyFilter::Tenant(named),
         // A key of a tenant sees no other tenant.
-        (Some(own), Some(named)) if own != named => return Err(Problem::not_found("tenant", named)),
+        (Some(own), Some(named)) if own != named => return Err(ApiProblem::not_found("tenant", named)),
         (Some(own), _) => KeyFilter::Tenant(own),
     };
     let now = door.clock.now();
     let found = door.stores.keys.list_keys(&of, after, limit + 1).await?;
     let cursor = |last: &KeyView| {
         let KeyPlace { created_at, id } = last.place();
-        cursor::encode(List::Keys, format_args!("{}/{id}", created_at.as_millis()))
+        cursor::encode(CursorList::Keys, format_args!("{}/{id}", created_at.as_millis()))
     };
-    Ok(Json(Page::of(found, limit, cursor, |view| KeyOut::of(view, now))))
+    Ok(Json(PageOut::of(found, limit, cursor, |view| ApiKeyOut::of(view, now))))
 }
 
-fn place_of(text: &str) -> Option<KeyPlace> {
+fn parse_key_place(text: &str) -> Option<KeyPlace> {
     let (created_at, id) = text.split_once('/')?;
     Some(KeyPlace { created_at: Timestamp::from_millis(created_at.parse().ok()?), id: KeyId::parse(id)? })
 }

@@ -9,16 +9,16 @@ use millstream_core::permission::Permission;
 use millstream_store::key_store::KeyChoice;
 
 use super::issue::{confirm_caller, find_managed};
-use super::read::KeyOut;
-use crate::auth::Identity;
-use crate::door::Door;
-use crate::http::problem::Problem;
+use super::read::ApiKeyOut;
+use crate::auth::CallerIdentity;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+        Route::delete("/v1/keys/{key_id}", "revoke_key", revoke_key)
             .summary("Revoke an API key; its open streams end within 5 s")
             .needs(Permission::ManageKeys)
             .answer(200, "ApiKey", "The key, revoked by this request or before")
@@ -26,18 +26,18 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn revoke(
-    State(door): State<Arc<Door>>,
-    identity: Identity,
+async fn revoke_key(
+    State(door): State<Arc<IngressState>>,
+    identity: CallerIdentity,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<KeyOut>, Problem> {
-    params.finish()?;
+    params: QueryParams,
+) -> Result<Json<ApiKeyOut>, ApiProblem> {
+    params.finish_params()?;
     let caller = confirm_caller(&door, &identity).await?;
     let key = find_managed(&door, &caller, &id).await?;
     let now = door.clock.now();
     door.stores.keys.revoke_key(key.tenant.as_ref(), &KeyChoice::Id(key.id()), now).await?;
     door.keys.end_key(&key.hash);
     let revoked = door.stores.keys.find_key_by_id(key.id()).await?.unwrap_or(key);
-    Ok(Json(KeyOut::of(revoked, now)))
+    Ok(Json(ApiKeyOut::of(revoked, now)))
 }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::Format;
+use millstream_core::definition::SourceFormat;
 use millstream_core::id::Name;
 use millstream_core::permission::Permission;
 use millstream_core::quota::CountedQuota;
@@ -14,18 +14,18 @@ use millstream_core::time::Timestamp;
 use millstream_store::queue_store::{PutQueue, QueueView};
 use serde::Serialize;
 
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
-use crate::cursor::{self, List};
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, RequestBody};
+use crate::cursor::{self, CursorList};
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::put("/v1/queues/{queue}", "put_queue", put)
+        Route::put("/v1/queues/{queue}", "put_queue", put_queue)
             .summary("Create a queue, or replace its configuration")
             .needs(Permission::ManageDefinitions)
             .body("application/json", "QueueConfig")
@@ -34,22 +34,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(200, "Queue", "Replaced; its items follow this configuration from now on")
             .problems(&[404])
             .leads_to("get_queue", &["queue"]),
-        Route::get("/v1/queues", "list_queues", list)
+        Route::get("/v1/queues", "list_queues", list_queues)
             .summary("Queues by name")
             .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "QueuePage", "One page"),
-        Route::get("/v1/queues/{queue}", "get_queue", get)
+        Route::get("/v1/queues/{queue}", "get_queue", get_queue)
             .summary("One queue and its configuration")
             .needs(Permission::ReadData)
             .answer(200, "Queue", "The queue")
             .problems(&[404]),
-        Route::post("/v1/queues/{queue}/pause", "pause_queue", pause)
+        Route::post("/v1/queues/{queue}/pause", "pause_queue", pause_queue)
             .summary("Pause a queue: no new assignments, open ones stay")
             .needs(Permission::Operate)
             .answer(200, "Queue", "Paused")
             .problems(&[404]),
-        Route::post("/v1/queues/{queue}/resume", "resume_queue", resume)
+        Route::post("/v1/queues/{queue}/resume", "resume_queue", resume_queue)
             .summary("Resume a queue: its items are assigned again")
             .needs(Permission::Operate)
             .answer(200, "Queue", "Resumed")
@@ -79,43 +79,49 @@ impl From<QueueView> for QueueOut {
     }
 }
 
-pub(super) fn name_of(text: &str) -> Result<Name, Problem> {
-    Name::parse(text).map_err(|_| Problem::not_found("queue", text))
+pub(super) fn parse_queue_name(text: &str) -> Result<Name, ApiProblem> {
+    Name::parse(text).map_err(|_| ApiProblem::not_found("queue", text))
 }
 
-pub(super) async fn find(door: &Door, caller: &Caller, name: &Name) -> Result<QueueView, Problem> {
-    let found = door.stores.queues.queues(&[(caller.tenant.clone(), name.clone())]).await?;
-    found.into_iter().flatten().next().ok_or_else(|| Problem::not_found("queue", name))
+pub(super) async fn find_queue(
+    door: &IngressState,
+    caller: &TenantCaller,
+    name: &Name,
+) -> Result<QueueView, ApiProblem> {
+    let found = door.stores.queues.find_queues(&[(caller.tenant.clone(), name.clone())]).await?;
+    found.into_iter().flatten().next().ok_or_else(|| ApiProblem::not_found("queue", name))
 }
 
-async fn put(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn put_queue(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<(StatusCode, Json<QueueOut>), Problem> {
-    params.finish()?;
-    let name = name_of(&name)?;
+) -> Result<(StatusCode, Json<QueueOut>), ApiProblem> {
+    params.finish_params()?;
+    let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
-    let format = match Media::of(&parts.headers, &[Media::Json, Media::Yaml])? {
-        Media::Yaml => Format::Yaml,
-        Media::Json | Media::Ndjson => Format::Json,
+    let format = match MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Yaml])? {
+        MediaType::Yaml => SourceFormat::Yaml,
+        MediaType::Json | MediaType::Ndjson => SourceFormat::Json,
     };
     let limits = &door.options.limits;
-    let allowed = Allowance { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.definition_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let source = match format {
-        Format::Json => body.json()?,
-        Format::Yaml => body.text()?,
+        SourceFormat::Json => body.json()?,
+        SourceFormat::Yaml => body.text()?,
     };
     let config = QueueConfig::parse_named(source, format, &name)?;
     if let Some(schema) = &config.schema {
-        let checked = door.desk.schemas().check(schema).await;
-        checked.map_err(|fault| Problem::invalid(vec![fault]))?;
+        let checked = door.desk.schema_cache().check_schema(schema).await;
+        checked.map_err(|fault| ApiProblem::invalid(vec![fault]))?;
     }
     let known = async {
-        let found = door.stores.queues.queues(&[(caller.tenant.clone(), name.clone())]).await?;
+        let found = door.stores.queues.find_queues(&[(caller.tenant.clone(), name.clone())]).await?;
         Ok(found.into_iter().flatten().next().is_some())
     };
     door.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
@@ -123,54 +129,59 @@ async fn put(
         PutQueue::Created => StatusCode::CREATED,
         PutQueue::Changed | PutQueue::Same => StatusCode::OK,
     };
-    Ok((status, Json(find(&door, &caller, &name).await?.into())))
+    Ok((status, Json(find_queue(&door, &caller, &name).await?.into())))
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<QueueOut>>, Problem> {
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Queues, |name| Name::parse(name).ok());
-    params.finish()?;
+async fn list_queues(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<QueueOut>>, ApiProblem> {
+    let limit = params.parse_limit(50, 500);
+    let after = params.parse_cursor(CursorList::Queues, |name| Name::parse(name).ok());
+    params.finish_params()?;
     let found = door.stores.queues.list_queues(&caller.tenant, after.as_ref(), limit + 1).await?;
-    let cursor = |last: &QueueView| cursor::encode(List::Queues, &last.config.name);
-    Ok(Json(Page::of(found, limit, cursor, QueueOut::from)))
+    let cursor = |last: &QueueView| cursor::encode(CursorList::Queues, &last.config.name);
+    Ok(Json(PageOut::of(found, limit, cursor, QueueOut::from)))
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_queue(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<QueueOut>, Problem> {
-    params.finish()?;
-    Ok(Json(find(&door, &caller, &name_of(&name)?).await?.into()))
+    params: QueryParams,
+) -> Result<Json<QueueOut>, ApiProblem> {
+    params.finish_params()?;
+    Ok(Json(find_queue(&door, &caller, &parse_queue_name(&name)?).await?.into()))
 }
 
-async fn pause(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn pause_queue(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<QueueOut>, Problem> {
-    params.finish()?;
-    set(&door, &caller, &name, QueueState::Paused).await
+    params: QueryParams,
+) -> Result<Json<QueueOut>, ApiProblem> {
+    params.finish_params()?;
+    set_queue_state(&door, &caller, &name, QueueState::Paused).await
 }
 
-async fn resume(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn resume_queue(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
-) -> Result<Json<QueueOut>, Problem> {
-    params.finish()?;
-    set(&door, &caller, &name, QueueState::Active).await
+    params: QueryParams,
+) -> Result<Json<QueueOut>, ApiProblem> {
+    params.finish_params()?;
+    set_queue_state(&door, &caller, &name, QueueState::Active).await
 }
 
-async fn set(door: &Door, caller: &Caller, name: &str, state: QueueState) -> Result<Json<QueueOut>, Problem> {
-    let name = name_of(name)?;
+async fn set_queue_state(
+    door: &IngressState,
+    caller: &TenantCaller,
+    name: &str,
+    state: QueueState,
+) -> Result<Json<QueueOut>, ApiProblem> {
+    let name = parse_queue_name(name)?;
     door.stores.queues.set_queue_state(&caller.tenant, &name, state, door.clock.now()).await?;
-    Ok(Json(find(door, caller, &name).await?.into()))
+    Ok(Json(find_queue(door, caller, &name).await?.into()))
 }

@@ -15,20 +15,20 @@ use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 
-use super::configure::{find, name_of};
-use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media, PaidBytes};
-use crate::door::Door;
-use crate::http::batch::array;
-use crate::http::problem::{Document, Problem};
+use super::configure::{find_queue, parse_queue_name};
+use crate::auth::TenantCaller;
+use crate::body::{BodyLimits, MediaType, PaidBytes, RequestBody};
+use crate::http::batch::split_json_array;
+use crate::http::problem::{ApiProblem, ProblemDocument};
 use crate::http::route::Route;
-use crate::people::importing::{Form, HELD_KIB, Import, LINE_BYTES, RefusedItem, Tally};
-use crate::people::lines::{Line, Lines};
-use crate::query::Params;
+use crate::people::body_lines::{BodyLine, BodyLines};
+use crate::people::importing::{HELD_KIB, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem};
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/queues/{queue}/items", "import_items", import)
+        Route::post("/v1/queues/{queue}/items", "import_items", import_items)
             .summary("Import items into a queue; an item with identical content is a repeat")
             .needs(Permission::PostEvents)
             .body("application/json", "NewItems")
@@ -44,9 +44,9 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 /// The summary at the end of an import.
 #[derive(Debug, Serialize)]
-struct Report {
+struct ImportReport {
     #[serde(flatten)]
-    counts: Counts,
+    counts: ImportCounts,
     refused: Vec<RefusedItem>,
     /// The ids of the items in the queue, unless the items were sent as lines.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ struct Report {
 }
 
 #[derive(Debug, Serialize)]
-struct Counts {
+struct ImportCounts {
     read: u64,
     created: u64,
     repeated: u64,
@@ -62,48 +62,55 @@ struct Counts {
     refused_count: u64,
 }
 
-impl From<&Tally> for Counts {
-    fn from(tally: &Tally) -> Self {
-        let Tally { read, created, repeated, refused } = *tally;
+impl From<&ImportTally> for ImportCounts {
+    fn from(tally: &ImportTally) -> Self {
+        let ImportTally { read, created, repeated, refused } = *tally;
         Self { read, created, repeated, refused_count: refused }
     }
 }
 
-async fn import(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn import_items(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(name): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let name = name_of(&name)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
-    let media = Media::of(&parts.headers, &[Media::Json, Media::Ndjson])?;
-    find(&door, &caller, &name).await?;
+    let media = MediaType::of(&parts.headers, &[MediaType::Json, MediaType::Ndjson])?;
+    find_queue(&door, &caller, &name).await?;
     let (limits, tenant) = (door.options.limits.clone(), caller.tenant);
-    if media == Media::Ndjson {
-        let paid = door.bodies.of_tenant(&tenant).pay(HELD_KIB)?;
-        let quota = door.quotas.quota(&tenant).get(QuotaName::ImportDuration);
-        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout).within(quota);
-        let going = Going { import: Import::new(door, tenant, name, Form::Lines), lines, paid };
-        return if wants_progress(&parts.headers) { Ok(streamed(going)) } else { going.all().await };
+    if media == MediaType::Ndjson {
+        let paid = door.bodies.for_tenant(&tenant).charge_kib(HELD_KIB)?;
+        let quota = door.quotas.quota_of(&tenant).get(QuotaName::ImportDuration);
+        let lines = BodyLines::of(body, LINE_BYTES, limits.body_timeout).within_quota(quota);
+        let going =
+            LineImport { import: ItemImport::new(door, tenant, name, ImportFormat::Lines), lines, paid };
+        return if wants_progress(&parts.headers) {
+            Ok(stream_import(going))
+        } else {
+            going.import_all().await
+        };
     }
-    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body =
+        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
+            .await?;
     let text = body.json()?;
     let alone = !text.starts_with('[');
-    let texts = if alone { vec![text] } else { array(text, limits.batch_items)? };
-    let mut import = Import::new(door, tenant, name, Form::Json);
+    let texts = if alone { vec![text] } else { split_json_array(text, limits.batch_items)? };
+    let mut import = ItemImport::new(door, tenant, name, ImportFormat::Json);
     for text in texts {
-        import.take(text).await?;
+        import.take_item(text).await?;
     }
-    import.flush().await?;
+    import.flush_batch().await?;
     // A rejected item that was sent alone is the answer itself.
     if alone && let Some(refused) = import.refused.pop() {
-        return Err(Problem::invalid(refused.problems));
+        return Err(ApiProblem::invalid(refused.problems));
     }
-    Ok(Json(report(import)).into_response())
+    Ok(Json(import_report(import)).into_response())
 }
 
 fn wants_progress(headers: &HeaderMap) -> bool {
@@ -111,30 +118,30 @@ fn wants_progress(headers: &HeaderMap) -> bool {
     accept.split(',').any(|one| one.split(';').next().unwrap_or("").trim() == "application/x-ndjson")
 }
 
-fn report(import: Import) -> Report {
-    Report { counts: Counts::from(&import.tally), refused: import.refused, item_ids: import.ids }
+fn import_report(import: ItemImport) -> ImportReport {
+    ImportReport { counts: ImportCounts::from(&import.tally), refused: import.refused, item_ids: import.ids }
 }
 
 /// An import that still receives lines.
-struct Going {
-    import: Import,
-    lines: Lines,
+struct LineImport {
+    import: ItemImport,
+    lines: BodyLines,
     paid: PaidBytes,
 }
 
-impl Going {
+impl LineImport {
     /// Reads lines until one batch is imported; `false` at the end of the lines.
-    async fn on(&mut self) -> Result<bool, Problem> {
-        while let Some(line) = self.lines.next().await? {
+    async fn import_batch(&mut self) -> Result<bool, ApiProblem> {
+        while let Some(line) = self.lines.next_line().await? {
             let written = match line {
-                Line::TooLong => {
-                    self.import.skip(format!("the line has more than {LINE_BYTES} bytes"));
+                BodyLine::TooLong => {
+                    self.import.skip_item(format!("the line has more than {LINE_BYTES} bytes"));
                     false
                 }
-                Line::Whole(line) => match std::str::from_utf8(&line) {
-                    Ok(text) => self.import.take(text.trim()).await?,
+                BodyLine::Whole(line) => match std::str::from_utf8(&line) {
+                    Ok(text) => self.import.take_item(text.trim()).await?,
                     Err(error) => {
-                        self.import.skip(format!("the line is not UTF-8: {error}"));
+                        self.import.skip_item(format!("the line is not UTF-8: {error}"));
                         false
                     }
                 },
@@ -143,13 +150,13 @@ impl Going {
                 return Ok(true);
             }
         }
-        self.import.flush().await?;
+        self.import.flush_batch().await?;
         Ok(false)
     }
 
-    async fn all(mut self) -> Result<Response, Problem> {
-        while self.on().await? {}
-        let answer = Json(report(self.import)).into_response();
+    async fn import_all(mut self) -> Result<Response, ApiProblem> {
+        while self.import_batch().await? {}
+        let answer = Json(import_report(self.import)).into_response();
         drop(self.paid);
         Ok(answer)
     }
@@ -157,32 +164,33 @@ impl Going {
 
 /// A progress line, written after every batch.
 #[derive(Debug, Serialize)]
-struct Progress<'a> {
+struct ImportProgress<'a> {
     #[serde(flatten)]
-    tally: &'a Tally,
+    tally: &'a ImportTally,
 }
 
 #[derive(Debug, Serialize)]
-struct Last<'a> {
+struct ImportSummary<'a> {
     done: bool,
     #[serde(flatten)]
-    tally: &'a Tally,
+    tally: &'a ImportTally,
     refusals: &'a [RefusedItem],
     /// Why the import ended before the last line; the items created until then stay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<Document<'a>>,
+    problem: Option<ProblemDocument<'a>>,
 }
 
-fn streamed(going: Going) -> Response {
+fn stream_import(going: LineImport) -> Response {
     let stream = futures::stream::unfold(Some(going), |going| async move {
         let mut going = going?;
-        let went = going.on().await;
+        let went = going.import_batch().await;
         let import = &going.import;
-        let last = |done, problem| Last { done, tally: &import.tally, refusals: &import.refused, problem };
+        let last =
+            |done, problem| ImportSummary { done, tally: &import.tally, refusals: &import.refused, problem };
         let (line, next) = match &went {
-            Ok(true) => (text(&Progress { tally: &import.tally }), true),
-            Ok(false) => (text(&last(true, None)), false),
-            Err(problem) => (text(&last(false, Some(problem.document()))), false),
+            Ok(true) => (ndjson_line(&ImportProgress { tally: &import.tally }), true),
+            Ok(false) => (ndjson_line(&last(true, None)), false),
+            Err(problem) => (ndjson_line(&last(false, Some(problem.document()))), false),
         };
         Some((Ok::<Bytes, Infallible>(line), next.then_some(going)))
     });
@@ -192,6 +200,6 @@ fn streamed(going: Going) -> Response {
     response
 }
 
-fn text<T: Serialize>(line: &T) -> Bytes {
-    Bytes::from(format!("{}\n", RawJson::of(line).as_str()))
+fn ndjson_line<T: Serialize>(line: &T) -> Bytes {
+    Bytes::from(format!("{}\n", RawJson::from_value(line).as_str()))
 }

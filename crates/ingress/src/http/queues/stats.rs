@@ -6,23 +6,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use millstream_core::assignment::ItemStatus;
-use millstream_core::assignment::stats::{Report, Totals, day};
+use millstream_core::assignment::stats::{AssignmentStats, AssignmentTotals, day_of};
 use millstream_core::id::{Name, PersonId};
 use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
 use millstream_store::assignments::TotalsFilter;
 use serde::Serialize;
 
-use crate::auth::Caller;
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::auth::TenantCaller;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Items;
-use crate::query::Params;
+use crate::http::views::ItemList;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/queue_stats", "queue_stats", stats)
+        Route::get("/v1/queue_stats", "queue_stats", get_queue_stats)
             .summary("Statistics per queue, per person, or per person and queue")
             .needs(Permission::ReadData)
             .query(&[
@@ -37,13 +37,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum StatsGrouping {
     Queue,
     Person,
     Both,
 }
 
-impl std::fmt::Display for By {
+impl std::fmt::Display for StatsGrouping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Queue => "queue",
@@ -54,7 +54,7 @@ impl std::fmt::Display for By {
 }
 
 #[derive(Debug, Serialize)]
-struct Line {
+struct QueueStatsLine {
     queue: Option<Name>,
     /// Null where the line is about the whole queue.
     person: Option<PersonId>,
@@ -70,45 +70,47 @@ struct Line {
     items: BTreeMap<&'static str, i64>,
 }
 
-async fn stats(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Items<Line>>, Problem> {
+async fn get_queue_stats(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<ItemList<QueueStatsLine>>, ApiProblem> {
     let filter = TotalsFilter {
-        queue: params.parsed("queue", |text| Name::parse(text)),
-        person: params.parsed("person", |text| PersonId::parse(text)),
-        from_day: params.parsed("from", date),
-        to_day: params.parsed("to", date),
+        queue: params.parse_param("queue", |text| Name::parse(text)),
+        person: params.parse_param("person", |text| PersonId::parse(text)),
+        from_day: params.parse_param("from", parse_day),
+        to_day: params.parse_param("to", parse_day),
     };
-    let by = params.word("by", &[By::Queue, By::Person, By::Both]).unwrap_or(By::Queue);
-    params.finish()?;
-    let found = door.stores.assignment_views.totals(&caller.tenant, &filter).await?;
-    let mut sums: BTreeMap<(Option<Name>, Option<PersonId>), Totals> = BTreeMap::new();
+    let by = params
+        .parse_word("by", &[StatsGrouping::Queue, StatsGrouping::Person, StatsGrouping::Both])
+        .unwrap_or(StatsGrouping::Queue);
+    params.finish_params()?;
+    let found = door.stores.assignment_views.sum_totals(&caller.tenant, &filter).await?;
+    let mut sums: BTreeMap<(Option<Name>, Option<PersonId>), AssignmentTotals> = BTreeMap::new();
     for (queue, person, totals) in found {
         let key = match by {
-            By::Queue => (Some(queue), None),
-            By::Person if person.is_none() => continue,
-            By::Person => (None, person),
-            By::Both => (Some(queue), person),
+            StatsGrouping::Queue => (Some(queue), None),
+            StatsGrouping::Person if person.is_none() => continue,
+            StatsGrouping::Person => (None, person),
+            StatsGrouping::Both => (Some(queue), person),
         };
         sums.entry(key).or_default().merge(&totals);
     }
-    let is_whole = by == By::Queue && filter.person.is_none() && filter.from_day.is_none();
+    let is_whole = by == StatsGrouping::Queue && filter.person.is_none() && filter.from_day.is_none();
     let items = sums.into_iter().map(|((queue, person), totals)| {
-        let mut line = line(queue, person, &totals);
+        let mut line = stats_line(queue, person, &totals);
         if !is_whole {
             // Created items are counted for the queue, not for a person, and on the day of their creation.
             line.items.remove(ItemStatus::Open.as_str());
         }
         line
     });
-    Ok(Json(Items { items: items.collect() }))
+    Ok(Json(ItemList { items: items.collect() }))
 }
 
-fn line(queue: Option<Name>, person: Option<PersonId>, totals: &Totals) -> Line {
-    let report = Report::of(totals);
-    Line {
+fn stats_line(queue: Option<Name>, person: Option<PersonId>, totals: &AssignmentTotals) -> QueueStatsLine {
+    let report = AssignmentStats::from_totals(totals);
+    QueueStatsLine {
         queue,
         person,
         by_status: report.by_status,
@@ -122,8 +124,8 @@ fn line(queue: Option<Name>, person: Option<PersonId>, totals: &Totals) -> Line 
     }
 }
 
-fn date(text: &str) -> Result<i64, &'static str> {
+fn parse_day(text: &str) -> Result<i64, &'static str> {
     let wrong = "is not a day like 2026-01-31";
     let at = Timestamp::parse(&format!("{text}T00:00:00Z")).map_err(|_| wrong)?;
-    if text.len() == 10 { Ok(day(at)) } else { Err(wrong) }
+    if text.len() == 10 { Ok(day_of(at)) } else { Err(wrong) }
 }

@@ -4,82 +4,90 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{Doing, Failure, FailureKind, Progress, Token, Word};
+use millstream_core::claim::{
+    DeviceAction, RunInputKind, SeatFailure, SeatFailureKind, SeatProgress, SeatToken,
+};
 use millstream_core::id::{DeviceId, Name};
 use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 
-use crate::auth::Caller;
-use crate::devices::acting::{self, Deed, Stands, Who};
+use crate::auth::TenantCaller;
+use crate::devices::acts::{self, DeviceActRequest, DeviceActor, SeatStanding};
 use crate::devices::runs;
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::http::problem::Problem;
+use crate::fields::JsonFields;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
-use crate::http::tasks::{read, whole};
-use crate::query::Params;
+use crate::http::tasks::{parse_whole_number, read_json_body};
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 256 * 1024;
 /// Length limit in characters.
 pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// Path, operation id, kind of input, body schema and summary.
-type Row = (&'static str, &'static str, Word, &'static str, &'static str);
+type RunActRoute = (&'static str, &'static str, RunInputKind, &'static str, &'static str);
 
-const ROWS: &[Row] = &[
-    ("/v1/runs/{run_id}/accept", "accept_run", Word::Accept, "RunAct", "Accept the offered seat"),
+const ROWS: &[RunActRoute] = &[
+    ("/v1/runs/{run_id}/accept", "accept_run", RunInputKind::Accept, "RunAct", "Accept the offered seat"),
     (
         "/v1/runs/{run_id}/decline",
         "decline_run",
-        Word::Decline,
+        RunInputKind::Decline,
         "RunGiveUp",
         "Decline the offered seat: another device is asked",
     ),
-    ("/v1/runs/{run_id}/start", "start_run", Word::Start, "RunAct", "Start work on the run"),
-    ("/v1/runs/{run_id}/progress", "progress_run", Word::Progress, "RunProgress", "Report progress"),
+    ("/v1/runs/{run_id}/start", "start_run", RunInputKind::Start, "RunAct", "Start work on the run"),
+    ("/v1/runs/{run_id}/progress", "progress_run", RunInputKind::Progress, "RunProgress", "Report progress"),
     (
         "/v1/runs/{run_id}/complete",
         "complete_run",
-        Word::Complete,
+        RunInputKind::Complete,
         "RunComplete",
         "Complete the run with its output",
     ),
     (
         "/v1/runs/{run_id}/fail",
         "fail_run",
-        Word::Fail,
+        RunInputKind::Fail,
         "RunFail",
         "Report a failure: of the run, or of this device only",
     ),
     (
         "/v1/runs/{run_id}/release",
         "release_run",
-        Word::Release,
+        RunInputKind::Release,
         "RunGiveUp",
         "Release the seat; the progress is kept",
     ),
-    ("/v1/runs/{run_id}/abort", "abort_run", Word::Abort, "RunGiveUp", "Abort the work and release the seat"),
-    ("/v1/runs/{run_id}/claim", "claim_run", Word::SelfClaim, "RunClaim", "Claim an unassigned seat"),
+    (
+        "/v1/runs/{run_id}/abort",
+        "abort_run",
+        RunInputKind::Abort,
+        "RunGiveUp",
+        "Abort the work and release the seat",
+    ),
+    ("/v1/runs/{run_id}/claim", "claim_run", RunInputKind::SelfClaim, "RunClaim", "Claim an unassigned seat"),
     (
         "/v1/runs/{run_id}/offline_claim",
         "offline_claim_run",
-        Word::OfflineClaim,
+        RunInputKind::OfflineClaim,
         "RunAct",
         "Claim the seat that the device held before it was disconnected",
     ),
 ];
 
 pub(in crate::http) fn routes() -> Vec<Route> {
-    let route = |(path, id, word, body, summary): &Row| {
+    let route = |(path, id, word, body, summary): &RunActRoute| {
         let word = *word;
-        let handler = move |State(door): State<Arc<Door>>,
-                            caller: Caller,
+        let handler = move |State(door): State<Arc<IngressState>>,
+                            caller: TenantCaller,
                             Path(run): Path<String>,
-                            params: Params,
+                            params: QueryParams,
                             request: Request| async move {
-            params.finish()?;
-            act(&door, &caller, &run, word, request).await.map(Json)
+            params.finish_params()?;
+            act_on_run(&door, &caller, &run, word, request).await.map(Json)
         };
         Route::post(path, id, handler)
             .summary(summary)
@@ -91,118 +99,118 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ROWS.iter().map(route).collect()
 }
 
-async fn act(
-    door: &Door,
-    caller: &Caller,
+async fn act_on_run(
+    door: &IngressState,
+    caller: &TenantCaller,
     id: &str,
-    word: Word,
+    word: RunInputKind,
     request: Request,
-) -> Result<Stands, Problem> {
-    let key = runs::key_of(caller, id)?;
-    let body = read(door, request, BODY_BYTES).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let who = who(&mut fields, word);
-    let doing = doing(&mut fields, word);
-    fields.finish().map_err(Problem::invalid)?;
+) -> Result<SeatStanding, ApiProblem> {
+    let key = runs::parse_run_key(caller, id)?;
+    let body = read_json_body(door, request, BODY_BYTES).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let who = read_actor(&mut fields, word);
+    let doing = read_device_action(&mut fields, word);
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
-    let Some(who) = who else { return Err(Problem::bad_request("device is missing")) };
+    let Some(who) = who else { return Err(ApiProblem::bad_request("device is missing")) };
     caller.require_device(&who.device)?;
     let deed = match (word, doing) {
-        (Word::OfflineClaim, _) => Deed::OfflineClaim,
-        (_, Some(doing)) => Deed::Do(doing),
-        (_, None) => Deed::Claim,
+        (RunInputKind::OfflineClaim, _) => DeviceActRequest::OfflineClaim,
+        (_, Some(doing)) => DeviceActRequest::Do(doing),
+        (_, None) => DeviceActRequest::Claim,
     };
-    acting::act(door, key, who, deed).await
+    acts::act_on_run(door, key, who, deed).await
 }
 
-fn who(fields: &mut Fields<'_>, word: Word) -> Option<Who> {
-    let given = fields.required("device");
-    let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
-    let seat = seat(fields);
-    let token = if word == Word::SelfClaim { Token::NONE } else { token(fields) };
-    Some(Who { device: device?, seat, token })
+fn read_actor(fields: &mut JsonFields<'_>, word: RunInputKind) -> Option<DeviceActor> {
+    let given = fields.required_text("device");
+    let device = fields.parse_text("device", given, |text: &str| DeviceId::parse(text));
+    let seat = read_seat(fields);
+    let token = if word == RunInputKind::SelfClaim { SeatToken::NONE } else { read_token(fields) };
+    Some(DeviceActor { device: device?, seat, token })
 }
 
-pub(super) fn seat(fields: &mut Fields<'_>) -> Option<u16> {
-    fields.whole("seat", 0..=99).and_then(|seat| u16::try_from(seat).ok())
+pub(super) fn read_seat(fields: &mut JsonFields<'_>) -> Option<u16> {
+    fields.whole_number("seat", 0..=99).and_then(|seat| u16::try_from(seat).ok())
 }
 
-fn token(fields: &mut Fields<'_>) -> Token {
-    match fields.take("token").map(whole) {
-        Some(Some(token)) => return Token(token),
-        Some(None) => fields.fault("token", "must be the whole number that came with the assignment"),
-        None => fields.fault("token", "is required: it came with the assignment"),
+fn read_token(fields: &mut JsonFields<'_>) -> SeatToken {
+    match fields.take_field("token").map(parse_whole_number) {
+        Some(Some(token)) => return SeatToken(token),
+        Some(None) => fields.add_fault("token", "must be the whole number that came with the assignment"),
+        None => fields.add_fault("token", "is required: it came with the assignment"),
     }
-    Token::NONE
+    SeatToken::NONE
 }
 
 /// `None` for an act that does not need a held seat.
-fn doing(fields: &mut Fields<'_>, word: Word) -> Option<Doing> {
-    if word == Word::Accept {
-        Some(Doing::Accept)
-    } else if word == Word::Start {
-        Some(Doing::Start)
-    } else if word == Word::Decline {
-        Some(Doing::Decline { reason: reason(fields) })
-    } else if word == Word::Release {
-        Some(Doing::Release { reason: reason(fields) })
-    } else if word == Word::Abort {
-        Some(Doing::Abort { reason: reason(fields) })
-    } else if word == Word::Progress {
-        Some(Doing::Progress(progress(fields)))
-    } else if word == Word::Complete {
-        Some(Doing::Complete { output: output(fields) })
-    } else if word == Word::Fail {
-        Some(failure(fields))
+fn read_device_action(fields: &mut JsonFields<'_>, word: RunInputKind) -> Option<DeviceAction> {
+    if word == RunInputKind::Accept {
+        Some(DeviceAction::Accept)
+    } else if word == RunInputKind::Start {
+        Some(DeviceAction::Start)
+    } else if word == RunInputKind::Decline {
+        Some(DeviceAction::Decline { reason: read_reason(fields) })
+    } else if word == RunInputKind::Release {
+        Some(DeviceAction::Release { reason: read_reason(fields) })
+    } else if word == RunInputKind::Abort {
+        Some(DeviceAction::Abort { reason: read_reason(fields) })
+    } else if word == RunInputKind::Progress {
+        Some(DeviceAction::Progress(read_progress(fields)))
+    } else if word == RunInputKind::Complete {
+        Some(DeviceAction::Complete { output: read_output(fields) })
+    } else if word == RunInputKind::Fail {
+        Some(read_failure(fields))
     } else {
         None
     }
 }
 
-fn reason(fields: &mut Fields<'_>) -> Option<String> {
-    fields.text("reason").map(|text| text.chars().take(MAX_MESSAGE).collect())
+fn read_reason(fields: &mut JsonFields<'_>) -> Option<String> {
+    fields.take_text("reason").map(|text| text.chars().take(MAX_MESSAGE).collect())
 }
 
-fn output(fields: &mut Fields<'_>) -> RawJson {
-    let output = fields.raw("output").unwrap_or_else(RawJson::null);
+fn read_output(fields: &mut JsonFields<'_>) -> RawJson {
+    let output = fields.raw_json("output").unwrap_or_else(RawJson::null);
     if output.len() > MAX_RESULT {
-        fields.fault("output", format!("is {} bytes long, at most {MAX_RESULT} are kept", output.len()));
+        fields.add_fault("output", format!("is {} bytes long, at most {MAX_RESULT} are kept", output.len()));
     }
     output
 }
 
-fn progress(fields: &mut Fields<'_>) -> Progress {
-    let mut number = |field: &'static str| match fields.take(field).map(whole::<u64>) {
+fn read_progress(fields: &mut JsonFields<'_>) -> SeatProgress {
+    let mut number = |field: &'static str| match fields.take_field(field).map(parse_whole_number::<u64>) {
         Some(Some(number)) => number,
         Some(None) => {
-            fields.fault(field, "must be a whole number from 0 on");
+            fields.add_fault(field, "must be a whole number from 0 on");
             0
         }
         None => {
-            fields.fault(field, "is required");
+            fields.add_fault(field, "is required");
             0
         }
     };
     let (step, total) = (number("step"), number("total"));
-    let note = fields.text("note").map(|text| text.into_owned());
+    let note = fields.take_text("note").map(|text| text.into_owned());
     if note.as_ref().is_some_and(|note| note.chars().count() > MAX_NOTE) {
-        fields.fault("note", format!("has more than {MAX_NOTE} characters"));
+        fields.add_fault("note", format!("has more than {MAX_NOTE} characters"));
     }
-    Progress { step, total, note }
+    SeatProgress { step, total, note }
 }
 
 /// Reads a failure: permanent, unless the device says that another device may be asked.
-fn failure(fields: &mut Fields<'_>) -> Doing {
-    let message = fields.required("message").unwrap_or_default().chars().take(MAX_MESSAGE).collect();
-    let class = fields.text("class");
-    let class = fields.parsed("class", class, |text: &str| Name::parse(text));
-    let retryable = match fields.take("retryable") {
+fn read_failure(fields: &mut JsonFields<'_>) -> DeviceAction {
+    let message = fields.required_text("message").unwrap_or_default().chars().take(MAX_MESSAGE).collect();
+    let class = fields.take_text("class");
+    let class = fields.parse_text("class", class, |text: &str| Name::parse(text));
+    let retryable = match fields.take_field("retryable") {
         None | Some("false") => false,
         Some("true") => true,
         Some(_) => {
-            fields.fault("retryable", "must be true or false");
+            fields.add_fault("retryable", "must be true or false");
             false
         }
     };
-    Doing::Fail { failure: Failure { kind: FailureKind::Error, message, class }, retryable }
+    DeviceAction::Fail { failure: SeatFailure { kind: SeatFailureKind::Error, message, class }, retryable }
 }

@@ -7,36 +7,36 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::claim::{Assign, Creator, Overrides, Policy, RunSpec};
+use millstream_core::claim::{CreatingDevice, DevicePolicy, RunAssignMode, RunSettingsOverrides, RunSpec};
 use millstream_core::id::{DeviceId, Name, RunId};
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problem as Fault;
+use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use serde::Deserialize;
 
 use super::views::RunOut;
-use crate::auth::Caller;
-use crate::devices::runs::{self, Made};
-use crate::door::Door;
-use crate::http::problem::Problem;
-use crate::http::route::{Located, Route};
-use crate::http::strict::{Object, decode_object, whole, whole_or_none};
-use crate::http::tasks::read;
-use crate::query::Params;
+use crate::auth::TenantCaller;
+use crate::devices::runs::{self, RunCreated};
+use crate::http::problem::ApiProblem;
+use crate::http::route::{LocationHeader, Route};
+use crate::http::strict_json::{StrictObject, decode_object, whole, whole_or_none};
+use crate::http::tasks::read_json_body;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 /// The same limit as in a definition.
 const MAX_REASSIGNMENTS: u32 = 10_000;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/runs", "create_run", create)
+        Route::post("/v1/runs", "create_run", create_run)
             .summary("Create a run and assign it to the best suited devices")
             .needs(Permission::PostEvents)
             .body("application/json", "NewRun")
             .answer(201, "Run", "Created; it may already be assigned")
             .answer(200, "Run", "Created before by the same request")
             .problems(&[409])
-            .located(Located::Always)
+            .located(LocationHeader::Always)
             .leads_to("get_run", &["run_id"])
             .leads_to("get_run_log", &["run_id"]),
     ]
@@ -44,7 +44,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct NewRun {
+struct NewRunRequest {
     run_id: Option<RunId>,
     kind: Name,
     #[serde(default)]
@@ -67,9 +67,9 @@ struct NewRun {
     #[serde(default = "yes")]
     willing: bool,
     #[serde(default = "auto")]
-    assign: Assign,
+    assign: RunAssignMode,
     #[serde(default)]
-    settings: Object<Overrides>,
+    settings: StrictObject<RunSettingsOverrides>,
 }
 
 const fn one() -> u16 {
@@ -80,42 +80,42 @@ const fn yes() -> bool {
     true
 }
 
-const fn auto() -> Assign {
-    Assign::Auto
+const fn auto() -> RunAssignMode {
+    RunAssignMode::Auto
 }
 
-async fn create(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    params: Params,
+async fn create_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    params: QueryParams,
     request: Request,
-) -> Result<Response, Problem> {
-    params.finish()?;
-    let body = read(&door, request, door.options.limits.message_bytes).await?;
-    let given: NewRun = decode_object(body.json()?).map_err(Problem::invalid)?;
+) -> Result<Response, ApiProblem> {
+    params.finish_params()?;
+    let body = read_json_body(&door, request, door.options.limits.message_bytes).await?;
+    let given: NewRunRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
     let most = given.settings.0.max_reassignments.unwrap_or_default();
-    let (id, spec) = spec(given, &door.options.devices);
-    let mut faults = spec.problems();
+    let (id, spec) = build_run_spec(given, &door.options.devices);
+    let mut faults = spec.find_problems();
     if most > MAX_REASSIGNMENTS {
         let message = format!("must be from 0 to {MAX_REASSIGNMENTS}");
         faults.push(Fault::new("settings.max_reassignments", message));
     }
-    if let Err(error) = spec.input.within_depth() {
+    if let Err(error) = spec.input.check_nesting() {
         faults.push(Fault::new("input", error.to_string()));
     }
     if !faults.is_empty() {
-        return Err(Problem::invalid(faults));
+        return Err(ApiProblem::invalid(faults));
     }
-    let (key, run, made) = runs::create(&door, &caller, id, spec).await?;
+    let (key, run, made) = runs::create_run(&door, &caller, id, spec).await?;
     let status = match made {
-        Made::Now => StatusCode::CREATED,
-        Made::Before => StatusCode::OK,
+        RunCreated::Now => StatusCode::CREATED,
+        RunCreated::Before => StatusCode::OK,
     };
     let location = [(header::LOCATION, format!("/v1/runs/{}", key.run))];
     Ok((status, location, Json(RunOut::whole(key.run, run))).into_response())
 }
 
-fn spec(given: NewRun, policy: &Policy) -> (Option<RunId>, RunSpec) {
+fn build_run_spec(given: NewRunRequest, policy: &DevicePolicy) -> (Option<RunId>, RunSpec) {
     let willing = given.willing;
     let spec = RunSpec {
         requires: given.requires,
@@ -126,9 +126,9 @@ fn spec(given: NewRun, policy: &Policy) -> (Option<RunId>, RunSpec) {
         min_battery: given.min_battery,
         assign: given.assign,
         devices: given.devices,
-        settings: given.settings.0.over(policy.of(&given.kind)),
-        creator: given.created_by.map(|device| Creator { device, willing }),
-        ..RunSpec::of(given.kind, given.input)
+        settings: given.settings.0.apply_to(policy.settings_of(&given.kind)),
+        creator: given.created_by.map(|device| CreatingDevice { device, willing }),
+        ..RunSpec::with_defaults(given.kind, given.input)
     };
     (given.run_id, spec)
 }

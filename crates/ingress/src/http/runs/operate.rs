@@ -4,50 +4,50 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::Input;
+use millstream_core::claim::RunInput;
 use millstream_core::id::DeviceId;
 use millstream_core::permission::Permission;
-use millstream_store::running::Ask;
+use millstream_store::run_service::RunOperation;
 
-use super::acts::seat;
+use super::acts::read_seat;
 use super::views::RunOut;
-use crate::auth::Caller;
-use crate::devices::{beat, runs};
-use crate::door::Door;
-use crate::fields::Fields;
-use crate::http::interventions::reason;
-use crate::http::problem::Problem;
+use crate::auth::TenantCaller;
+use crate::devices::{heartbeat, runs};
+use crate::fields::JsonFields;
+use crate::http::interventions::read_reason;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::tasks::read;
-use crate::query::Params;
+use crate::http::tasks::read_json_body;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/runs/{run_id}/pause", "pause_run", pause)
+        Route::post("/v1/runs/{run_id}/pause", "pause_run", pause_run)
             .summary("Pause a run: no new assignments; its current devices keep it and are notified")
             .needs(Permission::Operate)
             .answer(200, "Run", "Paused")
             .problems(&[404, 409]),
-        Route::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+        Route::post("/v1/runs/{run_id}/resume", "resume_run", resume_run)
             .summary("Resume a paused run; all its time limits start again")
             .needs(Permission::Operate)
             .answer(200, "Run", "Resumed")
             .problems(&[404, 409]),
-        Route::post("/v1/runs/{run_id}/retry", "retry_run", retry)
+        Route::post("/v1/runs/{run_id}/retry", "retry_run", retry_run)
             .summary("Retry a failed run; every device may be asked")
             .needs(Permission::Operate)
             .answer(200, "Run", "Restarted")
             .problems(&[404, 409]),
-        Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel)
+        Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel_run)
             .summary("End a run as failed; its devices are notified")
             .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
             .answer(200, "Run", "Ended")
             .problems(&[404, 409]),
-        Route::post("/v1/runs/{run_id}/assign", "assign_run", assign)
+        Route::post("/v1/runs/{run_id}/assign", "assign_run", assign_run)
             .summary("Assign an unassigned seat to a device")
             .needs(Permission::Operate)
             .body("application/json", "RunAssign")
@@ -56,71 +56,76 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn done(door: &Door, caller: &Caller, id: &str, input: Input) -> Result<Json<RunOut>, Problem> {
-    let key = runs::key_of(caller, id)?;
-    let run = runs::act(door, &key, &Ask::Input(input), caller.actor.as_deref()).await?;
+async fn apply_run_input(
+    door: &IngressState,
+    caller: &TenantCaller,
+    id: &str,
+    input: RunInput,
+) -> Result<Json<RunOut>, ApiProblem> {
+    let key = runs::parse_run_key(caller, id)?;
+    let run = runs::apply_to_run(door, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
     Ok(Json(RunOut::whole(key.run, run)))
 }
 
-async fn pause(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn pause_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
-    done(&door, &caller, &id, Input::Pause).await
+    params: QueryParams,
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
+    apply_run_input(&door, &caller, &id, RunInput::Pause).await
 }
 
-async fn resume(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn resume_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
-    done(&door, &caller, &id, Input::Resume).await
+    params: QueryParams,
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
+    apply_run_input(&door, &caller, &id, RunInput::Resume).await
 }
 
-async fn retry(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn retry_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
-    done(&door, &caller, &id, Input::Retry).await
+    params: QueryParams,
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
+    apply_run_input(&door, &caller, &id, RunInput::Retry).await
 }
 
-async fn cancel(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn cancel_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
     let (parts, body) = request.into_parts();
-    let reason = reason(&door, &parts.headers, body).await?;
-    done(&door, &caller, &id, Input::Cancel { reason }).await
+    let reason = read_reason(&door, &parts.headers, body).await?;
+    apply_run_input(&door, &caller, &id, RunInput::Cancel { reason }).await
 }
 
-async fn assign(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn assign_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
+    params: QueryParams,
     request: Request,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
-    let body = read(&door, request, BODY_BYTES).await?;
-    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let given = fields.required("device");
-    let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
-    let seat = seat(&mut fields).unwrap_or(0);
-    fields.finish().map_err(Problem::invalid)?;
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let given = fields.required_text("device");
+    let device = fields.parse_text("device", given, |text: &str| DeviceId::parse(text));
+    let seat = read_seat(&mut fields).unwrap_or(0);
+    fields.finish_fields().map_err(ApiProblem::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
-    let Some(device) = device else { return Err(Problem::bad_request("device is missing")) };
-    beat::find(&door, &beat::key_of(&caller, device.as_str())?).await?;
-    done(&door, &caller, &id, Input::Assign { seat, device, decision: None }).await
+    let Some(device) = device else { return Err(ApiProblem::bad_request("device is missing")) };
+    heartbeat::find_device(&door, &heartbeat::parse_device_key(&caller, device.as_str())?).await?;
+    apply_run_input(&door, &caller, &id, RunInput::Assign { seat, device, decision: None }).await
 }

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::claim::{Entry, Status};
+use millstream_core::claim::{RunLogEntry, SeatStatus};
 use millstream_core::id::{ExecutionId, Name};
 use millstream_core::permission::Permission;
 use millstream_store::run_store::{RunEntry, RunFilter, StoredRun};
 use serde::Serialize;
 
 use super::views::RunOut;
-use crate::auth::Caller;
-use crate::cursor::{self, List};
+use crate::auth::TenantCaller;
+use crate::cursor::{self, CursorList};
 use crate::devices::runs;
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::http::views::Page;
-use crate::query::Params;
+use crate::http::views::PageOut;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/runs", "list_runs", list)
+        Route::get("/v1/runs", "list_runs", list_runs)
             .summary("Runs, the newest first, without their inputs and outputs")
             .needs(Permission::ReadData)
             .query(&[
@@ -33,12 +33,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
                 ("cursor", "Cursor"),
             ])
             .answer(200, "RunPage", "One page"),
-        Route::get("/v1/runs/{run_id}", "get_run", get)
+        Route::get("/v1/runs/{run_id}", "get_run", get_run)
             .summary("One run with its seats, their devices and their previous devices")
             .needs(Permission::ReadData)
             .answer(200, "Run", "The run")
             .problems(&[404]),
-        Route::get("/v1/runs/{run_id}/log", "get_run_log", log)
+        Route::get("/v1/runs/{run_id}/log", "get_run_log", get_run_log)
             .summary("What happened to a run, in order")
             .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
@@ -47,61 +47,63 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
-    mut params: Params,
-) -> Result<Json<Page<RunOut>>, Problem> {
+async fn list_runs(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
+    mut params: QueryParams,
+) -> Result<Json<PageOut<RunOut>>, ApiProblem> {
     let filter = RunFilter {
-        status: params.word("status", Status::ALL),
-        kind: params.parsed("kind", |text| Name::parse(text)),
-        execution: params.parsed("execution_id", |text| ExecutionId::parse(text)),
+        status: params.parse_word("status", SeatStatus::ALL),
+        kind: params.parse_param("kind", |text| Name::parse(text)),
+        execution: params.parse_param("execution_id", |text| ExecutionId::parse(text)),
     };
-    let limit = params.limit(50, 500);
-    let after = params.cursor(List::Runs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
-    params.finish()?;
+    let limit = params.parse_limit(50, 500);
+    let after =
+        params.parse_cursor(CursorList::Runs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
+    params.finish_params()?;
     let found = door.stores.run_views.list_runs(&caller.tenant, &filter, after, limit + 1).await?;
-    let cursor = |last: &StoredRun| cursor::encode(List::Runs, last.position);
-    Ok(Json(Page::of(found, limit, cursor, RunOut::brief)))
+    let cursor = |last: &StoredRun| cursor::encode(CursorList::Runs, last.position);
+    Ok(Json(PageOut::of(found, limit, cursor, RunOut::brief)))
 }
 
-async fn get(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<RunOut>, Problem> {
-    params.finish()?;
-    let key = runs::key_of(&caller, &id)?;
-    let stored = runs::find(&door, &key).await?;
+    params: QueryParams,
+) -> Result<Json<RunOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = runs::parse_run_key(&caller, &id)?;
+    let stored = runs::find_run(&door, &key).await?;
     Ok(Json(RunOut::whole(key.run, stored.run)))
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct EntryOut {
+pub(super) struct RunEntryOut {
     position: i64,
     #[serde(flatten)]
-    entry: Entry,
+    entry: RunLogEntry,
 }
 
-impl From<RunEntry> for EntryOut {
+impl From<RunEntry> for RunEntryOut {
     fn from(RunEntry { position, entry }: RunEntry) -> Self {
         Self { position, entry }
     }
 }
 
-async fn log(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn get_run_log(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    mut params: Params,
-) -> Result<Json<Page<EntryOut>>, Problem> {
-    let limit = params.limit(100, 1_000);
-    let after = params.cursor(List::RunLog, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
-    params.finish()?;
-    let key = runs::key_of(&caller, &id)?;
-    runs::find(&door, &key).await?;
+    mut params: QueryParams,
+) -> Result<Json<PageOut<RunEntryOut>>, ApiProblem> {
+    let limit = params.parse_limit(100, 1_000);
+    let after =
+        params.parse_cursor(CursorList::RunLog, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
+    params.finish_params()?;
+    let key = runs::parse_run_key(&caller, &id)?;
+    runs::find_run(&door, &key).await?;
     let found = door.stores.run_views.run_log(&key, after.unwrap_or(0), limit + 1).await?;
-    let cursor = |last: &RunEntry| cursor::encode(List::RunLog, last.position);
-    Ok(Json(Page::of(found, limit, cursor, EntryOut::from)))
+    let cursor = |last: &RunEntry| cursor::encode(CursorList::RunLog, last.position);
+    Ok(Json(PageOut::of(found, limit, cursor, RunEntryOut::from)))
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use millstream_core::claim::{
-    Assign, Ended, Failure, FailureKind, Previous, Progress, Run, Seat, SeatState, Settings, Status, Token,
-    due,
+    FormerHolding, RunAssignMode, RunRecord, RunSeat, RunSettings, SeatFailure, SeatFailureKind,
+    SeatLossReason, SeatProgress, SeatState, SeatStatus, SeatToken, next_due,
 };
 use millstream_core::id::{DeviceId, ExecutionId, Name, RunId, Seq};
 use millstream_core::raw::RawJson;
@@ -12,18 +12,18 @@ use millstream_core::time::Timestamp;
 use millstream_store::run_store::StoredRun;
 use serde::Serialize;
 
-use crate::http::devices::assignments::DueOut;
+use crate::http::devices::assignments::SeatDeadlineOut;
 
 #[derive(Debug, Serialize)]
 pub(super) struct RunOut {
     run_id: RunId,
     kind: Name,
-    status: Status,
+    status: SeatStatus,
     paused: bool,
     priority: i32,
     preempt: bool,
     coordinator: bool,
-    assign: Assign,
+    assign: RunAssignMode,
     requires: BTreeSet<Name>,
     prefer: BTreeSet<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,10 +35,10 @@ pub(super) struct RunOut {
     ended_at: Option<Timestamp>,
     /// The action of an execution that waits for the run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waiting: Option<WaitingOut>,
+    waiting: Option<WaitingActionOut>,
     /// Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<Settings>,
+    settings: Option<RunSettings>,
     /// Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<RawJson>,
@@ -46,7 +46,7 @@ pub(super) struct RunOut {
 }
 
 #[derive(Debug, Serialize)]
-struct WaitingOut {
+struct WaitingActionOut {
     execution_id: ExecutionId,
     seq: Seq,
     action: Name,
@@ -55,47 +55,47 @@ struct WaitingOut {
 #[derive(Debug, Serialize)]
 pub(super) struct SeatOut {
     seat: u16,
-    status: Status,
+    status: SeatStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<DeviceId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<Token>,
+    token: Option<SeatToken>,
     #[serde(skip_serializing_if = "Option::is_none")]
     assigned_at: Option<Timestamp>,
     /// The next deadline of the seat, and its kind.
     #[serde(skip_serializing_if = "Option::is_none")]
-    due: Option<DueOut>,
+    due: Option<SeatDeadlineOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress>,
+    progress: Option<SeatProgress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<FailureOut>,
+    error: Option<RunFailureOut>,
     reassignments: u32,
     /// Previous holders, in order. Not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<Vec<PreviousOut>>,
+    previous: Option<Vec<PreviousHolderOut>>,
 }
 
 #[derive(Debug, Serialize)]
-struct FailureOut {
-    kind: FailureKind,
+struct RunFailureOut {
+    kind: SeatFailureKind,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<Name>,
 }
 
 #[derive(Debug, Serialize)]
-struct PreviousOut {
+struct PreviousHolderOut {
     device: DeviceId,
-    token: Token,
+    token: SeatToken,
     assigned_at: Timestamp,
     ended_at: Timestamp,
-    reason: Ended,
+    reason: SeatLossReason,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress>,
+    progress: Option<SeatProgress>,
 }
 
 impl RunOut {
@@ -104,12 +104,12 @@ impl RunOut {
         Self::of(stored.key.run, stored.run, false)
     }
 
-    pub(super) fn whole(id: RunId, run: Run) -> Self {
+    pub(super) fn whole(id: RunId, run: RunRecord) -> Self {
         Self::of(id, run, true)
     }
 
-    fn of(run_id: RunId, run: Run, whole: bool) -> Self {
-        let seats = run.numbered().map(|(number, _)| SeatOut::of(&run, number, whole)).collect();
+    fn of(run_id: RunId, run: RunRecord, whole: bool) -> Self {
+        let seats = run.numbered_seats().map(|(number, _)| SeatOut::of(&run, number, whole)).collect();
         Self {
             run_id,
             status: run.status(),
@@ -125,7 +125,7 @@ impl RunOut {
             min_battery: run.min_battery,
             created_by: run.created_by,
             created_at: run.created_at,
-            waiting: run.waiting.map(|waiting| WaitingOut {
+            waiting: run.waiting.map(|waiting| WaitingActionOut {
                 execution_id: waiting.key.execution.execution,
                 seq: waiting.key.seq,
                 action: waiting.key.action,
@@ -138,7 +138,7 @@ impl RunOut {
 }
 
 impl SeatOut {
-    pub(super) fn of(run: &Run, number: u16, whole: bool) -> Self {
+    pub(super) fn of(run: &RunRecord, number: u16, whole: bool) -> Self {
         let seat = run.seat(number);
         let held = seat.and_then(|seat| match &seat.state {
             SeatState::Completed { held, .. } => Some(held),
@@ -147,7 +147,7 @@ impl SeatOut {
             | SeatState::Assigned { .. }
             | SeatState::Claimed { .. }
             | SeatState::Processing { .. }
-            | SeatState::Reassigning { .. } => seat.held(),
+            | SeatState::Reassigning { .. } => seat.current_holding(),
         });
         let (output, error) = match seat.map(|seat| &seat.state) {
             Some(SeatState::Completed { output, .. }) => (Some(output.clone()), None),
@@ -161,26 +161,26 @@ impl SeatOut {
             )
             | None => (None, None),
         };
-        let previous = seat.map(|seat| seat.previous.iter().cloned().map(PreviousOut::from).collect());
+        let previous = seat.map(|seat| seat.previous.iter().cloned().map(PreviousHolderOut::from).collect());
         Self {
             seat: number,
-            status: seat.map_or(Status::Failed, Seat::status),
+            status: seat.map_or(SeatStatus::Failed, RunSeat::status),
             device: held.map(|held| held.device.clone()),
             token: held.map(|held| held.token),
             assigned_at: held.map(|held| held.assigned_at),
-            due: due(run, number).map(|(at, what)| DueOut { at, what }),
+            due: next_due(run, number).map(|(at, what)| SeatDeadlineOut { at, what }),
             progress: seat.and_then(|seat| seat.progress.clone()),
             output: output.filter(|_| whole),
-            error: error.map(|Failure { kind, message, class }| FailureOut { kind, message, class }),
+            error: error.map(|SeatFailure { kind, message, class }| RunFailureOut { kind, message, class }),
             reassignments: seat.map_or(0, |seat| seat.reassignments),
             previous: previous.filter(|_| whole),
         }
     }
 }
 
-impl From<Previous> for PreviousOut {
-    fn from(it: Previous) -> Self {
-        let Previous { device, token, assigned_at, ended_at, reason, why, progress } = it;
+impl From<FormerHolding> for PreviousHolderOut {
+    fn from(it: FormerHolding) -> Self {
+        let FormerHolding { device, token, assigned_at, ended_at, reason, why, progress } = it;
         Self { device, token, assigned_at, ended_at, reason, why, progress }
     }
 }

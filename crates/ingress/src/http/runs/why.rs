@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use millstream_core::claim::{Status, Word};
+use millstream_core::claim::{RunInputKind, SeatStatus};
 use millstream_core::id::{RunId, RunKey};
 use millstream_core::permission::Permission;
 use millstream_store::run_store::RunEntry;
 use serde::Serialize;
 
-use super::read::EntryOut;
+use super::read::RunEntryOut;
 use super::views::SeatOut;
-use crate::auth::Caller;
+use crate::auth::TenantCaller;
 use crate::devices::runs;
-use crate::door::Door;
-use crate::http::problem::Problem;
+use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
-use crate::query::Params;
+use crate::query::QueryParams;
+use crate::state::IngressState;
 
 /// Number of selections that are shown.
 const LAST: usize = 10;
@@ -26,7 +26,7 @@ const LINES: usize = 200;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/runs/{run_id}/why", "why_run", why)
+        Route::get("/v1/runs/{run_id}/why", "why_run", explain_run)
             .summary("Explain a run: the last device selections, with the score of every device")
             .needs(Permission::ReadData)
             .answer(200, "RunWhy", "The status of the run, and its reasons")
@@ -35,44 +35,45 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 #[derive(Debug, Serialize)]
-struct WhyOut {
+struct RunWhyOut {
     run_id: RunId,
-    status: Status,
+    status: SeatStatus,
     paused: bool,
     seats: Vec<SeatOut>,
     /// The last selections, in order; `detail` has the score cards.
-    decisions: Vec<EntryOut>,
+    decisions: Vec<RunEntryOut>,
 }
 
-async fn why(
-    State(door): State<Arc<Door>>,
-    caller: Caller,
+async fn explain_run(
+    State(door): State<Arc<IngressState>>,
+    caller: TenantCaller,
     Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<WhyOut>, Problem> {
-    params.finish()?;
-    let key = runs::key_of(&caller, &id)?;
-    let run = runs::find(&door, &key).await?.run;
-    let decisions = decisions(&door, &key).await?;
-    Ok(Json(WhyOut {
+    params: QueryParams,
+) -> Result<Json<RunWhyOut>, ApiProblem> {
+    params.finish_params()?;
+    let key = runs::parse_run_key(&caller, &id)?;
+    let run = runs::find_run(&door, &key).await?.run;
+    let decisions = last_selections(&door, &key).await?;
+    Ok(Json(RunWhyOut {
         status: run.status(),
         paused: run.is_paused(),
-        seats: run.numbered().map(|(number, _)| SeatOut::of(&run, number, false)).collect(),
-        decisions: decisions.into_iter().map(EntryOut::from).collect(),
+        seats: run.numbered_seats().map(|(number, _)| SeatOut::of(&run, number, false)).collect(),
+        decisions: decisions.into_iter().map(RunEntryOut::from).collect(),
         run_id: key.run,
     }))
 }
 
 /// Reads only the end of the log, because the log grows with every assignment: only a few entries lie between
 /// two selections.
-async fn decisions(door: &Door, key: &RunKey) -> Result<Vec<RunEntry>, Problem> {
+async fn last_selections(door: &IngressState, key: &RunKey) -> Result<Vec<RunEntry>, ApiProblem> {
     let end = door.stores.run_views.run_log_end(key, LINES).await?;
-    let decisions: Vec<RunEntry> = end.into_iter().filter(is_decision).collect();
+    let decisions: Vec<RunEntry> = end.into_iter().filter(is_selection).collect();
     let before = decisions.len().saturating_sub(LAST);
     Ok(decisions.into_iter().skip(before).collect())
 }
 
-fn is_decision(entry: &RunEntry) -> bool {
-    let chosen = [Word::Assign, Word::SelfClaim, Word::NobodyViable, Word::NobodyLeft];
+fn is_selection(entry: &RunEntry) -> bool {
+    let chosen =
+        [RunInputKind::Assign, RunInputKind::SelfClaim, RunInputKind::NobodyViable, RunInputKind::NobodyLeft];
     entry.entry.detail.is_some() && chosen.contains(&entry.entry.word)
 }

@@ -2,42 +2,43 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::Status;
+use millstream_core::claim::SeatStatus;
 
-use super::evidence::{Evidence, Finding, Rule, RunSeen};
+use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn check_ended(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
     let there: BTreeSet<&str> = evidence.runs.iter().map(|run| run.id.as_str()).collect();
     let missing = evidence.clients.runs.iter().filter(|id| !there.contains(id.as_str()));
-    let missing = missing.map(|id| Finding::of(Rule::Ended, id, "was acknowledged and is not there"));
+    let missing = missing
+        .map(|id| DeviceFinding::new_finding(DeviceRule::Ended, id, "was acknowledged and is not there"));
     missing.chain(evidence.runs.iter().flat_map(of_run)).collect()
 }
 
-fn of_run(run: &RunSeen) -> Vec<Finding> {
+fn of_run(run: &RunSeen) -> Vec<DeviceFinding> {
     let mut found = Vec::new();
-    let mut wrong = |what: String| found.push(Finding::of(Rule::Ended, &run.id, what));
+    let mut wrong = |what: String| found.push(DeviceFinding::new_finding(DeviceRule::Ended, &run.id, what));
     if !run.status.is_ended() {
         wrong(format!("is {} at the end", run.status));
     }
     for (number, seat) in run.seats.iter().enumerate() {
         match seat.status {
-            Status::Completed if seat.device.is_none() => {
+            SeatStatus::Completed if seat.device.is_none() => {
                 wrong(format!("seat {number}: completed without a device"))
             }
-            Status::Failed if seat.error.as_ref().is_none_or(|(_, message)| message.is_empty()) => {
+            SeatStatus::Failed if seat.error.as_ref().is_none_or(|(_, message)| message.is_empty()) => {
                 wrong(format!("seat {number}: failed without a reason"));
             }
-            Status::Failed if run.status == Status::Completed => {
+            SeatStatus::Failed if run.status == SeatStatus::Completed => {
                 wrong(format!("seat {number}: failed, and the run is completed"));
             }
-            Status::Completed | Status::Failed => {}
-            Status::Created
-            | Status::AssigningToSelf
-            | Status::AssigningToOther
-            | Status::Assigned
-            | Status::Claimed
-            | Status::Processing
-            | Status::Reassigning => wrong(format!("seat {number}: is {} at the end", seat.status)),
+            SeatStatus::Completed | SeatStatus::Failed => {}
+            SeatStatus::Created
+            | SeatStatus::AssigningToSelf
+            | SeatStatus::AssigningToOther
+            | SeatStatus::Assigned
+            | SeatStatus::Claimed
+            | SeatStatus::Processing
+            | SeatStatus::Reassigning => wrong(format!("seat {number}: is {} at the end", seat.status)),
         }
     }
     found

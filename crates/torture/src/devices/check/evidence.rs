@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use millstream_core::claim::{Assign, Entry, Previous, Settings, Status};
+use millstream_core::claim::{FormerHolding, RunAssignMode, RunLogEntry, RunSettings, SeatStatus};
 
 use super::{ended, history, settled, tokens, unowned};
-use crate::devices::record::Written;
+use crate::devices::record::DeviceRecordState;
 
 /// What a finding is a violation of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum DeviceRule {
     /// D1: every run is completed, or failed with a reason.
     Ended,
     /// D2: one valid token per seat at any time, and no accepted operation under another one.
@@ -24,7 +24,7 @@ pub enum Rule {
     Processes,
 }
 
-impl Rule {
+impl DeviceRule {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ended => "D1 ended",
@@ -38,20 +38,20 @@ impl Rule {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub rule: Rule,
+pub struct DeviceFinding {
+    pub rule: DeviceRule,
     /// The run, execution or process concerned.
     pub subject: String,
     pub what: String,
 }
 
-impl Finding {
-    pub fn of(rule: Rule, subject: impl fmt::Display, what: impl Into<String>) -> Self {
+impl DeviceFinding {
+    pub fn new_finding(rule: DeviceRule, subject: impl fmt::Display, what: impl Into<String>) -> Self {
         Self { rule, subject: subject.to_string(), what: what.into() }
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for DeviceFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.rule.name(), self.subject, self.what)
     }
@@ -59,7 +59,7 @@ impl fmt::Display for Finding {
 
 /// Durations in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct DeviceBounds {
     /// Interval of the monitor.
     pub monitor: i64,
     /// Allowance for a busy machine.
@@ -72,34 +72,34 @@ pub struct Bounds {
 
 /// Everything known after the run.
 #[derive(Debug, Clone)]
-pub struct Evidence {
-    pub clients: Written,
+pub struct DeviceEvidence {
+    pub clients: DeviceRecordState,
     pub runs: Vec<RunSeen>,
     pub executions: Vec<ExecutionSeen>,
-    pub bounds: Bounds,
+    pub bounds: DeviceBounds,
 }
 
 /// A run as the API shows it at the end, with its log.
 #[derive(Debug, Clone)]
 pub struct RunSeen {
     pub id: String,
-    pub status: Status,
-    pub assign: Assign,
-    pub settings: Settings,
+    pub status: SeatStatus,
+    pub assign: RunAssignMode,
+    pub settings: RunSettings,
     pub seats: Vec<SeatSeen>,
     /// The execution that waits for the run.
     pub execution: Option<String>,
-    pub log: Vec<Entry>,
+    pub log: Vec<RunLogEntry>,
 }
 
 #[derive(Debug, Clone)]
 pub struct SeatSeen {
-    pub status: Status,
+    pub status: SeatStatus,
     pub device: Option<String>,
     pub token: Option<i64>,
     /// Kind and message, of a seat that failed.
     pub error: Option<(String, String)>,
-    pub previous: Vec<Previous>,
+    pub previous: Vec<FormerHolding>,
 }
 
 /// An execution that created a run.
@@ -112,13 +112,13 @@ pub struct ExecutionSeen {
 }
 
 /// Every violation that the evidence shows.
-pub fn all(evidence: &Evidence) -> Vec<Finding> {
+pub fn check_all(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
     [
-        ended::check(evidence),
-        tokens::check(evidence),
-        history::check(evidence),
-        unowned::check(evidence),
-        settled::check(evidence),
+        ended::check_ended(evidence),
+        tokens::check_tokens(evidence),
+        history::check_history(evidence),
+        unowned::check_waits(evidence),
+        settled::check_settled(evidence),
     ]
     .concat()
 }

@@ -2,26 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{Entry, MAX_PREVIOUS, Status, Word, replay, table};
+use millstream_core::claim::{MAX_PREVIOUS, RunInputKind, RunLogEntry, SeatStatus, replay_seats, table};
 
-use super::evidence::{Evidence, Finding, Rule, RunSeen, SeatSeen};
-use super::tenure::{Tenure, tenures};
+use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen, SeatSeen};
+use super::tenure::{SeatTenure, seat_tenures};
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn check_history(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
     let of_run = |run: &RunSeen| {
-        let wrong = [path(run, evidence.bounds.clock), against_replay(run), former(run)].concat();
-        wrong.into_iter().map(|what| Finding::of(Rule::History, &run.id, what)).collect::<Vec<_>>()
+        let wrong =
+            [path_faults(run, evidence.bounds.clock), against_replay(run), former_faults(run)].concat();
+        wrong
+            .into_iter()
+            .map(|what| DeviceFinding::new_finding(DeviceRule::History, &run.id, what))
+            .collect::<Vec<_>>()
     };
     evidence.runs.iter().flat_map(of_run).collect()
 }
 
 /// Every line starts in the status where the previous one ended, and is in the table.
-fn path(run: &RunSeen, clock: i64) -> Vec<String> {
+fn path_faults(run: &RunSeen, clock: i64) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut stands: BTreeMap<u16, Status> = BTreeMap::new();
+    let mut stands: BTreeMap<u16, SeatStatus> = BTreeMap::new();
     let mut latest = i64::MIN;
     for (line, entry) in run.log.iter().enumerate() {
-        let Entry { at, seat, word, from, to, .. } = entry;
+        let RunLogEntry { at, seat, word, from, to, .. } = entry;
         if at.as_millis() + clock < latest {
             wrong.push(format!(
                 "line {line}: {word} is {} ms before what is above it",
@@ -32,21 +36,21 @@ fn path(run: &RunSeen, clock: i64) -> Vec<String> {
         let before = seat.and_then(|seat| stands.insert(seat, *to));
         match (seat, from) {
             (Some(seat), None) => {
-                if *word != Word::Create || *to != Status::Created || before.is_some() {
+                if *word != RunInputKind::Create || *to != SeatStatus::Created || before.is_some() {
                     wrong.push(format!("line {line}: seat {seat} begins with {word} to {to}"));
                 }
             }
             (Some(seat), Some(from)) => {
                 if before != Some(*from) {
-                    let before = before.map_or("nowhere", Status::as_str);
+                    let before = before.map_or("nowhere", SeatStatus::as_str);
                     wrong.push(format!("line {line}: seat {seat} is {before}, and {word} finds it {from}"));
                 }
-                if !table::leads(*from, *word, *to) {
+                if !table::is_transition(*from, *word, *to) {
                     wrong.push(format!("line {line}: {word} does not lead from {from} to {to}"));
                 }
             }
             (None, Some(from)) => {
-                if !table::leads(*from, *word, *to) {
+                if !table::is_transition(*from, *word, *to) {
                     wrong.push(format!("line {line}: {word} of the run does not lead from {from} to {to}"));
                 }
             }
@@ -57,7 +61,7 @@ fn path(run: &RunSeen, clock: i64) -> Vec<String> {
 }
 
 fn against_replay(run: &RunSeen) -> Vec<String> {
-    let told = replay(&run.log);
+    let told = replay_seats(&run.log);
     let mut wrong = Vec::new();
     if told.len() != run.seats.len() {
         wrong.push(format!("has {} seats, and its log tells of {}", run.seats.len(), told.len()));
@@ -79,11 +83,11 @@ fn against_replay(run: &RunSeen) -> Vec<String> {
 }
 
 /// Former assignments have the times of the log, and a completed seat names its last holder.
-fn former(run: &RunSeen) -> Vec<String> {
-    let (all, _) = tenures(&run.log);
+fn former_faults(run: &RunSeen) -> Vec<String> {
+    let (all, _) = seat_tenures(&run.log);
     let mut wrong = Vec::new();
     for (number, seat) in (0..).zip(&run.seats) {
-        let of_seat: Vec<&Tenure> = all.iter().filter(|one| one.seat == number).collect();
+        let of_seat: Vec<&SeatTenure> = all.iter().filter(|one| one.seat == number).collect();
         wrong.extend(seat.previous.iter().filter_map(|one| {
             let logged = of_seat.iter().find(|tenure| tenure.token == one.token.0)?;
             let times = (one.assigned_at.as_millis(), Some(one.ended_at.as_millis()));
@@ -97,8 +101,8 @@ fn former(run: &RunSeen) -> Vec<String> {
     wrong
 }
 
-fn completed_by_another(number: u16, seat: &SeatSeen, of_seat: &[&Tenure]) -> Option<String> {
-    let last = of_seat.last().filter(|_| seat.status == Status::Completed)?;
+fn completed_by_another(number: u16, seat: &SeatSeen, of_seat: &[&SeatTenure]) -> Option<String> {
+    let last = of_seat.last().filter(|_| seat.status == SeatStatus::Completed)?;
     let is_it = (seat.device.as_deref(), seat.token) == (Some(last.device.as_str()), Some(last.token));
     (!is_it).then(|| format!("seat {number}: completed by {:?}, its log says {}", seat.device, last.device))
 }

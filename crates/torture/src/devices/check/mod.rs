@@ -11,5 +11,7 @@ mod unowned;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{Bounds, Evidence, ExecutionSeen, Finding, Rule, RunSeen, SeatSeen, all};
-pub use unowned::{Kind, Wait, Waits, waits};
+pub use evidence::{
+    DeviceBounds, DeviceEvidence, DeviceFinding, DeviceRule, ExecutionSeen, RunSeen, SeatSeen, check_all,
+};
+pub use unowned::{UnownedWait, UnownedWaits, WaitKind, collect_waits};

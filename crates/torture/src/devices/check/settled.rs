@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::Status;
+use millstream_core::claim::SeatStatus;
 
-use super::evidence::{Evidence, Finding, Rule, RunSeen};
+use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 use crate::devices::plan::{FAILED, SUCCEEDED};
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn check_settled(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
     let mut runs: BTreeMap<&str, Vec<&RunSeen>> = BTreeMap::new();
     for run in &evidence.runs {
         if let Some(execution) = &run.execution {
@@ -17,10 +17,14 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Vec::new();
     for id in &evidence.clients.executions {
         let Some(execution) = evidence.executions.iter().find(|execution| execution.id == *id) else {
-            found.push(Finding::of(Rule::Settled, id, "was acknowledged and is not there"));
+            found.push(DeviceFinding::new_finding(
+                DeviceRule::Settled,
+                id,
+                "was acknowledged and is not there",
+            ));
             continue;
         };
-        let mut wrong = |what: String| found.push(Finding::of(Rule::Settled, id, what));
+        let mut wrong = |what: String| found.push(DeviceFinding::new_finding(DeviceRule::Settled, id, what));
         let told: Vec<&str> = execution
             .names
             .iter()
@@ -29,7 +33,7 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
             .collect();
         match runs.get(id.as_str()).map(Vec::as_slice) {
             Some([run]) => {
-                let expected = if run.status == Status::Completed { SUCCEEDED } else { FAILED };
+                let expected = if run.status == SeatStatus::Completed { SUCCEEDED } else { FAILED };
                 if told != [expected] {
                     wrong(format!("its run is {}, and it received {told:?}", run.status));
                 }

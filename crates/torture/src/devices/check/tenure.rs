@@ -1,31 +1,31 @@
 //! Holders of a seat over time, according to a log.
 
-use millstream_core::claim::{Ended, Entry, Status, Word};
+use millstream_core::claim::{RunInputKind, RunLogEntry, SeatLossReason, SeatStatus};
 
 /// One assignment of one seat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tenure {
+pub(super) struct SeatTenure {
     pub(super) seat: u16,
     pub(super) device: String,
     pub(super) token: i64,
     pub(super) from: i64,
     /// Time, cause and manner of its end; `None` while it lasts.
-    pub(super) end: Option<End>,
+    pub(super) end: Option<TenureEnd>,
     /// Inputs under it, in order.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<RunInputKind>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct TenureEnd {
     pub(super) at: i64,
-    pub(super) word: Word,
+    pub(super) word: RunInputKind,
     /// `None` where the work ended with it.
-    pub(super) how: Option<Ended>,
+    pub(super) how: Option<SeatLossReason>,
 }
 
 /// All tenures of a run in log order, and contradictions in the log.
-pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
-    let (mut all, mut wrong): (Vec<Tenure>, Vec<String>) = (Vec::new(), Vec::new());
+pub(super) fn seat_tenures(log: &[RunLogEntry]) -> (Vec<SeatTenure>, Vec<String>) {
+    let (mut all, mut wrong): (Vec<SeatTenure>, Vec<String>) = (Vec::new(), Vec::new());
     for entry in log {
         let Some(seat) = entry.seat else { continue };
         let at = entry.at.as_millis();
@@ -54,12 +54,12 @@ pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
                 }
                 let device = device.as_str().to_owned();
                 let words = vec![entry.word];
-                all.push(Tenure { seat, device, token: token.0, from: at, end: None, words });
+                all.push(SeatTenure { seat, device, token: token.0, from: at, end: None, words });
             }
             (Some(open), false, _) => {
                 let one = &mut all[open];
                 one.words.push(entry.word);
-                one.end = Some(End { at, word: entry.word, how: entry.ended });
+                one.end = Some(TenureEnd { at, word: entry.word, how: entry.ended });
             }
             (None, true, None) => wrong.push(format!("seat {seat}: {} without a holder", entry.to)),
             (Some(_), true, None) | (None, false, _) => {}
@@ -69,6 +69,6 @@ pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
 }
 
 /// Whether the seat has a holder, or gets one within the same write.
-fn is_with_somebody(status: Status) -> bool {
-    status.is_held() || matches!(status, Status::AssigningToSelf | Status::AssigningToOther)
+fn is_with_somebody(status: SeatStatus) -> bool {
+    status.is_held() || matches!(status, SeatStatus::AssigningToSelf | SeatStatus::AssigningToOther)
 }

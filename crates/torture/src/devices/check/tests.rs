@@ -3,102 +3,129 @@
 use std::time::Duration;
 
 use millstream_core::claim::{
-    Act as ClaimAct, Change, Creator, Doing, Failure, FailureKind, Input, Progress, Run, RunSpec, Settings,
-    Stepped, Token, create, step,
+    CreatingDevice, DeviceAction, RunChange, RunInput, RunRecord, RunSettings, RunSpec, RunStepOutcome,
+    SeatAct as ClaimAct, SeatFailure, SeatFailureKind, SeatProgress, SeatToken, create_run, step_run,
 };
-use millstream_core::claim::{Ended, Outlook, Seat, SeatState, Status, Word};
+use millstream_core::claim::{RunInputKind, RunSeat, SeatLossReason, SeatOutlook, SeatState, SeatStatus};
 use millstream_core::id::{DeviceId, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use super::evidence::{Bounds, Evidence, ExecutionSeen, Rule, RunSeen, SeatSeen, all};
-use super::unowned::{Kind, waits};
+use super::evidence::{
+    DeviceBounds, DeviceEvidence, DeviceRule, ExecutionSeen, RunSeen, SeatSeen, check_all,
+};
+use super::unowned::{WaitKind, collect_waits};
 use crate::devices::plan::{FAILED, SUCCEEDED};
-use crate::devices::record::{Act, Told, Written};
+use crate::devices::record::{DeviceAct, DeviceAnswer, DeviceRecordState};
 
 const BEGAN: u64 = 1_000_000;
 
-fn device(name: &str) -> DeviceId {
+fn device_id(name: &str) -> DeviceId {
     DeviceId::parse(name).unwrap()
 }
 
 /// History of one run, made with the engine's own rules, with the answers to its devices.
-struct Story {
-    run: Run,
-    log: Vec<millstream_core::claim::Entry>,
+struct RunStory {
+    run: RunRecord,
+    log: Vec<millstream_core::claim::RunLogEntry>,
     now: u64,
-    acts: Vec<Act>,
+    acts: Vec<DeviceAct>,
 }
 
-impl Story {
+impl RunStory {
     fn new() -> Self {
-        Self::of(1)
+        Self::with_devices(1)
     }
 
-    fn of(devices: u16) -> Self {
-        let settings = Settings {
+    fn with_devices(devices: u16) -> Self {
+        let settings = RunSettings {
             assignment_timeout: Duration::from_secs(1),
             claim_timeout: Duration::from_secs(2),
             heartbeat: Duration::from_millis(500),
             heartbeat_timeout: Duration::from_secs(2),
-            ..Settings::default()
+            ..RunSettings::default()
         };
         let kind = Name::parse("job").unwrap();
-        let spec = RunSpec { devices, settings, ..RunSpec::of(kind, RawJson::null()) };
-        assert_eq!(spec.creator, None::<Creator>);
-        let Change { run, log, .. } = create(spec, None, at(BEGAN));
+        let spec = RunSpec { devices, settings, ..RunSpec::with_defaults(kind, RawJson::null()) };
+        assert_eq!(spec.creator, None::<CreatingDevice>);
+        let RunChange { run, log, .. } = create_run(spec, None, timestamp_at(BEGAN));
         Self { run, log, now: BEGAN, acts: Vec::new() }
     }
 
-    fn pass(&mut self, millis: u64) -> &mut Self {
+    fn pass_time(&mut self, millis: u64) -> &mut Self {
         self.now += millis;
         self
     }
 
-    fn input(&mut self, input: &Input) -> &mut Self {
-        let stepped = step(self.run.clone(), input, None, at(self.now)).unwrap();
-        if let Stepped::Changed(change) = stepped {
+    fn apply_input(&mut self, input: &RunInput) -> &mut Self {
+        let stepped = step_run(self.run.clone(), input, None, timestamp_at(self.now)).unwrap();
+        if let RunStepOutcome::Changed(change) = stepped {
             self.run = change.run;
             self.log.extend(change.log);
         }
         self
     }
 
-    fn assign(&mut self, seat: u16, name: &str) -> &mut Self {
-        self.input(&Input::Assign { seat, device: device(name), decision: None })
+    fn assign_seat(&mut self, seat: u16, name: &str) -> &mut Self {
+        self.apply_input(&RunInput::Assign { seat, device: device_id(name), decision: None })
     }
 
     /// A device performs an input on its assignment, and it is accepted.
-    fn does(&mut self, name: &str, seat: u16, doing: Doing) -> &mut Self {
-        let token = self.run.seat(seat).and_then(Seat::held).unwrap().token;
-        let word = Input::Act(ClaimAct { device: device(name), seat, token }, doing.clone()).word();
-        self.told(name, seat, token.0, word, Told::Done { token: Some(token.0) });
-        self.input(&Input::Act(ClaimAct { device: device(name), seat, token }, doing))
+    fn apply_device_input(&mut self, name: &str, seat: u16, doing: DeviceAction) -> &mut Self {
+        let token = self.run.seat(seat).and_then(RunSeat::current_holding).unwrap().token;
+        let word =
+            RunInput::Act(ClaimAct { device: device_id(name), seat, token }, doing.clone()).input_kind();
+        self.record_answer(name, seat, token.0, word, DeviceAnswer::Done { token: Some(token.0) });
+        self.apply_input(&RunInput::Act(ClaimAct { device: device_id(name), seat, token }, doing))
     }
 
     /// A device's request now, and the answer to it.
-    fn told(&mut self, name: &str, seat: u16, token: i64, word: Word, told: Told) -> &mut Self {
+    fn record_answer(
+        &mut self,
+        name: &str,
+        seat: u16,
+        token: i64,
+        word: RunInputKind,
+        told: DeviceAnswer,
+    ) -> &mut Self {
         let sent = i64::try_from(self.now).unwrap();
         let (device, run) = (name.to_owned(), "run-1".to_owned());
-        self.acts.push(Act { device, run, seat, token, word, sent, answered: sent + 5, told });
+        self.acts.push(DeviceAct { device, run, seat, token, word, sent, answered: sent + 5, told });
         self
     }
 
-    fn finish(&mut self, name: &str, seat: u16) -> &mut Self {
-        self.does(name, seat, Doing::Accept).pass(10).does(name, seat, Doing::Start).pass(10);
-        self.does(name, seat, Doing::Complete { output: RawJson::null() })
+    fn finish_seat(&mut self, name: &str, seat: u16) -> &mut Self {
+        self.apply_device_input(name, seat, DeviceAction::Accept)
+            .pass_time(10)
+            .apply_device_input(name, seat, DeviceAction::Start)
+            .pass_time(10);
+        self.apply_device_input(name, seat, DeviceAction::Complete { output: RawJson::null() })
     }
 
     /// The first holder falls silent, the second one ends the run.
     fn taken_over() -> Self {
         let mut story = Self::new();
-        story.assign(0, "a").pass(10).does("a", 0, Doing::Accept).pass(10).does("a", 0, Doing::Start);
-        story.pass(100).does("a", 0, Doing::Progress(Progress { step: 1, total: 2, note: None }));
-        story.pass(2_900).input(&Input::HeartbeatTimeout { seat: 0 }).assign(0, "b").pass(20).finish("b", 0);
+        story
+            .assign_seat(0, "a")
+            .pass_time(10)
+            .apply_device_input("a", 0, DeviceAction::Accept)
+            .pass_time(10)
+            .apply_device_input("a", 0, DeviceAction::Start);
+        story.pass_time(100).apply_device_input(
+            "a",
+            0,
+            DeviceAction::Progress(SeatProgress { step: 1, total: 2, note: None }),
+        );
+        story
+            .pass_time(2_900)
+            .apply_input(&RunInput::HeartbeatTimeout { seat: 0 })
+            .assign_seat(0, "b")
+            .pass_time(20)
+            .finish_seat("b", 0);
         story
     }
 
-    fn seen(&self) -> RunSeen {
+    fn run_seen(&self) -> RunSeen {
         RunSeen {
             id: "run-1".to_owned(),
             status: self.run.status(),
@@ -110,19 +137,22 @@ impl Story {
         }
     }
 
-    fn evidence(&self) -> Evidence {
-        let clients =
-            Written { acts: self.acts.clone(), runs: ["run-1".to_owned()].into(), ..Written::default() };
-        let bounds = Bounds { monitor: 1_000, allowance: 500, clock: 50, write: 0 };
-        Evidence { clients, runs: vec![self.seen()], executions: Vec::new(), bounds }
+    fn evidence(&self) -> DeviceEvidence {
+        let clients = DeviceRecordState {
+            acts: self.acts.clone(),
+            runs: ["run-1".to_owned()].into(),
+            ..DeviceRecordState::default()
+        };
+        let bounds = DeviceBounds { monitor: 1_000, allowance: 500, clock: 50, write: 0 };
+        DeviceEvidence { clients, runs: vec![self.run_seen()], executions: Vec::new(), bounds }
     }
 }
 
-fn at(millis: u64) -> Timestamp {
+fn timestamp_at(millis: u64) -> Timestamp {
     Timestamp::EPOCH.plus(Duration::from_millis(millis))
 }
 
-fn seat_seen(seat: &Seat) -> SeatSeen {
+fn seat_seen(seat: &RunSeat) -> SeatSeen {
     let held = match &seat.state {
         SeatState::Completed { held, .. } => Some(held),
         SeatState::Failed { last, .. } => last.as_ref(),
@@ -130,7 +160,7 @@ fn seat_seen(seat: &Seat) -> SeatSeen {
         | SeatState::Assigned { .. }
         | SeatState::Claimed { .. }
         | SeatState::Processing { .. }
-        | SeatState::Reassigning { .. } => seat.held(),
+        | SeatState::Reassigning { .. } => seat.current_holding(),
     };
     let error = match &seat.state {
         SeatState::Failed { failure, .. } => Some((failure.kind.to_string(), failure.message.clone())),
@@ -150,241 +180,325 @@ fn seat_seen(seat: &Seat) -> SeatSeen {
     }
 }
 
-fn found(evidence: &Evidence) -> Vec<Rule> {
-    let findings = all(evidence);
+fn broken_rules(evidence: &DeviceEvidence) -> Vec<DeviceRule> {
+    let findings = check_all(evidence);
     for finding in &findings {
         println!("{finding}");
     }
-    let mut rules: Vec<Rule> = findings.into_iter().map(|finding| finding.rule).collect();
+    let mut rules: Vec<DeviceRule> = findings.into_iter().map(|finding| finding.rule).collect();
     rules.dedup();
     rules
 }
 
 #[test]
-fn a_sound_history_is_let_pass() {
-    assert_eq!(found(&Story::taken_over().evidence()), []);
-    let mut two = Story::of(2);
-    two.assign(0, "a").assign(1, "b").pass(5).finish("a", 0).finish("b", 1);
-    assert_eq!(found(&two.evidence()), []);
-    let mut failed = Story::new();
-    let failure = Failure { kind: FailureKind::Error, message: "broken".to_owned(), class: None };
-    failed.assign(0, "a").pass(5).does("a", 0, Doing::Accept).pass(5);
-    failed.does("a", 0, Doing::Fail { failure, retryable: false });
-    assert_eq!(found(&failed.evidence()), []);
+fn correct_device_history_passes() {
+    assert_eq!(broken_rules(&RunStory::taken_over().evidence()), []);
+    let mut two = RunStory::with_devices(2);
+    two.assign_seat(0, "a").assign_seat(1, "b").pass_time(5).finish_seat("a", 0).finish_seat("b", 1);
+    assert_eq!(broken_rules(&two.evidence()), []);
+    let mut failed = RunStory::new();
+    let failure = SeatFailure { kind: SeatFailureKind::Error, message: "broken".to_owned(), class: None };
+    failed.assign_seat(0, "a").pass_time(5).apply_device_input("a", 0, DeviceAction::Accept).pass_time(5);
+    failed.apply_device_input("a", 0, DeviceAction::Fail { failure, retryable: false });
+    assert_eq!(broken_rules(&failed.evidence()), []);
 }
 
 #[test]
-fn a_run_that_did_not_end_is_found() {
-    let mut story = Story::new();
-    story.assign(0, "a").pass(5).does("a", 0, Doing::Accept);
-    assert_eq!(found(&story.evidence()), [Rule::Ended]);
+fn unfinished_run_is_found() {
+    let mut story = RunStory::new();
+    story.assign_seat(0, "a").pass_time(5).apply_device_input("a", 0, DeviceAction::Accept);
+    assert_eq!(broken_rules(&story.evidence()), [DeviceRule::Ended]);
 }
 
 #[test]
-fn a_run_that_is_gone_is_found() {
-    let mut evidence = Story::taken_over().evidence();
+fn missing_run_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
     evidence.clients.runs.insert("run-2".to_owned());
-    assert_eq!(found(&evidence), [Rule::Ended]);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::Ended]);
 }
 
 #[test]
-fn a_failure_without_a_reason_is_found() {
-    let mut story = Story::new();
-    story.assign(0, "a").pass(5).input(&Input::Cancel { reason: None });
+fn run_failure_without_reason_is_found() {
+    let mut story = RunStory::new();
+    story.assign_seat(0, "a").pass_time(5).apply_input(&RunInput::Cancel { reason: None });
     let mut evidence = story.evidence();
-    assert_eq!(found(&evidence), []);
+    assert_eq!(broken_rules(&evidence), []);
     evidence.runs[0].seats[0].error = Some(("cancelled".to_owned(), String::new()));
-    assert_eq!(found(&evidence), [Rule::Ended]);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::Ended]);
 }
 
 #[test]
-fn a_late_completion_that_is_taken_is_found() {
-    let mut story = Story::taken_over();
-    story.pass(50).told("a", 0, 1, Word::Complete, Told::Refused { kind: "not-yours".to_owned() });
-    assert_eq!(found(&story.evidence()), []);
-    story.told("a", 0, 1, Word::Complete, Told::Done { token: None });
-    assert_eq!(found(&story.evidence()), [Rule::Tokens]);
+fn accepted_late_completion_is_found() {
+    let mut story = RunStory::taken_over();
+    story.pass_time(50).record_answer(
+        "a",
+        0,
+        1,
+        RunInputKind::Complete,
+        DeviceAnswer::Refused { kind: "not-yours".to_owned() },
+    );
+    assert_eq!(broken_rules(&story.evidence()), []);
+    story.record_answer("a", 0, 1, RunInputKind::Complete, DeviceAnswer::Done { token: None });
+    assert_eq!(broken_rules(&story.evidence()), [DeviceRule::Tokens]);
 }
 
 #[test]
-fn a_repeated_completion_is_let_pass() {
-    let mut story = Story::taken_over();
-    story.pass(50_000).told("b", 0, 2, Word::Complete, Told::Done { token: None });
-    assert_eq!(found(&story.evidence()), []);
+fn repeated_run_completion_passes() {
+    let mut story = RunStory::taken_over();
+    story.pass_time(50_000).record_answer(
+        "b",
+        0,
+        2,
+        RunInputKind::Complete,
+        DeviceAnswer::Done { token: None },
+    );
+    assert_eq!(broken_rules(&story.evidence()), []);
 }
 
 #[test]
-fn progress_under_a_token_that_has_passed_on_is_found() {
-    let mut story = Story::taken_over();
-    story.pass(500).told("a", 0, 1, Word::Progress, Told::Done { token: Some(1) });
-    assert!(found(&story.evidence()).contains(&Rule::Tokens));
+fn progress_under_old_token_is_found() {
+    let mut story = RunStory::taken_over();
+    story.pass_time(500).record_answer(
+        "a",
+        0,
+        1,
+        RunInputKind::Progress,
+        DeviceAnswer::Done { token: Some(1) },
+    );
+    assert!(broken_rules(&story.evidence()).contains(&DeviceRule::Tokens));
 }
 
 #[test]
-fn two_devices_that_are_both_told_yes_are_found_without_the_log() {
-    let mut story = Story::taken_over();
+fn two_accepted_devices_are_found() {
+    let mut story = RunStory::taken_over();
     let mut evidence = story.evidence();
     // As if the log had been written afterwards: only the devices' records show it.
-    story.told("a", 0, 1, Word::Heartbeat, Told::Done { token: Some(1) });
-    story.pass(40).told("a", 0, 1, Word::Heartbeat, Told::Done { token: Some(1) });
+    story.record_answer("a", 0, 1, RunInputKind::Heartbeat, DeviceAnswer::Done { token: Some(1) });
+    story.pass_time(40).record_answer(
+        "a",
+        0,
+        1,
+        RunInputKind::Heartbeat,
+        DeviceAnswer::Done { token: Some(1) },
+    );
     evidence.clients.acts = story.acts.clone();
     for act in evidence.clients.acts.iter_mut().filter(|act| act.device == "b") {
         act.sent -= 30;
         act.answered -= 30;
     }
-    let findings = all(&evidence);
+    let findings = check_all(&evidence);
     assert!(findings.iter().any(|finding| finding.what.contains("both had it")), "{findings:?}");
 }
 
 #[test]
-fn a_yes_after_the_end_is_found_without_the_log() {
-    let mut story = Story::taken_over();
-    let lenient = |story: &Story| {
+fn acceptance_after_end_is_found() {
+    let mut story = RunStory::taken_over();
+    let lenient = |story: &RunStory| {
         let mut evidence = story.evidence();
         evidence.bounds.write = 60_000;
-        found(&evidence)
+        broken_rules(&evidence)
     };
-    story.pass(50).told("b", 0, 2, Word::Heartbeat, Told::Refused { kind: "release".to_owned() });
+    story.pass_time(50).record_answer(
+        "b",
+        0,
+        2,
+        RunInputKind::Heartbeat,
+        DeviceAnswer::Refused { kind: "release".to_owned() },
+    );
     assert_eq!(lenient(&story), []);
-    story.pass(50).told("b", 0, 2, Word::Heartbeat, Told::Done { token: Some(2) });
-    assert_eq!(lenient(&story), [Rule::Tokens]);
+    story.pass_time(50).record_answer(
+        "b",
+        0,
+        2,
+        RunInputKind::Heartbeat,
+        DeviceAnswer::Done { token: Some(2) },
+    );
+    assert_eq!(lenient(&story), [DeviceRule::Tokens]);
 }
 
 #[test]
-fn a_token_of_somebody_else_is_found() {
-    let mut story = Story::taken_over();
-    story.told("c", 0, 2, Word::Heartbeat, Told::Done { token: Some(2) });
-    assert!(found(&story.evidence()).contains(&Rule::Tokens));
+fn foreign_device_token_is_found() {
+    let mut story = RunStory::taken_over();
+    story.record_answer("c", 0, 2, RunInputKind::Heartbeat, DeviceAnswer::Done { token: Some(2) });
+    assert!(broken_rules(&story.evidence()).contains(&DeviceRule::Tokens));
 }
 
 #[test]
-fn a_token_that_does_not_grow_is_found() {
-    let mut evidence = Story::taken_over().evidence();
-    for entry in evidence.runs[0].log.iter_mut().filter(|entry| entry.token == Some(Token(1))) {
-        entry.token = Some(Token(3));
+fn non_increasing_token_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    for entry in evidence.runs[0].log.iter_mut().filter(|entry| entry.token == Some(SeatToken(1))) {
+        entry.token = Some(SeatToken(3));
     }
-    assert!(found(&evidence).contains(&Rule::Tokens));
+    assert!(broken_rules(&evidence).contains(&DeviceRule::Tokens));
 }
 
 #[test]
-fn a_seat_that_is_given_away_twice_is_found() {
-    let mut evidence = Story::taken_over().evidence();
-    evidence.runs[0].log.retain(|entry| entry.word != Word::HeartbeatTimeout);
-    let rules = found(&evidence);
-    assert!(rules.contains(&Rule::Tokens) && rules.contains(&Rule::History), "{rules:?}");
+fn twice_assigned_seat_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    evidence.runs[0].log.retain(|entry| entry.word != RunInputKind::HeartbeatTimeout);
+    let rules = broken_rules(&evidence);
+    assert!(rules.contains(&DeviceRule::Tokens) && rules.contains(&DeviceRule::History), "{rules:?}");
 }
 
 #[test]
-fn a_device_with_two_seats_of_a_run_is_found() {
-    let mut two = Story::of(2);
-    two.assign(0, "a").assign(1, "b").pass(5).finish("a", 0).finish("b", 1);
+fn device_with_two_seats_is_found() {
+    let mut two = RunStory::with_devices(2);
+    two.assign_seat(0, "a").assign_seat(1, "b").pass_time(5).finish_seat("a", 0).finish_seat("b", 1);
     let mut evidence = two.evidence();
     for entry in evidence.runs[0].log.iter_mut().filter(|entry| entry.seat == Some(1)) {
-        entry.device = entry.device.as_ref().map(|_| device("a"));
+        entry.device = entry.device.as_ref().map(|_| device_id("a"));
     }
-    assert!(found(&evidence).contains(&Rule::Tokens));
+    assert!(broken_rules(&evidence).contains(&DeviceRule::Tokens));
 }
 
 #[test]
-fn a_completion_that_nobody_sent_is_found() {
-    let mut evidence = Story::taken_over().evidence();
-    evidence.clients.acts.retain(|act| act.word != Word::Complete);
-    assert_eq!(found(&evidence), [Rule::Tokens]);
+fn completion_without_request_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    evidence.clients.acts.retain(|act| act.word != RunInputKind::Complete);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::Tokens]);
 }
 
 #[test]
-fn a_line_that_is_not_in_the_table_is_found() {
-    let mut evidence = Story::taken_over().evidence();
-    for entry in evidence.runs[0].log.iter_mut().filter(|entry| entry.word == Word::Start) {
-        entry.word = Word::Complete;
+fn log_line_outside_table_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    for entry in evidence.runs[0].log.iter_mut().filter(|entry| entry.word == RunInputKind::Start) {
+        entry.word = RunInputKind::Complete;
     }
-    assert!(found(&evidence).contains(&Rule::History));
+    assert!(broken_rules(&evidence).contains(&DeviceRule::History));
 }
 
 #[test]
-fn a_line_that_is_missing_is_found() {
-    let mut evidence = Story::taken_over().evidence();
-    let start = evidence.runs[0].log.iter().position(|entry| entry.word == Word::Start).unwrap();
+fn missing_log_line_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    let start = evidence.runs[0].log.iter().position(|entry| entry.word == RunInputKind::Start).unwrap();
     evidence.runs[0].log.remove(start);
-    assert!(found(&evidence).contains(&Rule::History));
+    assert!(broken_rules(&evidence).contains(&DeviceRule::History));
 }
 
 #[test]
-fn a_log_that_goes_back_in_time_is_found() {
-    let mut evidence = Story::taken_over().evidence();
+fn log_going_back_in_time_is_found() {
+    let mut evidence = RunStory::taken_over().evidence();
     let last = evidence.runs[0].log.last_mut().unwrap();
     last.at = last.at.minus(Duration::from_millis(200));
-    assert!(found(&evidence).contains(&Rule::History));
+    assert!(broken_rules(&evidence).contains(&DeviceRule::History));
 }
 
 #[test]
-fn former_holders_that_the_log_does_not_know_are_found() {
-    let mut evidence = Story::taken_over().evidence();
-    evidence.runs[0].seats[0].previous[0].reason = Ended::Declined;
-    assert_eq!(found(&evidence), [Rule::History]);
-    let mut evidence = Story::taken_over().evidence();
+fn unknown_former_holders_are_found() {
+    let mut evidence = RunStory::taken_over().evidence();
+    evidence.runs[0].seats[0].previous[0].reason = SeatLossReason::Declined;
+    assert_eq!(broken_rules(&evidence), [DeviceRule::History]);
+    let mut evidence = RunStory::taken_over().evidence();
     evidence.runs[0].seats[0].previous.clear();
-    assert_eq!(found(&evidence), [Rule::History]);
-    let mut evidence = Story::taken_over().evidence();
-    evidence.runs[0].seats[0].previous[0].ended_at = at(BEGAN);
-    assert_eq!(found(&evidence), [Rule::History]);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::History]);
+    let mut evidence = RunStory::taken_over().evidence();
+    evidence.runs[0].seats[0].previous[0].ended_at = timestamp_at(BEGAN);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::History]);
 }
 
 #[test]
-fn a_silence_that_is_noticed_too_late_is_found() {
-    let mut story = Story::new();
-    story.assign(0, "a").pass(10).does("a", 0, Doing::Accept).pass(10).does("a", 0, Doing::Start);
-    story.pass(3_600).input(&Input::HeartbeatTimeout { seat: 0 }).assign(0, "b").pass(20).finish("b", 0);
+fn late_silence_detection_is_found() {
+    let mut story = RunStory::new();
+    story
+        .assign_seat(0, "a")
+        .pass_time(10)
+        .apply_device_input("a", 0, DeviceAction::Accept)
+        .pass_time(10)
+        .apply_device_input("a", 0, DeviceAction::Start);
+    story
+        .pass_time(3_600)
+        .apply_input(&RunInput::HeartbeatTimeout { seat: 0 })
+        .assign_seat(0, "b")
+        .pass_time(20)
+        .finish_seat("b", 0);
     let evidence = story.evidence();
-    assert_eq!(found(&evidence), [Rule::Unowned]);
-    let silent = waits(&evidence.runs).into_iter().find(|wait| wait.kind == Kind::Silent).unwrap();
-    assert_eq!((silent.length(), silent.beyond()), (3_600, 1_600));
+    assert_eq!(broken_rules(&evidence), [DeviceRule::Unowned]);
+    let silent =
+        collect_waits(&evidence.runs).into_iter().find(|wait| wait.kind == WaitKind::Silent).unwrap();
+    assert_eq!((silent.wait_millis(), silent.excess_millis()), (3_600, 1_600));
     // No process could monitor the runs.
     let mut evidence = evidence;
     evidence.clients.outages.push((silent.from + 1_000, silent.from + 1_500));
-    assert_eq!(found(&evidence), []);
+    assert_eq!(broken_rules(&evidence), []);
 }
 
 #[test]
-fn a_seat_that_stays_open_is_found_and_one_of_a_paused_run_is_not() {
-    let mut story = Story::new();
-    story.assign(0, "a").pass(5).does("a", 0, Doing::Decline { reason: None });
-    story.pass(1_600).assign(0, "b").pass(20).finish("b", 0);
-    assert_eq!(found(&story.evidence()), [Rule::Unowned]);
-    let mut story = Story::new();
-    story.assign(0, "a").pass(5).does("a", 0, Doing::Decline { reason: None }).input(&Input::Pause);
-    story.pass(9_000).input(&Input::Resume).pass(900).assign(0, "b").pass(20).finish("b", 0);
-    assert_eq!(found(&story.evidence()), []);
+fn open_seat_is_found_unless_paused() {
+    let mut story = RunStory::new();
+    story.assign_seat(0, "a").pass_time(5).apply_device_input("a", 0, DeviceAction::Decline { reason: None });
+    story.pass_time(1_600).assign_seat(0, "b").pass_time(20).finish_seat("b", 0);
+    assert_eq!(broken_rules(&story.evidence()), [DeviceRule::Unowned]);
+    let mut story = RunStory::new();
+    story
+        .assign_seat(0, "a")
+        .pass_time(5)
+        .apply_device_input("a", 0, DeviceAction::Decline { reason: None })
+        .apply_input(&RunInput::Pause);
+    story
+        .pass_time(9_000)
+        .apply_input(&RunInput::Resume)
+        .pass_time(900)
+        .assign_seat(0, "b")
+        .pass_time(20)
+        .finish_seat("b", 0);
+    assert_eq!(broken_rules(&story.evidence()), []);
 }
 
 #[test]
-fn a_question_that_is_left_standing_and_a_rest_that_does_not_end_are_found() {
-    let mut story = Story::new();
-    story.assign(0, "a").pass(2_600).input(&Input::AssignmentTimeout { seat: 0 }).assign(0, "b");
-    assert!(found(&story.pass(20).finish("b", 0).evidence()).contains(&Rule::Unowned));
+fn unanswered_offer_and_long_rest_are_found() {
+    let mut story = RunStory::new();
+    story
+        .assign_seat(0, "a")
+        .pass_time(2_600)
+        .apply_input(&RunInput::AssignmentTimeout { seat: 0 })
+        .assign_seat(0, "b");
+    assert!(broken_rules(&story.pass_time(20).finish_seat("b", 0).evidence()).contains(&DeviceRule::Unowned));
     let rested = |length: u64| {
-        let mut story = Story::new();
-        story.assign(0, "a").pass(5).does("a", 0, Doing::Decline { reason: None });
-        story.input(&Input::NobodyViable { seat: 0, outlook: Outlook::Declined, decision: None });
-        story.pass(length).input(&Input::BackoffOver { seat: 0 }).assign(0, "a").pass(20).finish("a", 0);
-        found(&story.evidence())
+        let mut story = RunStory::new();
+        story.assign_seat(0, "a").pass_time(5).apply_device_input(
+            "a",
+            0,
+            DeviceAction::Decline { reason: None },
+        );
+        story.apply_input(&RunInput::NobodyViable {
+            seat: 0,
+            outlook: SeatOutlook::Declined,
+            decision: None,
+        });
+        story
+            .pass_time(length)
+            .apply_input(&RunInput::BackoffOver { seat: 0 })
+            .assign_seat(0, "a")
+            .pass_time(20)
+            .finish_seat("a", 0);
+        broken_rules(&story.evidence())
     };
     assert_eq!(rested(6_400), []);
-    assert_eq!(rested(6_600), [Rule::Unowned]);
+    assert_eq!(rested(6_600), [DeviceRule::Unowned]);
 }
 
 #[test]
-fn a_seat_that_waits_for_room_is_not_open() {
-    let mut story = Story::new();
-    let busy = || Input::NobodyViable { seat: 0, outlook: Outlook::Busy, decision: None };
-    story.pass(5).input(&busy()).pass(5_000).input(&Input::BackoffOver { seat: 0 }).assign(0, "a");
-    story.pass(1_100).input(&Input::AssignmentTimeout { seat: 0 }).input(&busy());
-    story.pass(10_000).input(&Input::BackoffOver { seat: 0 }).assign(0, "b").pass(20).finish("b", 0);
-    assert_eq!(found(&story.evidence()), []);
+fn seat_waiting_for_room_passes() {
+    let mut story = RunStory::new();
+    let busy = || RunInput::NobodyViable { seat: 0, outlook: SeatOutlook::Busy, decision: None };
+    story
+        .pass_time(5)
+        .apply_input(&busy())
+        .pass_time(5_000)
+        .apply_input(&RunInput::BackoffOver { seat: 0 })
+        .assign_seat(0, "a");
+    story.pass_time(1_100).apply_input(&RunInput::AssignmentTimeout { seat: 0 }).apply_input(&busy());
+    story
+        .pass_time(10_000)
+        .apply_input(&RunInput::BackoffOver { seat: 0 })
+        .assign_seat(0, "b")
+        .pass_time(20)
+        .finish_seat("b", 0);
+    assert_eq!(broken_rules(&story.evidence()), []);
 }
 
-fn told(names: &[&str]) -> Evidence {
-    let mut evidence = Story::taken_over().evidence();
+fn evidence_with_names(names: &[&str]) -> DeviceEvidence {
+    let mut evidence = RunStory::taken_over().evidence();
     evidence.clients.executions.insert("execution-1".to_owned());
     evidence.runs[0].execution = Some("execution-1".to_owned());
     evidence.executions.push(ExecutionSeen {
@@ -396,17 +510,17 @@ fn told(names: &[&str]) -> Evidence {
 }
 
 #[test]
-fn an_execution_is_told_once_and_the_truth() {
-    assert_eq!(found(&told(&["make", SUCCEEDED])), []);
-    assert_eq!(found(&told(&["make"])), [Rule::Settled]);
-    assert_eq!(found(&told(&["make", SUCCEEDED, SUCCEEDED])), [Rule::Settled]);
-    assert_eq!(found(&told(&["make", FAILED])), [Rule::Settled]);
-    let mut evidence = told(&["make", SUCCEEDED]);
+fn execution_receives_run_outcome_once() {
+    assert_eq!(broken_rules(&evidence_with_names(&["make", SUCCEEDED])), []);
+    assert_eq!(broken_rules(&evidence_with_names(&["make"])), [DeviceRule::Settled]);
+    assert_eq!(broken_rules(&evidence_with_names(&["make", SUCCEEDED, SUCCEEDED])), [DeviceRule::Settled]);
+    assert_eq!(broken_rules(&evidence_with_names(&["make", FAILED])), [DeviceRule::Settled]);
+    let mut evidence = evidence_with_names(&["make", SUCCEEDED]);
     evidence.runs[0].execution = None;
-    assert_eq!(found(&evidence), [Rule::Settled]);
+    assert_eq!(broken_rules(&evidence), [DeviceRule::Settled]);
 }
 
 #[test]
-fn the_end_of_a_story_is_what_the_engine_says() {
-    assert_eq!(Story::taken_over().run.status(), Status::Completed);
+fn run_story_matches_engine_end() {
+    assert_eq!(RunStory::taken_over().run.status(), SeatStatus::Completed);
 }

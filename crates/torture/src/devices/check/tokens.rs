@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::claim::{Ended, Status, Word};
+use millstream_core::claim::{RunInputKind, SeatLossReason, SeatStatus};
 
-use super::evidence::{Evidence, Finding, Rule, RunSeen};
-use super::tenure::{Tenure, tenures};
-use crate::devices::record::{Act, Told};
+use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
+use super::tenure::{SeatTenure, seat_tenures};
+use crate::devices::record::{DeviceAct, DeviceAnswer};
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
-    let mut acts: BTreeMap<&str, Vec<&Act>> = BTreeMap::new();
+pub(super) fn check_tokens(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
+    let mut acts: BTreeMap<&str, Vec<&DeviceAct>> = BTreeMap::new();
     for act in &evidence.clients.acts {
         acts.entry(&act.run).or_default().push(act);
     }
@@ -17,22 +17,24 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
     for run in &evidence.runs {
         let mut wrong = Vec::new();
         let of_run = acts.get(run.id.as_str()).map_or(&[][..], Vec::as_slice);
-        let (all, impossible) = tenures(&run.log);
+        let (all, impossible) = seat_tenures(&run.log);
         wrong.extend(impossible);
-        wrong.extend(overlaps(&all, evidence.bounds.clock));
+        wrong.extend(overlapping_tenures(&all, evidence.bounds.clock));
         let slack = evidence.bounds.clock + evidence.bounds.write;
-        wrong.extend(of_run.iter().filter_map(|act| unlawful(act, &all, run, slack)));
+        wrong.extend(of_run.iter().filter_map(|act| unlawful_act(act, &all, run, slack)));
         wrong.extend(side_by_side(of_run));
         wrong.extend(after_its_end(of_run));
-        wrong.extend(unasked(run, of_run));
-        found.extend(wrong.into_iter().map(|what| Finding::of(Rule::Tokens, &run.id, what)));
+        wrong.extend(unasked_inputs(run, of_run));
+        found.extend(
+            wrong.into_iter().map(|what| DeviceFinding::new_finding(DeviceRule::Tokens, &run.id, what)),
+        );
     }
     found
 }
 
 /// Overlaps by time, as far as the clocks can be trusted.
-fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
-    let mut last: BTreeMap<u16, &Tenure> = BTreeMap::new();
+fn overlapping_tenures(all: &[SeatTenure], clock: i64) -> Vec<String> {
+    let mut last: BTreeMap<u16, &SeatTenure> = BTreeMap::new();
     let mut wrong = Vec::new();
     for one in all {
         if let Some(before) = last.insert(one.seat, one)
@@ -49,14 +51,14 @@ fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
 }
 
 /// The reason why an answer to a device is wrong.
-fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<String> {
-    let Told::Done { token: got } = &act.told else { return None };
+fn unlawful_act(act: &DeviceAct, all: &[SeatTenure], run: &RunSeen, slack: i64) -> Option<String> {
+    let DeviceAnswer::Done { token: got } = &act.told else { return None };
     let says = |what: &str| {
-        let Act { device, word, seat, token, sent, .. } = act;
+        let DeviceAct { device, word, seat, token, sent, .. } = act;
         Some(format!("seat {seat}: {word} of {device} with token {token} at {sent} was accepted, but {what}"))
     };
     // A claim is answered with its token.
-    let takes = matches!(act.word, Word::SelfClaim | Word::OfflineClaim);
+    let takes = matches!(act.word, RunInputKind::SelfClaim | RunInputKind::OfflineClaim);
     let token = got.filter(|_| takes).unwrap_or(act.token);
     let Some(one) = all.iter().find(|one| one.token == token) else {
         return says("there never was such a token");
@@ -66,40 +68,44 @@ fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<Stri
     }
     let until = one.end.map_or(i64::MAX, |end| end.at);
     let was_valid = act.answered + slack >= one.from && act.sent <= until.saturating_add(slack);
-    let ended_by = |word: Word| one.end.is_some_and(|end| end.word == word);
-    let ended_as = |how: Ended| one.end.is_some_and(|end| end.how == Some(how));
+    let ended_by = |word: RunInputKind| one.end.is_some_and(|end| end.word == word);
+    let ended_as = |how: SeatLossReason| one.end.is_some_and(|end| end.how == Some(how));
     let is_lawful = match act.word {
-        Word::Heartbeat | Word::Progress | Word::Accept | Word::SelfClaim | Word::OfflineClaim => was_valid,
-        Word::Start => was_valid && one.words.contains(&Word::Start),
-        Word::Complete => {
+        RunInputKind::Heartbeat
+        | RunInputKind::Progress
+        | RunInputKind::Accept
+        | RunInputKind::SelfClaim
+        | RunInputKind::OfflineClaim => was_valid,
+        RunInputKind::Start => was_valid && one.words.contains(&RunInputKind::Start),
+        RunInputKind::Complete => {
             let seat = run.seats.get(usize::from(act.seat));
             let is_its = seat.is_some_and(|seat| {
-                seat.status == Status::Completed
+                seat.status == SeatStatus::Completed
                     && seat.device.as_deref() == Some(act.device.as_str())
                     && seat.token == Some(token)
             });
-            is_its && ended_by(Word::Complete)
+            is_its && ended_by(RunInputKind::Complete)
         }
-        Word::Fail => ended_by(Word::Fail) || ended_as(Ended::Failed),
-        Word::Decline => ended_as(Ended::Declined),
-        Word::Release | Word::Abort => ended_as(Ended::Released),
-        Word::Create
-        | Word::Assign
-        | Word::Recorded
-        | Word::NobodyViable
-        | Word::AssignmentTimeout
-        | Word::ClaimExpiry
-        | Word::HeartbeatTimeout
-        | Word::BackoffOver
-        | Word::DeviceGone
-        | Word::Preempt
-        | Word::Pause
-        | Word::Resume
-        | Word::Cancel
-        | Word::Retry
-        | Word::Adopt
-        | Word::NobodyLeft
-        | Word::RunFailed => return says("that is not for devices"),
+        RunInputKind::Fail => ended_by(RunInputKind::Fail) || ended_as(SeatLossReason::Failed),
+        RunInputKind::Decline => ended_as(SeatLossReason::Declined),
+        RunInputKind::Release | RunInputKind::Abort => ended_as(SeatLossReason::Released),
+        RunInputKind::Create
+        | RunInputKind::Assign
+        | RunInputKind::Recorded
+        | RunInputKind::NobodyViable
+        | RunInputKind::AssignmentTimeout
+        | RunInputKind::ClaimExpiry
+        | RunInputKind::HeartbeatTimeout
+        | RunInputKind::BackoffOver
+        | RunInputKind::DeviceGone
+        | RunInputKind::Preempt
+        | RunInputKind::Pause
+        | RunInputKind::Resume
+        | RunInputKind::Cancel
+        | RunInputKind::Retry
+        | RunInputKind::Adopt
+        | RunInputKind::NobodyLeft
+        | RunInputKind::RunFailed => return says("that is not for devices"),
     };
     if is_lawful {
         return None;
@@ -113,20 +119,25 @@ fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<Stri
 }
 
 /// Whether the answer proves that a token is valid at some time between request and answer.
-fn shows_validity(act: &Act) -> bool {
+fn shows_validity(act: &DeviceAct) -> bool {
     let word = matches!(
         act.word,
-        Word::Accept | Word::Start | Word::Heartbeat | Word::Progress | Word::SelfClaim | Word::OfflineClaim
+        RunInputKind::Accept
+            | RunInputKind::Start
+            | RunInputKind::Heartbeat
+            | RunInputKind::Progress
+            | RunInputKind::SelfClaim
+            | RunInputKind::OfflineClaim
     );
-    word && matches!(act.told, Told::Done { .. })
+    word && matches!(act.told, DeviceAnswer::Done { .. })
 }
 
 /// The devices' records alone, without the log: a token was valid all the time from its first accepted
 /// request to its last.
-fn side_by_side(acts: &[&Act]) -> Vec<String> {
+fn side_by_side(acts: &[&DeviceAct]) -> Vec<String> {
     let mut spans: BTreeMap<(u16, i64), (i64, i64, &str)> = BTreeMap::new();
     for act in acts.iter().filter(|act| shows_validity(act)) {
-        let token = valid(act).unwrap_or(act.token);
+        let token = accepted_token(act).unwrap_or(act.token);
         let span = spans.entry((act.seat, token)).or_insert((i64::MAX, i64::MIN, &act.device));
         *span = (span.0.min(act.answered), span.1.max(act.sent), span.2);
     }
@@ -145,34 +156,42 @@ fn side_by_side(acts: &[&Act]) -> Vec<String> {
 }
 
 /// The token by which a device has its seat, according to the answer.
-fn valid(act: &Act) -> Option<i64> {
-    let Told::Done { token } = &act.told else { return None };
+fn accepted_token(act: &DeviceAct) -> Option<i64> {
+    let DeviceAnswer::Done { token } = &act.told else { return None };
     shows_validity(act).then(|| token.unwrap_or(act.token))
 }
 
 /// Whether the answer proves to the device that its token is over: the device ended it, or no longer holds
 /// it.
-fn shows_end(act: &Act) -> bool {
+fn shows_end(act: &DeviceAct) -> bool {
     match &act.told {
-        Told::Done { .. } => {
-            matches!(act.word, Word::Complete | Word::Fail | Word::Decline | Word::Release | Word::Abort)
+        DeviceAnswer::Done { .. } => {
+            matches!(
+                act.word,
+                RunInputKind::Complete
+                    | RunInputKind::Fail
+                    | RunInputKind::Decline
+                    | RunInputKind::Release
+                    | RunInputKind::Abort
+            )
         }
-        Told::Refused { kind } => act.token > 0 && ["not-yours", "release"].contains(&kind.as_str()),
-        Told::Nothing => false,
+        DeviceAnswer::Refused { kind } => act.token > 0 && ["not-yours", "release"].contains(&kind.as_str()),
+        DeviceAnswer::Nothing => false,
     }
 }
 
 /// The devices' records alone: after proof that a token is over, or that a later one is valid, no request
 /// under it may be accepted.
-fn after_its_end(acts: &[&Act]) -> Vec<String> {
+fn after_its_end(acts: &[&DeviceAct]) -> Vec<String> {
     let mut wrong = Vec::new();
     for act in acts {
-        let Some(token) = valid(act) else { continue };
+        let Some(token) = accepted_token(act) else { continue };
         let ends = acts.iter().filter(|other| other.seat == act.seat).filter(|other| {
-            other.token == token && shows_end(other) || valid(other).is_some_and(|later| later > token)
+            other.token == token && shows_end(other)
+                || accepted_token(other).is_some_and(|later| later > token)
         });
         if let Some(end) = ends.map(|end| end.answered).min().filter(|end| *end < act.sent) {
-            let Act { device, word, seat, sent, .. } = act;
+            let DeviceAct { device, word, seat, sent, .. } = act;
             wrong.push(format!(
                 "seat {seat}: {word} of {device} with token {token} at {sent} was accepted; the token was over at {end}"
             ));
@@ -182,18 +201,18 @@ fn after_its_end(acts: &[&Act]) -> Vec<String> {
 }
 
 /// No seat is completed without a completion from its device.
-fn unasked(run: &RunSeen, acts: &[&Act]) -> Vec<String> {
+fn unasked_inputs(run: &RunSeen, acts: &[&DeviceAct]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, seat) in run.seats.iter().enumerate() {
-        if seat.status != Status::Completed {
+        if seat.status != SeatStatus::Completed {
             continue;
         }
-        let is_it = |act: &&&Act| {
-            act.word == Word::Complete
+        let is_it = |act: &&&DeviceAct| {
+            act.word == RunInputKind::Complete
                 && usize::from(act.seat) == number
                 && Some(act.device.as_str()) == seat.device.as_deref()
                 && Some(act.token) == seat.token
-                && !matches!(act.told, Told::Refused { .. })
+                && !matches!(act.told, DeviceAnswer::Refused { .. })
         };
         if !acts.iter().any(|act| is_it(&act)) {
             let device = seat.device.as_deref().unwrap_or("none");

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use millstream_core::claim::{Assign, Entry, Status, Word};
+use millstream_core::claim::{RunAssignMode, RunInputKind, RunLogEntry, SeatStatus};
 use millstream_core::time::Timestamp;
 
-use super::evidence::{Evidence, Finding, Rule, RunSeen};
+use super::evidence::{DeviceEvidence, DeviceFinding, DeviceRule, RunSeen};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum WaitKind {
     /// The seat had no holder.
     Open,
     /// From the last sign of life of its holder to the next holder.
@@ -26,8 +26,8 @@ pub enum Kind {
     Rest,
 }
 
-impl Kind {
-    pub const ALL: &'static [Kind] =
+impl WaitKind {
+    pub const ALL: &'static [WaitKind] =
         &[Self::Open, Self::Silent, Self::Unanswered, Self::NotBegun, Self::Rest];
 
     pub const fn name(self) -> &'static str {
@@ -43,38 +43,39 @@ impl Kind {
 
 /// One wait, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wait {
+pub struct UnownedWait {
     pub run: String,
     pub seat: u16,
-    pub kind: Kind,
+    pub kind: WaitKind,
     pub from: i64,
     pub until: i64,
     /// What the settings allow, without the monitor's interval.
     pub allowed: i64,
 }
 
-impl Wait {
-    pub fn length(&self) -> i64 {
+impl UnownedWait {
+    pub fn wait_millis(&self) -> i64 {
         self.until - self.from
     }
 
     /// The part beyond the limit of the settings.
-    pub fn beyond(&self) -> i64 {
-        (self.length() - self.allowed).max(0)
+    pub fn excess_millis(&self) -> i64 {
+        (self.wait_millis() - self.allowed).max(0)
     }
 }
 
-pub type Waits = Vec<Wait>;
+pub type UnownedWaits = Vec<UnownedWait>;
 
-pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn check_waits(evidence: &DeviceEvidence) -> Vec<DeviceFinding> {
     let slack = evidence.bounds.monitor + evidence.bounds.allowance;
-    let too_long = |wait: &Wait| wait.beyond() > slack + outage(&evidence.clients.outages, wait);
-    let all = waits(&evidence.runs);
+    let too_long =
+        |wait: &UnownedWait| wait.excess_millis() > slack + outage_millis(&evidence.clients.outages, wait);
+    let all = collect_waits(&evidence.runs);
     let found = all.iter().filter(|wait| too_long(wait)).map(|wait| {
-        let Wait { seat, kind, from, allowed, .. } = wait;
-        let (name, length) = (kind.name(), wait.length());
-        Finding::of(
-            Rule::Unowned,
+        let UnownedWait { seat, kind, from, allowed, .. } = wait;
+        let (name, length) = (kind.name(), wait.wait_millis());
+        DeviceFinding::new_finding(
+            DeviceRule::Unowned,
             &wait.run,
             format!(
                 "seat {seat}: {name} for {length} ms from {from} on; {allowed} and {slack} ms are allowed"
@@ -85,18 +86,18 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
 }
 
 /// The part of a wait in which no process could monitor runs.
-fn outage(outages: &[(i64, i64)], wait: &Wait) -> i64 {
+fn outage_millis(outages: &[(i64, i64)], wait: &UnownedWait) -> i64 {
     outages.iter().map(|(from, until)| (wait.until.min(*until) - wait.from.max(*from)).max(0)).sum()
 }
 
 /// All waits in the logs.
-pub fn waits(runs: &[RunSeen]) -> Waits {
+pub fn collect_waits(runs: &[RunSeen]) -> UnownedWaits {
     let of_seat = |run: &RunSeen, number: u16| {
-        let mut walk = Walk::of(run, number);
+        let mut walk = LogWalk::for_seat(run, number);
         for entry in &run.log {
             match entry.seat {
                 None => walk.run(entry),
-                Some(seat) if seat == number => walk.seat(entry),
+                Some(seat) if seat == number => walk.apply_entry(entry),
                 Some(_) => {}
             }
         }
@@ -107,11 +108,11 @@ pub fn waits(runs: &[RunSeen]) -> Waits {
 }
 
 /// Position of the walk through a log, for one seat.
-struct Walk<'a> {
+struct LogWalk<'a> {
     run: &'a RunSeen,
     number: u16,
-    waits: Waits,
-    status: Status,
+    waits: UnownedWaits,
+    status: SeatStatus,
     is_paused: bool,
     is_resting: bool,
     /// All devices were busy and none has accepted since: the log does not repeat that they are still busy.
@@ -126,17 +127,17 @@ struct Walk<'a> {
     rounds: u32,
 }
 
-fn millis(length: Duration) -> i64 {
+fn as_millis(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
 }
 
-impl<'a> Walk<'a> {
-    fn of(run: &'a RunSeen, number: u16) -> Self {
+impl<'a> LogWalk<'a> {
+    fn for_seat(run: &'a RunSeen, number: u16) -> Self {
         Self {
             run,
             number,
             waits: Vec::new(),
-            status: Status::Created,
+            status: SeatStatus::Created,
             is_paused: false,
             is_resting: false,
             is_queued: false,
@@ -148,89 +149,89 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn push(&mut self, kind: Kind, from: i64, until: i64, allowed: i64) {
+    fn push_wait(&mut self, kind: WaitKind, from: i64, until: i64, allowed: i64) {
         let (run, seat) = (self.run.id.clone(), self.number);
-        self.waits.push(Wait { run, seat, kind, from, until, allowed });
+        self.waits.push(UnownedWait { run, seat, kind, from, until, allowed });
     }
 
     /// The wait is over: fulfilled or no longer applicable.
-    fn close(&mut self, at: i64) {
+    fn close_wait(&mut self, at: i64) {
         if let Some(from) = self.open.take() {
-            self.push(Kind::Open, from, at, 0);
+            self.push_wait(WaitKind::Open, from, at, 0);
         }
         if let Some(from) = self.silent.take() {
-            self.push(Kind::Silent, from, at, millis(self.run.settings.heartbeat_timeout));
+            self.push_wait(WaitKind::Silent, from, at, as_millis(self.run.settings.heartbeat_timeout));
         }
     }
 
     /// A log entry about the run as a whole.
-    fn run(&mut self, entry: &Entry) {
+    fn run(&mut self, entry: &RunLogEntry) {
         let at = entry.at.as_millis();
-        if entry.word == Word::Pause {
-            self.close(at);
+        if entry.word == RunInputKind::Pause {
+            self.close_wait(at);
             (self.is_paused, self.rest) = (true, None);
-        } else if entry.word == Word::Resume {
+        } else if entry.word == RunInputKind::Resume {
             (self.is_paused, self.counted) = (false, at);
-            self.want(at);
+            self.want_device(at);
         }
     }
 
     /// A device is wanted from now on, unless the run is paused or waits for a person.
-    fn want(&mut self, at: i64) {
+    fn want_device(&mut self, at: i64) {
         let is_wanted = self.status.is_open() && !self.is_paused && !self.is_resting && !self.is_queued;
-        self.open = (is_wanted && self.run.assign == Assign::Auto).then_some(at);
+        self.open = (is_wanted && self.run.assign == RunAssignMode::Auto).then_some(at);
     }
 
-    fn seat(&mut self, entry: &Entry) {
+    fn apply_entry(&mut self, entry: &RunLogEntry) {
         let at = entry.at.as_millis();
         let settings = &self.run.settings;
-        if entry.word == Word::AssignmentTimeout {
-            self.push(Kind::Unanswered, self.counted, at, millis(settings.assignment_timeout));
-        } else if entry.word == Word::ClaimExpiry {
-            self.push(Kind::NotBegun, self.counted, at, millis(settings.claim_timeout));
-        } else if entry.word == Word::HeartbeatTimeout {
+        if entry.word == RunInputKind::AssignmentTimeout {
+            self.push_wait(WaitKind::Unanswered, self.counted, at, as_millis(settings.assignment_timeout));
+        } else if entry.word == RunInputKind::ClaimExpiry {
+            self.push_wait(WaitKind::NotBegun, self.counted, at, as_millis(settings.claim_timeout));
+        } else if entry.word == RunInputKind::HeartbeatTimeout {
             self.silent = heard_at(entry);
         }
         if let Some((from, allowed)) = self.rest.take() {
-            self.push(Kind::Rest, from, at, allowed);
+            self.push_wait(WaitKind::Rest, from, at, allowed);
         }
         self.is_resting = false;
         self.status = entry.to;
         if entry.to.is_held() {
-            self.close(at);
-            if entry.to == Status::Claimed {
+            self.close_wait(at);
+            if entry.to == SeatStatus::Claimed {
                 (self.rounds, self.is_queued) = (0, false);
             }
             if entry.from != Some(entry.to) {
                 self.counted = at;
             }
         } else if entry.to.is_ended() {
-            self.close(at);
+            self.close_wait(at);
             // A run that has failed is not paused any more.
-            self.is_paused &= entry.to != Status::Failed;
-        } else if entry.word == Word::NobodyViable {
-            self.close(at);
+            self.is_paused &= entry.to != SeatStatus::Failed;
+        } else if entry.word == RunInputKind::NobodyViable {
+            self.close_wait(at);
             self.is_resting = true;
             if entry.why.as_deref() == Some("all devices have declined") {
                 self.rounds += 1;
-                self.rest = Some((at, millis(settings.backoff.rest(self.rounds - 1))));
+                self.rest = Some((at, as_millis(settings.backoff.rest_after(self.rounds - 1))));
             } else if entry.why.as_deref() == Some("all devices are busy") {
                 self.is_queued = true;
             }
         } else if entry.to.is_open() {
-            if entry.word == Word::Retry {
+            if entry.word == RunInputKind::Retry {
                 (self.rounds, self.is_queued) = (0, false);
             }
-            self.want(at);
+            self.want_device(at);
             if self.open.is_none() {
-                self.close(at);
+                self.close_wait(at);
             }
         }
     }
 }
 
 /// When the holder was last heard of, according to the monitor's log entry.
-fn heard_at(entry: &Entry) -> Option<i64> {
+fn heard_at(entry: &RunLogEntry) -> Option<i64> {
     let text = entry.why.as_deref()?.strip_prefix("not heard of since ")?;
     Timestamp::parse(text).ok().map(Timestamp::as_millis)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::Request;
 use bytes::Bytes;
 use h2::client::SendRequest;
-use millstream_testkit::Client;
+use millstream_testkit::TestClient;
 use reqwest::Method;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -20,17 +20,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Paths of up to 60 KB, each different, as gRPC and as plain requests.
 pub(super) async fn send_paths(scene: &AttackScene) {
     let mut number = 0_u64;
-    let client = Client::new(&scene.fleet.url);
+    let client = TestClient::new(&scene.fleet.url);
     while !scene.is_over() {
-        let Some(mut calls) = connect(scene).await else { continue };
+        let Some(mut calls) = connect_http2(scene).await else { continue };
         for _ in 0..50 {
             number += 1;
             let filler = "x".repeat(60_000);
             let path = format!("/grpc.health.v1.Health/{number}-{filler}");
-            let Some((sender, response)) = call(scene, calls, &path, true).await else { break };
+            let Some((sender, response)) = call_anonymously(scene, calls, &path, true).await else { break };
             calls = sender;
             let answered = tokio::time::timeout(Duration::from_secs(5), response).await;
-            scene.add(if matches!(answered, Ok(Ok(_))) { "gRPC answers" } else { "gRPC cut off" }, 1);
+            scene.add_count(if matches!(answered, Ok(Ok(_))) { "gRPC answers" } else { "gRPC cut off" }, 1);
             let path = format!("/v1/unknown-{number}-{}", "y".repeat(500));
             scene.add_status(&client.request(Method::GET, &path).send().await);
             if scene.is_over() {
@@ -72,15 +72,16 @@ pub(super) async fn open_health_watches(scene: &AttackScene) {
 
 /// One connection with the maximum number of open calls, until it breaks or time is over.
 async fn hold_calls(scene: &AttackScene, path: &str, with_message: bool) {
-    let Some(mut calls) = connect(scene).await else { return };
+    let Some(mut calls) = connect_http2(scene).await else { return };
     let mut held = Vec::new();
     for _ in 0..CALLS_PER_CONNECTION {
-        let opened = tokio::time::timeout(PAUSE * 5, call(scene, calls, path, with_message)).await;
+        let opened =
+            tokio::time::timeout(PAUSE * 5, call_anonymously(scene, calls, path, with_message)).await;
         let Ok(Some((sender, response))) = opened else { break };
         calls = sender;
         held.push(tokio::spawn(response));
     }
-    scene.add("calls held open", held.len() as u64);
+    scene.add_count("calls held open", held.len() as u64);
     // Calls that were answered or cut off are opened again.
     while !scene.is_over() && held.iter().any(|call| !call.is_finished()) {
         tokio::time::sleep(PAUSE).await;
@@ -91,9 +92,9 @@ async fn hold_calls(scene: &AttackScene, path: &str, with_message: bool) {
     tokio::time::sleep(PAUSE).await;
 }
 
-type Response = std::pin::Pin<Box<dyn Future<Output = Result<(), h2::Error>> + Send>>;
+type AnonymousResponse = std::pin::Pin<Box<dyn Future<Output = Result<(), h2::Error>> + Send>>;
 
-async fn connect(scene: &AttackScene) -> Option<SendRequest<Bytes>> {
+async fn connect_http2(scene: &AttackScene) -> Option<SendRequest<Bytes>> {
     let opened = async {
         let tcp = TcpStream::connect(scene.fleet.address()).await.ok()?;
         let (calls, connection) = h2::client::handshake(tcp).await.ok()?;
@@ -101,7 +102,7 @@ async fn connect(scene: &AttackScene) -> Option<SendRequest<Bytes>> {
         Some(calls)
     };
     let calls = tokio::time::timeout(Duration::from_secs(5), opened).await.ok().flatten();
-    scene.add(if calls.is_some() { "connections" } else { "connections refused" }, 1);
+    scene.add_count(if calls.is_some() { "connections" } else { "connections refused" }, 1);
     if calls.is_none() {
         tokio::time::sleep(PAUSE).await;
     }
@@ -109,12 +110,12 @@ async fn connect(scene: &AttackScene) -> Option<SendRequest<Bytes>> {
 }
 
 /// Opens a call; its message is empty, or never comes.
-async fn call(
+async fn call_anonymously(
     scene: &AttackScene,
     calls: SendRequest<Bytes>,
     path: &str,
     with_message: bool,
-) -> Option<(SendRequest<Bytes>, Response)> {
+) -> Option<(SendRequest<Bytes>, AnonymousResponse)> {
     let mut calls = calls.ready().await.ok()?;
     let uri = format!("{}{path}", scene.fleet.url);
     let request = Request::post(uri)
@@ -123,7 +124,7 @@ async fn call(
         .body(())
         .ok()?;
     let (response, mut body) = calls.send_request(request, false).ok()?;
-    scene.add("calls", 1);
+    scene.add_count("calls", 1);
     if with_message {
         body.send_data(Bytes::from_static(&[0; 5]), true).ok()?;
     }
@@ -148,7 +149,7 @@ pub(super) async fn guess_keys(scene: &AttackScene) {
         let scene = scene.clone();
         let mut chance = scene.chance.for_the(&format!("guess {number}"));
         guesses.spawn(async move {
-            let client = Client::new(&scene.fleet.url);
+            let client = TestClient::new(&scene.fleet.url);
             while !scene.is_over() {
                 let guess = client.with_key(&format!("ms_{:064x}", chance.draw()));
                 scene.add_status(&guess.request(Method::GET, "/v1/definitions").send().await);

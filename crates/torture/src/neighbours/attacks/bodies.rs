@@ -31,12 +31,12 @@ pub(super) async fn send_slow_bodies(scene: &AttackScene) {
                 _ => SlowBody::Import(scene.fleet.keys.hostile.clone()),
             };
             while !scene.is_over() {
-                scene.add(body.word(), 1);
-                let word = match drip(&scene, &body).await {
+                scene.add_count(body.word(), 1);
+                let word = match send_slowly(&scene, &body).await {
                     Ok(answer) => format!("answered {answer}"),
                     Err(_) => "cut off".to_owned(),
                 };
-                scene.add(word, 1);
+                scene.add_count(word, 1);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
@@ -61,7 +61,7 @@ impl SlowBody {
         }
     }
 
-    fn head(&self, host: &str) -> String {
+    fn request_head(&self, host: &str) -> String {
         let authorization = |key: &String| format!("authorization: Bearer {key}\r\n");
         let (path, authorization, length) = match self {
             Self::Events(key) => {
@@ -77,14 +77,14 @@ impl SlowBody {
     }
 
     /// This piece of the body in its wire format.
-    fn piece(&self, text: &str) -> String {
+    fn body_piece(&self, text: &str) -> String {
         match self {
             Self::Events(_) => text.to_owned(),
             Self::Import(_) => format!("{:x}\r\n{text}\r\n", text.len()),
         }
     }
 
-    fn line(&self) -> String {
+    fn body_line(&self) -> String {
         let filler = "z".repeat(8_000);
         match self {
             Self::Events(_) => {
@@ -97,25 +97,25 @@ impl SlowBody {
     /// Lines of the first piece. Fewer for an import: its lines are stored as they arrive.
     fn lines_at_once(&self) -> usize {
         match self {
-            Self::Events(_) => AT_ONCE / self.line().len(),
+            Self::Events(_) => AT_ONCE / self.body_line().len(),
             Self::Import(_) => 50,
         }
     }
 }
 
 /// Sends until the server answers or closes. Returns the status.
-async fn drip(scene: &AttackScene, body: &SlowBody) -> io::Result<String> {
+async fn send_slowly(scene: &AttackScene, body: &SlowBody) -> io::Result<String> {
     let stream = TcpStream::connect(scene.fleet.address()).await?;
     let (mut read, mut write) = stream.into_split();
     let sending = async {
-        write.write_all(body.head(scene.fleet.address()).as_bytes()).await?;
-        let line = body.piece(&body.line());
+        write.write_all(body.request_head(scene.fleet.address()).as_bytes()).await?;
+        let line = body.body_piece(&body.body_line());
         for _ in 0..body.lines_at_once() {
             write.write_all(line.as_bytes()).await?;
         }
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            write.write_all(body.piece(" ").as_bytes()).await?;
+            write.write_all(body.body_piece(" ").as_bytes()).await?;
         }
     };
     let mut status = [0; 12];
@@ -135,14 +135,14 @@ mod tests {
     #[test]
     fn an_import_is_sent_in_chunks() {
         let import = SlowBody::Import("ms_x".to_owned());
-        assert!(import.head("h").contains("transfer-encoding: chunked"));
-        assert_eq!(import.piece("0123456789abcdef "), "11\r\n0123456789abcdef \r\n");
+        assert!(import.request_head("h").contains("transfer-encoding: chunked"));
+        assert_eq!(import.body_piece("0123456789abcdef "), "11\r\n0123456789abcdef \r\n");
     }
 
     #[test]
-    fn a_batch_announces_more_than_it_sends() {
+    fn slow_batch_announces_more_than_sent() {
         let batch = SlowBody::Events(None);
-        assert!(batch.line().len() * batch.lines_at_once() < ANNOUNCED);
-        assert_eq!(batch.piece("a"), "a");
+        assert!(batch.body_line().len() * batch.lines_at_once() < ANNOUNCED);
+        assert_eq!(batch.body_piece("a"), "a");
     }
 }

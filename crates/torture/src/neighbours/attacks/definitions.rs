@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use millstream_testkit::Client;
+use millstream_testkit::TestClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -37,12 +37,17 @@ actions:
 
 pub(super) async fn evaluate_hostile_expressions(scene: &AttackScene) {
     let client = &scene.fleet.hostile;
-    store(scene, client, EXPRESSIONS.to_owned()).await;
+    store_definition(scene, client, EXPRESSIONS.to_owned()).await;
     let executions: Vec<String> = (0..4).map(|number| format!("heavy-{number}")).collect();
     let payload = json!({ "text": "7".repeat(100_000), "list": (0..20_000).collect::<Vec<u32>>() });
     for execution in &executions {
-        post(scene, client, "/v1/executions", json!({ "definition": "heavy", "execution_id": execution }))
-            .await;
+        post_body(
+            scene,
+            client,
+            "/v1/executions",
+            json!({ "definition": "heavy", "execution_id": execution }),
+        )
+        .await;
         let path = format!("/v1/executions/{execution}/events");
         post_events(scene, &path, &json!({ "name": "feed", "payload": payload })).await;
     }
@@ -60,21 +65,21 @@ pub(super) async fn evaluate_hostile_expressions(scene: &AttackScene) {
 }
 
 /// A graph whose list of instances would be built from a long text for each of many items.
-async fn fan_out(scene: &AttackScene, client: &Client, turn: usize) {
+async fn fan_out(scene: &AttackScene, client: &TestClient, turn: usize) {
     let graph = json!({
         "graph_id": format!("fan-{turn}"),
         "input": { "l": (0..90_000).collect::<Vec<u32>>(), "s": "8".repeat(200_000) },
         "nodes": [{ "id": "all", "fan_out": { "over": "input.l.map(x, string(input.s))" }, "task": { "goal": "x" } }],
     });
-    post(scene, client, "/v1/graphs", graph).await;
+    post_body(scene, client, "/v1/graphs", graph).await;
 }
 
 pub(super) async fn start_recursively(scene: &AttackScene) {
     let client = &scene.fleet.hostile;
-    store(scene, client, SELF_START.to_owned()).await;
+    store_definition(scene, client, SELF_START.to_owned()).await;
     for number in 0..4 {
         let start = json!({ "definition": "hydra", "execution_id": format!("hydra-{number}") });
-        post(scene, client, "/v1/executions", start).await;
+        post_body(scene, client, "/v1/executions", start).await;
     }
     scene.sleep_until_over().await;
 }
@@ -88,11 +93,11 @@ pub(super) async fn call_tarpit(scene: &AttackScene) {
              actions: {{ call: {{ http: {{ method: POST, url: \"{}\" }}, timeout: {timeout} }} }}\n",
             scene.tarpit
         );
-        store(scene, client, definition).await;
+        store_definition(scene, client, definition).await;
         let executions: Vec<Value> = (0..500)
             .map(|number| json!({ "definition": name, "execution_id": format!("{name}-{number}") }))
             .collect();
-        post(scene, client, "/v1/executions", Value::from(executions)).await;
+        post_body(scene, client, "/v1/executions", Value::from(executions)).await;
         for _ in 0..6 {
             let events: Vec<Value> = (0..500)
                 .map(|number| json!({ "execution_id": format!("{name}-{number}"), "name": "go" }))
@@ -103,13 +108,13 @@ pub(super) async fn call_tarpit(scene: &AttackScene) {
     scene.sleep_until_over().await;
 }
 
-async fn store(scene: &AttackScene, client: &Client, definition: String) {
+async fn store_definition(scene: &AttackScene, client: &TestClient, definition: String) {
     let request = client.request(Method::POST, "/v1/definitions");
     let answer = request.header("content-type", "application/yaml").body(definition).send().await;
     scene.add_status(&answer);
 }
 
-async fn post(scene: &AttackScene, client: &Client, path: &str, body: Value) {
+async fn post_body(scene: &AttackScene, client: &TestClient, path: &str, body: Value) {
     let answer = client.request(Method::POST, path).json(&body).send().await;
     scene.add_status(&answer);
 }

@@ -25,11 +25,11 @@ pub(super) async fn open_idle_connections(scene: &AttackScene) {
             // Connections are opened at different times.
             tokio::time::sleep(Duration::from_millis(number as u64)).await;
             while !scene.is_over() {
-                let word = match idle(&scene).await {
+                let word = match hold_idle(&scene).await {
                     Ok(()) => "connections closed by the server",
                     Err(_) => "connections refused or broken",
                 };
-                scene.add(word, 1);
+                scene.add_count(word, 1);
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         });
@@ -39,11 +39,11 @@ pub(super) async fn open_idle_connections(scene: &AttackScene) {
 }
 
 /// One connection until the server closes it.
-async fn idle(scene: &AttackScene) -> io::Result<()> {
+async fn hold_idle(scene: &AttackScene) -> io::Result<()> {
     let mut stream = TcpStream::connect(scene.fleet.address()).await?;
     stream.write_all(PREFACE).await?;
     stream.write_all(&SETTINGS).await?;
-    scene.add("connections", 1);
+    scene.add_count("connections", 1);
     loop {
         let mut head = [0; 9];
         if stream.read_exact(&mut head).await.is_err() {
@@ -55,7 +55,7 @@ async fn idle(scene: &AttackScene) -> io::Result<()> {
         match (head[3], head[4] & ACK) {
             (SETTINGS_TYPE, 0) => stream.write_all(&SETTINGS_ACK).await?,
             (PING, 0) => {
-                scene.add("pings answered", 1);
+                scene.add_count("pings answered", 1);
                 let mut pong = vec![0, 0, 8, PING, ACK, 0, 0, 0, 0];
                 pong.extend_from_slice(&payload);
                 stream.write_all(&pong).await?;

@@ -55,7 +55,7 @@ pub(super) async fn post_events(scene: &AttackScene, path: &str, events: &Value)
     };
     scene.ledger.accept(posted.accepted);
     scene.ledger.doubt(posted.in_doubt);
-    scene.add("events accepted", posted.accepted);
+    scene.add_count("events accepted", posted.accepted);
     posted
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_items_with_an_id_are_accepted() {
+    fn ledger_counts_items_with_id() {
         let items = json!({"items": [{"event_id": "a"}, {"problem": {"status": 429}}, {"event_id": "b"}]});
         assert_eq!(accepted_events(202, &items), 2);
         assert_eq!(accepted_events(202, &json!({"event_id": "a"})), 1);

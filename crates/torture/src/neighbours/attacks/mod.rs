@@ -14,6 +14,6 @@ mod waiting;
 
 pub(super) use ledger::AttackLedger;
 pub(super) use noise::{NoisyTenant, verify_nothing_lost};
-pub(super) use perform::perform;
+pub(super) use perform::perform_attack;
 pub(super) use quota::applied_at_quota;
 pub(super) use scene::AttackScene;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use millstream_testkit::Client;
+use millstream_testkit::TestClient;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -39,7 +39,7 @@ pub(in crate::neighbours) struct NoisyTenant {
 }
 
 impl NoisyTenant {
-    pub(in crate::neighbours) async fn prepare(client: &Client) -> Self {
+    pub(in crate::neighbours) async fn prepare_tenant(client: &TestClient) -> Self {
         let stored = client.post_raw("/v1/definitions", "application/yaml", DEFINITION).await;
         assert!([200, 201].contains(&stored.status), "the definition was refused: {}", stored.body);
         for chunk in (0..EXECUTIONS).collect::<Vec<_>>().chunks(500) {
@@ -63,7 +63,7 @@ fn execution_id(number: usize) -> String {
 }
 
 /// Posts events in batches at full speed, from many connections.
-pub(super) async fn burst(scene: &AttackScene) {
+pub(super) async fn send_burst(scene: &AttackScene) {
     let next = Arc::new(AtomicUsize::new(0));
     let mut connections = JoinSet::new();
     for _ in 0..CONNECTIONS {
@@ -102,7 +102,7 @@ async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
 /// The same while Redis loses everything, then single keys, and a worker is killed.
 pub(super) async fn burst_with_faults(scene: &AttackScene) {
     let faults = scene.fleet_threads.spawn(inject_faults(scene.clone()));
-    let (injected, ()) = futures::future::join(faults, burst(scene)).await;
+    let (injected, ()) = futures::future::join(faults, send_burst(scene)).await;
     injected.expect("faults are injected without a panic");
 }
 
@@ -114,17 +114,17 @@ async fn inject_faults(scene: AttackScene) {
         match turn % 3 {
             0 => {
                 scene.fleet.empty_redis().await;
-                scene.add("Redis emptied", 1);
+                scene.add_count("Redis emptied", 1);
             }
             1 => {
                 for _ in 0..20 {
                     let deleted = scene.fleet.delete_redis_key(&mut chance).await;
-                    scene.add("Redis keys deleted", u64::from(deleted.is_some()));
+                    scene.add_count("Redis keys deleted", u64::from(deleted.is_some()));
                 }
             }
             _ => {
                 scene.fleet.replace_worker(&mut chance).await;
-                scene.add("workers killed", 1);
+                scene.add_count("workers killed", 1);
             }
         }
     }
@@ -146,14 +146,14 @@ pub(in crate::neighbours) async fn verify_nothing_lost(
             Ok(applied) if (accepted..=accepted + in_doubt).contains(&applied) => return Vec::new(),
             Ok(applied) if applied > accepted + in_doubt => {
                 let what = format!("{applied} events were applied and only {accepted} accepted");
-                return vec![NeighbourFinding::of("hostile events", what)];
+                return vec![NeighbourFinding::new_finding("hostile events", what)];
             }
             Ok(applied) if Instant::now() > until => {
                 let what = format!("{applied} of {accepted} accepted events were applied");
-                return vec![NeighbourFinding::of("hostile events", what)];
+                return vec![NeighbourFinding::new_finding("hostile events", what)];
             }
             Err(error) if Instant::now() > until => {
-                return vec![NeighbourFinding::of("hostile events", error)];
+                return vec![NeighbourFinding::new_finding("hostile events", error)];
             }
             Ok(_) | Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
         }
@@ -161,7 +161,7 @@ pub(in crate::neighbours) async fn verify_nothing_lost(
 }
 
 /// The sum of the counters of all noisy executions.
-async fn applied_events(client: &Client) -> Result<u64, String> {
+async fn applied_events(client: &TestClient) -> Result<u64, String> {
     let mut applied = 0;
     for number in 0..EXECUTIONS {
         let path = format!("/v1/executions/{}", execution_id(number));

@@ -28,9 +28,9 @@ pub(super) async fn work_at_quota(scene: &AttackScene) {
     let stored = hostile.request(Method::POST, "/v1/definitions").header("content-type", "application/yaml");
     scene.add_status(&stored.body(definition).send().await);
     for number in 0..EXECUTIONS {
-        start(scene, &execution_id(number)).await;
+        start_execution(scene, &execution_id(number)).await;
     }
-    let open = scene.fleet.rows().await.used(HOSTILE).await["open_executions"];
+    let open = scene.fleet.fleet_rows().await.used_quotas(HOSTILE).await["open_executions"];
     let quota = json!({ "events_per_second": EVENTS_PER_SECOND, "events_burst": EVENTS_PER_SECOND,
                         "open_executions": open + STARTS, "action_slots": 1 });
     scene.fleet.enforce_hostile_quota(quota).await;
@@ -43,7 +43,7 @@ pub(super) async fn work_at_quota(scene: &AttackScene) {
     }
     let mut number = 0;
     while !scene.is_over() {
-        start(scene, &format!("extra-{number}")).await;
+        start_execution(scene, &format!("extra-{number}")).await;
         number += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -55,13 +55,13 @@ fn execution_id(number: usize) -> String {
     format!("frugal-{number}")
 }
 
-async fn start(scene: &AttackScene, execution: &str) {
+async fn start_execution(scene: &AttackScene, execution: &str) {
     let body = json!({ "definition": "frugal", "execution_id": execution });
     let answer = scene.fleet.hostile.request(Method::POST, "/v1/executions").json(&body).send().await;
     scene.add_status(&answer);
     if let Ok(answer) = answer {
         let status = answer.status().as_u16();
-        judge(scene, status, &answer.json().await.unwrap_or_default());
+        judge_answer(scene, status, &answer.json().await.unwrap_or_default());
     }
 }
 
@@ -74,7 +74,7 @@ async fn post_keyed(scene: &AttackScene, client: usize) {
         number += 1;
         let mut answered = None;
         while answered.is_none() && !scene.is_over() {
-            answered = post(scene, &execution, &key).await;
+            answered = post_event(scene, &execution, &key).await;
             if answered.is_none() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -87,7 +87,7 @@ async fn post_keyed(scene: &AttackScene, client: usize) {
         scene.ledger.accept(1);
         scene.quota.lock().unwrap_or_else(PoisonError::into_inner).accepted += 1;
         // A known key is answered, whatever the quota.
-        let again = post(scene, &execution, &key).await;
+        let again = post_event(scene, &execution, &key).await;
         if again.as_ref() != Some(&event) {
             let wrong = format!("{key} was accepted as {event}; its repeat was answered {again:?}");
             scene.quota.lock().unwrap_or_else(PoisonError::into_inner).wrong.push(wrong);
@@ -96,19 +96,19 @@ async fn post_keyed(scene: &AttackScene, client: usize) {
 }
 
 /// The id of the event, if the post was accepted.
-async fn post(scene: &AttackScene, execution: &str, key: &str) -> Option<String> {
+async fn post_event(scene: &AttackScene, execution: &str, key: &str) -> Option<String> {
     let request = scene.fleet.hostile.request(Method::POST, &format!("/v1/executions/{execution}/events"));
     let answer = request.header("idempotency-key", key).json(&json!({ "name": "tick" })).send().await;
     scene.add_status(&answer);
     let answer = answer.ok()?;
     let status = answer.status().as_u16();
     let body: Value = answer.json().await.unwrap_or_default();
-    judge(scene, status, &body);
+    judge_answer(scene, status, &body);
     body["event_id"].as_str().filter(|_| status == 202).map(str::to_owned)
 }
 
 /// Checks that a refusal names its quota.
-fn judge(scene: &AttackScene, status: u16, body: &Value) {
+fn judge_answer(scene: &AttackScene, status: u16, body: &Value) {
     let mut outcome = scene.quota.lock().unwrap_or_else(PoisonError::into_inner);
     match (status, body["quota"]["name"].as_str()) {
         (200..300, _) => {}
@@ -121,7 +121,7 @@ fn judge(scene: &AttackScene, status: u16, body: &Value) {
 pub(super) type SharedOutcome = Arc<Mutex<QuotaOutcome>>;
 
 /// Sum of the executions' counters.
-pub(in crate::neighbours) async fn applied_at_quota(client: &millstream_testkit::Client) -> u64 {
+pub(in crate::neighbours) async fn applied_at_quota(client: &millstream_testkit::TestClient) -> u64 {
     let mut applied = 0;
     for number in 0..EXECUTIONS {
         let found = client.get(&format!("/v1/executions/{}", execution_id(number))).await;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::quota::SharedOutcome;
 use super::{AttackLedger, NoisyTenant};
-use crate::chance::Chance;
+use crate::chance::TortureRandom;
 use crate::neighbours::engine::FleetUnderTest;
 use crate::neighbours::figures::AttackTally;
 use crate::neighbours::options::NeighbourOptions;
@@ -28,7 +28,7 @@ pub(in crate::neighbours) struct AttackScene {
     pub(super) burst: usize,
     pub(super) until: Instant,
     length: Duration,
-    pub(super) chance: Chance,
+    pub(super) chance: TortureRandom,
     tally: Arc<Mutex<AttackTally>>,
     /// The threads that start processes of the fleet, which have the priority of the thread that starts them.
     pub(super) fleet_threads: Handle,
@@ -42,7 +42,7 @@ impl AttackScene {
         ledger: &Arc<AttackLedger>,
         target: &HostileTarget,
         options: &NeighbourOptions,
-        chance: Chance,
+        chance: TortureRandom,
     ) -> Self {
         Self {
             fleet: Arc::clone(fleet),
@@ -74,15 +74,15 @@ impl AttackScene {
         tokio::time::sleep_until(self.until.into()).await;
     }
 
-    pub(super) fn add(&self, word: impl Into<String>, count: u64) {
+    pub(super) fn add_count(&self, word: impl Into<String>, count: u64) {
         let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         *tally.entry(word.into()).or_default() += count;
     }
 
     pub(super) fn add_status(&self, answer: &Result<reqwest::Response, reqwest::Error>) {
         match answer {
-            Ok(answer) => self.add(format!("status {}", answer.status().as_u16()), 1),
-            Err(_) => self.add("no answer", 1),
+            Ok(answer) => self.add_count(format!("status {}", answer.status().as_u16()), 1),
+            Err(_) => self.add_count("no answer", 1),
         }
     }
 

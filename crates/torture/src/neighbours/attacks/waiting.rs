@@ -47,7 +47,7 @@ pub(super) async fn open_long_polls(scene: &AttackScene) {
             let client = &scene.fleet.hostile;
             while !scene.is_over() {
                 let wanted = json!({ "types": ["never"], "wait": 60 });
-                scene.add("polls", 1);
+                scene.add_count("polls", 1);
                 let answer = client.request(Method::POST, "/v1/tasks/lease").json(&wanted).send().await;
                 scene.add_status(&answer);
                 tokio::time::sleep(PAUSE).await;

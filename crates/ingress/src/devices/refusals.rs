@@ -1,0 +1,26 @@
+//! Refusals of run commands as problems that name the holder.
+
+use millstream_core::claim::{RunRefusal, RunRefusalReason};
+use millstream_core::id::RunKey;
+
+use crate::http::problem::{ApiProblem, Kind};
+
+pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
+    let kind = match &refusal.why {
+        RunRefusalReason::StaleToken | RunRefusalReason::Taken | RunRefusalReason::Release => Kind::NotYours,
+        RunRefusalReason::NotNow
+        | RunRefusalReason::OnAnotherSeat
+        | RunRefusalReason::Unfit(_)
+        | RunRefusalReason::Paused
+        | RunRefusalReason::Manual
+        | RunRefusalReason::NotDue
+        | RunRefusalReason::NotHigher
+        | RunRefusalReason::BelongsTo(_) => Kind::Conflict,
+        RunRefusalReason::NoSuchSeat => Kind::NotFound,
+    };
+    ApiProblem::new(kind, refusal.to_string()).held_by(refusal.holder.clone())
+}
+
+pub(crate) fn no_run(key: &RunKey) -> ApiProblem {
+    ApiProblem::not_found("run", &key.run)
+}

@@ -1,0 +1,184 @@
+//! Prepares leased tasks for delivery: renders the input of a task that had to wait for others, and gives
+//! up a task whose attempts or time are used up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::action::{self, ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_core::definition::ActionSpec;
+use millstream_core::entropy;
+use millstream_core::expr::StopRule;
+use millstream_core::machine::{self, ActionInput, Machine, RenderError, TaskInput};
+use millstream_core::raw::RawJson;
+use millstream_core::schedule;
+use millstream_core::time::Timestamp;
+use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_store::StoreResult;
+use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
+use millstream_store::outcome::{self, ActionAttempt};
+
+use crate::state::IngressState;
+use crate::tasks::handed_out_tasks::HeldTask;
+
+/// How long a task that this build cannot prepare is not leased again.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A task that is ready for delivery.
+#[derive(Debug)]
+pub(crate) struct ReadyTask {
+    pub(crate) action: LeasedAction,
+    pub(crate) input: TaskInput,
+    /// Deadline of the attempt.
+    pub(crate) deadline: Timestamp,
+}
+
+/// Prepares the leased actions. An action that cannot become a task is settled, or postponed when this
+/// build cannot read its definition: another build may.
+pub(crate) async fn prepare_tasks(
+    door: &IngressState,
+    leased: Vec<LeasedAction>,
+    asked: Timestamp,
+) -> StoreResult<Vec<ReadyTask>> {
+    let mut tasks = Vec::with_capacity(leased.len());
+    for action in leased {
+        let key = &action.lease.key;
+        let found = door
+            .machines
+            .find_machine(&key.execution.tenant, &action.definition.name, Some(action.definition.version))
+            .await;
+        let machine = match found {
+            Ok(Some((_, machine))) => machine,
+            Ok(None) | Err(_) => {
+                tracing::error!(action.key = %key, "the definition of a task cannot be read by this process");
+                postpone_task(door, &action).await?;
+                continue;
+            }
+        };
+        let Some(spec) = machine.action_spec(&key.action) else {
+            postpone_task(door, &action).await?;
+            continue;
+        };
+        match input_of_task(door, &machine, spec, &action).await? {
+            Ok(input) => {
+                let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, asked);
+                door.handed.put_task(HeldTask::from(&action));
+                tasks.push(ReadyTask { deadline: asked.plus(limit), action, input });
+            }
+            Err(Some(error)) => give_up_task(door, spec, &action, error).await?,
+            // The lease has moved on.
+            Err(None) => {}
+        }
+    }
+    Ok(tasks)
+}
+
+/// The input, or the error with which the task is given up; `None` when the lease is gone.
+async fn input_of_task(
+    door: &IngressState,
+    machine: &Arc<Machine>,
+    spec: &ActionSpec,
+    action: &LeasedAction,
+) -> StoreResult<std::result::Result<TaskInput, Option<ActionFailure>>> {
+    if let Some(error) =
+        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, door.clock.now())
+    {
+        return Ok(Err(Some(error)));
+    }
+    // The earlier attempts ended with their leases, without a report.
+    if i64::from(action.attempt) > i64::from(spec.retry.attempts) {
+        let (class, what) = match spec.timeouts.heartbeat {
+            Some(_) => (ErrorClass::Heartbeat, "the last one sent no heartbeat"),
+            None => (ErrorClass::Timeout, "the last one reported no outcome in time"),
+        };
+        let message = format!("{} attempts are used up; {what}", action.attempt - 1);
+        return Ok(Err(Some(ActionFailure { class, message, status: None })));
+    }
+    let input = match (&action.input, &action.scope) {
+        (Some(input), _) => input.clone(),
+        (None, Some(scope)) => match render_input(door, machine, action, scope).await {
+            Ok(input) => {
+                let recorded = [(action.lease.clone(), input.clone())];
+                if door.stores.actions.record_inputs(&recorded).await? != [true] {
+                    return Ok(Err(None));
+                }
+                input
+            }
+            Err(RenderError::Failed(message)) => {
+                return Ok(Err(Some(ActionFailure { class: ErrorClass::Input, message, status: None })));
+            }
+            // The lease expires, which counts as an attempt, and the task is handed out again.
+            Err(RenderError::Stopped) => return Ok(Err(None)),
+        },
+        (None, None) => return Ok(Err(Some(internal_error("the task has neither input nor scope")))),
+    };
+    Ok(match input.decode() {
+        Ok(ActionInput::Task(input)) => Ok(input),
+        Ok(_) | Err(_) => Err(Some(internal_error("the recorded input is not that of a task"))),
+    })
+}
+
+/// Renders the input of a task: inline if that is cheap, else on the pool.
+async fn render_input(
+    door: &IngressState,
+    machine: &Arc<Machine>,
+    action: &LeasedAction,
+    scope: &RawJson,
+) -> std::result::Result<RawJson, RenderError> {
+    let render = |machine: &Machine, action: &LeasedAction, scope: &RawJson, stop: StopRule<'_>| {
+        machine::render_deferred_input(
+            machine,
+            &action.lease.key.action,
+            scope,
+            &action.results,
+            action.ready_at,
+            stop,
+        )
+    };
+    match render(machine, action, scope, EvaluationPool::inline()) {
+        Err(RenderError::Stopped) => {
+            let (machine, action, scope) = (machine.clone(), action.clone(), scope.clone());
+            let rendered = door.machines.evaluations.run(move |stop| render(&machine, &action, &scope, stop));
+            rendered.await.unwrap_or(Err(RenderError::Stopped))
+        }
+        rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
+    }
+}
+
+async fn give_up_task(
+    door: &IngressState,
+    spec: &ActionSpec,
+    action: &LeasedAction,
+    error: ActionFailure,
+) -> StoreResult<()> {
+    let traceparent = action.traceparent.as_deref();
+    let whose = ActionAttempt { key: &action.lease.key, revision: action.revision, traceparent };
+    let attempts = u32::try_from(action.attempt - 1).unwrap_or(1);
+    let conclusion = action::conclude_attempt(
+        spec,
+        &whose.attempt_id(),
+        attempts,
+        AttemptOutcome::Permanent { error },
+        0.0,
+    );
+    let now = door.clock.now();
+    let outcome =
+        outcome::settle_conclusion(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+    let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
+    door.reports.settle_task(settlement).await?;
+    door.board.end_lease(&action.lease.key.execution.tenant);
+    Ok(())
+}
+
+/// Postpones the task. Not released at once, because the next waiting worker would lease it in the same
+/// moment.
+async fn postpone_task(door: &IngressState, action: &LeasedAction) -> StoreResult<()> {
+    let outcome = SettleOutcome::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE), error: None };
+    let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
+    door.reports.settle_task(settlement).await?;
+    door.board.end_lease(&action.lease.key.execution.tenant);
+    Ok(())
+}
+
+fn internal_error(message: &str) -> ActionFailure {
+    ActionFailure { class: ErrorClass::Internal, message: message.to_owned(), status: None }
+}
