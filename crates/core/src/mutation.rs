@@ -81,7 +81,7 @@ pub fn activate_mutation(bug: Mutation) {
 
 /// Whether this mutation is active.
 #[cfg(debug_assertions)]
-pub fn is(bug: Mutation) -> bool {
+pub fn is_active(bug: Mutation) -> bool {
     PLANTED.get() == Some(&bug)
 }
 

@@ -29,7 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use self::committer::BatchCommitter;
-use self::dispatch_commits::{CommitRules, dispatch_commits};
+use self::dispatch::{CommitRules, dispatch_commits};
 use self::queue::SubmissionSize;
 use self::shares::{QueueRoom, QueueUse, SharedQueueShares};
 use crate::options::IngressOptions;

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::{HeldQuota, QuotaPermit, RequestClass, TenantQuotas};
 
 /// Size and time limits of a body.
@@ -78,7 +78,8 @@ impl BodyBudget {
     /// Charges `kib` KiB.
     pub(crate) fn charge_kib(&self, kib: usize) -> Result<PaidBytes, ApiProblem> {
         let process = self.process.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
-        let process = process.map_err(|_| ApiProblem::new(Kind::Busy, "too many bytes are in flight"))?;
+        let process =
+            process.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many bytes are in flight"))?;
         let share = u64::try_from(kib).unwrap_or(u64::MAX);
         let tenant = self.tenant.as_ref();
         let tenant =
@@ -110,7 +111,7 @@ impl RequestBody {
         match tokio::time::timeout(allowed.time, collect_body(body, announced, allowed.bytes, budget)).await {
             Ok(read) => read,
             Err(_) => Err(ApiProblem::new(
-                Kind::BodyTimeout,
+                ProblemKind::BodyTimeout,
                 format!("the body did not arrive within {} s", allowed.time.as_secs()),
             )),
         }
@@ -166,7 +167,7 @@ async fn collect_body(
 }
 
 fn too_large(limit: usize) -> ApiProblem {
-    ApiProblem::new(Kind::TooLarge, format!("the body is larger than {limit} bytes"))
+    ApiProblem::new(ProblemKind::TooLarge, format!("the body is larger than {limit} bytes"))
 }
 
 /// Media type of a body.
@@ -191,7 +192,7 @@ impl MediaType {
         media.filter(|media| accepted.contains(media)).ok_or_else(|| {
             let names: Vec<_> = accepted.iter().map(|media| media.name()).collect();
             ApiProblem::new(
-                Kind::UnsupportedMediaType,
+                ProblemKind::UnsupportedMediaType,
                 format!("Content-Type is {given:?}; this path reads {}", names.join(" or ")),
             )
         })
@@ -248,7 +249,7 @@ mod tests {
         let (body, read) = pieces(11);
         let refused =
             RequestBody::read_within(body, &announcing(11 * 1024), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!(refused.kind, Kind::Busy);
+        assert_eq!(refused.kind, ProblemKind::Busy);
         assert!(!read.load(Ordering::Relaxed), "nothing of it was read");
         let (body, _) = pieces(10);
         assert!(
@@ -262,7 +263,7 @@ mod tests {
         let budget = budget(10);
         let (body, read) = pieces(11);
         let refused = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (Kind::Busy, true));
+        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (ProblemKind::Busy, true));
         let (body, _) = pieces(8);
         let held = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap();
         assert!(budget.charge_kib(3).is_err(), "8 of 10 are held");

@@ -21,7 +21,7 @@ use crate::answer_body::{AnswerHold, whole_bytes};
 use crate::auth::{self, TenantCaller};
 use crate::body::BodyBudget;
 use crate::connection_use::{BeyondUnproven, OnReserve};
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::options::IngressLimits;
 use crate::quotas::{QuotaPermit, RepeatAnswer, RequestClass};
 use crate::state::IngressState;
@@ -87,7 +87,8 @@ impl RequestGate {
         beyond: Option<QuotaRefusal>,
     ) -> Result<RequestSlot, ApiProblem> {
         let permit = self.requests.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| ApiProblem::new(Kind::Busy, "too many requests are in flight"))?;
+        let permit =
+            permit.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many requests are in flight"))?;
         Ok(RequestSlot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
     }
 
@@ -110,13 +111,13 @@ impl RequestGate {
         };
         semaphore.clone().try_acquire_owned().map_err(|_| {
             crate::metrics::record_anonymous_refusal(budget);
-            ApiProblem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+            ApiProblem::new(ProblemKind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
         })
     }
 
     pub(crate) fn admit_tail(&self) -> Result<OwnedSemaphorePermit, ApiProblem> {
         let permit = self.tails.clone().try_acquire_owned();
-        permit.map_err(|_| ApiProblem::new(Kind::Busy, "too many tails are open"))
+        permit.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many tails are open"))
     }
 }
 
@@ -148,7 +149,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RequestSlot {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
         let slot = parts.extensions.get::<RequestSlot>().cloned();
-        slot.ok_or_else(|| ApiProblem::new(Kind::Internal, "the request has no slot"))
+        slot.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the request has no slot"))
     }
 }
 
@@ -259,11 +260,11 @@ pub(crate) async fn refuse_early(
 ) -> Option<ApiProblem> {
     let is_probe = PROBES.contains(&uri.path());
     if marks.get::<OnReserve>().is_some() && !is_probe {
-        return Some(ApiProblem::new(Kind::Busy, "too many connections are open"));
+        return Some(ApiProblem::new(ProblemKind::Busy, "too many connections are open"));
     }
     if marks.get::<BeyondUnproven>().is_some() {
         return Some(ApiProblem::new(
-            Kind::Busy,
+            ProblemKind::Busy,
             "too many requests are in progress on this connection, none of them with a valid key",
         ));
     }
@@ -289,12 +290,12 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &IngressLimits) -> Option<Ap
     let address = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if address > limits.uri_bytes {
         let detail = format!("path and query are {address} bytes, at most {} are read", limits.uri_bytes);
-        return Some(ApiProblem::new(Kind::UriTooLong, detail));
+        return Some(ApiProblem::new(ProblemKind::UriTooLong, detail));
     }
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     (size > limits.header_bytes).then(|| {
         let detail = format!("the headers are {size} bytes, at most {} are read", limits.header_bytes);
-        ApiProblem::new(Kind::HeadersTooLarge, detail)
+        ApiProblem::new(ProblemKind::HeadersTooLarge, detail)
     })
 }
 
@@ -333,7 +334,7 @@ fn foreign_host(uri: &Uri, headers: &HeaderMap, door: &IngressState) -> Option<A
     } else {
         return None;
     };
-    Some(ApiProblem::new(Kind::HostRefused, detail))
+    Some(ApiProblem::new(ProblemKind::HostRefused, detail))
 }
 
 fn is_own_host(authority: &str, door: &IngressState) -> bool {

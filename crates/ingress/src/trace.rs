@@ -16,7 +16,7 @@ use futures::FutureExt;
 use millstream_core::entropy::{self, Entropy};
 use tracing::Instrument;
 
-use crate::http::problem::{self, ApiProblem, Kind};
+use crate::http::problem::{self, ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for TraceContext {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
         let trace = parts.extensions.get::<TraceContext>().cloned();
-        trace.ok_or_else(|| ApiProblem::new(Kind::Internal, "the request was not traced"))
+        trace.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the request was not traced"))
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn trace_request(
 
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let response = answered.unwrap_or_else(|_| {
-        ApiProblem::new(Kind::Internal, "the handler of this request panicked").into_response()
+        ApiProblem::new(ProblemKind::Internal, "the handler of this request panicked").into_response()
     });
     let mut response = problem::write_problem_document(response, &request_id, &path);
     if let Ok(value) = HeaderValue::from_str(&request_id) {

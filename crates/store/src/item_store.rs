@@ -1,7 +1,7 @@
 //! Items of people's work: imported, loaded with their assignments, and changed as `core` decides.
 //!
 //! Optimistic concurrency: an item and its assignments are one aggregate with one version. A writer loads it,
-//! asks [`step`](millstream_core::assignment::step_item::step_item), and commits the resulting change; of two
+//! asks [`step`](millstream_core::assignment::step::step_item), and commits the resulting change; of two
 //! concurrent commits the second conflicts and loads again. When a change ends the wait of an execution, the
 //! same transaction settles the waiting action.
 

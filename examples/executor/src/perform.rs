@@ -95,7 +95,7 @@ fn crawl(request: &ExecuteNodeRequest) -> ExecuteNodeResponse {
         let links: Vec<String> = (1..=20).map(|number| format!("/page/{number}")).collect();
         return passed(&json!({ "links": links }));
     };
-    let number = connection.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+    let number = link.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
     if number % 7 == 0 {
         let error = format!("{link} does not answer");
         return ExecuteNodeResponse { status: NodeStatus::Fail.into(), error, ..Default::default() };

@@ -23,13 +23,13 @@ pub(crate) async fn run(args: &ReplayArgs, stores: &Stores, output: CliOutput) -
         Some(id) => {
             let execution =
                 ExecutionId::parse(id).map_err(|error| anyhow::anyhow!("execution id {error}"))?;
-            replay_execution(args, stores, &ExecutionKey { tenant, execution }, output).await
+            print_one_replay(args, stores, &ExecutionKey { tenant, execution }, output).await
         }
         None => replay_tenant(args, stores, &tenant, output).await,
     }
 }
 
-async fn replay_execution(
+async fn print_one_replay(
     args: &ReplayArgs,
     stores: &Stores,
     key: &ExecutionKey,
@@ -82,8 +82,7 @@ async fn replay_tenant(
                 replay_execution(stores, &view.execution, ReplayUntil::End).await.map_err(explain_error)?;
             executions += 1;
             transitions += replayed.transitions;
-            differences
-                .extend(self::find_differences(args, stores, &view.execution, replayed.mismatches).await?);
+            differences.extend(find_differences(args, stores, &view.execution, replayed.mismatches).await?);
             bar.inc(1);
         }
         match page.last() {

@@ -15,7 +15,7 @@ pub use plan::DeviceBench;
 pub use report::{DevicesReport, DevicesRun};
 
 pub(crate) use create::{BenchSeat, RunCreation};
-pub(crate) use drive_runs::{DrivenRuns, drive_runs};
+pub(crate) use drive::{DrivenRuns, drive_runs};
 pub(crate) use outcome::verify_all_have_status;
 pub(crate) use roster::{BenchRoster, RosterHeartbeats};
 pub(crate) use table::device_tables;

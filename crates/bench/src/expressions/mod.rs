@@ -10,4 +10,4 @@ mod measure;
 
 pub use cases::{CaseScale, HostileCase, reviewed_cases};
 pub use generate::generated_cases;
-pub use measure_cases::{ExpressionReport, measure_cases, render_report};
+pub use measure::{ExpressionReport, measure_cases, render_report};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::run_open_loop::{AnsweredRequest, LoadErrand, OpenLane};
+use super::open::{AnsweredRequest, LoadErrand, OpenLane};
 use super::tally::{SubmissionVerdict, classify_answer};
 use crate::error::{BenchError, BenchResult};
 use crate::request::{AwaitedStage, EventRequests};

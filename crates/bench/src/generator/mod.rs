@@ -12,8 +12,6 @@ mod schedule;
 mod tally;
 
 pub(crate) use closed::run_closed_loop;
+pub(crate) use open::{AnsweredRequest, LoadErrand, LoadPace, OpenLane, OpenLoopResult, run_open_loop};
 pub(crate) use own_thread::on_own_thread;
-pub(crate) use run_open_loop::{
-    AnsweredRequest, LoadErrand, LoadPace, OpenLane, OpenLoopResult, run_open_loop,
-};
 pub(crate) use tally::SentLoad;

@@ -15,6 +15,6 @@ pub use plan::LineBench;
 pub use report::{LineFigure, LineReport};
 
 pub(crate) use callers::{LineCallers, LineQuestion};
-pub(crate) use fill_line::{bar_from_the_head, fill_line};
+pub(crate) use fill::{bar_from_the_head, fill_line};
 pub(crate) use shape::LineShape;
 pub(crate) use table::line_tables;

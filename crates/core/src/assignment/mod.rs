@@ -5,7 +5,7 @@
 //! assignment that ends otherwise (expired, skipped) frees its slot for reassignment to the same person or to
 //! others, as the queue's configuration says.
 //!
-//! [`step_item`](step_item::step_item) decides everything that happens to an item, from the item, its assignments and the
+//! [`step_item`](step::step_item) decides everything that happens to an item, from the item, its assignments and the
 //! configuration of its queue; [`table`] lists the legal transitions, and the diagrams of the documentation
 //! are drawn from it. [`select`] selects the person for each opening. None of them reads a clock or draws an
 //! id: both are arguments.
@@ -49,4 +49,4 @@ pub use item_outcome::ItemOutcome;
 pub use queue::QueueConfig;
 pub use refusal::ItemRefusal;
 pub use status::{AssignmentStatus, ItemStatus, QueueState};
-pub use step_item::{ItemChange, ItemQueueContext, ItemStepOutcome, step_item};
+pub use step::{ItemChange, ItemQueueContext, ItemStepOutcome, step_item};

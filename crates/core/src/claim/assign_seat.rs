@@ -1,15 +1,15 @@
 //! Assignment of a free seat to a device, or a rest (backoff) if no device is viable.
 
-use super::choose_device::{DeviceDecision, SeatOutlook};
 use super::device_acts::claimed_state;
 use super::eligibility::DeviceIneligibility;
 use super::input_kind::RunInputKind;
 use super::refusal::{RunRefusal, RunRefusalReason};
 use super::run::RunAssignMode;
 use super::seat::{SeatFailure, SeatState};
+use super::select_device::{DeviceDecision, SeatOutlook};
 use super::settings::SeatBackoff;
 use super::status::SeatStatus;
-use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
+use super::step::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 use crate::id::DeviceId;
 use crate::raw::RawJson;
 

@@ -3,7 +3,7 @@
 use super::input::{DeviceAction, SeatAct};
 use super::refusal::RunRefusalReason;
 use super::seat::{RunSeat, SeatFailureKind, SeatHolding, SeatLossReason, SeatState, SeatToken};
-use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
+use super::step::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 use super::table;
 use crate::mutation::{self, Mutation};
 use crate::time::Timestamp;

@@ -1,10 +1,10 @@
 //! The inputs of a run.
 
-use super::choose_device::{DeviceDecision, SeatOutlook};
 use super::eligibility::DeviceIneligibility;
 use super::input_kind::RunInputKind;
 use super::run::WaitingAction;
 use super::seat::{SeatFailure, SeatProgress, SeatToken};
+use super::select_device::{DeviceDecision, SeatOutlook};
 use crate::id::{DeviceId, RunId};
 use crate::raw::RawJson;
 

@@ -49,29 +49,29 @@ mod timeouts;
 mod tests;
 
 pub use change::{RunChange, RunLogEntry, RunStepOutcome};
-pub use check_eligible::{DeviceIneligibility, check_eligible, check_self_claim};
-pub use choose_device::{
-    DeviceCard, DeviceChoice, DeviceChoiceReason, DeviceDecision, MAX_CARDS, ScoreParts, SeatOutlook,
-    SelectionWeights, choose_device,
-};
-pub use create_run::{CreatingDevice, RunSpec, create_run};
+pub use create::{CreatingDevice, RunSpec, create_run};
 pub use device::{DeviceCandidate, DeviceReport};
-pub use draw_run_diagram::{draw_run_diagram, list_transitions};
+pub use diagram::{draw_run_diagram, list_transitions};
+pub use due::{SeatDue, due_time_of, next_due, overdue_seats};
+pub use eligibility::{DeviceIneligibility, check_eligible, check_self_claim};
 pub use input::{DeviceAction, RunInput, SeatAct};
 pub use input_kind::RunInputKind;
-pub use next_due::{SeatDue, due_time_of, next_due, overdue_seats};
 pub use notices::run_notices;
 pub use placement::place_run;
 pub use policy::DevicePolicy;
 pub use preemption::{OccupiedSeat, preemption_victim};
 pub use refusal::{CurrentSeatHolder, RunRefusal, RunRefusalReason};
-pub use replay_seats::{SeatOutline, outline_seats, replay_seats};
+pub use replay::{SeatOutline, outline_seats, replay_seats};
 pub use roster::DeviceRoster;
 pub use run::{FORMAT, RunAssignMode, RunRecord, WaitingAction};
 pub use run_outcome::RunOutcome;
 pub use seat::{
     FormerHolding, MAX_PREVIOUS, RunSeat, SeatFailure, SeatFailureKind, SeatHolding, SeatLossReason,
     SeatProgress, SeatState, SeatToken,
+};
+pub use select_device::{
+    DeviceCard, DeviceChoice, DeviceChoiceReason, DeviceDecision, MAX_CARDS, ScoreParts, SeatOutlook,
+    SelectionWeights, choose_device,
 };
 pub use settings::{RunSettings, RunSettingsOverrides, SeatBackoff};
 pub use status::SeatStatus;

@@ -8,7 +8,7 @@ use super::device_acts::claimed_state;
 use super::input::SeatAct;
 use super::refusal::RunRefusalReason;
 use super::seat::{SeatLossReason, SeatState};
-use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
+use super::step::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 
 impl RunStepper<'_> {
     pub(super) fn claim_offline(&mut self, act: &SeatAct) -> RunStepResult {

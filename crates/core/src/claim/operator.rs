@@ -4,7 +4,7 @@ use super::refusal::{RunRefusal, RunRefusalReason};
 use super::run::WaitingAction;
 use super::seat::{SeatFailure, SeatFailureKind, SeatLossReason, SeatState};
 use super::status::SeatStatus;
-use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
+use super::step::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 use super::table;
 use crate::id::RunId;
 

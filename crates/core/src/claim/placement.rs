@@ -2,10 +2,10 @@
 //! that freed it.
 
 use super::change::{RunChange, RunStepOutcome};
-use super::choose_device::{DeviceChoice, DeviceChoiceReason, SelectionWeights, choose_device};
+use super::due::{SeatDue, next_due};
 use super::input::RunInput;
-use super::next_due::{SeatDue, next_due};
 use super::roster::DeviceRoster;
+use super::select_device::{DeviceChoice, DeviceChoiceReason, SelectionWeights, choose_device};
 use super::step::step_run;
 use crate::time::Timestamp;
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::check_eligible::{DeviceIneligibility, DeviceIneligibilityKind, ineligibility_of};
 use super::device::clamp_unit;
+use super::eligibility::{DeviceIneligibility, DeviceIneligibilityKind, ineligibility_of};
 use super::roster::{DeviceRoster, RankedDevice};
 use super::run::RunRecord;
 use super::status::SeatStatus;

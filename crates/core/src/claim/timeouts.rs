@@ -1,9 +1,9 @@
 //! Timeouts and lost devices, as found by the monitor.
 
-use super::next_due::{SeatDue, due_time_of};
+use super::due::{SeatDue, due_time_of};
 use super::refusal::RunRefusalReason;
 use super::seat::{SeatLossReason, SeatState};
-use super::step_run::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
+use super::step::{RunLogDetails, RunStepEffect, RunStepResult, RunStepper};
 use crate::id::DeviceId;
 
 impl RunStepper<'_> {

@@ -1,8 +1,8 @@
 //! `millstream.decide_edit`: applies edits to a graph, with optimistic concurrency by revision.
 
-use super::build_patch::{apply_with_known, build_patch};
 use super::change::GraphPatch;
 use super::outcome::NodeOutcomeEffect;
+use super::patch::{apply_with_known, build_patch};
 use super::payload::GraphEdit;
 use super::propagate::GraphPropagation;
 use super::state::Graph;

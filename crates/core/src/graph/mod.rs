@@ -60,16 +60,14 @@ pub use change::{CreatedGraph, FanOutExpansion, GraphChange, GraphPatch, NodeCha
 pub use check::validate_graph;
 pub use check_size::{edit_check_bytes, graph_check_bytes};
 pub use create::create_graph;
-pub use decide_mailbox::{decide_mailbox, decide_mailbox_within};
 pub use dispatch::{NodeInput, NodePerformer, dispatch_spec};
 pub use edit::is_revision_conflict;
 pub use fan_out::{fan_out_result, instance_id};
 pub use fold::fold_change;
-pub use lease_allowance::{
-    ExecutorCapacity, HeldNodes, NodeLeaseAllowance, NodeLeaseLimits, lease_allowance,
-};
+pub use lease_sizing::{ExecutorCapacity, HeldNodes, NodeLeaseAllowance, NodeLeaseLimits, lease_allowance};
 pub use mention::mentioned_by_edits;
 pub use node_token::NodeToken;
+pub use notices::{GraphTransitionNotice, transition_notices};
 pub use patch::build_patch;
 pub use payload::{ExecutorAnswer, GraphEdit, NodeOutcome};
 pub use placement::{
@@ -77,7 +75,7 @@ pub use placement::{
     meets_requirements,
 };
 pub use problems::InvalidGraph;
-pub use read_graph::{WrittenPatch, read_graph, read_patch};
+pub use read::{WrittenPatch, read_graph, read_patch};
 pub use redecide::redecide_graph;
 pub use snapshot::snapshot_due;
 pub use spec::{
@@ -86,5 +84,5 @@ pub use spec::{
 };
 pub use state::{FanOutInstances, Graph, Node, NodeTally};
 pub use status::NodeStatus;
-pub use step_graph::{step_graph, step_graph_within};
-pub use transition_notices::{GraphTransitionNotice, transition_notices};
+pub use step::{step_graph, step_graph_within};
+pub use turn::{decide_mailbox, decide_mailbox_within};

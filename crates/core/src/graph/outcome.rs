@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use super::admit::NodeRetryCause;
-use super::build_patch::{apply_with_known, build_patch};
 use super::change::{GraphPatch, NodeChange};
 use super::limits::MAX_RESULT_BYTES;
+use super::patch::{apply_with_known, build_patch};
 use super::payload::{ExecutorAnswer, NodeOutcome};
 use super::propagate::GraphPropagation;
 use super::spec::NodeId;

@@ -28,11 +28,10 @@ mod step;
 pub use compile::Machine;
 pub(crate) use compiled_action::action_problems;
 pub use correlation::{MAX_CORRELATION_BYTES, check_correlation};
-pub use create_execution::{
+pub use create::{
     CreationError, ExecutionCreation, FirstTransition, create_execution, create_execution_within,
     create_executions,
 };
-pub use decide_mailbox::{ENDED, MAX_DEFERRED, decide_mailbox, decide_mailbox_within};
 pub use end_without_definition::decide_without_definition;
 pub use evolve::evolve;
 pub(crate) use evolve::fold_transition;
@@ -41,10 +40,11 @@ pub use input::{
     TaskInput, WaitInput, WebhookInput,
 };
 pub use internal_actions::internal_action_spec;
+pub use mailbox_visit::{ENDED, MAX_DEFERRED, decide_mailbox, decide_mailbox_within};
 pub(crate) use plan::plan_end_actions;
 pub(crate) use redecide::compare_decisions;
-pub use redecide_history::{DecisionDifference, RecordedTransition, redecide_history};
-pub use render_deferred_input::{RenderError, map_http_response, render_deferred_input};
+pub use redecide::{DecisionDifference, RecordedTransition, redecide_history};
+pub use render::{RenderError, map_http_response, render_deferred_input};
 pub use snapshot::{SMALL_CONTEXT_BYTES, SnapshotDecision, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
 pub(crate) use step::requested_reason;
 pub use step::{step, step_within};

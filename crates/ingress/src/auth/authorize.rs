@@ -16,7 +16,7 @@ use super::life::{HeldKey, run_while_live};
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ConnectionUse;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::options::AuthMode;
 use crate::state::IngressState;
 
@@ -79,7 +79,7 @@ pub(crate) async fn authenticate_caller(
         return Ok(CallerIdentity::open_identity());
     }
     match authenticate_key(headers, origin, &door.keys).await {
-        Err(problem) if problem.kind == Kind::Unauthorized => Ok(CallerIdentity::open_identity()),
+        Err(problem) if problem.kind == ProblemKind::Unauthorized => Ok(CallerIdentity::open_identity()),
         identified => identified,
     }
 }
@@ -89,7 +89,7 @@ pub(super) async fn authenticate_key(
     origin: KeyOrigin,
     keys: &KeyLookup,
 ) -> Result<CallerIdentity, ApiProblem> {
-    let unauthorized = |detail: &str| ApiProblem::new(Kind::Unauthorized, detail);
+    let unauthorized = |detail: &str| ApiProblem::new(ProblemKind::Unauthorized, detail);
     let header = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| unauthorized("send an API key as \"Authorization: Bearer ms_…\""))?;

@@ -9,7 +9,7 @@ use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
 use super::life::HeldKey;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 /// An authenticated caller. An operator belongs to no tenant.
@@ -101,7 +101,7 @@ fn permission_refusal(role: Role, needs: Permission) -> ApiProblem {
     if needs == Permission::RegisterExecutor {
         detail.push_str("; create a key with `millstream keys create NAME --role executor`");
     }
-    ApiProblem::new(Kind::Forbidden, detail)
+    ApiProblem::new(ProblemKind::Forbidden, detail)
 }
 
 impl TenantCaller {
@@ -125,7 +125,7 @@ impl TenantCaller {
         match &self.bound_to {
             Some(bound) if self.rights == CallerRights::Key(role) && **bound != *named => {
                 let detail = format!("this key is bound to the {kind} {bound:?} and cannot act as {named:?}");
-                Err(ApiProblem::new(Kind::Forbidden, detail))
+                Err(ApiProblem::new(ProblemKind::Forbidden, detail))
             }
             Some(_) | None => Ok(()),
         }
@@ -150,5 +150,5 @@ impl FromRequestParts<Arc<IngressState>> for TenantCaller {
 
 /// A route without a declared permission has no caller.
 fn unidentified_caller() -> ApiProblem {
-    ApiProblem::new(Kind::Internal, "the caller was not identified")
+    ApiProblem::new(ProblemKind::Internal, "the caller was not identified")
 }

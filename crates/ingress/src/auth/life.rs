@@ -23,7 +23,7 @@ use millstream_store::key_store::KeyHash;
 use tokio_util::sync::CancellationToken;
 
 use super::lookup::KeyLookup;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 /// Interval of the lookup of keys that hold something open.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
@@ -156,7 +156,7 @@ pub(crate) async fn run_while_live(
             tokio::select! {
                 biased;
                 response = &mut call => response,
-                () = life.ended.cancelled() => return Err(ApiProblem::new(Kind::Unauthorized, ENDED)),
+                () = life.ended.cancelled() => return Err(ApiProblem::new(ProblemKind::Unauthorized, ENDED)),
             }
         }
     };

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::life::WatchedKeys;
 use super::waiting_lookups::{KeyOrigin, WaitingLookups};
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 /// A cached key, and its last use in this process.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl KeyLookup {
                 let mut waiting = lock_ignoring_poison(&self.waiting);
                 waiting.retain_waiters(|(_, answer)| !answer.is_closed());
                 let added = waiting.push_waiter(origin, (hash, answer));
-                added.map_err(|_| ApiProblem::new(Kind::Busy, "too many keys are being looked up"))?;
+                added.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many keys are being looked up"))?;
             }
             let mut not_before = self.turn.lock().await;
             // Answered while waiting for the turn.

@@ -15,7 +15,7 @@ mod life;
 mod lookup;
 mod waiting_lookups;
 
-pub(crate) use authorize_request::{authorize_call, authorize_request, is_open};
+pub(crate) use authorize::{authorize_call, authorize_request, is_open};
 pub use fleet_keys::FleetKeys;
 pub(crate) use identity::{CallerIdentity, TenantCaller};
 pub(crate) use life::{attend_keys, run_while_live};

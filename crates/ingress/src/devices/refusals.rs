@@ -3,11 +3,13 @@
 use millstream_core::claim::{RunRefusal, RunRefusalReason};
 use millstream_core::id::RunKey;
 
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
     let kind = match &refusal.why {
-        RunRefusalReason::StaleToken | RunRefusalReason::Taken | RunRefusalReason::Release => Kind::NotYours,
+        RunRefusalReason::StaleToken | RunRefusalReason::Taken | RunRefusalReason::Release => {
+            ProblemKind::NotYours
+        }
         RunRefusalReason::NotNow
         | RunRefusalReason::OnAnotherSeat
         | RunRefusalReason::Unfit(_)
@@ -15,8 +17,8 @@ pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
         | RunRefusalReason::Manual
         | RunRefusalReason::NotDue
         | RunRefusalReason::NotHigher
-        | RunRefusalReason::BelongsTo(_) => Kind::Conflict,
-        RunRefusalReason::NoSuchSeat => Kind::NotFound,
+        | RunRefusalReason::BelongsTo(_) => ProblemKind::Conflict,
+        RunRefusalReason::NoSuchSeat => ProblemKind::NotFound,
     };
     ApiProblem::new(kind, refusal.to_string()).held_by(refusal.holder.clone())
 }

@@ -12,7 +12,7 @@ use millstream_store::run_store::StoredRun;
 use super::refusals::{no_run, run_refusal};
 use super::run_metrics;
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 /// The key of a path; runs of other tenants are not found.
@@ -54,7 +54,7 @@ pub(crate) async fn create_run(
         }
         Some(RunReply::Created(CreateRunReply::Exists(_))) => {
             let detail = format!("there is a run {:?} that asks for something else", key.run.as_str());
-            Err(ApiProblem::new(Kind::Exists, detail))
+            Err(ApiProblem::new(ProblemKind::Exists, detail))
         }
         Some(RunReply::Acted(_)) | None => Err(unanswered_command()),
     }
@@ -63,7 +63,7 @@ pub(crate) async fn create_run(
 async fn apply_command(door: &IngressState, order: DeviceRunCommand) -> Result<Option<RunReply>, ApiProblem> {
     match door.fleet.apply_commands(vec![order]).await?.pop().transpose() {
         Err(StoreError::Contention(_)) => {
-            Err(ApiProblem::new(Kind::Busy, "the run is being changed by many at once, try again"))
+            Err(ApiProblem::new(ProblemKind::Busy, "the run is being changed by many at once, try again"))
         }
         Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
         Ok(answer) => Ok(answer),
@@ -71,12 +71,12 @@ async fn apply_command(door: &IngressState, order: DeviceRunCommand) -> Result<O
 }
 
 fn unanswered_command() -> ApiProblem {
-    ApiProblem::new(Kind::Internal, "the store returned no answer for a run command")
+    ApiProblem::new(ProblemKind::Internal, "the store returned no answer for a run command")
 }
 
 fn new_run_id(door: &IngressState) -> Result<RunId, ApiProblem> {
     let id = entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string();
-    RunId::parse(&id).map_err(|_| ApiProblem::new(Kind::Internal, "a run has no id"))
+    RunId::parse(&id).map_err(|_| ApiProblem::new(ProblemKind::Internal, "a run has no id"))
 }
 
 /// Applies a command to a run: returns the run afterwards, or the refusal.

@@ -10,7 +10,7 @@ use millstream_core::id::DeviceKey;
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
 use super::heartbeat;
 use super::wakeups::DeviceSubscription;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::HeldPlace;
 use crate::state::IngressState;
 
@@ -101,5 +101,5 @@ impl AssignmentWatch {
 }
 
 fn draining_problem() -> ApiProblem {
-    ApiProblem::new(Kind::Draining, "this process is shutting down; reconnect to another one")
+    ApiProblem::new(ProblemKind::Draining, "this process is shutting down; reconnect to another one")
 }

@@ -13,7 +13,7 @@ use millstream_store::graph_store::NodeView;
 use millstream_store::views::ActionRecord;
 
 use super::nodes;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 /// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
@@ -86,7 +86,7 @@ pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(),
     match attempt.input.work {
         NodePerformer::Execute => Ok(()),
         NodePerformer::Graph | NodePerformer::Execution => Err(ApiProblem::new(
-            Kind::Conflict,
+            ProblemKind::Conflict,
             format!("{} is performed by a child execution, which reports its own outcome", attempt.node.node),
         )),
     }
@@ -125,7 +125,10 @@ pub(super) async fn last_action(
 }
 
 fn nothing_under_way(node: &NodeView) -> ApiProblem {
-    ApiProblem::new(Kind::Conflict, format!("{} is {}: it has no attempt under way", node.node, node.status))
+    ApiProblem::new(
+        ProblemKind::Conflict,
+        format!("{} is {}: it has no attempt under way", node.node, node.status),
+    )
 }
 
 /// The refusal of a token that is not current.
@@ -149,5 +152,5 @@ pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem 
             format!("attempt {} of {} waits for an executor: no executor holds it", input.attempt, node.node)
         }
     };
-    ApiProblem::new(Kind::Conflict, detail)
+    ApiProblem::new(ProblemKind::Conflict, detail)
 }

@@ -18,7 +18,7 @@ use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::event_draft;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::StartCharge;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -91,7 +91,7 @@ pub(crate) async fn create_graph(
         Err(problem) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = event_draft::recall_accepted(door, refused).await?.pop();
-            recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+            recalled.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
             return Ok((GraphCreation::Existed, find_graph(door, &key).await?));
         }
     };
@@ -142,10 +142,13 @@ async fn append_start(
                 }
             };
             Err(if reused {
-                ApiProblem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+                ApiProblem::new(
+                    ProblemKind::KeyReused,
+                    "this idempotency key was used before with another request",
+                )
             } else {
                 let id = key.execution.as_str();
-                ApiProblem::new(Kind::Exists, format!("{id:?} already exists with different content"))
+                ApiProblem::new(ProblemKind::Exists, format!("{id:?} already exists with different content"))
             })
         }
         Some(
@@ -157,15 +160,16 @@ async fn append_start(
             )
             | AppendVerdict::Refused,
         )
-        | None => Err(ApiProblem::new(Kind::Internal, "the store cannot take this graph")),
+        | None => Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this graph")),
     }
 }
 
 fn invalid_graph(invalid: InvalidGraph) -> ApiProblem {
     match invalid {
-        InvalidGraph::TooLarge(fault) => {
-            ApiProblem { faults: vec![fault.clone()], ..ApiProblem::new(Kind::TooLarge, fault.to_string()) }
-        }
+        InvalidGraph::TooLarge(fault) => ApiProblem {
+            faults: vec![fault.clone()],
+            ..ApiProblem::new(ProblemKind::TooLarge, fault.to_string())
+        },
         InvalidGraph::Problems(ValidationProblems(faults)) => ApiProblem::invalid(faults),
     }
 }

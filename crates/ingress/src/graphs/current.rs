@@ -13,7 +13,7 @@ use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits}
 
 use super::find::{no_graph, unreadable_graph};
 use super::run_off_runtime;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 #[derive(Debug)]
@@ -45,6 +45,7 @@ pub(crate) async fn load_current_graph(
             Ok(transitions.iter().fold(state, |state, transition| evolve(Some(state), transition)))
         });
     let state = folded.await?.map_err(unreadable_graph)?;
-    let graph = state.graph.ok_or_else(|| ApiProblem::new(Kind::Internal, "the graph cannot be read"))?;
+    let graph =
+        state.graph.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the graph cannot be read"))?;
     Ok(CurrentGraph { graph, phase: state.phase })
 }

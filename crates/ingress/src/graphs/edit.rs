@@ -23,7 +23,7 @@ use super::{known_results, run_off_runtime};
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::event_draft::{self, EventDraft};
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -79,8 +79,8 @@ pub(crate) async fn edit_graph(
         Err(problem) => {
             let refused = vec![(&asker.caller.tenant, idempotency, problem)];
             let recalled = event_draft::recall_accepted(door, refused).await?.pop();
-            let (event_id, _) =
-                recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+            let (event_id, _) = recalled
+                .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
             event_decision::await_earlier_event(door, asker.slot, &event, event_id, asker.patience).await?
         }
     };
@@ -144,7 +144,7 @@ async fn check_edits(
         missing.map(|missing| (edits, missing))
     })
     .await?
-    .map_err(|problems| ApiProblem { kind: Kind::Unfit, ..ApiProblem::invalid(problems.0) })?;
+    .map_err(|problems| ApiProblem { kind: ProblemKind::Unfit, ..ApiProblem::invalid(problems.0) })?;
     let known = known_results::load_known_results(door, key, &missing).await?;
     Ok(GraphEdit { expected_revision, edits, known })
 }
@@ -157,18 +157,18 @@ async fn edit_verdict(door: &IngressState, event: EventView) -> Result<GraphEdit
             Ok(GraphEditOutcome::Applied { revision })
         }
         (EventStatus::Rejected, _) if graph::is_revision_conflict(&reason) => {
-            Err(ApiProblem::new(Kind::RevisionConflict, reason))
+            Err(ApiProblem::new(ProblemKind::RevisionConflict, reason))
         }
         (EventStatus::Rejected, _) if reason == ENDED => Err(graph_ended()),
         (EventStatus::Rejected, _) => {
             let fault = Fault::new("edits", reason.clone());
-            Err(ApiProblem { faults: vec![fault], ..ApiProblem::new(Kind::Unfit, reason) })
+            Err(ApiProblem { faults: vec![fault], ..ApiProblem::new(ProblemKind::Unfit, reason) })
         }
         (EventStatus::Pending | EventStatus::Deferred, _) => {
             Ok(GraphEditOutcome::Undecided { event_id: event.event_id })
         }
         (EventStatus::Processing | EventStatus::Completed | EventStatus::Failed | EventStatus::Dead, _) => {
-            Err(ApiProblem::new(Kind::Internal, format!("the edit could not be decided: {reason}")))
+            Err(ApiProblem::new(ProblemKind::Internal, format!("the edit could not be decided: {reason}")))
         }
     }
 }
@@ -181,16 +181,16 @@ async fn revision_at(door: &IngressState, execution: &ExecutionKey, seq: Seq) ->
     let patched = change.as_ref().and_then(|change| change.patch.as_ref());
     let expanded = change.as_ref().and_then(|change| change.expanded.last());
     let revision = expanded.map(|expanded| expanded.revision).or(patched.map(|patch| patch.revision));
-    revision.ok_or_else(|| ApiProblem::new(Kind::Internal, "the edit left no revision behind"))
+    revision.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the edit left no revision behind"))
 }
 
 fn graph_ended() -> ApiProblem {
-    ApiProblem::new(Kind::Conflict, "the graph has ended and cannot be edited")
+    ApiProblem::new(ProblemKind::Conflict, "the graph has ended and cannot be edited")
 }
 
 fn revision_conflict(expected: u32, is: u32) -> ApiProblem {
     ApiProblem::new(
-        Kind::RevisionConflict,
+        ProblemKind::RevisionConflict,
         format!(
             "revision conflict: the graph is at {is}, the edits expect {expected}; re-read the graph and retry"
         ),
@@ -200,6 +200,6 @@ fn revision_conflict(expected: u32, is: u32) -> ApiProblem {
 fn too_large(message: String) -> ApiProblem {
     ApiProblem {
         faults: vec![Fault::new("edits", message.clone())],
-        ..ApiProblem::new(Kind::TooLarge, message)
+        ..ApiProblem::new(ProblemKind::TooLarge, message)
     }
 }

@@ -9,7 +9,7 @@ use millstream_store::views::EventView;
 
 use crate::gate::RequestSlot;
 use crate::http::event_draft;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::prefer::WaitUntil;
 use crate::state::IngressState;
 use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
@@ -31,7 +31,8 @@ pub(super) async fn submit_event(
 ) -> Result<EventDecision, ApiProblem> {
     let ear = longest.map(|_| door.news.subscribe_to(event.execution.clone()));
     let verdict = door.accept.submit_batch(vec![AppendRequest::Event(event.clone())]).await?.pop();
-    let verdict = verdict.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))?;
+    let verdict =
+        verdict.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
     let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
     let since = match (ear, status) {
         (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),

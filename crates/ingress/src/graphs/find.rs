@@ -7,7 +7,7 @@ use millstream_store::graph_store::GraphView;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 /// A graph and its execution.
@@ -73,5 +73,5 @@ pub(super) fn no_graph(id: &str) -> ApiProblem {
 /// Stored data that cannot be read is logged for operators and answered as an internal error.
 pub(crate) fn unreadable_graph(error: StoredFormError) -> ApiProblem {
     tracing::error!(%error, "stored graph data cannot be read");
-    ApiProblem::new(Kind::Internal, "stored data cannot be read; the log has more")
+    ApiProblem::new(ProblemKind::Internal, "stored data cannot be read; the log has more")
 }

@@ -3,7 +3,7 @@
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_rpc::graph_start::INLINE_CHECK_BYTES;
 
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 /// Runs `work`, whose estimated size is `bytes`: on the pool, unless moving it there costs more than the
 /// work.
@@ -15,7 +15,7 @@ pub(crate) async fn run_off_runtime<T: Send + 'static>(
     if bytes < INLINE_CHECK_BYTES {
         return Ok(work());
     }
-    pool.run(|_| work()).await.map_err(|closed| ApiProblem::new(Kind::Draining, closed.to_string()))
+    pool.run(|_| work()).await.map_err(|closed| ApiProblem::new(ProblemKind::Draining, closed.to_string()))
 }
 
 #[cfg(test)]

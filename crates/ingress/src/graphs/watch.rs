@@ -21,7 +21,7 @@ use millstream_store::feed::{FeedContent, FeedEntry};
 
 use super::find::{find_graph, unreadable_graph};
 use super::watch_position::WatchPosition;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::HeldPlace;
 use crate::state::IngressState;
 use crate::waiters::{ExecutionSubscription, RereadPause};
@@ -272,7 +272,7 @@ impl GraphWatch {
 
 fn draining_problem() -> ApiProblem {
     ApiProblem::new(
-        Kind::Draining,
+        ProblemKind::Draining,
         "this process is shutting down; reconnect and resume after the last event",
     )
 }

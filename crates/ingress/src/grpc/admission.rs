@@ -27,7 +27,7 @@ use crate::auth::{self, TenantCaller};
 use crate::body::{BodyBudget, PaidBytes};
 use crate::gate::{self, AnonymousBudget, AnsweredCall};
 use crate::held_body::HeldBody;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::metrics::InFlight;
 use crate::quotas::{RepeatAnswer, RequestClass};
 use crate::state::IngressState;
@@ -53,7 +53,10 @@ pub(super) async fn authenticate_call(
 ) -> Response {
     let needs = match methods::access_of_method(request.uri().path()) {
         None => {
-            return problem_response(ApiProblem::new(Kind::NoRoute, "there is no such service or method"));
+            return problem_response(ApiProblem::new(
+                ProblemKind::NoRoute,
+                "there is no such service or method",
+            ));
         }
         Some(MethodAccess::Anonymous) => return next.run(request).await,
         Some(MethodAccess::Needs(permission)) => permission,
@@ -118,7 +121,10 @@ async fn whole_answer(answer: Response) -> (Response, usize) {
     match WholeMessage::of(body).await {
         Ok((body, bytes)) => (Response::from_parts(parts, Body::new(body)), bytes),
         Err(error) => (
-            problem_response(ApiProblem::new(Kind::Internal, format!("reading the answer failed: {error}"))),
+            problem_response(ApiProblem::new(
+                ProblemKind::Internal,
+                format!("reading the answer failed: {error}"),
+            )),
             0,
         ),
     }
@@ -238,7 +244,7 @@ impl hyper::body::Body for ChargedBody {
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending if self.account.is_open() => self.late.as_mut().poll(context).map(|()| {
                 let detail = format!("the message did not arrive within {} s", self.limit.as_secs());
-                Some(Err(status_of_problem(ApiProblem::new(Kind::BodyTimeout, detail))))
+                Some(Err(status_of_problem(ApiProblem::new(ProblemKind::BodyTimeout, detail))))
             }),
             Poll::Pending => Poll::Pending,
         }

@@ -8,7 +8,7 @@ use tonic::{Request, Status};
 use super::status::status_of_problem;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::trace::TraceContext;
 
 #[derive(Debug)]
@@ -50,6 +50,6 @@ fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, ApiProblem> {
 }
 
 fn extension_of<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, ApiProblem> {
-    let missing = || ApiProblem::new(Kind::Internal, "the call did not pass the middleware layers");
+    let missing = || ApiProblem::new(ProblemKind::Internal, "the call did not pass the middleware layers");
     extensions.get::<T>().cloned().ok_or_else(missing)
 }

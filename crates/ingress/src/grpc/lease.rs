@@ -19,7 +19,7 @@ use tonic::{Status, Streaming};
 
 use super::status::{invalid_field, status_of_problem};
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of_caller};
 use crate::quotas::HeldPlace;
 use crate::state::IngressState;
@@ -160,7 +160,7 @@ impl TaskLeaseStream {
                 LeaseStreamEvent::TimeUp => return Ok(None),
                 LeaseStreamEvent::Draining => {
                     let detail = "this process is shutting down";
-                    return Err(status_of_problem(ApiProblem::new(Kind::Draining, detail)));
+                    return Err(status_of_problem(ApiProblem::new(ProblemKind::Draining, detail)));
                 }
             }
         }

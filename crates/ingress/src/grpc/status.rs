@@ -9,7 +9,7 @@ use millstream_rpc::refusal;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
-use crate::http::problem::{ApiProblem, Kind, SeatHolderOut};
+use crate::http::problem::{ApiProblem, ProblemKind, SeatHolderOut};
 
 pub(super) fn status_of_problem(problem: ApiProblem) -> Status {
     let code = code_of_kind(problem.kind);
@@ -48,7 +48,7 @@ pub(super) fn correct_code(headers: &mut HeaderMap) -> Option<Code> {
 
 /// A refusal with the current holder in its error details, for programs.
 fn status_with_holder(code: Code, problem: &ApiProblem, holder: &SeatHolderOut) -> Status {
-    let reason = problem.kind.word().replace('-', "_").to_uppercase();
+    let reason = problem.kind.slug().replace('-', "_").to_uppercase();
     let facts = [
         ("device", holder.device.to_string()),
         ("since", holder.since.to_string()),
@@ -57,29 +57,31 @@ fn status_with_holder(code: Code, problem: &ApiProblem, holder: &SeatHolderOut) 
     refusal::refuse_with_reason(code, &problem.detail, &reason, facts)
 }
 
-const fn code_of_kind(kind: Kind) -> Code {
+const fn code_of_kind(kind: ProblemKind) -> Code {
     match kind {
-        Kind::BadRequest
-        | Kind::Invalid
-        | Kind::InvalidAnswer
-        | Kind::UnknownEvent
-        | Kind::UnsupportedMediaType => Code::InvalidArgument,
-        Kind::Unauthorized => Code::Unauthenticated,
-        Kind::Forbidden | Kind::HostRefused => Code::PermissionDenied,
-        Kind::NotFound => Code::NotFound,
-        Kind::NoRoute | Kind::MethodNotAllowed => Code::Unimplemented,
-        Kind::BodyTimeout => Code::DeadlineExceeded,
-        Kind::Conflict | Kind::NotYours | Kind::Unfit | Kind::KeyReused => Code::FailedPrecondition,
-        Kind::Exists => Code::AlreadyExists,
-        Kind::RevisionConflict => Code::Aborted,
-        Kind::TooLarge
-        | Kind::UriTooLong
-        | Kind::HeadersTooLarge
-        | Kind::Busy
-        | Kind::QuotaThrottled
-        | Kind::QuotaExceeded => Code::ResourceExhausted,
-        Kind::Internal => Code::Internal,
-        Kind::StoreUnavailable | Kind::Draining => Code::Unavailable,
+        ProblemKind::BadRequest
+        | ProblemKind::Invalid
+        | ProblemKind::InvalidAnswer
+        | ProblemKind::UnknownEvent
+        | ProblemKind::UnsupportedMediaType => Code::InvalidArgument,
+        ProblemKind::Unauthorized => Code::Unauthenticated,
+        ProblemKind::Forbidden | ProblemKind::HostRefused => Code::PermissionDenied,
+        ProblemKind::NotFound => Code::NotFound,
+        ProblemKind::NoRoute | ProblemKind::MethodNotAllowed => Code::Unimplemented,
+        ProblemKind::BodyTimeout => Code::DeadlineExceeded,
+        ProblemKind::Conflict | ProblemKind::NotYours | ProblemKind::Unfit | ProblemKind::KeyReused => {
+            Code::FailedPrecondition
+        }
+        ProblemKind::Exists => Code::AlreadyExists,
+        ProblemKind::RevisionConflict => Code::Aborted,
+        ProblemKind::TooLarge
+        | ProblemKind::UriTooLong
+        | ProblemKind::HeadersTooLarge
+        | ProblemKind::Busy
+        | ProblemKind::QuotaThrottled
+        | ProblemKind::QuotaExceeded => Code::ResourceExhausted,
+        ProblemKind::Internal => Code::Internal,
+        ProblemKind::StoreUnavailable | ProblemKind::Draining => Code::Unavailable,
     }
 }
 
@@ -102,7 +104,9 @@ pub(super) fn undecided_edits(event: EventId) -> Status {
 pub(crate) fn unknown_path(headers: &HeaderMap) -> Option<Response<Body>> {
     let media = headers.get(header::CONTENT_TYPE)?;
     let is_call = media.as_bytes().starts_with(b"application/grpc");
-    is_call.then(|| problem_response(ApiProblem::new(Kind::NoRoute, "there is no such service or method")))
+    is_call.then(|| {
+        problem_response(ApiProblem::new(ProblemKind::NoRoute, "there is no such service or method"))
+    })
 }
 
 #[cfg(test)]
@@ -112,13 +116,13 @@ mod tests {
     #[test]
     fn problem_kinds_map_to_documented_codes() {
         for (kind, code) in [
-            (Kind::Invalid, Code::InvalidArgument),
-            (Kind::Unfit, Code::FailedPrecondition),
-            (Kind::RevisionConflict, Code::Aborted),
-            (Kind::Exists, Code::AlreadyExists),
-            (Kind::TooLarge, Code::ResourceExhausted),
-            (Kind::Busy, Code::ResourceExhausted),
-            (Kind::StoreUnavailable, Code::Unavailable),
+            (ProblemKind::Invalid, Code::InvalidArgument),
+            (ProblemKind::Unfit, Code::FailedPrecondition),
+            (ProblemKind::RevisionConflict, Code::Aborted),
+            (ProblemKind::Exists, Code::AlreadyExists),
+            (ProblemKind::TooLarge, Code::ResourceExhausted),
+            (ProblemKind::Busy, Code::ResourceExhausted),
+            (ProblemKind::StoreUnavailable, Code::Unavailable),
         ] {
             assert_eq!(status_of_problem(ApiProblem::new(kind, "x")).code(), code);
         }
@@ -135,7 +139,10 @@ mod tests {
         };
         let undecodable = Status::internal("failed to decode Protobuf message: invalid wire type");
         assert_eq!(settled(undecodable), Some(Code::InvalidArgument));
-        assert_eq!(settled(status_of_problem(ApiProblem::new(Kind::Internal, "x"))), Some(Code::Internal));
+        assert_eq!(
+            settled(status_of_problem(ApiProblem::new(ProblemKind::Internal, "x"))),
+            Some(Code::Internal)
+        );
         assert_eq!(settled(Status::not_found("x")), Some(Code::NotFound));
         assert_eq!(correct_code(&mut HeaderMap::new()), None);
     }

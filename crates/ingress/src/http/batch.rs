@@ -15,7 +15,7 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 
 use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
@@ -88,9 +88,10 @@ async fn post_events(
                     None => CheckedEvent::Good(event_draft::new_event(&door, &caller, &trace, draft)),
                 },
                 Some(Err(problem)) => CheckedEvent::Refused(draft, problem),
-                None => {
-                    CheckedEvent::Unreadable(ApiProblem::new(Kind::Internal, "the event was not checked"))
-                }
+                None => CheckedEvent::Unreadable(ApiProblem::new(
+                    ProblemKind::Internal,
+                    "the event was not checked",
+                )),
             },
         })
         .collect();
@@ -107,7 +108,7 @@ async fn post_events(
         CheckedEvent::Refused(..) | CheckedEvent::Unreadable(_) => None,
     });
     let mut verdicts = door.accept.submit_batch(good.collect()).await?.into_iter();
-    let silent = || ApiProblem::new(Kind::Internal, "the store gave no verdict");
+    let silent = || ApiProblem::new(ProblemKind::Internal, "the store gave no verdict");
     let verdicts: Vec<Result<AcceptedEventOut, ApiProblem>> = items
         .into_iter()
         .map(|item| {
@@ -156,7 +157,7 @@ fn split_lines(text: &str, limit: usize) -> Result<Vec<&str>, ApiProblem> {
 }
 
 fn batch_too_large(limit: usize) -> ApiProblem {
-    ApiProblem::new(Kind::TooLarge, format!("a batch has at most {limit} items"))
+    ApiProblem::new(ProblemKind::TooLarge, format!("a batch has at most {limit} items"))
 }
 
 fn parse_batch_item(

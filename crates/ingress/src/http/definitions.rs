@@ -17,7 +17,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use serde::Serialize;
 
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::PageOut;
 use crate::auth::TenantCaller;
@@ -108,7 +108,7 @@ async fn put_definition(
     let quota = door.quotas.quota_of(&caller.tenant);
     let compiled = door.machines.compilations.run(move |_| compile_definition(&source, format, &quota)).await;
     let compiled =
-        compiled.map_err(|closed| ApiProblem::new(Kind::StoreUnavailable, closed.to_string()))??;
+        compiled.map_err(|closed| ApiProblem::new(ProblemKind::StoreUnavailable, closed.to_string()))??;
     let CompiledDefinition { new, beyond } = compiled;
 
     let unchanged = async {

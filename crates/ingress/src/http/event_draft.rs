@@ -18,7 +18,7 @@ use millstream_core::status::EventStatus;
 use millstream_store::event_log::{Appended, EventSubmission, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::definition_cache::TargetEviction;
@@ -78,7 +78,7 @@ pub(super) fn read_bounded(
         Some(raw) if raw.len() > limit => {
             let detail =
                 format!("{} is {} bytes, at most {limit} are accepted", fields.path_of(field), raw.len());
-            Err(ApiProblem::new(Kind::TooLarge, detail))
+            Err(ApiProblem::new(ProblemKind::TooLarge, detail))
         }
         Some(_) | None => Ok(raw),
     }
@@ -124,7 +124,7 @@ pub(super) async fn check_drafts(
     let mut verdicts = check_once(door, drafts).await?;
     let doubtful: Vec<usize> = (0..drafts.len())
         .filter(|at| {
-            matches!(&verdicts[*at], Err(problem) if problem.kind == Kind::UnknownEvent)
+            matches!(&verdicts[*at], Err(problem) if problem.kind == ProblemKind::UnknownEvent)
                 && door.machines.forget_target(&drafts[*at].execution) == TargetEviction::Forgotten
         })
         .collect();
@@ -162,7 +162,8 @@ async fn check_once(
                     door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
                 let Some((_, machine)) = found else {
                     tracing::error!(%definition, "definition of an execution is missing in the store");
-                    verdicts.push(Err(ApiProblem::new(Kind::Internal, "the definition cannot be read")));
+                    verdicts
+                        .push(Err(ApiProblem::new(ProblemKind::Internal, "the definition cannot be read")));
                     continue;
                 };
                 machines.insert(definition, machine.clone());
@@ -180,7 +181,7 @@ fn edits_instead(graph: &ExecutionId) -> ApiProblem {
 
 pub(super) fn key_reused() -> ApiProblem {
     let detail = "this idempotency key was used before with another execution, name or payload";
-    ApiProblem::new(Kind::KeyReused, detail)
+    ApiProblem::new(ProblemKind::KeyReused, detail)
 }
 
 /// Answers requests that the checks reject. A request whose idempotency key was accepted before gets its
@@ -236,7 +237,7 @@ pub(super) fn check_unreserved(event: &Name) -> Result<(), ApiProblem> {
 
 fn unknown_event(detail: String) -> ApiProblem {
     let fault = Fault::new("name", detail.clone());
-    ApiProblem { faults: vec![fault], ..ApiProblem::new(Kind::UnknownEvent, detail) }
+    ApiProblem { faults: vec![fault], ..ApiProblem::new(ProblemKind::UnknownEvent, detail) }
 }
 
 /// The event to append.
@@ -280,7 +281,7 @@ pub(crate) fn execution_id_of_key(tenant: &TenantId, key: &str) -> Result<Execut
 
 pub(crate) fn parse_execution_id(id: uuid::Uuid) -> Result<ExecutionId, ApiProblem> {
     ExecutionId::parse(id.to_string())
-        .map_err(|error| ApiProblem::new(Kind::Internal, format!("a new id {error}")))
+        .map_err(|error| ApiProblem::new(ProblemKind::Internal, format!("a new id {error}")))
 }
 
 /// Translates the store's verdict on an event for the caller.
@@ -301,6 +302,8 @@ pub(crate) fn accepted_event(
         AppendVerdict::Stored(
             Appended::Delivered { .. } | Appended::Buffered | Appended::Ambiguous { .. },
         )
-        | AppendVerdict::Refused => Err(ApiProblem::new(Kind::Internal, "the store cannot take this event")),
+        | AppendVerdict::Refused => {
+            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this event"))
+        }
     }
 }

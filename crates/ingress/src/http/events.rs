@@ -16,7 +16,7 @@ use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
 
 use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::{AcceptedEventOut, EventOut, PageOut};
 use crate::auth::TenantCaller;
@@ -115,7 +115,7 @@ async fn admit_event(
 ) -> Result<ResponseMode, ApiProblem> {
     let machine = match event_draft::check_drafts(door, &[draft]).await?.pop() {
         Some(target) => target?.machine,
-        None => return Err(ApiProblem::new(Kind::Internal, "the event was not checked")),
+        None => return Err(ApiProblem::new(ProblemKind::Internal, "the event was not checked")),
     };
     if strictness == EventValidation::State {
         check_state_handles(door, &draft.execution, &machine, &draft.name).await?;
@@ -136,7 +136,7 @@ pub(super) async fn answer_repeat(
     let refused = vec![(&draft.execution.tenant, draft.idempotency(), problem)];
     let recalled = event_draft::recall_accepted(door, refused).await?.pop();
     let (event_id, status) =
-        recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+        recalled.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
     let known = (event_id, status, WaitStart::Nothing);
     answer_event(door, slot, &draft.execution, known, EventWaitOptions { prefer, mode: ResponseMode::Async })
         .await
@@ -153,7 +153,7 @@ pub(super) async fn submit_event(
     let ear = longest_wait(door, prefer, mode).map(|_| door.news.subscribe_to(event.execution.clone()));
     let mut verdicts = door.accept.submit_batch(vec![AppendRequest::Event(event.clone())]).await?;
     let verdict =
-        verdicts.pop().ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))?;
+        verdicts.pop().ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
     let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
     let since = match (ear, status) {
         (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),
@@ -263,7 +263,7 @@ async fn check_state_handles(
         return Ok(());
     }
     let detail = format!("the execution is in state {:?}, which does not handle {event:?}", view.state.state);
-    Err(ApiProblem::new(Kind::Conflict, detail))
+    Err(ApiProblem::new(ProblemKind::Conflict, detail))
 }
 
 async fn get_event(

@@ -13,7 +13,7 @@ use millstream_store::views::{ExecutionFilter, ExecutionView};
 
 use super::event_draft;
 use super::point_in_time::{self, HistoryPoint};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use super::views::{ExecutionOut, PageOut};
 use crate::auth::TenantCaller;
@@ -73,7 +73,7 @@ async fn get_execution(
             }
             HistoryPoint::Time(time) => format!("the execution did not exist at {time}"),
         };
-        ApiProblem::new(Kind::NotFound, detail)
+        ApiProblem::new(ProblemKind::NotFound, detail)
     })?;
     Ok(Json(ExecutionOut::at(view, state)))
 }

@@ -16,7 +16,7 @@ use millstream_core::permission::Permission;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use crate::auth::CallerIdentity;
 use crate::gate::AnonymousBudget;
@@ -106,15 +106,17 @@ pub(crate) async fn is_ready(door: &IngressState) -> Result<(), ApiProblem> {
 
 async fn check_readiness(door: &IngressState) -> Result<ReadinessCheck, ApiProblem> {
     if door.draining.is_cancelled() {
-        return Err(ApiProblem::new(Kind::Draining, "this process is shutting down"));
+        return Err(ApiProblem::new(ProblemKind::Draining, "this process is shutting down"));
     }
     if door.accept.writes.current() == Some(WriteOutcome::Failed) {
-        return Err(ApiProblem::new(Kind::StoreUnavailable, "the store does not take writes"));
+        return Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not take writes"));
     }
     let found = check_dependencies(door).await;
     match found.store {
         DependencyState::Up => Ok(found),
-        DependencyState::Down => Err(ApiProblem::new(Kind::StoreUnavailable, "the store does not answer")),
+        DependencyState::Down => {
+            Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not answer"))
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
 use super::event_draft::{self, EventDraft};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::AcceptedEventOut;
 use super::{events, executions};
@@ -74,7 +74,7 @@ async fn retry_event(
     match door.stores.interventions.retry_event(&caller.tenant, event_id, &by, now).await? {
         RetryVerdict::NotFound => Err(ApiProblem::not_found("event", id)),
         RetryVerdict::NotApplicable { status } => Err(ApiProblem::new(
-            Kind::Conflict,
+            ProblemKind::Conflict,
             format!("the event is {status}; only dead and failed events can be retried"),
         )),
         RetryVerdict::Accepted { execution } => {
@@ -134,7 +134,7 @@ async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Res
     let view = executions::find_execution(door, execution).await?;
     if view.state.phase.is_ended() {
         let detail = format!("the execution is already {}", view.status);
-        return Err(ApiProblem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
     }
     Ok(())
 }

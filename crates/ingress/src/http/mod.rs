@@ -36,5 +36,5 @@ pub(crate) mod tasks;
 mod views;
 mod workers;
 
-pub(crate) use build_router::{all_routes, serve_routes};
 pub use router::build_router;
+pub(crate) use router::{all_routes, serve_routes};

@@ -20,16 +20,16 @@ use serde::Serialize;
 
 use crate::accept::AcceptError;
 
-macro_rules! kinds {
+macro_rules! problem_kinds {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)+) => {
         /// The documented `type`s; the URN ends in the slug.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Kind { $($(#[$doc])* $variant,)+ }
+        pub enum ProblemKind { $($(#[$doc])* $variant,)+ }
 
-        impl Kind {
-            pub const ALL: &'static [Kind] = &[$(Kind::$variant,)+];
+        impl ProblemKind {
+            pub const ALL: &'static [ProblemKind] = &[$(ProblemKind::$variant,)+];
 
-            pub const fn word(self) -> &'static str {
+            pub const fn slug(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
 
@@ -44,7 +44,7 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
+problem_kinds! {
     /// The request cannot be parsed: JSON syntax, the value of a header.
     BadRequest = "bad-request", BAD_REQUEST, "The request cannot be read";
     /// The call requires a key, and the request has none or an invalid one.
@@ -105,17 +105,17 @@ kinds! {
     Draining = "draining", SERVICE_UNAVAILABLE, "This process is shutting down";
 }
 
-impl Kind {
+impl ProblemKind {
     /// The `type` member.
     pub fn urn(self) -> String {
-        format!("urn:millstream:problem:{}", self.word())
+        format!("urn:millstream:problem:{}", self.slug())
     }
 }
 
 /// One error response.
 #[derive(Debug, Clone)]
 pub struct ApiProblem {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProblemKind,
     pub(crate) detail: String,
     pub(crate) faults: Vec<Fault>,
     pub(crate) retry_after: Option<Duration>,
@@ -148,7 +148,7 @@ impl From<CurrentSeatHolder> for SeatHolderOut {
 }
 
 impl ApiProblem {
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         let retry_after = match kind.status() {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(1)),
             _ => None,
@@ -161,11 +161,11 @@ impl ApiProblem {
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(Kind::BadRequest, detail)
+        Self::new(ProblemKind::BadRequest, detail)
     }
 
     pub(crate) fn not_found(what: &str, id: impl std::fmt::Display) -> Self {
-        Self::new(Kind::NotFound, format!("there is no {what} {id:?}", id = id.to_string()))
+        Self::new(ProblemKind::NotFound, format!("there is no {what} {id:?}", id = id.to_string()))
     }
 
     pub(crate) fn invalid(faults: Vec<Fault>) -> Self {
@@ -173,7 +173,7 @@ impl ApiProblem {
             [only] => only.to_string(),
             several => format!("{} problems, the first: {}", several.len(), several[0]),
         };
-        Self { faults, ..Self::new(Kind::Invalid, detail) }
+        Self { faults, ..Self::new(ProblemKind::Invalid, detail) }
     }
 
     /// The document without an instance, as it appears among the verdicts of a batch.
@@ -212,7 +212,8 @@ pub(crate) struct ProblemDocument<'a> {
 impl From<QuotaRefusal> for ApiProblem {
     fn from(refusal: QuotaRefusal) -> Self {
         let QuotaRefusal { name, value, source, retry_after } = refusal;
-        let kind = if retry_after.is_some() { Kind::QuotaThrottled } else { Kind::QuotaExceeded };
+        let kind =
+            if retry_after.is_some() { ProblemKind::QuotaThrottled } else { ProblemKind::QuotaExceeded };
         let quota =
             RefusingQuotaOut { name: name.as_str(), value: value.to_json(name), source: source.as_str() };
         Self { retry_after, quota: Some(Box::new(quota)), ..Self::new(kind, refusal.to_string()) }
@@ -224,11 +225,11 @@ impl From<StoreError> for ApiProblem {
         match error {
             StoreError::Unavailable(_) | StoreError::Contention(_) => {
                 tracing::warn!(%error, "store unavailable during a request");
-                Self::new(Kind::StoreUnavailable, "the store cannot be reached, try again")
+                Self::new(ProblemKind::StoreUnavailable, "the store cannot be reached, try again")
             }
             StoreError::Corrupt(_) => {
                 tracing::error!(%error, "stored data is unreadable");
-                Self::new(Kind::Internal, "stored data cannot be read; the log has more")
+                Self::new(ProblemKind::Internal, "stored data cannot be read; the log has more")
             }
         }
     }
@@ -237,20 +238,22 @@ impl From<StoreError> for ApiProblem {
 impl From<AcceptError> for ApiProblem {
     fn from(error: AcceptError) -> Self {
         match error {
-            AcceptError::QueueFull => Self::new(Kind::Busy, "too many events are waiting for a commit"),
+            AcceptError::QueueFull => {
+                Self::new(ProblemKind::Busy, "too many events are waiting for a commit")
+            }
             AcceptError::TenantQueueFull => Self::new(
-                Kind::Busy,
+                ProblemKind::Busy,
                 "too many events of this tenant are waiting for a commit: it has three quarters of the queue",
             ),
             AcceptError::Unavailable => Self::new(
-                Kind::StoreUnavailable,
+                ProblemKind::StoreUnavailable,
                 "the store cannot be reached; repeat the request with the same Idempotency-Key",
             ),
             AcceptError::InDoubt => Self::new(
-                Kind::StoreUnavailable,
+                ProblemKind::StoreUnavailable,
                 "the store did not answer in time; repeat the request with the same Idempotency-Key",
             ),
-            AcceptError::Closed => Self::new(Kind::Draining, "this process is shutting down"),
+            AcceptError::Closed => Self::new(ProblemKind::Draining, "this process is shutting down"),
         }
     }
 }
@@ -300,7 +303,7 @@ pub(crate) fn write_problem_document(
     if let Some(challenge) = auth_challenge(problem.kind) {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
-    if matches!(problem.kind, Kind::TooLarge | Kind::BodyTimeout) {
+    if matches!(problem.kind, ProblemKind::TooLarge | ProblemKind::BodyTimeout) {
         // The rest of the request body may still be in transit; it is not read.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -311,17 +314,17 @@ pub(crate) fn write_problem_document(
 /// The problem for a bare status of the router or of an extractor.
 fn of_status(status: StatusCode, path: &str) -> ApiProblem {
     let kind = match status {
-        StatusCode::NOT_FOUND => Kind::NoRoute,
-        StatusCode::METHOD_NOT_ALLOWED => Kind::MethodNotAllowed,
-        StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => Kind::UnsupportedMediaType,
-        StatusCode::UNPROCESSABLE_ENTITY => Kind::Invalid,
-        status if status.is_client_error() => Kind::BadRequest,
-        _ => Kind::Internal,
+        StatusCode::NOT_FOUND => ProblemKind::NoRoute,
+        StatusCode::METHOD_NOT_ALLOWED => ProblemKind::MethodNotAllowed,
+        StatusCode::PAYLOAD_TOO_LARGE => ProblemKind::TooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => ProblemKind::UnsupportedMediaType,
+        StatusCode::UNPROCESSABLE_ENTITY => ProblemKind::Invalid,
+        status if status.is_client_error() => ProblemKind::BadRequest,
+        _ => ProblemKind::Internal,
     };
-    let detail = if kind == Kind::NoRoute {
+    let detail = if kind == ProblemKind::NoRoute {
         format!("nothing is served at {path:?}")
-    } else if kind == Kind::MethodNotAllowed {
+    } else if kind == ProblemKind::MethodNotAllowed {
         format!("{path:?} does not know this method")
     } else {
         kind.title().to_owned()
@@ -329,10 +332,10 @@ fn of_status(status: StatusCode, path: &str) -> ApiProblem {
     ApiProblem::new(kind, detail)
 }
 
-fn auth_challenge(kind: Kind) -> Option<&'static str> {
-    if kind == Kind::Unauthorized {
+fn auth_challenge(kind: ProblemKind) -> Option<&'static str> {
+    if kind == ProblemKind::Unauthorized {
         Some(r#"Bearer realm="millstream""#)
-    } else if kind == Kind::Forbidden {
+    } else if kind == ProblemKind::Forbidden {
         Some(r#"Bearer realm="millstream", error="insufficient_scope""#)
     } else {
         None
@@ -346,15 +349,15 @@ mod tests {
     #[test]
     fn problem_kinds_are_documented() {
         let page = include_str!("../../../../docs/API.md");
-        for kind in Kind::ALL {
-            let row = format!("| `{}` | {} |", kind.word(), kind.status().as_u16());
+        for kind in ProblemKind::ALL {
+            let row = format!("| `{}` | {} |", kind.slug(), kind.status().as_u16());
             assert!(page.contains(&row), "docs/API.md lacks the row {row:?}");
         }
     }
 
     #[test]
     fn problem_slugs_are_unique() {
-        let words: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.word()).collect();
-        assert_eq!(words.len(), Kind::ALL.len());
+        let words: std::collections::BTreeSet<_> = ProblemKind::ALL.iter().map(|kind| kind.slug()).collect();
+        assert_eq!(words.len(), ProblemKind::ALL.len());
     }
 }

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use super::event_draft::{self, EventDraft};
 use super::incidents::{find_incident, find_incident_action, parse_incident_id};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use super::task_outcomes::MAX_RESULT;
 use crate::auth::TenantCaller;
@@ -138,13 +138,13 @@ async fn skip_incident(
     fields.finish_fields().map_err(ApiProblem::invalid)?;
     if let Some(result) = result.as_ref().filter(|result| result.len() > MAX_RESULT) {
         let detail = format!("result is {} bytes, at most {MAX_RESULT} are accepted", result.len());
-        return Err(ApiProblem::new(Kind::TooLarge, detail));
+        return Err(ApiProblem::new(ProblemKind::TooLarge, detail));
     }
 
     let incident = require_open(find_incident(&door, &caller, id).await?)?;
     if incident.class == ErrorClass::Corrupt && incident.action.is_none() {
         let detail = "there is nothing to skip: the execution cannot be read; retry when it can be";
-        return Err(ApiProblem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
     }
     let how = match (find_incident_action(&door, &incident).await?, result) {
         (Some(action), Some(result)) => {
@@ -261,10 +261,13 @@ async fn resolve_incident(
         Some(ResolveVerdict::Already { resolution }) => {
             // Actor and time are added if they can be read; the resolution is known in any case.
             require_open(find_incident(door, &caller, id).await?)?;
-            Err(ApiProblem::new(Kind::Conflict, format!("the incident was resolved before: {resolution}")))
+            Err(ApiProblem::new(
+                ProblemKind::Conflict,
+                format!("the incident was resolved before: {resolution}"),
+            ))
         }
         Some(ResolveVerdict::NotFound) => Err(ApiProblem::not_found("incident", id)),
-        None => Err(ApiProblem::new(Kind::Internal, "the store gave no verdict")),
+        None => Err(ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")),
     }
 }
 
@@ -280,7 +283,7 @@ fn require_open(incident: IncidentView) -> Result<IncidentView, ApiProblem> {
     let why = resolved.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let detail =
         format!("the incident was resolved before: {}{by} at {}{why}", resolved.resolution, resolved.at);
-    Err(ApiProblem::new(Kind::Conflict, detail))
+    Err(ApiProblem::new(ProblemKind::Conflict, detail))
 }
 
 fn event_incident_problem(field: &str) -> ApiProblem {
@@ -327,8 +330,9 @@ async fn input_kind(
     }
     let machine = find_machine(door, incident).await?;
     let spec = machine.action_spec(&action.key.action);
-    spec.map(|spec| spec.kind.kind_name().to_owned())
-        .ok_or_else(|| ApiProblem::new(Kind::Conflict, "the engine's own action has no input to be edited"))
+    spec.map(|spec| spec.kind.kind_name().to_owned()).ok_or_else(|| {
+        ApiProblem::new(ProblemKind::Conflict, "the engine's own action has no input to be edited")
+    })
 }
 
 async fn find_machine(door: &IngressState, incident: &IncidentView) -> Result<Arc<Machine>, ApiProblem> {
@@ -336,7 +340,7 @@ async fn find_machine(door: &IngressState, incident: &IncidentView) -> Result<Ar
     let found = door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
     let (_, machine) = found.ok_or_else(|| {
         tracing::error!(%definition, "definition of an execution is missing in the store");
-        ApiProblem::new(Kind::Internal, "the definition cannot be read")
+        ApiProblem::new(ProblemKind::Internal, "the definition cannot be read")
     })?;
     Ok(machine)
 }

@@ -25,7 +25,7 @@ use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
 use super::event_draft::{self, EventContent};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
@@ -214,7 +214,7 @@ async fn admit_signal(
         Some((_, machine)) => event_draft::check_mentioned(&machine, name),
         None => {
             tracing::error!(%definition, "definition of an execution is missing in the store");
-            Err(ApiProblem::new(Kind::Internal, "the definition cannot be read"))
+            Err(ApiProblem::new(ProblemKind::Internal, "the definition cannot be read"))
         }
     }
 }
@@ -259,18 +259,18 @@ async fn submit_signal(
                 "{executions} executions have this correlation, a signal goes to one; name its `definition`, \
                  or post the event to the execution itself"
             );
-            Err(ApiProblem::new(Kind::Conflict, detail))
+            Err(ApiProblem::new(ProblemKind::Conflict, detail))
         }
         AppendVerdict::Stored(Appended::Mismatch) => Err(event_draft::key_reused()),
         // These answer events and starts only.
         AppendVerdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | AppendVerdict::Refused => {
-            Err(ApiProblem::new(Kind::Internal, "the store cannot take this signal"))
+            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this signal"))
         }
     }
 }
 
 fn no_verdict() -> ApiProblem {
-    ApiProblem::new(Kind::Internal, "the store gave no verdict")
+    ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")
 }
 
 /// The answer to a signal that was accepted before. If it is undecided, its doorbell is rung again: the first

@@ -20,7 +20,7 @@ use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 
 use super::event_draft;
 use super::events::longest_wait;
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::start_decision::{self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash};
 use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
@@ -103,8 +103,8 @@ async fn start_execution(
         (Err(problem), Some(execution)) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
-            let (event_id, status) =
-                recalled.ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))??;
+            let (event_id, status) = recalled
+                .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
             let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
             return answer_existing(&door, &key, event_id, status).await;
         }
@@ -114,7 +114,7 @@ async fn start_execution(
     let mut verdicts =
         door.accept.submit_batch(vec![AppendRequest::Start(Box::new(ready.new.clone()))]).await?;
     let verdict =
-        verdicts.pop().ok_or_else(|| ApiProblem::new(Kind::Internal, "the store gave no verdict"))?;
+        verdicts.pop().ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
     if let AppendVerdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
         return answer_existing(&door, &ready.new.key, *event_id, *status).await;
     }
@@ -162,7 +162,7 @@ async fn admit_and_decide(
     slot.admit_new()?;
     door.admit_start(&caller.tenant, pending.charge()).await?;
     let decided = start_decision::decide_starts(door, caller, trace, vec![pending]).await.pop();
-    decided.ok_or_else(|| ApiProblem::new(Kind::Internal, "the start was not decided"))?
+    decided.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the start was not decided"))?
 }
 
 /// The answer to a start that was accepted before: the execution, or, if retention has removed it, the data
@@ -175,7 +175,7 @@ async fn answer_existing(
 ) -> Result<Response, ApiProblem> {
     match executions::find_execution(door, key).await {
         Ok(view) => Ok(with_location((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
-        Err(problem) if problem.kind == Kind::NotFound => {
+        Err(problem) if problem.kind == ProblemKind::NotFound => {
             let accepted = AcceptedEventOut { event_id, execution_id: key.execution.clone(), status };
             Ok(with_location((StatusCode::ACCEPTED, Json(accepted)), key))
         }
@@ -296,7 +296,7 @@ pub(super) async fn conclude_start(
             | Appended::Ambiguous { .. },
         )
         | AppendVerdict::Refused => {
-            Err(ApiProblem::new(Kind::Internal, "the store cannot take this execution"))
+            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this execution"))
         }
     }
 }
@@ -313,11 +313,11 @@ async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiPr
         }
     };
     Ok(if reused {
-        ApiProblem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+        ApiProblem::new(ProblemKind::KeyReused, "this idempotency key was used before with another request")
     } else {
         let id = key.execution.as_str();
         ApiProblem::new(
-            Kind::Conflict,
+            ProblemKind::Conflict,
             format!("execution {id:?} exists with another definition, input or events"),
         )
     })

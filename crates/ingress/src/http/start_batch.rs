@@ -12,7 +12,7 @@ use millstream_core::id::Name;
 use millstream_store::event_log::AppendRequest;
 
 use super::batch;
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::start::{self, StartOutcome};
 use super::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
 use super::views::{BatchItemOut, ItemList};
@@ -49,14 +49,14 @@ pub(super) async fn start_many(
         };
         match pending {
             // An unavailable store is not a fault of the item.
-            Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
+            Err(problem) if problem.kind == ProblemKind::StoreUnavailable => return Err(problem),
             pending => prepared.push(pending),
         }
     }
     let charges = prepared.iter().filter_map(|pending| pending.as_ref().ok()).map(PendingStart::charge);
     let charges: Vec<StartCharge> = charges.collect();
     let mut admitted = door.admit_starts(&caller.tenant, &charges).await?.into_iter();
-    let silent = || ApiProblem::new(Kind::Internal, "the start was not decided");
+    let silent = || ApiProblem::new(ProblemKind::Internal, "the start was not decided");
     let prepared = prepared.into_iter().map(|pending| {
         let pending = pending?;
         admitted.next().ok_or_else(silent)?.map(|()| pending)
@@ -88,7 +88,7 @@ pub(super) async fn start_many(
             Err(problem) => Err(problem),
             Ok(ready) => match verdicts.next() {
                 Some(verdict) => start::conclude_start(door, &ready, verdict).await,
-                None => Err(ApiProblem::new(Kind::Internal, "the store gave no verdict")),
+                None => Err(ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")),
             },
         };
         if let Ok((StartOutcome::Created, _)) = &outcome {

@@ -25,7 +25,7 @@ use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
 
 use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use crate::auth::TenantCaller;
 use crate::quotas::StartCharge;
 use crate::state::IngressState;
@@ -193,7 +193,7 @@ fn create_inline(creations: &[ExecutionCreation]) -> Vec<Result<FirstTransition,
 fn undecided_start() -> ApiProblem {
     let detail = "the start was not decided: \"correlate\" of this start, or of the starts before it in the array, \
                   takes much work. Nothing was accepted; send it again, in a smaller array";
-    ApiProblem::new(Kind::Busy, detail)
+    ApiProblem::new(ProblemKind::Busy, detail)
 }
 
 /// The hash that identifies a repeat. It covers the request, not the version that "latest" resolves to now.

@@ -24,7 +24,7 @@ use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeD
 use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::{ApiProblem, Kind};
+use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use crate::auth::TenantCaller;
 use crate::body::{BodyLimits, MediaType, RequestBody};
@@ -196,9 +196,8 @@ pub(crate) fn worker_of_caller(
     match (named, caller.actor.as_deref().map(WorkerId::parse)) {
         (Some(worker), _) => Ok(worker),
         (None, Some(Ok(actor))) => Ok(actor),
-        (None, Some(Err(_)) | None) => {
-            WorkerId::parse(UNNAMED).map_err(|_| ApiProblem::new(Kind::Internal, "the worker has no name"))
-        }
+        (None, Some(Err(_)) | None) => WorkerId::parse(UNNAMED)
+            .map_err(|_| ApiProblem::new(ProblemKind::Internal, "the worker has no name")),
     }
 }
 
@@ -368,7 +367,7 @@ pub(crate) async fn find_held_task(
     }
     if !view.queue.is_external() {
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
-        return Err(ApiProblem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
     }
     Ok(view.into())
 }
@@ -401,5 +400,5 @@ fn stale_token_problem(view: &ActionRecord, token: Epoch) -> ApiProblem {
             format!("the task is not leased: it is {}", view.status)
         }
     };
-    ApiProblem::new(Kind::Conflict, detail)
+    ApiProblem::new(ProblemKind::Conflict, detail)
 }

@@ -20,7 +20,7 @@ use super::item_metrics;
 use super::refusals::{self, missing_verdict};
 use super::schema_cache::SchemaCache;
 use crate::coalescer::Coalescer;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 /// Retries of judging an answer when its queue or item changed in the meantime.
 const JUDGED_AGAIN: usize = 4;
@@ -100,7 +100,7 @@ impl PeopleBatcher {
             ask.judged = Some(ValidatedAnswer { queue, payload, problems });
         }
         Err(ApiProblem::new(
-            Kind::Busy,
+            ProblemKind::Busy,
             "the queue changed while the answer was judged; submit the answer again",
         ))
     }

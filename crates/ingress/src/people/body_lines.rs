@@ -8,7 +8,7 @@ use futures::StreamExt;
 use millstream_core::quota::{QuotaName, QuotaRefusal, QuotaSourced};
 use tokio::time::Instant;
 
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 pub(crate) struct BodyLines {
     stream: BodyDataStream,
@@ -104,7 +104,7 @@ impl BodyLines {
                 return QuotaRefusal::without_retry(QuotaName::ImportDuration, quota).into();
             }
             let waited = self.patience.as_secs();
-            ApiProblem::new(Kind::BodyTimeout, format!("no more of the body arrived for {waited} s"))
+            ApiProblem::new(ProblemKind::BodyTimeout, format!("no more of the body arrived for {waited} s"))
         })?;
         match next {
             Some(Ok(chunk)) => self.rest.extend_from_slice(&chunk),

@@ -4,12 +4,12 @@ use millstream_core::assignment::ItemRefusal;
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_store::StoreError;
 
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 
 pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
     let kind = match refusal {
-        ItemRefusal::NotTheirs(_) => Kind::NotYours,
-        ItemRefusal::Unknown(_) => Kind::NotFound,
+        ItemRefusal::NotTheirs(_) => ProblemKind::NotYours,
+        ItemRefusal::Unknown(_) => ProblemKind::NotFound,
         ItemRefusal::ReasonNeeded | ItemRefusal::ReasonTooLong(_) => {
             return ApiProblem::invalid(vec![Fault::new("reason", refusal.to_string())]);
         }
@@ -23,7 +23,7 @@ pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
         | ItemRefusal::NotEligible { .. }
         | ItemRefusal::GivenOn { .. }
         | ItemRefusal::Exhausted { .. }
-        | ItemRefusal::BeingCorrected(_) => Kind::Conflict,
+        | ItemRefusal::BeingCorrected(_) => ProblemKind::Conflict,
     };
     ApiProblem::new(kind, refusal.to_string())
 }
@@ -31,18 +31,18 @@ pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
 /// The fault paths are those of the answer.
 pub(crate) fn invalid_answer(faults: Vec<Fault>) -> ApiProblem {
     let said = ApiProblem::invalid(faults);
-    ApiProblem { kind: Kind::InvalidAnswer, ..said }
+    ApiProblem { kind: ProblemKind::InvalidAnswer, ..said }
 }
 
 pub(crate) fn contended_item(error: StoreError) -> ApiProblem {
     match error {
         StoreError::Contention(_) => {
-            ApiProblem::new(Kind::Busy, "the item is changed by many requests at once; retry")
+            ApiProblem::new(ProblemKind::Busy, "the item is changed by many requests at once; retry")
         }
         error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_)) => error.into(),
     }
 }
 
 pub(crate) fn missing_verdict() -> ApiProblem {
-    ApiProblem::new(Kind::Internal, "the store gave no verdict")
+    ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")
 }

@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::state::IngressState;
 
 /// A permit of the process and of the tenant; released on drop.
@@ -35,7 +35,8 @@ impl IngressState {
     /// A permit to wait for an outcome, a task or an assignment.
     pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, ApiProblem> {
         let process = self.gate.admit_wait();
-        let process = process.ok_or_else(|| ApiProblem::new(Kind::Busy, "too many callers wait already"))?;
+        let process =
+            process.ok_or_else(|| ApiProblem::new(ProblemKind::Busy, "too many callers wait already"))?;
         Ok(HeldPlace { _process: process, _tenant: self.quotas.hold_share(tenant, HeldQuota::Waits, 1)? })
     }
 
@@ -129,7 +130,7 @@ impl IngressState {
                 .into())
             } else {
                 match self.admit_events(tenant, start.events, start.bytes).await {
-                    Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
+                    Err(problem) if problem.kind == ProblemKind::StoreUnavailable => return Err(problem),
                     admitted => admitted,
                 }
             });

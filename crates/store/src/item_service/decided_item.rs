@@ -133,7 +133,7 @@ impl DecidedItem {
     }
 
     /// The write, if there is one, with the settlement of the waiting action.
-    pub(super) async fn into_commit(
+    pub(super) async fn take_commit(
         &mut self,
         around: &dyn ItemEnvironment,
     ) -> StoreResult<Option<ItemCommit>> {

@@ -93,7 +93,7 @@ impl ItemCommandBatch<'_> {
         let (mut commits, mut drafts): (Vec<ItemCommit>, Vec<DecidedItem>) = (Vec::new(), Vec::new());
         for (loaded, asks) in groups.into_values() {
             let drafted = match DecidedItem::decide_commands(around, loaded, &asks, &settings, now).await {
-                Ok(mut drafted) => drafted.into_commit(around).await.map(|commit| (drafted, commit)),
+                Ok(mut drafted) => drafted.take_commit(around).await.map(|commit| (drafted, commit)),
                 Err(error) => Err(error),
             };
             match drafted {

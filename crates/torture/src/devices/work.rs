@@ -79,7 +79,7 @@ pub(super) async fn ask_once(
             DeviceAnswer::Done { token: body["token"].as_i64() }
         }
         DeviceReply::Answered { status, body } => {
-            let kind = body["type"].as_str().and_then(|kind| fault_kind.rsplit(':').next());
+            let kind = body["type"].as_str().and_then(|kind| kind.rsplit(':').next());
             DeviceAnswer::Refused { kind: kind.map_or_else(|| status.to_string(), str::to_owned) }
         }
     };

@@ -13,4 +13,4 @@ mod redis;
 mod rolling;
 pub(crate) mod seen;
 
-pub use inject_fault::{FaultEffect, FaultGround, InjectedFault, inject_fault};
+pub use inject::{FaultEffect, FaultGround, InjectedFault, inject_fault};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use connect_redis::{AsyncCommands, Value};
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, Value};
 
 use crate::stage::{StageProcess, TortureStage};
 

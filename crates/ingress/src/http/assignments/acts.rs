@@ -14,7 +14,7 @@ use super::next::required_person;
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
 use crate::fields::JsonFields;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::http::route::Route;
 use crate::http::tasks::read_json_body;
 use crate::query::QueryParams;
@@ -89,7 +89,9 @@ pub(super) fn view_assignment(
     id: AssignmentId,
 ) -> Result<AssignmentOut, ApiProblem> {
     let one = work.assignments.remove(&id);
-    Ok(one.ok_or_else(|| ApiProblem::new(Kind::Internal, "the assignment is not among its item's"))?.into())
+    Ok(one
+        .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the assignment is not among its item's"))?
+        .into())
 }
 
 async fn act_on_assignment(

@@ -27,7 +27,7 @@ use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
 use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::fields::JsonFields;
-use crate::http::problem::{ApiProblem, Kind};
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::http::route::Route;
 use crate::http::tasks;
 use crate::query::QueryParams;
@@ -95,7 +95,7 @@ async fn create_key(
     if !door.stores.keys.create_key(&key, now).await? {
         let detail =
             format!("there is a live key {:?}: rotate it, revoke it or choose another name", key.name);
-        return Err(ApiProblem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
     }
     show_issued(&door, &secret, now).await
 }
@@ -132,7 +132,7 @@ async fn rotate_key(
     let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
     if !door.stores.keys.rotate_key(&rotation, now).await? {
         let detail = format!("only a current key can be rotated, this key is {status}");
-        return Err(ApiProblem::new(Kind::Conflict, detail));
+        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
     }
     // The cached entry is dropped, so that the next use reads the new expiry.
     door.keys.forget_key(&key.hash);
@@ -145,7 +145,8 @@ async fn show_issued(
     now: Timestamp,
 ) -> Result<Response, ApiProblem> {
     let view = door.stores.keys.find_key(&secret.hash()).await?;
-    let view = view.ok_or_else(|| ApiProblem::new(Kind::Conflict, "the key was revoked concurrently"))?;
+    let view =
+        view.ok_or_else(|| ApiProblem::new(ProblemKind::Conflict, "the key was revoked concurrently"))?;
     let shown = Json(IssuedKeyOut { view: ApiKeyOut::of(view, now), key: secret.expose() });
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
 }
@@ -157,11 +158,11 @@ pub(super) async fn confirm_caller(
 ) -> Result<KeyView, ApiProblem> {
     let Some(key) = identity.key() else {
         let detail = "while no key exists, the first one is created on the store: `millstream keys create`";
-        return Err(ApiProblem::new(Kind::Forbidden, detail));
+        return Err(ApiProblem::new(ProblemKind::Forbidden, detail));
     };
     let found = door.stores.keys.find_key(&key.hash).await?;
     let live = found.filter(|view| view.is_live(door.clock.now()));
-    live.ok_or_else(|| ApiProblem::new(Kind::Unauthorized, "the API key was revoked or has expired"))
+    live.ok_or_else(|| ApiProblem::new(ProblemKind::Unauthorized, "the API key was revoked or has expired"))
 }
 
 /// Reads a key that the caller may manage; a key of another tenant is answered with 404.
@@ -186,13 +187,13 @@ fn grant_problem(refusal: KeyGrantRefusal) -> ApiProblem {
     let detail = refusal.to_string();
     match refusal {
         // A key of another tenant is answered with 404.
-        KeyGrantRefusal::OtherTenant => ApiProblem::new(Kind::NotFound, detail),
+        KeyGrantRefusal::OtherTenant => ApiProblem::new(ProblemKind::NotFound, detail),
         KeyGrantRefusal::TenantMissing | KeyGrantRefusal::OperatorHasNoTenant => {
             ApiProblem::invalid(vec![Fault::new("tenant", detail)])
         }
         KeyGrantRefusal::StrongerRole { .. }
         | KeyGrantRefusal::OutlivesIssuer(_)
-        | KeyGrantRefusal::OutlivesPredecessor => ApiProblem::new(Kind::Forbidden, detail),
+        | KeyGrantRefusal::OutlivesPredecessor => ApiProblem::new(ProblemKind::Forbidden, detail),
     }
 }
 
