@@ -245,7 +245,7 @@ mod tests {
         const NEWER: &str =
             "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
                              VALUES (99, 'newer', true, '\\x00', 0)";
-        let server = postgres::test_database().await;
+        let server = postgres::private_database().await;
         let database = open_database(&server.url).await;
         database.migrate().await.unwrap();
         postgres::execute_statement(&server.url, NEWER).await;
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn role_refuses_transaction_pooler() {
-        let server = postgres::test_database().await;
+        let server = postgres::private_database().await;
         open_database(&server.url).await.migrate().await.unwrap();
         let (_pooler, url) = TestPooler::in_front_of(&server.url, StartupOptions::Forwarded).await;
         let refusal = require_usable(&open_database(&url).await).await.unwrap_err().to_string();
@@ -268,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn unsafe_postgres_settings_are_logged() {
         // Test clusters run with fsync=off.
-        let server = postgres::test_cluster().await;
+        let server = postgres::private_cluster().await;
         let database = open_database(&server.database_url("postgres")).await;
         database.migrate().await.unwrap();
         let log = CapturedLog::start_capture();

@@ -61,7 +61,7 @@ fn sets() -> Vec<BTreeSet<Name>> {
 
 #[tokio::main]
 async fn main() {
-    let database = millstream_testkit::postgres::test_database().await;
+    let database = millstream_testkit::postgres::private_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     store.migrate().await.unwrap();
     let now = store.ping().await.unwrap();

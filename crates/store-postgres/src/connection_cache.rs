@@ -190,7 +190,7 @@ mod tests {
     /// One connection: the next caller gets the state that the previous one left.
     #[tokio::test]
     async fn dropped_begin_leaves_no_open_transaction() {
-        let database = postgres::test_database().await;
+        let database = postgres::private_database().await;
         let (_proxy, url) = TestProxy::on_the_way(&database.url).await;
         let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
         let store = PostgresStore::connect(&url, options).await.unwrap();

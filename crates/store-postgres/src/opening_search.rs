@@ -299,7 +299,7 @@ mod tests {
 INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
 SELECT 'default', 'i-' || n, 'q' || n % 3, n % 50, n % 7, n % 2, n, 1, CASE WHEN n < 3000 THEN '{ann}' ELSE '{}' END::text[]
 FROM generate_series(1, 30000) n";
-        let database = postgres::test_database().await;
+        let database = postgres::private_database().await;
         let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
         store.migrate().await.unwrap();
         sqlx::query(FILL).execute(&store.pool).await.unwrap();

@@ -8,7 +8,7 @@ use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_testkit::postgres;
 
 async fn fresh() -> ConformanceBench {
-    let database = postgres::test_database().await;
+    let database = postgres::private_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     store.migrate().await.unwrap();
     ConformanceBench::new(Stores::from_backend(store)).keeping(database)

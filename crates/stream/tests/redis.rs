@@ -6,7 +6,7 @@ use millstream_stream::conformance::StreamFixture;
 use millstream_stream::{RedisOptions, RedisStream, StreamHandles};
 
 async fn fresh() -> StreamFixture {
-    let server = millstream_testkit::redis::test_redis().await;
+    let server = millstream_testkit::redis::private_redis().await;
     let stream = RedisStream::connect(&server.url, RedisOptions::default()).unwrap();
     StreamFixture::new(StreamHandles::from_backend(stream)).keeping(server)
 }

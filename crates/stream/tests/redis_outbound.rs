@@ -8,10 +8,10 @@ use millstream_stream::doorbell::StreamMaintenance;
 use millstream_stream::outbound::{OutboundEntry, OutboundStream};
 use millstream_stream::{RedisOptions, RedisStream, RedisTls, StreamError};
 use millstream_testkit::TestCa;
-use millstream_testkit::redis::{TestRedis, server_with_tls, test_redis};
+use millstream_testkit::redis::{TestRedis, private_redis, server_with_tls};
 
 async fn open() -> (TestRedis, Arc<RedisStream>) {
-    let server = test_redis().await;
+    let server = private_redis().await;
     let stream = RedisStream::connect(&server.url, RedisOptions::default()).unwrap();
     (server, stream)
 }

@@ -91,11 +91,11 @@ impl TestFleet {
     ) -> Self {
         let mut fleet = Self::prepare_fleet(mode, binary.as_ref(), env);
         if let FleetMode::Fleet { workers } = mode {
-            fleet.redis = Some(redis::test_redis().await);
+            fleet.redis = Some(redis::private_redis().await);
             fleet.database = Some(match postgres {
-                FleetPostgres::Shared => FleetDatabase::Shared(postgres::test_database().await),
+                FleetPostgres::Shared => FleetDatabase::Shared(postgres::private_database().await),
                 FleetPostgres::Own => {
-                    let cluster = postgres::test_cluster().await;
+                    let cluster = postgres::private_cluster().await;
                     cluster.create_database("millstream").await;
                     FleetDatabase::Own(cluster)
                 }

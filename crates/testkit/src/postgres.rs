@@ -1,7 +1,7 @@
 //! Private Postgres: an empty database per test, or a whole cluster for tests that stop it.
 //!
-//! [`test_database`] takes the cluster that `MILLSTREAM_TEST_POSTGRES` names (one per test run, started
-//! by `scripts/test`) and starts one for this process when it is unset. [`test_cluster`] is always a new
+//! [`private_database`] takes the cluster that `MILLSTREAM_TEST_POSTGRES` names (one per test run, started
+//! by `scripts/test`) and starts one for this process when it is unset. [`private_cluster`] is always a new
 //! one. Flushing is off: these clusters must survive the kill of a process, not the loss of power.
 //! Commits are still synchronous, or an immediate stop would lose what was answered.
 //! It never touches a server that it did not start or was not given.
@@ -39,11 +39,11 @@ pub struct TestDatabase {
 }
 
 /// A new empty database on the shared private cluster.
-pub async fn test_database() -> TestDatabase {
+pub async fn private_database() -> TestDatabase {
     static SHARED: OnceCell<TestCluster> = OnceCell::const_new();
     let admin = match std::env::var(ADMIN_URL) {
         Ok(url) => url,
-        Err(_) => SHARED.get_or_init(test_cluster).await.database_url("postgres"),
+        Err(_) => SHARED.get_or_init(private_cluster).await.database_url("postgres"),
     };
     let name = format!("t_{}", uuid::Uuid::new_v4().simple());
     create_database(&admin, &name).await;
@@ -95,7 +95,7 @@ pub async fn cluster_with_tls(certificate: &TestCertificate) -> TestCluster {
 }
 
 /// A new private cluster, running.
-pub async fn test_cluster() -> TestCluster {
+pub async fn private_cluster() -> TestCluster {
     cluster_in(&server_base(), &["shared_buffers=64MB"], None).await
 }
 

@@ -49,7 +49,7 @@ pub enum RedisMemoryPolicy {
 }
 
 /// A new private server, running and empty.
-pub async fn test_redis() -> TestRedis {
+pub async fn private_redis() -> TestRedis {
     server_with(RedisMemoryPolicy::Nothing).await
 }
 

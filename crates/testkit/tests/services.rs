@@ -24,8 +24,8 @@ async fn create_table(url: &str) {
 }
 
 #[tokio::test]
-async fn test_databases_are_empty_and_separate() {
-    let (one, two) = (postgres::test_database().await, postgres::test_database().await);
+async fn private_databases_are_empty_and_separate() {
+    let (one, two) = (postgres::private_database().await, postgres::private_database().await);
     create_table(&one.url).await;
     assert_eq!((table_count(&one.url).await, table_count(&two.url).await), (1, 0));
     let url = one.url.clone();
@@ -35,7 +35,7 @@ async fn test_databases_are_empty_and_separate() {
 
 #[tokio::test]
 async fn cluster_keeps_commits_over_immediate_stop() {
-    let mut cluster = postgres::test_cluster().await;
+    let mut cluster = postgres::private_cluster().await;
     let url = cluster.create_database("kept").await;
     create_table(&url).await;
     cluster.stop_immediate();
@@ -46,7 +46,7 @@ async fn cluster_keeps_commits_over_immediate_stop() {
 
 #[tokio::test]
 async fn restarted_redis_is_empty_same_port() {
-    let mut server = redis::test_redis().await;
+    let mut server = redis::private_redis().await;
     let client = ::redis::Client::open(server.url.as_str()).unwrap();
     let put = async || {
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();

@@ -178,7 +178,7 @@ async fn bench_graphs_on_running_fleet() {
 
 /// A separate cluster, so that databases of other tests are not counted.
 pub(crate) async fn start_services() -> (TestCluster, TestRedis) {
-    (postgres::test_cluster().await, redis::test_redis().await)
+    (postgres::private_cluster().await, redis::private_redis().await)
 }
 
 pub(crate) async fn databases_left(cluster: &TestCluster) -> u64 {

@@ -1,7 +1,7 @@
 //! Load generator: sends requests and times answers, on a thread of its own.
 //!
 //! Two cores are shared by all processes, so the generator allocates nothing per event and runs all its
-//! connections on one thread. [`mod@run_closed_loop`] keeps every connection busy; [`mod@run_open_loop`] sends on a schedule
+//! connections on one thread. [`closed`] keeps every connection busy; [`open`] sends on a schedule
 //! and includes queueing time in the latency; [`mod@events`] is its default request.
 
 mod closed;

@@ -5,13 +5,13 @@
 //! assignment that ends otherwise (expired, skipped) frees its slot for reassignment to the same person or to
 //! others, as the queue's configuration says.
 //!
-//! [`step_item`](step::step_item) decides everything that happens to an item, from the item, its assignments and the
+//! [`step_item()`] decides everything that happens to an item, from the item, its assignments and the
 //! configuration of its queue; [`table`] lists the legal transitions, and the diagrams of the documentation
 //! are drawn from it. [`select`] selects the person for each opening. None of them reads a clock or draws an
 //! id: both are arguments.
 //!
 //! Reading order: the vocabulary ([`status`], [`queue`], [`item`], [`item_assignment`]), the inputs ([`input`],
-//! [`table`], [`mod@step_item`], [`reassign`], [`ending`], [`adopt_item`]), the records ([`item_log`], [`item_outcome`],
+//! [`table`], [`step`], [`reassign`], [`ending`], [`mod@adopt_item`]), the records ([`item_log`], [`item_outcome`],
 //! [`notices`], [`stats`]), and the selection of the next assignment ([`select`]).
 
 pub mod adopt_item;

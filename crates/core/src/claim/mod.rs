@@ -12,7 +12,7 @@
 //! **Never stuck silently.** A run that has not ended has a due time at which the monitor acts on it
 //! ([`next_due()`]), or it is paused, or it waits for an operator because it is assigned manually.
 //!
-//! Refuses: to load rosters (they are arguments of [`select_device()`]), and to guarantee free capacity. Capacity is
+//! Refuses: to load rosters (they are arguments of [`choose_device()`]), and to guarantee free capacity. Capacity is
 //! checked at the choice; two runs placed at the same instant may both take the last free seat of a device,
 //! and the device may decline.
 

@@ -1,6 +1,6 @@
 //! The transition table of runs: every legal pair of status and input, and the statuses that follow.
 //!
-//! [`step`](super::step()) refuses a pair that is missing here, by this table alone. Some legal pairs have
+//! [`step_run()`](super::step_run()) refuses a pair that is missing here, by this table alone. Some legal pairs have
 //! further conditions: the valid token, a due time, a run that is not paused.
 
 use super::input_kind::RunInputKind;

@@ -1,7 +1,7 @@
 //! Quotas of tenants at the ingress: rate limits, shares of this process's resources, and counts of rows.
 //!
 //! A request costs one lookup of its tenant and a few atomic operations; a task counts the rows
-//! ([`mod@refresh_quotas`]). Rates and shares are per process; counts are of the whole store, seconds old, plus the
+//! ([`refresh`]). Rates and shares are per process; counts are of the whole store, seconds old, plus the
 //! rows that this process has admitted since ([`counts`]). Rows that the engine itself creates are not
 //! checked here.
 

@@ -24,7 +24,7 @@ fn settings(database: &str, redis: &str) -> Config {
 
 #[tokio::test]
 async fn fleet_worker_performs_and_deregisters() {
-    let (database, redis) = (postgres::test_database().await, redis::test_redis().await);
+    let (database, redis) = (postgres::private_database().await, redis::private_redis().await);
     let config = settings(&database.url, &redis.url);
     let opened = Database::open(&config).await.unwrap();
     opened.migrate().await.unwrap();

@@ -73,7 +73,7 @@ async fn unreachable_database_is_unavailable_soon() {
 
 #[tokio::test]
 async fn concurrent_migrations_are_safe() {
-    let database = millstream_testkit::postgres::test_database().await;
+    let database = millstream_testkit::postgres::private_database().await;
     let connect = || PostgresStore::connect(&database.url, PostgresOptions::default());
     let (first, second) = (connect().await.unwrap(), connect().await.unwrap());
     let all = [

@@ -43,7 +43,7 @@ async fn store_forces_synchronous_commit() {
 
 #[tokio::test]
 async fn direct_server_is_usable_with_warnings() {
-    let database = postgres::test_database().await;
+    let database = postgres::private_database().await;
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
     let ServerCheck::Usable { warnings } = store.check_server().await.unwrap() else { panic!("refused") };
     let mut connection = PgConnection::connect(&database.url).await.unwrap();

@@ -38,7 +38,7 @@ pub(crate) struct PostgresFixture {
 
 impl PostgresFixture {
     pub(crate) async fn fresh() -> Self {
-        let database = postgres::test_database().await;
+        let database = postgres::private_database().await;
         let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
         store.migrate().await.unwrap();
         Self { store, database }

@@ -97,7 +97,7 @@ INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send) VAL
 
 #[tokio::test]
 async fn older_rows_are_kept_and_finished() {
-    let database = millstream_testkit::postgres::test_database().await;
+    let database = millstream_testkit::postgres::private_database().await;
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let spine = Migration::new(1, "spine".into(), MigrationType::Simple, SqlStr::from_static(SPINE), false);
     Migrator::with_migrations(vec![spine]).run_direct(None, &mut connection, false).await.unwrap();

@@ -64,7 +64,7 @@ pub enum RunOperationReply {
     NoSuchDevice,
 }
 
-/// Creates one run. For many, use [`perform_commands`](super::perform_commands).
+/// Creates one run. For many, use [`super::perform_commands`].
 pub async fn create_run(
     around: &dyn RunEnvironment,
     key: &RunKey,
@@ -78,7 +78,7 @@ pub async fn create_run(
     }
 }
 
-/// Applies one command. For many, use [`perform_commands`](super::perform_commands).
+/// Applies one command. For many, use [`super::perform_commands`].
 pub async fn apply_to_run(
     around: &dyn RunEnvironment,
     key: &RunKey,

@@ -27,7 +27,7 @@ impl RedisFixture {
     }
 
     pub(super) async fn with(options: RedisOptions) -> Self {
-        let server = millstream_testkit::redis::test_redis().await;
+        let server = millstream_testkit::redis::private_redis().await;
         let streams = StreamHandles::from_backend(RedisStream::connect(&server.url, options).unwrap());
         let admin = redis::Client::open(server.url.as_str()).unwrap();
         Self { server, streams, admin }

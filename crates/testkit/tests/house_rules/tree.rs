@@ -36,7 +36,7 @@ impl SourceFile {
                 continue;
             }
             depth += line.matches('{').count().cast_signed() - line.matches('}').count().cast_signed();
-            if depth <= 0 && line.contains(['{', ';']) && !code.starts_with("#[") {
+            if depth <= 0 && line.contains(['{', '}', ';']) && !code.starts_with("#[") {
                 (is_test, depth) = (false, 0);
             }
         }

@@ -1,7 +1,7 @@
 //! Slots for graph nodes: how many nodes of which kind a worker holds a lease on.
 //!
 //! Nodes have slots of their own. A kind gets only as many leases as executors have capacity for, plus a few
-//! that wait for the next capacity ([`graph::lease_sizing`]); the others stay in the store, so that neither other
+//! that wait for the next capacity ([`graph::lease_allowance`]); the others stay in the store, so that neither other
 //! actions nor nodes of other kinds wait behind them. All kinds of a tenant together have the share of the
 //! slots that its quota `action_slots` allows. A kind that may have more nodes in the store is *behind*: the
 //! duty leases it, in order, and a commit does not overtake that.

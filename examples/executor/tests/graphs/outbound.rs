@@ -21,7 +21,7 @@ struct Listening {
 
 impl Listening {
     async fn start() -> Self {
-        Self { webhook: TestSink::start().await, redis: redis::test_redis().await }
+        Self { webhook: TestSink::start().await, redis: redis::private_redis().await }
     }
 
     async fn mill(&self, built: Built) -> Mill {
