@@ -1,5 +1,5 @@
 //! The `millstream` binary: the command line, one file per subcommand, output. Settings and wiring are in
-//! `millstream-build_runtime`.
+//! `millstream-runtime`.
 
 mod cli;
 mod client;

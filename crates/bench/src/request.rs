@@ -57,7 +57,7 @@ pub(crate) struct EventRequests {
     headers: String,
     until: AwaitedStage,
     payload: String,
-    /// Executions are `{prefix}{write_number}`.
+    /// Executions are `{prefix}{number}`.
     prefix: String,
     executions: usize,
     submit: SubmitMode,

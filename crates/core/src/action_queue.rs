@@ -4,7 +4,7 @@
 //! one queue per tenant and function, served by the workers that registered the function. Queues are per
 //! tenant because leasing is a round robin over queues: the backlog of one tenant does not block the others.
 //! (Earlier releases used one shared queue for all tenants, and one per function; these queues are still
-//! served.) `of_task` has one queue per tenant, type and labels, served by each external worker that requests
+//! served.) `task` has one queue per tenant, type and labels, served by each external worker that requests
 //! the type and has all the labels. A graph node waits in a queue per tenant, role and labels, served by the
 //! workers that know an executor with free capacity.
 

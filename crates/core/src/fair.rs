@@ -7,7 +7,7 @@
 //! served after at most one item (at equal weights) of each other tenant.
 //!
 //! ```text
-//! start tag  = max(virtual time, finish tag weight_of the tenant's item before)
+//! start tag  = max(virtual time, finish tag of the tenant's item before)
 //! finish tag = start tag + cost / weight
 //! ```
 //!

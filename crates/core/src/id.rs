@@ -165,17 +165,17 @@ impl Name {
         self.0.starts_with(Self::RESERVED_PREFIX)
     }
 
-    /// `millstream.start_event`: creation, always seq 1.
+    /// `millstream.start`: creation, always seq 1.
     pub fn start_event() -> Self {
         Self("millstream.start".into())
     }
 
-    /// `millstream.cancel_event`: an operator ends the execution.
+    /// `millstream.cancel`: an operator ends the execution.
     pub fn cancel_event() -> Self {
         Self("millstream.cancel".into())
     }
 
-    /// `millstream.fail_event`: an operator ends the execution as failed.
+    /// `millstream.fail`: an operator ends the execution as failed.
     pub fn fail_event() -> Self {
         Self("millstream.fail".into())
     }
@@ -195,7 +195,7 @@ impl Name {
         Self("millstream.close_children".into())
     }
 
-    /// `millstream.timeout_event`: the execution's own timeout has passed.
+    /// `millstream.timeout`: the execution's own timeout has passed.
     pub fn timeout_event() -> Self {
         Self("millstream.timeout".into())
     }

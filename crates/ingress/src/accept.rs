@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Reading order: `shares` (queue limits, in total and per tenant), `queue` (fair queueing: which
-//! submissions the next commit takes), `dispatch_commits` (when a commit begins), `committer` (the commit, its
+//! submissions the next commit takes), `dispatch` (when a commit begins), `committer` (the commit, its
 //! doorbells, its verdicts, and its failures).
 //!
 //! Backpressure: a full queue refuses before memory grows, and a tenant that has used its share is refused

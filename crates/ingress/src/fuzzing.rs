@@ -20,7 +20,7 @@ pub fn rewrite_cursor(text: &str) -> Vec<String> {
     CursorList::ALL.iter().filter_map(rewrite).collect()
 }
 
-/// The wait that a `PreferHeader` header is granted, and the `Preference-Applied` text; `None` where no wait was
+/// The wait that a `Prefer` header is granted, and the `Preference-Applied` text; `None` where no wait was
 /// requested.
 pub fn grant_wait(value: &[u8], longest: Duration) -> Option<(Duration, String)> {
     let mut headers = HeaderMap::new();

@@ -5,7 +5,7 @@
 //! loses nothing. Everything else here reads.
 //!
 //! Refuses: knowing the worker, deciding events (creation excepted: see
-//! `docs/decisions/creation-at-the-state.md`), SQL, and reading the environment.
+//! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and
 //! `connection` (admission and eviction of connections), `transport` and `tls` (the bytes of a connection),

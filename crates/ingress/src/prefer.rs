@@ -1,4 +1,4 @@
-//! The `PreferHeader` header (RFC 7240): `wait=5`, `until=preference_applied`, `respond-async`.
+//! The `Prefer` header (RFC 7240): `wait=5`, `until=applied`, `respond-async`.
 //!
 //! Unknown preferences are ignored, as the RFC requires; an invalid value of a known preference is an
 //! error, because the caller would otherwise assume that it was honoured.

@@ -20,7 +20,7 @@ pub const INLINE_CHECK_BYTES: usize = 64 * 1024;
 pub struct GraphStart {
     pub key: ExecutionKey,
     pub spec: GraphSpec,
-    /// Of `millstream.start_graph` and of `millstream.begin`.
+    /// Of `millstream.start` and of `millstream.begin`.
     pub event_ids: [EventId; 2],
     /// Identifies repeats.
     pub input_hash: [u8; 32],

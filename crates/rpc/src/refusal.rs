@@ -38,7 +38,7 @@ pub fn refuse_with(code: Code, problems: &ValidationProblems) -> Status {
     Status::with_error_details(code, join_problems(&problems), details)
 }
 
-/// As many problems as fit, each as `path: join_problems`, and the number of the others.
+/// As many problems as fit, each as `path: message`, and the number of the others.
 fn join_problems(problems: &[ValidationProblem]) -> String {
     let mut text = String::new();
     for (told, problem) in problems.iter().enumerate() {

@@ -136,7 +136,7 @@ fn unknown_type(kind: &str) -> String {
     format!("{kind:?} is not an event type; the types are {families}, {kinds}")
 }
 
-/// The CloudEvents `event_source`: a URI reference that identifies this installation.
+/// The CloudEvents `source`: a URI reference that identifies this installation.
 fn event_source(config: &Config) -> Result<String> {
     let source = config.outbound.source.trim_end_matches('/');
     if source.is_empty() || source.contains(|c: char| c.is_whitespace() || c.is_control()) {

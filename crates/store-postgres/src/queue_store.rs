@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::SourceFormat;
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -140,27 +139,44 @@ pub(crate) async fn list_queues(
     queue_views(&rows, configs)
 }
 
-/// Cache of parsed configurations, by their text: parsing one compiles its expressions.
+/// Cache of parsed configurations, by their text.
 #[derive(Debug, Default)]
-pub(crate) struct QueueConfigCache(Mutex<HashMap<String, QueueConfig>>);
+pub(crate) struct QueueConfigCache(Mutex<CachedConfigs>);
+
+#[derive(Debug, Default)]
+struct CachedConfigs {
+    by_text: HashMap<String, QueueConfig>,
+    text_bytes: usize,
+}
 
 impl QueueConfigCache {
-    /// Upper bound on cached configurations.
-    const MOST: usize = 1_000;
+    /// Upper bound on the cached texts. A parsed configuration is about as large as its text.
+    const MAX_TEXT_BYTES: usize = 8 << 20;
 
     fn parse_cached(&self, text: &str) -> PostgresResult<QueueConfig> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = kept.get(text) {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = lock().by_text.get(text) {
             return Ok(config.clone());
         }
-        let config = QueueConfig::parse(text, SourceFormat::Json).map_err(|error| {
+        let config = QueueConfig::parse_stored(text).map_err(|error| {
             PostgresFailure::Undecodable(format!("queue config cannot be decoded: {error}"))
         })?;
-        if kept.len() >= Self::MOST {
-            kept.clear();
-        }
-        kept.insert(text.to_owned(), config.clone());
+        lock().keep(text, &config);
         Ok(config)
+    }
+}
+
+impl CachedConfigs {
+    /// Keeps a configuration; one that does not fit empties the cache first.
+    fn keep(&mut self, text: &str, config: &QueueConfig) {
+        if self.text_bytes + text.len() > QueueConfigCache::MAX_TEXT_BYTES {
+            *self = Self::default();
+        }
+        if text.len() <= QueueConfigCache::MAX_TEXT_BYTES
+            && self.by_text.insert(text.to_owned(), config.clone()).is_none()
+        {
+            self.text_bytes += text.len();
+        }
     }
 }
 
@@ -270,4 +286,22 @@ fn decode_profile(row: &PgRow) -> PostgresResult<(TenantId, PersonProfile)> {
         state: decode::parsed(row, "state")?,
     };
     Ok((decode::parsed(row, "tenant")?, profile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_configs_are_bounded_by_bytes() {
+        let cache = QueueConfigCache::default();
+        for number in 0..40 {
+            let text = format!(r#"{{"name":"q{number}","agreement":"'{}'"}}"#, "x".repeat(1 << 20));
+            assert_eq!(cache.parse_cached(&text).unwrap().name.as_str(), format!("q{number}"));
+            let kept = cache.0.lock().unwrap();
+            let held: usize = kept.by_text.keys().map(String::len).sum();
+            assert_eq!(kept.text_bytes, held);
+            assert!(held > 0 && held <= QueueConfigCache::MAX_TEXT_BYTES, "{held}");
+        }
+    }
 }

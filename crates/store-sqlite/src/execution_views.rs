@@ -200,7 +200,7 @@ fn read_history(
     Ok(HistoryPage { entries, more })
 }
 
-/// A row of `find_executions` as a view: the snapshot with the transitions after it.
+/// A row of `executions` as a view: the snapshot with the transitions after it.
 fn execution_view(connection: &Connection, row: SqliteFields<'_>) -> SqliteResult<ExecutionView> {
     let (execution, seq, snapshot_seq) = (row.execution()?, row.seq("seq")?, row.seq("snapshot_seq")?);
     let snapshot = row.snapshot("snapshot", snapshot_seq)?;

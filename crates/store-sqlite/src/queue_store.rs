@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use millstream_core::assignment::select::PersonProfile;
 use millstream_core::assignment::{QueueConfig, QueueState};
-use millstream_core::definition::SourceFormat;
 use millstream_core::id::{Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -108,7 +107,7 @@ pub(crate) fn read_queues(
 }
 
 fn queue_view(row: SqliteFields<'_>) -> SqliteResult<QueueView> {
-    let config = QueueConfig::parse(row.text("config")?, SourceFormat::Json).map_err(corrupt_row)?;
+    let config = QueueConfig::parse_stored(row.text("config")?).map_err(corrupt_row)?;
     Ok(QueueView {
         config,
         state: row.word("state", QueueState::parse)?,

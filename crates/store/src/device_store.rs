@@ -33,7 +33,7 @@ pub trait DeviceStore: Send + Sync {
     /// Pauses devices, so that they are not chosen, or resumes them; `false` where there is no such device.
     async fn pause_devices(&self, keys: &[DeviceKey], pause: PauseState) -> StoreResult<Vec<bool>>;
 
-    /// Removes devices; `false` where there is none. Their seats in runs stay until a `lose_device` step
+    /// Removes devices; `false` where there is none. Their seats in runs stay until a `device_gone` step
     /// takes them back.
     async fn remove_devices(&self, keys: &[DeviceKey]) -> StoreResult<Vec<bool>>;
 }

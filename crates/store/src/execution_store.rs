@@ -224,7 +224,7 @@ pub struct NewAction {
     pub traceparent: Option<String>,
     pub ordinal: i32,
     pub needs: Vec<Name>,
-    /// `MailboxEvent`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
+    /// `Waiting`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
     pub status: ActionStatus,
     pub terms: LeasePolicy,
     /// Of an undo action: the action that it undoes.

@@ -11,11 +11,11 @@ use crate::StoreResult;
 pub trait Interventions: Send + Sync {
     /// Bury undecidable events (dead letter): each becomes `dead` with its error and its execution is paused
     /// for that reason (if it is active and not paused already), unless the event has been decided meanwhile.
-    /// Recorded as `bury_events`, with the error as the reason.
+    /// Recorded as `bury`, with the error as the reason.
     async fn bury_events(&self, burials: &[EventBurial], now: Timestamp) -> StoreResult<()>;
 
     /// Pause executions whose stored state cannot be decoded or whose definition is unusable, ended ones
-    /// included. Recorded as `pause_executions`. An execution that is paused already keeps its reason and gets no second
+    /// included. Recorded as `pause`. An execution that is paused already keeps its reason and gets no second
     /// record; an unknown one is ignored. An incident is opened for the first waiting event (or the last
     /// one), unless the execution has an open one.
     async fn pause_executions(&self, pauses: &[ExecutionPause], now: Timestamp) -> StoreResult<()>;
@@ -24,7 +24,7 @@ pub trait Interventions: Send + Sync {
     /// whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; actions skipped
     /// only because of them waiting again; the event `processing`; see [`reopening`](crate::reopening)), and
     /// resume the execution if it has no other dead or failed event. The event keeps its place in the order.
-    /// Open incidents of the event are resolved. Recorded as `retry_event`.
+    /// Open incidents of the event are resolved. Recorded as `retry`.
     async fn retry_event(
         &self,
         tenant: &TenantId,
@@ -77,7 +77,7 @@ pub enum RetryVerdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedDecision {
     pub event_id: Option<EventId>,
-    /// `bury_events`, `pause_executions`, `retry_event`, or the word of a [`Resolution`](millstream_core::status::IncidentResolution).
+    /// `bury`, `pause_executions`, `retry_event`, or the word of a [`Resolution`](millstream_core::status::IncidentResolution).
     pub kind: String,
     pub actor: Option<String>,
     pub reason: Option<String>,

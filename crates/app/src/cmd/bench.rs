@@ -118,7 +118,7 @@ fn build_plan(
     })
 }
 
-/// Response time of the HTTP target in `bench fairness_plan`.
+/// Response time of the HTTP target in `bench fairness`.
 const SLOW_ACTION: Duration = Duration::from_millis(50);
 
 /// Measurements of the subcommands, such as `bench graph`.

@@ -1,4 +1,4 @@
-//! `millstream bench-run_bench_worker` and `bench-run_bench_dev`, which `millstream bench` starts: the normal roles plus one Rust
+//! `millstream bench-worker` and `bench-dev`, which `millstream bench` starts: the normal roles plus one Rust
 //! function. The function does nothing: the bench measures the cost of calling it.
 
 use std::sync::Arc;

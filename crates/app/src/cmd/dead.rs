@@ -1,4 +1,4 @@
-//! `millstream dead list_dead_events|retry_dead_events`: dead letters, the events that could not be decided.
+//! `millstream dead list|retry`: dead letters, the events that could not be decided.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};

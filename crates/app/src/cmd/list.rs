@@ -1,4 +1,4 @@
-//! `millstream list_pages`: executions, newest first.
+//! `millstream list`: executions, newest first.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `millstream replay_execution`: rebuilds executions from their log and compares. Read-only.
+//! `millstream replay`: rebuilds executions from their log and compares. Read-only.
 
 use std::io::IsTerminal;
 
@@ -99,7 +99,7 @@ async fn replay_tenant(
     check_verdict(args, differences.len(), executions)
 }
 
-/// Differences between the store and the log and, with `--redecide_execution`, between the log and this build.
+/// Differences between the store and the log and, with `--redecide`, between the log and this build.
 async fn find_differences(
     args: &ReplayArgs,
     stores: &Stores,

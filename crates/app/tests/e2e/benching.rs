@@ -1,4 +1,4 @@
-//! `millstream run_bench` in its smoke size: every workload and measure works and adds up. No speeds.
+//! `millstream bench` in its smoke size: every workload and measure works and adds up. No speeds.
 
 use std::process::{Command, Output, Stdio};
 

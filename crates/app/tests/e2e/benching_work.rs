@@ -1,4 +1,4 @@
-//! `millstream run_bench people` and `run_bench devices` in their smoke sizes: they work and add up. No speeds.
+//! `millstream bench people` and `bench devices` in their smoke sizes: they work and add up. No speeds.
 
 use millstream_testkit::FleetMode;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `start_world`: children, their ends, and their fate when the parent ends first.
+//! `start`: children, their ends, and their fate when the parent ends first.
 
 use millstream_testkit::FleetMode;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ const NAMED: &str = r#", execution_id: "kid-of-${context.n}""#;
 const RAISE: &str = r#"  raise: { start: { definition: child, execution_id: "kid-of-${context.n}", input: { n: context.n } } }"#;
 const HANDLED: &str = ", on_failure: lost";
 
-/// A parent whose `start_world` says more, and whose action does.
+/// A parent whose `start` says more, and whose action does.
 fn parent_definition(name: &str, more: &str, rest: &str) -> String {
     PARENT.replace("NAME", name).replace("MORE", more).replace("REST", rest)
 }
@@ -135,7 +135,7 @@ async fn parent_close_policy_ends_or_keeps_child(mode: FleetMode) {
     assert_eq!(api.execution("p-3").await["state"], "gone", "nothing happens after the end");
 }
 
-/// The end of the parent and the `start_world` are one transition: whichever of the two is performed first, the child
+/// The end of the parent and the `start` are one transition: whichever of the two is performed first, the child
 /// must not be left behind.
 async fn child_started_during_parent_end_ends(mode: FleetMode) {
     const PARENTS: usize = 20;

@@ -1,4 +1,4 @@
-//! `run_millstream new`: the generated project compiles.
+//! `millstream new`: the generated project compiles.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn run_millstream(arguments: &[&str]) -> Output {
 const AS_HERE: &[&str] =
     &[r#"profile.dev.debug="line-tables-only""#, r#"profile.dev.package."*".debug=false"#];
 
-/// Where the binary was built: `target_directory/debug/run_millstream`.
+/// Where the binary was built: `target/debug/millstream`.
 fn target_directory() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_millstream")).ancestors().nth(2).unwrap()
 }

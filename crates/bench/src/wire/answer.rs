@@ -129,7 +129,7 @@ fn parse_status(line: &[u8]) -> Result<u16, MalformedAnswer> {
 
 fn parse_length(text: &[u8]) -> Result<usize, MalformedAnswer> {
     let text = std::str::from_utf8(text).map_err(|_| MalformedAnswer("the length"))?;
-    // `parse_answer` accepts a leading plus sign; HTTP does not.
+    // `parse` accepts a leading plus sign; HTTP does not.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(MalformedAnswer("the length"));
     }

@@ -149,7 +149,12 @@ impl QueueConfig {
         queue_read::parse_queue(source, format, Some(name))
     }
 
-    /// The stored form, read back by [`QueueConfig::parse`].
+    /// Reads the stored form; its expressions are not compiled again.
+    pub fn parse_stored(source: &str) -> Result<Self, ValidationProblems> {
+        queue_read::parse_stored_queue(source)
+    }
+
+    /// The stored form, read back by [`QueueConfig::parse_stored`].
     pub fn to_json(&self) -> RawJson {
         RawJson::from_value(self)
     }

@@ -1,4 +1,7 @@
 //! Reads the configuration of a queue; reports every problem at once.
+//!
+//! A client's configuration compiles every expression, which may take long: the caller runs it off the runtime. A stored
+//! one was compiled when it was accepted, so that reading it back costs no more than its JSON.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,6 +40,9 @@ const FIELDS: &[&str] = &[
     "agreement",
 ];
 
+/// Expressions of a configuration, each with its path.
+type QueueExpressions = Vec<(String, String)>;
+
 /// `name` is the name known from the request, so that the document may omit it.
 pub(super) fn parse_queue(
     source: &str,
@@ -44,12 +50,27 @@ pub(super) fn parse_queue(
     name: Option<&Name>,
 ) -> Result<QueueConfig, ValidationProblems> {
     let document = document::parse(source, format)?;
-    let mut reader = DocumentReader::default();
-    let config = read_queue(&mut reader, &document, name);
+    let (mut reader, mut expressions) = (DocumentReader::default(), QueueExpressions::new());
+    let config = read_queue(&mut reader, &document, name, &mut expressions);
+    for (path, source) in &expressions {
+        check_expression(&mut reader, path, source);
+    }
     if reader.problems.is_empty() { Ok(config) } else { Err(ValidationProblems(reader.problems)) }
 }
 
-fn read_queue(reader: &mut DocumentReader, document: &DocumentNode, given: Option<&Name>) -> QueueConfig {
+pub(super) fn parse_stored_queue(source: &str) -> Result<QueueConfig, ValidationProblems> {
+    let document = document::parse(source, SourceFormat::Json)?;
+    let mut reader = DocumentReader::default();
+    let config = read_queue(&mut reader, &document, None, &mut QueueExpressions::new());
+    if reader.problems.is_empty() { Ok(config) } else { Err(ValidationProblems(reader.problems)) }
+}
+
+fn read_queue(
+    reader: &mut DocumentReader,
+    document: &DocumentNode,
+    given: Option<&Name>,
+    expressions: &mut QueueExpressions,
+) -> QueueConfig {
     let unnamed = || Name::reserved_name("millstream.queue");
     let mut config = QueueConfig::with_defaults(given.cloned().unwrap_or_else(unnamed));
     let Some(fields) = reader.read_fields("", document, FIELDS) else { return config };
@@ -131,13 +152,13 @@ fn read_queue(reader: &mut DocumentReader, document: &DocumentNode, given: Optio
         config.schema = read_schema(reader, &path, node);
     }
     if let Some((path, node)) = fields.get("rules") {
-        config.rules = read_rules(reader, &path, node);
+        config.rules = read_rules(reader, &path, node, expressions);
     }
     if let Some((path, node)) = fields.get("agreement")
         && let Some(source) = reader.read_text(&path, node)
     {
-        check_expression(reader, &path, source);
         config.agreement = source.to_owned();
+        expressions.push((path, source.to_owned()));
     }
     config
 }
@@ -308,7 +329,12 @@ fn read_schema(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> 
     }
 }
 
-fn read_rules(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> Vec<AnswerRule> {
+fn read_rules(
+    reader: &mut DocumentReader,
+    path: &str,
+    node: &DocumentNode,
+    expressions: &mut QueueExpressions,
+) -> Vec<AnswerRule> {
     let items = reader.read_list(path, node);
     reader.check_limit(path, "rules", items.len(), MAX_RULES);
     let mut rules = Vec::new();
@@ -326,7 +352,7 @@ fn read_rules(reader: &mut DocumentReader, path: &str, node: &DocumentNode) -> V
             }
         }
         if let (Some((path, condition)), Some((_, message))) = (condition, message) {
-            check_expression(reader, &path, &condition);
+            expressions.push((path, condition.clone()));
             let path = place.map_or_else(String::new, |(_, place)| place);
             rules.push(AnswerRule { condition, message, path });
         }

@@ -1,4 +1,4 @@
-//! Reads `read_device` actions from the document tree.
+//! Reads `device` actions from the document tree.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,7 @@ use super::reader::{DocumentFields, DocumentReader, join_path};
 use super::suggest::did_you_mean;
 use super::template::{TextTemplate, TextTemplatePart, ValueTemplate};
 
-/// Fields that select the kind of an action, and `input`, which belongs to `read_call`.
+/// Fields that select the kind of an action, and `input`, which belongs to `call`.
 pub(super) const FIELDS: &[&str] = &[
     "http", "log", "noop", "call", "input", "task", "device", "task_for", "emit", "start", "wait", "webhook",
 ];

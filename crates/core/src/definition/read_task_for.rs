@@ -1,4 +1,4 @@
-//! Reads `read_task_for` actions (work for people) from the document tree.
+//! Reads `task_for` actions (work for people) from the document tree.
 
 use std::collections::BTreeSet;
 

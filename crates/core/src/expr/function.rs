@@ -53,9 +53,9 @@ pub(super) enum TimePart {
 /// The call syntax of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallSyntax {
-    /// `size_of_value(x)`
+    /// `size(x)`
     Global,
-    /// `x.size_of_value()`
+    /// `x.size()`
     Member,
 }
 

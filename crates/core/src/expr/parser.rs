@@ -1,12 +1,12 @@
 //! The parser: CEL's grammar by recursive descent, from tokens to a syntax tree.
 //!
 //! ```text
-//! parse_expression = or ['?' or ':' parse_expression]          parse_unary  = {'!'} parse_member | {'-'} parse_member
-//! or         = parse_and {'||' parse_and}                      parse_member = primary {'.' name ['(' parse_list ')'] | '[' parse_expression ']'}
-//! parse_and        = parse_relation {'&&' parse_relation}            primary = literal | name ['(' parse_list ')'] | '(' parse_expression ')'
-//! parse_relation   = parse_sum {('<' | '==' | 'in' | …) parse_sum}           | '[' parse_list ']' | '{' parse_map '}'
-//! parse_sum        = parse_product {('+' | '-') parse_product}
-//! parse_product    = parse_unary {('*' | '/' | '%') parse_unary}
+//! expression = or ['?' or ':' expression]          unary  = {'!'} member | {'-'} member
+//! or         = and {'||' and}                      member = primary {'.' name ['(' list ')'] | '[' expression ']'}
+//! and        = relation {'&&' relation}            primary = literal | name ['(' list ')'] | '(' expression ')'
+//! relation   = sum {('<' | '==' | 'in' | …) sum}           | '[' list ']' | '{' map '}'
+//! sum        = product {('+' | '-') product}
+//! product    = unary {('*' | '/' | '%') unary}
 //! ```
 //!
 //! [`MAX_NESTING`] bounds the stack depth of the parser and of all later passes, because a stack overflow

@@ -45,7 +45,7 @@ pub enum ExprVocabulary<'a> {
     Answer,
 }
 
-/// Whether `secret_name("name")` is allowed as a whole value or a whole `${…}`.
+/// Whether `secret("name")` is allowed as a whole value or a whole `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretPolicy {
     Allowed,
@@ -227,7 +227,7 @@ impl CelProgram {
         Ok(program)
     }
 
-    /// The name of the secret, if the whole source is `secret_name("name")`.
+    /// The name of the secret, if the whole source is `secret("name")`.
     pub fn secret_name(source: &str) -> Option<String> {
         match parser::parse(source) {
             Ok(SyntaxTree::Call { function, target: None, arguments }) if function == "secret" => {

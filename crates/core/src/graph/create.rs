@@ -1,4 +1,4 @@
-//! The first transition of a graph: seq 1, `millstream.start_event`. No node runs before `millstream.begin`.
+//! The first transition of a graph: seq 1, `millstream.start`. No node runs before `millstream.begin`.
 
 use std::sync::Arc;
 

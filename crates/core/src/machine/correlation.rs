@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// Longest correlation.
 pub const MAX_CORRELATION_BYTES: usize = 256;
 
-/// Evaluates `correlate_program` over a context; null means no correlation yet. An error rejects the event or the
+/// Evaluates `correlate` over a context; null means no correlation yet. An error rejects the event or the
 /// creation.
 pub(super) fn evaluate_correlation(
     machine: &Machine,

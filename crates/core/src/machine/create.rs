@@ -1,4 +1,4 @@
-//! The first transition of an execution: seq 1, `millstream.start_event`.
+//! The first transition of an execution: seq 1, `millstream.start`.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 pub struct RecordedTransition {
     pub transition: Transition,
     pub payload: RawJson,
-    /// `to_mailbox_event.time`.
+    /// `event.time`.
     pub accepted_at: Timestamp,
 }
 

@@ -1,6 +1,6 @@
 //! Authentication: the identity of the caller, and the permissions of its key.
 //!
-//! Reading order: `identity` (the caller, from the headers alone), `authorize_request` (layers that refuse a
+//! Reading order: `identity` (the caller, from the headers alone), `authorize` (layers that refuse a
 //! request before it takes a slot and before its body is read), `lookup` (cached keys), `waiting_lookups`
 //! (keys that wait for a batch), `life` (open calls end when their key is revoked or expires), `fleet_keys`
 //! (the same keys for the listener of a worker).

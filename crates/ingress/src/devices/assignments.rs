@@ -47,7 +47,7 @@ pub(crate) fn version_tag(all: &[DeviceAssignment]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait_for_change`.
+/// Waits until the list differs from `seen`; without `seen`, until it is not empty. At most for `wait`.
 pub(crate) async fn wait_for_change(
     door: &IngressState,
     key: &DeviceKey,

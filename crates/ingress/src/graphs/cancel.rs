@@ -1,4 +1,4 @@
-//! Cancels a graph: the event `millstream.cancel_graph`, as for every execution.
+//! Cancels a graph: the event `millstream.cancel`, as for every execution.
 
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::raw::RawJson;

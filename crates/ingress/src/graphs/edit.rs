@@ -1,6 +1,6 @@
 //! Edits of a running graph.
 //!
-//! The edits are checked against the current graph, then sent as `millstream.edit_graph`, which the worker
+//! The edits are checked against the current graph, then sent as `millstream.edit`, which the worker
 //! decides in its turn: the graph may change in between, and the answer is that of the decision.
 
 use std::time::Duration;

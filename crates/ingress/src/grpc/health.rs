@@ -1,4 +1,4 @@
-//! `grpc.health.v1.GrpcHealthService`: the same answer as `/readyz`, for all services at once.
+//! `grpc.health.v1.Health`: the same answer as `/readyz`, for all services at once.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The gRPC services, on the same port as HTTP: they translate, the service modules act.
 //!
-//! Reading order follows a call: `grpc_routes` (the services), `call_log` (ids, access log, metrics), `admission`
+//! Reading order follows a call: `routes` (the services), `call_log` (ids, access log, metrics), `admission`
 //! (admission control), `methods` (permissions), `call` (the caller), then one file per service or stream.
 //! `status` is the one place that maps problems to gRPC statuses.
 

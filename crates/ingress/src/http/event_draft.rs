@@ -98,7 +98,7 @@ pub(crate) fn parse_idempotency_key(text: &str) -> Result<String, &'static str> 
     Ok(text.to_owned())
 }
 
-/// The key of the `IdempotencyKey-Key` header.
+/// The key of the `Idempotency-Key` header.
 pub(crate) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Option<String>, ApiProblem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let text = value.to_str().map_err(|_| "is not plain text").map(str::trim);

@@ -209,7 +209,7 @@ async fn answer_event(
     Ok(response)
 }
 
-/// How long this caller waits: its `PreferHeader` header, else the mode of the definition.
+/// How long this caller waits: its `Prefer` header, else the mode of the definition.
 pub(super) fn longest_wait(
     door: &IngressState,
     prefer: PreferHeader,

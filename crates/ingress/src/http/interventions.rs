@@ -139,7 +139,7 @@ async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Res
     Ok(())
 }
 
-/// Reads the optional `{read_reason}`; the body may be missing.
+/// Reads the optional `{reason}`; the body may be missing.
 pub(super) async fn read_reason(
     door: &IngressState,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Errors of the HTTP API: the one place that turns any error into `application/problem+to_json` (RFC 9457).
+//! Errors of the HTTP API: the one place that turns any error into `application/problem+json` (RFC 9457).
 //!
 //! A handler returns a [`ApiProblem`]; it travels as an extension of a bodiless response and [`write_problem_document`] writes
 //! the document, so that answers of the router itself (404, 405) get the same shape and every document names

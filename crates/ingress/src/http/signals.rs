@@ -107,7 +107,7 @@ struct SignalDraft {
 }
 
 impl SignalDraft {
-    /// `parse_wait_for` is not part of the hash.
+    /// `wait_for` is not part of the hash.
     fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);

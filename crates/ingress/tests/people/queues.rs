@@ -25,6 +25,18 @@ async fn queue_put_creates_then_replaces() {
 }
 
 #[tokio::test]
+async fn queue_rules_are_compiled_off_runtime() {
+    let bench = Bench::open();
+    bench.get("/v1/queues").await;
+    // The store of the test answers immediately: a request that compiles nothing is ready at its first poll.
+    assert!(futures::poll!(std::pin::pin!(bench.get("/v1/queues"))).is_ready());
+    let rules = json!({"rules": [{"if": "answer.a > 1", "message": "too much"}]});
+    let mut put = std::pin::pin!(bench.put("/v1/queues/review", &rules));
+    assert!(futures::poll!(&mut put).is_pending());
+    assert_eq!(put.await.status, 201);
+}
+
+#[tokio::test]
 async fn queue_may_be_yaml() {
     let bench = Bench::open();
     let mut request =

@@ -11,7 +11,7 @@ use crate::path::FieldPath;
 use crate::proto;
 use crate::proto::node_edit::Kind;
 
-/// A list of edits; paths begin with `read_edits`.
+/// A list of edits; paths begin with `edits`.
 pub fn read_edits(given: Vec<proto::NodeEdit>) -> Result<Vec<NodeEdit>, ValidationProblems> {
     let mut reading = MessageReader::new(JsonOrigin::Checked);
     let edits = edits_at(given, &FieldPath::ROOT.field("edits"), &mut reading);

@@ -14,7 +14,7 @@ use crate::proto;
 const MANY: usize = 64;
 const LONGEST_ROLE: usize = 256;
 
-/// Paths begin with `read_executor`, the field of the request.
+/// Paths begin with `executor`, the field of the request.
 pub fn read_executor(
     given: proto::Executor,
     tenant: &TenantId,

@@ -27,7 +27,7 @@ impl ClientRetry {
     }
 
     /// The pause after `attempt` failed, or `None` when that was the last one. `unit`, in `0.0..1.0`, is the
-    /// jitter; `asked` is the server's `ClientRetry-After`, which can only lengthen the pause.
+    /// jitter; `asked` is the server's `Retry-After`, which can only lengthen the pause.
     pub(crate) fn pause_after(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;

@@ -201,7 +201,7 @@ pub(crate) fn unit_random() -> f64 {
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// `ClientRetry-After` in seconds, the only form that the server sends.
+/// `Retry-After` in seconds, the only form that the server sends.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))

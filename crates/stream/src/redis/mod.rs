@@ -5,7 +5,7 @@
 //! {prefix}:{lN}:deep, :overs, :over:TENANT, :windowed    windows and overflow of tenants (`windows.rs`)
 //! {prefix}:{lN}:lock:TENANT/ID     lock of an execution, SET NX PX, value = token
 //! {prefix}:generation              random, no expiry: gone when the server lost its memory
-//! {prefix}:announcement_lines                    pub/sub channel
+//! {prefix}:news                    pub/sub channel
 //! ```
 //!
 //! Rules that hold everywhere below:

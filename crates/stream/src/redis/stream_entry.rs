@@ -35,7 +35,7 @@ pub(super) fn entry_fields(bell: &Doorbell) -> [&str; 6] {
 }
 
 impl RedisEntries {
-    /// Parses one `[id, entry_fields]` of a reply. Returns its id, or `None` if it is not an entry at all.
+    /// Parses one `[id, fields]` of a reply. Returns its id, or `None` if it is not an entry at all.
     pub(super) fn parse_entry(
         &mut self,
         lane: Lane,

@@ -2,10 +2,10 @@
 //! in a lane.
 //!
 //! ```text
-//! {prefix}:{lN}:unread_counts_key           hash: tenant → its unread mailbox doorbells in the lane's stream, about
+//! {prefix}:{lN}:deep           hash: tenant → its unread mailbox doorbells in the lane's stream, about
 //! {prefix}:{lN}:over:TENANT    list: the doorbells beyond the window, oldest first
-//! {prefix}:{lN}:overflow_tenants_key          set of_tenant the tenants that have such a list
-//! {prefix}:{lN}:windowed_key       there while workers move overflow up; without it no publisher makes any
+//! {prefix}:{lN}:overs          set of the tenants that have such a list
+//! {prefix}:{lN}:windowed       there while workers move overflow up; without it no publisher makes any
 //! ```
 //!
 //! - [`PUBLISH`] is the one place that chooses between stream and list. A tenant with overflow adds to its overflow, so
@@ -41,7 +41,7 @@ const PUBLISHED_AT_ONCE: usize = 512;
 /// workers for a while returns to fair lanes; one day, so that a rollback to a build without windows works.
 const WINDOWED_SECONDS: u32 = 86_400;
 
-/// `top_up(tenant, unread_counts_key)` moves overflow into the free part of the window. All scripts have the same KEYS and
+/// `top_up(tenant, deep)` moves overflow into the free part of the window. All scripts have the same KEYS and
 /// the same first ARGV: stream, counts, overs, windowed; window, capacity, prefix of list keys.
 macro_rules! script {
     ($text:literal) => {
@@ -128,7 +128,7 @@ for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 32)) do
 end"
 );
 
-/// Further ARGV: group, number of entries to scan, lifetime of `windowed_key`. Counts the entries not yet
+/// Further ARGV: group, number of entries to scan, lifetime of `windowed`. Counts the entries not yet
 /// delivered to the group.
 const RECOUNT: &str = script!(
     "

@@ -40,7 +40,7 @@ pub(crate) struct EventPosition {
     pub(crate) index: usize,
 }
 
-/// One attempt in a `DispatchedAttempt` entry of the feed.
+/// One attempt in a `Dispatched` entry of the feed.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct DispatchedAttempt {
     node: String,

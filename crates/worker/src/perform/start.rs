@@ -241,7 +241,7 @@ async fn create_child(
     }
 }
 
-/// Depth of a child of `parent_of_child`: 1 if the parent has no parent itself.
+/// Depth of a child of `parent`: 1 if the parent has no parent itself.
 async fn child_depth(worker: &WorkerContext, parent: &ExecutionKey) -> StoreResult<u64> {
     let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(parent)).await?;
     let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);

@@ -1,4 +1,4 @@
-//! `millstream graph_path cancel ID`: end a graph, with the reason kept in its history.
+//! `millstream graph cancel ID`: end a graph, with the reason kept in its history.
 
 use anyhow::Result;
 use serde_json::json;

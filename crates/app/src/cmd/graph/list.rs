@@ -1,4 +1,4 @@
-//! `millstream graph list_pages`: graphs, newest first.
+//! `millstream graph list`: graphs, newest first.
 
 use anyhow::Result;
 use serde_json::{Value, json};

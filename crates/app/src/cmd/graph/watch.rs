@@ -1,4 +1,4 @@
-//! `millstream graph_path watch ID`: the events of a graph; reconnects at its last position.
+//! `millstream graph watch ID`: the events of a graph; reconnects at its last position.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

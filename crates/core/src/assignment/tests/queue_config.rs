@@ -37,7 +37,7 @@ fn stored_queue_config_is_read_back() {
     assert_eq!(full.due, Some(Duration::from_secs(36 * 3600)));
     assert_eq!(full.escalate, Some(EscalationTarget::Queue(name("seniors"))));
     assert_eq!(full.schema.as_ref().unwrap().as_str(), r#"{"required":["a"],"type":"object"}"#);
-    let again = QueueConfig::parse(full.to_json().as_str(), SourceFormat::Json);
+    let again = QueueConfig::parse_stored(full.to_json().as_str());
     assert_eq!(again.as_ref(), Ok(&full), "{}", full.to_json());
     let plain = queue("escalate: {event: late}");
     assert_eq!(QueueConfig::parse(plain.to_json().as_str(), SourceFormat::Json), Ok(plain));

@@ -1,4 +1,4 @@
-//! `POST /v1/assignments/next_assignment`: selects the next assignment of a person.
+//! `POST /v1/assignments/next`: selects the next assignment of a person.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `GET /v1/devices/{device_id}/assignments/stream_assignments`: the assignments of a device as server-sent events.
+//! `GET /v1/devices/{device_id}/assignments/stream`: the assignments of a device as server-sent events.
 //!
 //! Each message is `event: assignments`, its data the whole list, its `id` the list's version (`mark`). A
 //! client that reconnects with `Last-Event-ID` gets the list only if it has changed since. The stream ends

@@ -1,4 +1,4 @@
-//! `POST /v1/graphs/{graph_id}/decode_edits`: changes the shape of a running graph.
+//! `POST /v1/graphs/{graph_id}/edits`: changes the shape of a running graph.
 
 use std::sync::Arc;
 

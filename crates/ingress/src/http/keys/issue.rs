@@ -34,7 +34,7 @@ use crate::query::QueryParams;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 16 * 1024;
-/// Default overlap after which a rotated key expires, as with `millstream keys rotate_key`.
+/// Default overlap after which a rotated key expires, as with `millstream keys rotate`.
 const OVERLAP: Duration = Duration::from_secs(7 * 86_400);
 
 pub(in crate::http) fn routes() -> Vec<Route> {

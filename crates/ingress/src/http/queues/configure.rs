@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::auth::TenantCaller;
 use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::http::problem::ApiProblem;
+use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::http::route::Route;
 use crate::http::views::PageOut;
 use crate::query::QueryParams;
@@ -115,7 +115,12 @@ async fn put_queue(
         SourceFormat::Json => body.json()?,
         SourceFormat::Yaml => body.text()?,
     };
-    let config = QueueConfig::parse_named(source, format, &name)?;
+    let (source, given) = (source.to_owned(), name.clone());
+    // Compiling the rules may take long.
+    let parsed =
+        door.machines.compilations.run(move |_| QueueConfig::parse_named(&source, format, &given)).await;
+    let config =
+        parsed.map_err(|closed| ApiProblem::new(ProblemKind::StoreUnavailable, closed.to_string()))??;
     if let Some(schema) = &config.schema {
         let checked = door.desk.schema_cache().check_schema(schema).await;
         checked.map_err(|fault| ApiProblem::invalid(vec![fault]))?;
