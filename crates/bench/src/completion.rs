@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use millstream_store::backlog_gauges;
+
 use crate::error::BenchResult;
 use crate::exposition::MetricsExposition;
 use crate::target::EngineUnderTest;
@@ -142,7 +144,8 @@ pub(crate) async fn watch_completion(
             CompletionStep::AskTheStore => {
                 let metrics = subject.front_metrics().await?;
                 let open = |gauge: &str| metrics.sum_series(gauge, "") - subject.initial_gauge(gauge);
-                if open("millstream_undecided") <= 0.0 && open("millstream_open_actions") <= 0.0 {
+                if open(backlog_gauges::UNDECIDED_EVENTS) <= 0.0 && open(backlog_gauges::OPEN_ACTIONS) <= 0.0
+                {
                     return Ok(CompletionCourse { at: Some(Instant::now()), course });
                 }
                 // Polling costs the store time; it takes at most half of the time.

@@ -4,6 +4,7 @@
 //! and grows by one with every applied event. Together with zero undecided events, zero dead events and zero
 //! open actions, this rules out every kind of loss.
 
+use millstream_store::backlog_gauges;
 use serde::Deserialize;
 
 use crate::error::{BenchError, BenchResult};
@@ -66,10 +67,10 @@ pub(crate) async fn verify_applied(
 pub(crate) async fn verify_nothing_left(subject: &mut EngineUnderTest) -> BenchResult<()> {
     let metrics = subject.front_metrics().await?;
     for (name, what) in [
-        ("millstream_undecided", "undecided events"),
-        ("millstream_open_actions", "open actions"),
-        ("millstream_dead", "dead events"),
-        ("millstream_paused", "paused executions"),
+        (backlog_gauges::UNDECIDED_EVENTS, "undecided events"),
+        (backlog_gauges::OPEN_ACTIONS, "open actions"),
+        (backlog_gauges::DEAD_EVENTS, "dead events"),
+        (backlog_gauges::PAUSED_EXECUTIONS, "paused executions"),
     ] {
         let count = metrics.sum_series(name, "") - subject.initial_gauge(name);
         if count > 0.0 {

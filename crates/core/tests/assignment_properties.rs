@@ -168,7 +168,7 @@ impl ItemWorld {
         }
         assert!(work.attempt_count() <= usize::try_from(queue.max_attempts_total).unwrap());
         for who in PEOPLE.map(|who| PersonId::parse(who).unwrap()) {
-            assert!(work.attempts_of(&who) <= queue.max_attempts_per_labeler);
+            assert!(work.attempts_of(&who) <= queue.max_attempts_per_person);
             let mut theirs: Vec<_> = places.iter().filter(|one| one.person == who).collect();
             theirs.sort_by_key(|one| one.id);
             assert!(
@@ -227,7 +227,7 @@ fn config(dice: &mut ItemDice, name: Name) -> QueueConfig {
     let mut queue = QueueConfig::with_defaults(name);
     queue.overlap = 1 + u32::try_from(dice.of(3)).unwrap();
     queue.max_attempts_total = queue.overlap + u32::try_from(dice.of(5)).unwrap();
-    queue.max_attempts_per_labeler = 1 + u32::try_from(dice.of(3)).unwrap();
+    queue.max_attempts_per_person = 1 + u32::try_from(dice.of(3)).unwrap();
     queue.reassign_expired = dice.of(4) > 0;
     queue.reassign_skipped = dice.of(4) > 0;
     queue.due = (dice.of(2) == 0).then(|| Duration::from_secs(7200));

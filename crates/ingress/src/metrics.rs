@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use bytes::Bytes;
+use millstream_store::backlog_gauges;
 
 use crate::gate::AnonymousBudget;
 use crate::process_metrics;
@@ -56,12 +57,12 @@ pub fn describe_metrics() {
     describe_counter!("millstream_ring_failures_total", "Failed attempts to ring doorbells.");
     describe_counter!("millstream_ring_overflow_total", "Doorbells left to the overdue sweep.");
     describe_gauge!("millstream_unrung", "Executions whose doorbell is not rung yet.");
-    describe_gauge!("millstream_undecided", "Accepted events that are not decided.");
-    describe_gauge!("millstream_oldest_undecided_seconds", "Age of the oldest undecided event.");
-    describe_gauge!("millstream_dead", "Dead events (dead letters).");
-    describe_gauge!("millstream_paused", "Executions that are paused.");
-    describe_gauge!("millstream_open_incidents", "Open incidents.");
-    describe_gauge!("millstream_open_actions", "Actions that are not settled.");
+    describe_gauge!(backlog_gauges::UNDECIDED_EVENTS, "Accepted events that are not decided.");
+    describe_gauge!(backlog_gauges::OLDEST_UNDECIDED_SECONDS, "Age of the oldest undecided event.");
+    describe_gauge!(backlog_gauges::DEAD_EVENTS, "Dead events (dead letters).");
+    describe_gauge!(backlog_gauges::PAUSED_EXECUTIONS, "Executions that are paused.");
+    describe_gauge!(backlog_gauges::OPEN_INCIDENTS, "Open incidents.");
+    describe_gauge!(backlog_gauges::OPEN_ACTIONS, "Actions that are not settled.");
     describe_counter!(
         "millstream_people_total",
         "Events of people's work items in this process, by kind of log entry."
@@ -148,12 +149,12 @@ pub(crate) async fn render_scrape(door: &Arc<IngressState>) -> Bytes {
     );
     if let Ok(Ok(backlog)) = backlog {
         let age = backlog.oldest.map_or(Duration::ZERO, |oldest| door.clock.now().since(oldest));
-        set_gauge("millstream_undecided", backlog.undecided);
-        metrics::gauge!("millstream_oldest_undecided_seconds").set(age.as_secs_f64());
-        set_gauge("millstream_dead", backlog.dead);
-        set_gauge("millstream_paused", backlog.paused);
-        set_gauge("millstream_open_incidents", backlog.incidents);
-        set_gauge("millstream_open_actions", backlog.open_actions);
+        set_gauge(backlog_gauges::UNDECIDED_EVENTS, backlog.undecided);
+        metrics::gauge!(backlog_gauges::OLDEST_UNDECIDED_SECONDS).set(age.as_secs_f64());
+        set_gauge(backlog_gauges::DEAD_EVENTS, backlog.dead);
+        set_gauge(backlog_gauges::PAUSED_EXECUTIONS, backlog.paused);
+        set_gauge(backlog_gauges::OPEN_INCIDENTS, backlog.incidents);
+        set_gauge(backlog_gauges::OPEN_ACTIONS, backlog.open_actions);
     }
     if let Ok(Ok(lanes)) = lanes {
         for stats in lanes {

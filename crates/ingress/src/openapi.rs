@@ -108,7 +108,7 @@ fn path_schema(name: &str) -> &'static str {
 fn header_schema(doc: &RouteOperation, name: &str) -> &'static str {
     match name {
         "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
-        "Last-Event-ID" if doc.id == "watch_assignments" => "AssignmentsMark",
+        "Last-Event-ID" if doc.id == "watch_assignments" => "AssignmentsVersion",
         "Idempotency-Key" => "IdempotencyHeader",
         "Prefer" => "Prefer",
         "Millstream-Validate" => "Validate",

@@ -8,6 +8,9 @@ use crate::cursor::{self, CursorList};
 use crate::fields::clip_text;
 use crate::http::problem::ApiProblem;
 
+/// Parameters that had another name: (old name, current name).
+const RENAMED: &[(&str, &str)] = &[("seen", "if_version")];
+
 /// The query parameters; `left` are those not read yet.
 #[derive(Debug)]
 pub(crate) struct QueryParams {
@@ -91,12 +94,20 @@ impl QueryParams {
         self.faults.push(Fault::new(format!("query.{}", clip_text(name)), message));
     }
 
+    /// The name that an old parameter of this path has now.
+    fn current_name(&self, old: &str) -> Option<&'static str> {
+        let renamed = RENAMED.iter().find(|(name, current)| *name == old && self.known.contains(current));
+        renamed.map(|(_, current)| *current)
+    }
+
     pub(crate) fn finish_params(mut self) -> Result<(), ApiProblem> {
         for (name, _) in std::mem::take(&mut self.left) {
             let message = if self.known.contains(&name.as_str()) {
                 "is a duplicate parameter".to_owned()
             } else if self.known.is_empty() {
                 "unknown parameter; this path takes none".to_owned()
+            } else if let Some(current) = self.current_name(&name) {
+                format!("unknown parameter; its name is {current} now")
             } else {
                 format!("unknown parameter; known are {}", self.known.join(", "))
             };

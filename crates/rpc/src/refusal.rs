@@ -125,12 +125,12 @@ mod tests {
         let status = refuse_with_reason(
             Code::FailedPrecondition,
             "taken",
-            "NOT_YOURS",
+            "NOT_OWNER",
             [("device", "d-1".to_owned())],
         );
         assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "taken"));
         let info = status.get_details_error_info().unwrap();
-        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_YOURS", "millstream"));
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_OWNER", "millstream"));
         assert_eq!(info.metadata["device"], "d-1");
     }
 

@@ -274,7 +274,8 @@ impl<'a> CallerBatch<'a> {
         let loaded = wish.decode_rows(&wish.build_query().fetch_all(connection).await?)?;
         for ((at, assignment), loaded) in pending.into_iter().zip(loaded) {
             let Some(LoadedItem { work, .. }) = loaded else { continue };
-            let again = AssignedWork { assignment, item: work.item, payload: work.payload, again: true };
+            let again =
+                AssignedWork { assignment, item: work.item, payload: work.payload, already_assigned: true };
             self.set_answer(at, Some(NextAssignment::Assigned(Box::new(again))));
         }
         Ok(())
@@ -415,7 +416,12 @@ fn assigned_answer(commit: &ItemCommit, id: AssignmentId) -> Option<NextAssignme
     let work = &commit.change.work;
     let assignment = work.assignments.get(&id)?.clone();
     let (item, payload) = (work.item.clone(), work.payload.clone());
-    Some(NextAssignment::Assigned(Box::new(AssignedWork { assignment, item, payload, again: false })))
+    Some(NextAssignment::Assigned(Box::new(AssignedWork {
+        assignment,
+        item,
+        payload,
+        already_assigned: false,
+    })))
 }
 
 /// The requested queues.

@@ -123,7 +123,7 @@ fn assign_next(
         assignment,
         item: work.item,
         payload: work.payload,
-        again: false,
+        already_assigned: false,
     })))
 }
 
@@ -140,7 +140,7 @@ fn pending_assignment(
         assignment: one.clone(),
         item,
         payload,
-        again: true,
+        already_assigned: true,
     })))
 }
 

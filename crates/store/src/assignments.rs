@@ -88,7 +88,7 @@ pub struct AssignedWork {
     pub item: QueueItem,
     pub payload: RawJson,
     /// Whether the caller held it before this request.
-    pub again: bool,
+    pub already_assigned: bool,
 }
 
 /// An assignment or item whose deadline has passed.

@@ -11,11 +11,12 @@
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
 //! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`run_service`]) and for
 //! people ([`queue_store`], [`item_store`], [`assignments`], [`item_service`]), outbound events ([`outbox`],
-//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference
+//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], [`backlog_gauges`], …). [`memory`] is the reference
 //! implementation and [`conformance`] the suite that every backend must pass.
 
 pub mod action_store;
 pub mod assignments;
+pub mod backlog_gauges;
 pub mod clock;
 pub mod conformance;
 pub mod definition_store;

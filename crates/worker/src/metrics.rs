@@ -1,9 +1,10 @@
-//! Every metric of the worker, named and described in one place.
+//! Every metric of the worker, described in one place.
 //!
-//! Names are constants, so that a misspelt name does not compile. The app installs the recorder; without one,
-//! recording costs nothing.
+//! Names are constants, so that a misspelt name does not compile. The names of gauges that the ingress exports
+//! too are in [`backlog_gauges`]. The app installs the recorder; without one, recording costs nothing.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use millstream_store::backlog_gauges;
 
 pub(crate) const UP: &str = "millstream_worker_up";
 pub(crate) const DELIVERIES: &str = "millstream_worker_deliveries_total";
@@ -28,12 +29,6 @@ pub(crate) const ATTEMPT_SECONDS: &str = "millstream_worker_action_attempt_secon
 pub(crate) const RETRIES: &str = "millstream_worker_action_retries_total";
 pub(crate) const LEASES_LOST: &str = "millstream_worker_leases_lost_total";
 pub(crate) const PURGED: &str = "millstream_worker_purged_total";
-pub(crate) const UNDECIDED: &str = "millstream_undecided_events";
-pub(crate) const OLDEST_UNDECIDED: &str = "millstream_oldest_undecided_seconds";
-pub(crate) const DEAD_EVENTS: &str = "millstream_dead_events";
-pub(crate) const PAUSED_EXECUTIONS: &str = "millstream_paused_executions";
-pub(crate) const OPEN_INCIDENTS: &str = "millstream_open_incidents";
-pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
 pub(crate) const NODE_SECONDS: &str = "millstream_worker_node_seconds";
 pub(crate) const NODES_ENDED: &str = "millstream_worker_nodes_ended_total";
 pub(crate) const NODES_RETRIED: &str = "millstream_worker_nodes_retried_total";
@@ -95,12 +90,16 @@ pub(crate) fn describe_metrics() {
     describe_counter!(RETRIES, "Attempts that will be repeated");
     describe_counter!(LEASES_LOST, "Action leases lost to another worker while held");
     describe_counter!(PURGED, "Rows removed by retention, by kind");
-    describe_gauge!(UNDECIDED, "Undecided events");
-    describe_gauge!(OLDEST_UNDECIDED, Unit::Seconds, "Age of the oldest undecided event");
-    describe_gauge!(DEAD_EVENTS, "Dead events that were not retried");
-    describe_gauge!(PAUSED_EXECUTIONS, "Executions that are paused");
-    describe_gauge!(OPEN_INCIDENTS, "Open incidents");
-    describe_gauge!(OPEN_ACTIONS, "Open actions");
+    describe_gauge!(backlog_gauges::UNDECIDED_EVENTS, "Undecided events");
+    describe_gauge!(
+        backlog_gauges::OLDEST_UNDECIDED_SECONDS,
+        Unit::Seconds,
+        "Age of the oldest undecided event"
+    );
+    describe_gauge!(backlog_gauges::DEAD_EVENTS, "Dead events that were not retried");
+    describe_gauge!(backlog_gauges::PAUSED_EXECUTIONS, "Executions that are paused");
+    describe_gauge!(backlog_gauges::OPEN_INCIDENTS, "Open incidents");
+    describe_gauge!(backlog_gauges::OPEN_ACTIONS, "Open actions");
     describe_histogram!(NODE_SECONDS, Unit::Seconds, "Duration of one executor call, by outcome");
     describe_counter!(NODES_ENDED, "Ended nodes, by status");
     describe_counter!(NODES_RETRIED, "Failed node attempts that are retried");

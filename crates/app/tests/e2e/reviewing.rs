@@ -161,7 +161,7 @@ async fn third_reviewer_resolves_disagreement(mode: FleetMode) {
 async fn idle_reviewer_is_replaced(mode: FleetMode) {
     let hasty = QUEUE
         .replace("timeout_seconds: 1800", "timeout_seconds: 3")
-        .replace("max_attempts_per_labeler: 2", "max_attempts_per_labeler: 1");
+        .replace("max_attempts_per_person: 2", "max_attempts_per_person: 1");
     let scene = set_with(mode, &hasty).await;
     scene.render().await;
     let lying = scene.next_item("ann", "review").await;

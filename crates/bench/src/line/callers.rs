@@ -40,7 +40,7 @@ struct LineNextReply {
     assignment: Option<LineAssignment>,
     item: Option<LineEntry>,
     #[serde(default)]
-    again: bool,
+    already_assigned: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -141,7 +141,7 @@ impl LoadErrand for LineCallers {
             connection.call_with_retry(buffer, "/v1/assignments/next", wish.as_bytes(), &[200]).await?;
         let given: LineNextReply = parse_answer("next", &called.body)?;
         if let (Some(assigned), Some(item)) = (given.assignment, given.item) {
-            if given.again {
+            if given.already_assigned {
                 let text = format!(
                     "{} has nothing and is given {} again",
                     LineShape::person_name(person),

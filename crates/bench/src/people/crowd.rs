@@ -44,7 +44,7 @@ pub(crate) struct AcknowledgedAnswer {
 struct PeopleNextReply {
     assignment: Option<PeopleAssignment>,
     #[serde(default)]
-    again: bool,
+    already_assigned: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,7 +110,7 @@ impl BenchPerson {
             let Some(PeopleAssignment { assignment_id: assignment, item_id: item }) = given.assignment else {
                 return Ok(());
             };
-            if given.again {
+            if given.already_assigned {
                 let text = format!("{} submitted all answers and got {assignment} again", self.name);
                 return Err(BenchError::Wrong(text));
             }

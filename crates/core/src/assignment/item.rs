@@ -216,7 +216,7 @@ impl ItemAggregate {
     }
 
     pub fn is_barred(&self, person: &PersonId, queue: &QueueConfig) -> bool {
-        self.attempts_of(person) >= queue.max_attempts_per_labeler
+        self.attempts_of(person) >= queue.max_attempts_per_person
             || self.is_finished_by(person)
             || self.is_assigned_to(person)
     }

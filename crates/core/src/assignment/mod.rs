@@ -29,6 +29,7 @@ pub mod notices;
 pub mod queue;
 mod queue_read;
 pub mod queue_totals;
+mod queue_write;
 pub mod reassign;
 pub mod refusal;
 pub mod rules;

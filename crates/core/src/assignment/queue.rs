@@ -6,25 +6,24 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::queue_read;
+use super::queue_write::StoredQueueConfig;
 use crate::definition::SourceFormat;
 use crate::id::{Name, PersonId};
 use crate::problem::ValidationProblems;
 use crate::raw::RawJson;
 
-/// The validated configuration of a queue. Its JSON is stored with every default spelled out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The validated configuration of a queue. Serializes as the API shows it; see `to_json` for the stored form.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Version of this layout.
     pub format: u8,
     pub name: Name,
     /// Time limit of an assignment, from its start.
-    #[serde(rename = "timeout_seconds", with = "seconds")]
     pub timeout: Duration,
     /// Time limit for starting an assignment; unlimited if `None`.
-    #[serde(with = "optional_seconds")]
     pub pre_assignment_timeout: Option<Duration>,
     /// Maximum number of assignments of one item to one person, started or not.
-    pub max_attempts_per_labeler: u32,
+    pub max_attempts_per_person: u32,
     /// Maximum number of assignments of one item, over all persons.
     pub max_attempts_total: u32,
     pub reassign_expired: bool,
@@ -39,7 +38,6 @@ pub struct QueueConfig {
     /// Default priority of items; higher is sooner.
     pub priority: i32,
     /// Default deadline of an item, measured from its import.
-    #[serde(with = "optional_seconds")]
     pub due: Option<Duration>,
     pub escalate: Option<EscalationTarget>,
     /// JSON Schema of answers.
@@ -108,7 +106,7 @@ impl QueueConfig {
     pub const FORMAT: u8 = 1;
     pub const TIMEOUT: Duration = Duration::from_secs(3600);
     pub const PRE_ASSIGNMENT: Duration = Duration::from_secs(300);
-    pub const ATTEMPTS_PER_LABELER: u32 = 3;
+    pub const ATTEMPTS_PER_PERSON: u32 = 3;
     /// Per slot of an item.
     pub const ATTEMPTS_TOTAL: u32 = 5;
     pub const AGREEMENT: &'static str = "answer";
@@ -120,7 +118,7 @@ impl QueueConfig {
             name,
             timeout: Self::TIMEOUT,
             pre_assignment_timeout: Some(Self::PRE_ASSIGNMENT),
-            max_attempts_per_labeler: Self::ATTEMPTS_PER_LABELER,
+            max_attempts_per_person: Self::ATTEMPTS_PER_PERSON,
             max_attempts_total: Self::ATTEMPTS_TOTAL,
             reassign_expired: true,
             reassign_skipped: true,
@@ -154,40 +152,8 @@ impl QueueConfig {
         queue_read::parse_stored_queue(source)
     }
 
-    /// The stored form, read back by [`QueueConfig::parse_stored`].
+    /// The stored form, read back by [`QueueConfig::parse_stored`] of this release and by `parse` of earlier ones.
     pub fn to_json(&self) -> RawJson {
-        RawJson::from_value(self)
-    }
-}
-
-mod seconds {
-    //! Durations as whole seconds, rounded up.
-
-    use std::time::Duration;
-
-    pub(super) fn whole(length: Duration) -> u64 {
-        length.as_secs() + u64::from(length.subsec_nanos() > 0)
-    }
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        length: &Duration,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(whole(*length))
-    }
-}
-
-mod optional_seconds {
-    //! Optional durations as whole seconds, rounded up.
-
-    use std::time::Duration;
-
-    use serde::Serialize;
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        length: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        length.map(super::seconds::whole).serialize(serializer)
+        RawJson::from_value(&StoredQueueConfig(self))
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::limits::{MAX_ATTEMPTS, MAX_OPEN, MAX_OVERLAP, MAX_PEOPLE, MAX_PRIORITY, MAX_RULES, MAX_SKILLS};
 use super::queue::{AnswerRule, EligiblePersons, EscalationTarget, PersonLimits, QueueConfig};
+use super::queue_write::{ATTEMPTS_ALIAS, ATTEMPTS_FIELD};
 use crate::definition::SourceFormat;
 use crate::definition::document::{self, DocumentNode};
 use crate::definition::read::check_integers;
@@ -23,7 +24,8 @@ const FIELDS: &[&str] = &[
     "name",
     "timeout_seconds",
     "pre_assignment_timeout",
-    "max_attempts_per_labeler",
+    ATTEMPTS_FIELD,
+    ATTEMPTS_ALIAS,
     "max_attempts_total",
     "reassign_expired",
     "reassign_skipped",
@@ -104,8 +106,8 @@ fn read_queue(
     if let Some(due) = read_time(reader, &fields, "due", NullPolicy::Allowed) {
         config.due = due;
     }
-    if let Some(attempts) = read_number(reader, &fields, "max_attempts_per_labeler", 1..=MAX_ATTEMPTS) {
-        config.max_attempts_per_labeler = attempts;
+    if let Some(attempts) = read_attempts_per_person(reader, &fields) {
+        config.max_attempts_per_person = attempts;
     }
     if let Some(overlap) = read_number(reader, &fields, "overlap", 1..=MAX_OVERLAP) {
         config.overlap = overlap;
@@ -161,6 +163,18 @@ fn read_queue(
         expressions.push((path, source.to_owned()));
     }
     config
+}
+
+fn read_attempts_per_person(reader: &mut DocumentReader, fields: &DocumentFields<'_>) -> Option<u32> {
+    let field = match (fields.get(ATTEMPTS_FIELD), fields.get(ATTEMPTS_ALIAS)) {
+        (Some(_), Some((alias, _))) => {
+            reader.add_problem(alias, format!("is an alias of {ATTEMPTS_FIELD}; give only one of the two"));
+            ATTEMPTS_FIELD
+        }
+        (None, Some(_)) => ATTEMPTS_ALIAS,
+        (Some(_) | None, None) => ATTEMPTS_FIELD,
+    };
+    read_number(reader, fields, field, 1..=MAX_ATTEMPTS)
 }
 
 fn read_number(

@@ -8,7 +8,7 @@ use crate::http::problem::{ApiProblem, ProblemKind};
 pub(crate) fn run_refusal(refusal: &RunRefusal) -> ApiProblem {
     let kind = match &refusal.why {
         RunRefusalReason::StaleToken | RunRefusalReason::Taken | RunRefusalReason::Release => {
-            ProblemKind::NotYours
+            ProblemKind::NotOwner
         }
         RunRefusalReason::NotNow
         | RunRefusalReason::OnAnotherSeat

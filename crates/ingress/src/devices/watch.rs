@@ -18,7 +18,7 @@ use crate::state::IngressState;
 #[derive(Debug)]
 pub(crate) struct AssignmentList {
     pub(crate) all: Vec<DeviceAssignment>,
-    pub(crate) mark: String,
+    pub(crate) version: String,
 }
 
 pub(crate) struct AssignmentWatch {
@@ -86,12 +86,12 @@ impl AssignmentWatch {
             heartbeat::find_device(&self.door, &self.device).await?;
         }
         self.stage = AssignmentWatchStage::Listening;
-        let mark = assignments::version_tag(&all);
-        if self.seen.as_ref() == Some(&mark) {
+        let version = assignments::version_tag(&all);
+        if self.seen.as_ref() == Some(&version) {
             return Ok(None);
         }
-        self.seen = Some(mark.clone());
-        Ok(Some(AssignmentList { all, mark }))
+        self.seen = Some(version.clone());
+        Ok(Some(AssignmentList { all, version }))
     }
 
     fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {

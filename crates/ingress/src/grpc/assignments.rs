@@ -30,8 +30,8 @@ pub(super) async fn watch_lists(
     Ok(lists.boxed())
 }
 
-fn encode_list(AssignmentList { all, mark }: AssignmentList) -> WatchAssignmentsResponse {
-    WatchAssignmentsResponse { assignments: all.into_iter().filter_map(encode_assignment).collect(), mark }
+fn encode_list(AssignmentList { all, version }: AssignmentList) -> WatchAssignmentsResponse {
+    WatchAssignmentsResponse { assignments: all.into_iter().filter_map(encode_assignment).collect(), version }
 }
 
 fn encode_assignment(DeviceAssignment { seat: of, run }: DeviceAssignment) -> Option<AssignmentOut> {

@@ -55,10 +55,10 @@ impl DeviceService for GrpcDeviceService {
         request: Request<WatchAssignmentsRequest>,
     ) -> Result<Response<Self::WatchAssignmentsStream>, Status> {
         let call = begin_call(&request)?;
-        let WatchAssignmentsRequest { device_id, seen_mark } = request.into_inner();
+        let WatchAssignmentsRequest { device_id, if_version } = request.into_inner();
         let device = heartbeat::parse_device_key(&call.caller, &device_id).map_err(status_of_problem)?;
-        let seen = Some(seen_mark).filter(|mark| !mark.is_empty());
-        assignments::watch_lists(self.0.clone(), device, seen).await.map(Response::new)
+        let if_version = Some(if_version).filter(|version| !version.is_empty());
+        assignments::watch_lists(self.0.clone(), device, if_version).await.map(Response::new)
     }
 
     async fn act_on_run(
@@ -159,7 +159,7 @@ fn encode_reply((said, heard): (HeartbeatRun, HeartbeatReply)) -> RunHeard {
         run_id: run.to_string(),
         seat: seat.into(),
         token: token.0,
-        yours: true,
+        held: true,
         ..RunHeard::default()
     };
     match heard {
@@ -171,7 +171,7 @@ fn encode_reply((said, heard): (HeartbeatRun, HeartbeatReply)) -> RunHeard {
                 since: Some(time_out(holder.since)),
                 status: holder.status.to_string(),
             });
-            RunHeard { yours: false, holder, ..one }
+            RunHeard { held: false, holder, ..one }
         }
     }
 }

@@ -69,7 +69,7 @@ const fn code_of_kind(kind: ProblemKind) -> Code {
         ProblemKind::NotFound => Code::NotFound,
         ProblemKind::NoRoute | ProblemKind::MethodNotAllowed => Code::Unimplemented,
         ProblemKind::BodyTimeout => Code::DeadlineExceeded,
-        ProblemKind::Conflict | ProblemKind::NotYours | ProblemKind::Unfit | ProblemKind::KeyReused => {
+        ProblemKind::Conflict | ProblemKind::NotOwner | ProblemKind::Unfit | ProblemKind::KeyReused => {
             Code::FailedPrecondition
         }
         ProblemKind::Exists => Code::AlreadyExists,

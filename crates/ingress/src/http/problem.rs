@@ -65,7 +65,7 @@ problem_kinds! {
     Conflict = "conflict", CONFLICT, "Conflicts with the current state";
     /// Another device holds the seat, or the token is of an assignment that has ended; `holder` names the
     /// current holder. Or the assignment belongs to another person.
-    NotYours = "not-yours", CONFLICT, "Not held by the caller";
+    NotOwner = "not-owner", CONFLICT, "Not held by the caller";
     /// A graph or an execution with this id exists with different content.
     Exists = "already-exists", CONFLICT, "Already exists with different content";
     /// Optimistic concurrency: the graph is at another revision than the edits expect.

@@ -15,7 +15,7 @@ pub(super) fn count_entry(entry: &ItemLogEntry) {
 
 pub(super) fn count_given(given: &NextAssignment) {
     match given {
-        NextAssignment::Assigned(work) if !work.again => count_what("assigned"),
+        NextAssignment::Assigned(work) if !work.already_assigned => count_what("assigned"),
         NextAssignment::Assigned(_) => {}
         NextAssignment::Nothing(_) => metrics::counter!(IDLE).increment(1),
     }

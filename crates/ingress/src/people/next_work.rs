@@ -89,6 +89,6 @@ async fn latest_started(
     let item = door.desk.load_item(ItemRef::Assignment(tenant.clone(), assignment.id)).await?;
     Ok(item.map(|loaded| {
         let (item, payload) = (loaded.work.item, loaded.work.payload);
-        NextAssignment::Assigned(Box::new(AssignedWork { assignment, item, payload, again: true }))
+        NextAssignment::Assigned(Box::new(AssignedWork { assignment, item, payload, already_assigned: true }))
     }))
 }

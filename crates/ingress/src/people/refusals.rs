@@ -8,7 +8,7 @@ use crate::http::problem::{ApiProblem, ProblemKind};
 
 pub(crate) fn item_refusal(refusal: &ItemRefusal) -> ApiProblem {
     let kind = match refusal {
-        ItemRefusal::NotTheirs(_) => ProblemKind::NotYours,
+        ItemRefusal::NotTheirs(_) => ProblemKind::NotOwner,
         ItemRefusal::Unknown(_) => ProblemKind::NotFound,
         ItemRefusal::ReasonNeeded | ItemRefusal::ReasonTooLong(_) => {
             return ApiProblem::invalid(vec![Fault::new("reason", refusal.to_string())]);

@@ -30,7 +30,7 @@ async fn stale_token_is_rejected_with_holder() {
     let bench = processing().await;
     for verb in ["accept", "decline", "start", "progress", "complete", "fail", "release", "abort"] {
         for (device, token) in [("two", 1), ("one", 7), ("two", 2), ("absent", 1)] {
-            let problem = bench.act("r-1", verb, with(verb, device, token)).await.problem(409, "not-yours");
+            let problem = bench.act("r-1", verb, with(verb, device, token)).await.problem(409, "not-owner");
             let holder = &problem["holder"];
             assert_eq!(
                 (&holder["device"], &holder["status"]),
@@ -52,7 +52,7 @@ async fn second_claim_names_first_device() {
     let (first, second) = futures::join!(first, second);
     let (winner, loser) = if first.status == 200 { (first, second) } else { (second, first) };
     assert_eq!(winner.status, 200, "{winner:?}");
-    let problem = loser.problem(409, "not-yours");
+    let problem = loser.problem(409, "not-owner");
     let (device, _) = bench.holder("r-1").await;
     assert_eq!(problem["holder"]["device"], json!(device));
 }
@@ -63,7 +63,7 @@ async fn late_completion_of_reassigned_seat_is_rejected() {
     bench.delete_device("one").await;
     let (device, token) = bench.holder("r-1").await;
     assert_eq!((device.as_str(), token), ("two", 2));
-    let problem = bench.act("r-1", "complete", by("one", 1)).await.problem(409, "not-yours");
+    let problem = bench.act("r-1", "complete", by("one", 1)).await.problem(409, "not-owner");
     assert_eq!(
         (&problem["holder"]["device"], &problem["holder"]["status"]),
         (&json!("two"), &json!("assigned"))
@@ -81,7 +81,7 @@ async fn impossible_run_act_names_state() {
     bench.act("r-1", "retry", json!({})).await.problem(409, "conflict");
     bench.acted("r-1", "accept", by("one", 1)).await;
     bench.act("r-1", "decline", by("one", 1)).await.problem(409, "conflict");
-    bench.act("r-1", "assign", json!({"device": "one"})).await.problem(409, "not-yours");
+    bench.act("r-1", "assign", json!({"device": "one"})).await.problem(409, "not-owner");
 }
 
 #[tokio::test]
@@ -114,11 +114,11 @@ async fn disconnected_device_must_release_reassigned_seat() {
     // No device has claimed it yet: `one` gets it back under a new token.
     let back = bench.acted("r-1", "offline_claim", by("one", 1)).await;
     assert_eq!((&back["status"], &back["token"]), (&json!("claimed"), &json!(3)));
-    bench.act("r-1", "accept", by("two", 2)).await.problem(409, "not-yours");
+    bench.act("r-1", "accept", by("two", 2)).await.problem(409, "not-owner");
     bench.acted("r-1", "release", by("one", 3)).await;
     let (device, token) = bench.holder("r-1").await;
     bench.acted("r-1", "accept", by(&device, token)).await;
-    let problem = bench.act("r-1", "offline_claim", by("one", 1)).await.problem(409, "not-yours");
+    let problem = bench.act("r-1", "offline_claim", by("one", 1)).await.problem(409, "not-owner");
     assert_eq!(problem["holder"]["device"], json!(device));
 }
 

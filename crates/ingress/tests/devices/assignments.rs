@@ -42,10 +42,10 @@ async fn device_with_current_list_waits_for_change() {
     let bench = Bench::with_devices(&["one"]).await;
     bench.run("r-1", json!({})).await;
     let seen = bench.get(ASSIGNMENTS).await.json();
-    let mark = seen["mark"].as_str().unwrap().to_owned();
-    let same = bench.get(&format!("{ASSIGNMENTS}?seen={mark}&wait=0")).await.json();
+    let version = seen["version"].as_str().unwrap().to_owned();
+    let same = bench.get(&format!("{ASSIGNMENTS}?if_version={version}&wait=0")).await.json();
     assert_eq!(same, seen);
-    let path = format!("{ASSIGNMENTS}?seen={mark}&wait=30");
+    let path = format!("{ASSIGNMENTS}?if_version={version}&wait=30");
     let waits = bench.get(&path);
     let takes = async {
         tokio::task::yield_now().await;
@@ -53,7 +53,22 @@ async fn device_with_current_list_waits_for_change() {
     };
     let (found, _) = futures::join!(waits, takes);
     assert_eq!(found.json()["items"], json!([]));
-    bench.act("r-1", "accept", by("one", 1)).await.problem(409, "not-yours");
+    bench.act("r-1", "accept", by("one", 1)).await.problem(409, "not-owner");
+}
+
+#[tokio::test]
+async fn old_name_of_if_version_is_refused_with_hint() {
+    let bench = Bench::with_devices(&["one"]).await;
+    for path in [ASSIGNMENTS.to_owned(), format!("{ASSIGNMENTS}/stream")] {
+        let problem = bench.get(&format!("{path}?seen=v")).await.problem(422, "invalid");
+        assert_eq!(
+            problem["problems"],
+            json!([{"path": "query.seen", "message": "unknown parameter; its name is if_version now"}])
+        );
+    }
+    let elsewhere = bench.get("/v1/devices?seen=v").await.problem(422, "invalid");
+    let message = elsewhere["problems"][0]["message"].as_str().unwrap();
+    assert!(!message.contains("if_version"), "{message}");
 }
 
 #[tokio::test]

@@ -51,8 +51,8 @@ impl Calls {
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
 
-    async fn watch(&mut self, device: &str, seen: &str) -> Streaming<WatchAssignmentsResponse> {
-        self.devices.watch_assignments(watch(device, seen)).await.unwrap().into_inner()
+    async fn watch(&mut self, device: &str, version: &str) -> Streaming<WatchAssignmentsResponse> {
+        self.devices.watch_assignments(watch(device, version)).await.unwrap().into_inner()
     }
 
     async fn act(&mut self, who: (&str, i64), act: Act) -> Result<ActOnRunResponse, Status> {
@@ -71,8 +71,8 @@ fn device(id: &str) -> RegisterDeviceRequest {
     }
 }
 
-fn watch(device: &str, seen: &str) -> WatchAssignmentsRequest {
-    WatchAssignmentsRequest { device_id: device.to_owned(), seen_mark: seen.to_owned() }
+fn watch(device: &str, version: &str) -> WatchAssignmentsRequest {
+    WatchAssignmentsRequest { device_id: device.to_owned(), if_version: version.to_owned() }
 }
 
 fn by(device: &str, act: Act) -> ActOnRunRequest {
@@ -90,7 +90,7 @@ fn because(reason: &str) -> RunGiveUp {
 
 async fn next(lists: &mut Streaming<WatchAssignmentsResponse>) -> (Vec<Assignment>, String) {
     let list = lists.message().await.unwrap().expect("the stream has ended");
-    (list.assignments, list.mark)
+    (list.assignments, list.version)
 }
 
 #[track_caller]
@@ -128,8 +128,8 @@ async fn grpc_run_completes() {
         ..HeartbeatDeviceRequest::default()
     };
     let heard = calls.devices.heartbeat_device(beat).await.unwrap().into_inner().runs;
-    assert!(heard[0].yours && heard[0].until.is_some(), "{heard:?}");
-    assert!(!heard[1].yours, "{heard:?}");
+    assert!(heard[0].held && heard[0].until.is_some(), "{heard:?}");
+    assert!(!heard[1].held, "{heard:?}");
     let done = || Act::Complete(RunComplete { output_json: "[1,2,3]".to_owned() });
     let stands = calls.act(who, done()).await.unwrap();
     assert_eq!((stands.status.as_str(), stands.run_status.as_str()), ("completed", "completed"));
@@ -148,7 +148,7 @@ async fn grpc_lost_seat_names_holder() {
     let status =
         refused(calls.act(("one", 1), Act::Start(RunStart {})).await, Code::FailedPrecondition, "two");
     let info = status.get_details_error_info().unwrap();
-    assert_eq!(info.reason, "NOT_YOURS", "{info:?}");
+    assert_eq!(info.reason, "NOT_OWNER", "{info:?}");
     assert_eq!((info.metadata["device"].as_str(), info.metadata["status"].as_str()), ("two", "assigned"));
     assert!(info.metadata["since"].ends_with('Z'), "{info:?}");
     let failed = RunFail { message: "broken".to_owned(), class: String::new(), retryable: false };
@@ -171,11 +171,11 @@ async fn grpc_device_claims_unassigned_seat() {
 }
 
 #[tokio::test]
-async fn grpc_assignment_stream_resumes_from_mark() {
+async fn grpc_assignment_stream_resumes_from_version() {
     let mut calls = Calls::with(&["one"]).await;
     calls.run("r-1", json!({})).await;
-    let mark = next(&mut calls.watch("one", "").await).await.1;
-    let mut lists = calls.watch("one", &mark).await;
+    let version = next(&mut calls.watch("one", "").await).await.1;
+    let mut lists = calls.watch("one", &version).await;
     calls.act(("one", 1), Act::Accept(RunAccept {})).await.unwrap();
     assert_eq!(next(&mut lists).await.0[0].status, "claimed");
     calls.door.shutdown.cancel();

@@ -66,7 +66,7 @@ async fn heartbeat_reports_held_runs() {
     let heard = bench.post("/v1/devices/one/heartbeat", &beat).await.json();
     let of = |at: usize, field: &str| heard["runs"][at][field].clone();
     assert_eq!(
-        [0, 1, 2, 3, 4].map(|at| of(at, "yours")),
+        [0, 1, 2, 3, 4].map(|at| of(at, "held")),
         [true, true, false, true, false].map(|it| json!(it))
     );
     assert_eq!(

@@ -118,7 +118,7 @@ async fn higher_priority_run_preempts_device() {
     assert_eq!(low["status"], "reassigning");
     let previous = &low["seats"][0]["previous"][0];
     assert_eq!((&previous["reason"], &previous["progress"]["step"]), (&json!("preempted"), &json!(1)));
-    let problem = bench.act("low", "complete", by("one", 1)).await.problem(409, "not-yours");
+    let problem = bench.act("low", "complete", by("one", 1)).await.problem(409, "not-owner");
     assert_eq!(problem.get("holder"), None);
 }
 

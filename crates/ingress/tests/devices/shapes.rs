@@ -20,7 +20,7 @@ async fn device_answers_match_openapi() {
         {"run_id": "r-1", "token": token, "progress": progress}, {"run_id": "r-1", "token": 9}, {"run_id": "none", "token": 1},
     ]});
     let heard = bench.post(&format!("/v1/devices/{device}/heartbeat"), &beat).await.json();
-    let stale = bench.act("r-1", "complete", by("two", 9)).await.problem(409, "not-yours");
+    let stale = bench.act("r-1", "complete", by("two", 9)).await.problem(409, "not-owner");
     bench.acted("r-1", "abort", json!({"device": device, "token": token, "reason": "x"})).await;
     let (device, token) = bench.holder("r-1").await;
     bench.acted("r-1", "accept", by(&device, token)).await;

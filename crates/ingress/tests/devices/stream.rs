@@ -55,7 +55,7 @@ async fn assignment_stream_sends_each_changed_list() {
     let door = with_device().await;
     let mut wire = stream(&door, "").await;
     let (id, list) = next(&mut wire).await;
-    assert_eq!((&list["items"], &list["mark"]), (&json!([]), &json!(id)));
+    assert_eq!((&list["items"], &list["version"]), (&json!([]), &json!(id)));
     post(&door, "/v1/runs", &json!({"run_id": "r-1", "kind": "film"})).await;
     let (_, list) = next(&mut wire).await;
     assert_eq!(
@@ -71,17 +71,17 @@ async fn assignment_stream_sends_each_changed_list() {
 }
 
 #[tokio::test]
-async fn assignment_stream_resumes_from_mark() {
+async fn assignment_stream_resumes_from_version() {
     let door = with_device().await;
     post(&door, "/v1/runs", &json!({"run_id": "r-1", "kind": "film"})).await;
-    let (mark, _) = next(&mut stream(&door, "").await).await;
-    let mut wire = stream(&door, &format!("last-event-id: {mark}\r\n")).await;
+    let (version, _) = next(&mut stream(&door, "").await).await;
+    let mut wire = stream(&door, &format!("last-event-id: {version}\r\n")).await;
     wire.until("\r\n\r\n").await;
     post(&door, "/v1/runs/r-1/accept", &json!({"device": "one", "token": 1})).await;
     let (other, list) = next(&mut wire).await;
     assert_eq!(list["items"][0]["status"], "claimed", "the list that was seen came again: {list}");
-    assert_ne!(other, mark);
-    // An invalid mark counts as the version of another list.
+    assert_ne!(other, version);
+    // An invalid version counts as the version of another list.
     assert_eq!(next(&mut stream(&door, "last-event-id: soon\r\n").await).await.0, other);
 }
 

@@ -70,7 +70,7 @@ async fn assignment_rejects_other_people() {
         ("skip", json!({"person": "bob"})),
         ("heartbeat", json!({"person": "bob"})),
     ] {
-        bench.act(&id, verb, body).await.problem(409, "not-yours");
+        bench.act(&id, verb, body).await.problem(409, "not-owner");
     }
 }
 

@@ -25,7 +25,7 @@ async fn assignment_carries_item_payload() {
     let bench = Bench::office(json!({"timeout_seconds": 60}), 1).await;
     let given = bench.next("ann").await;
     assert_eq!(given["payload"], json!({"n": 0}));
-    assert_eq!((&given["item"]["item_id"], &given["again"]), (&json!("i-0"), &json!(false)));
+    assert_eq!((&given["item"]["item_id"], &given["already_assigned"]), (&json!("i-0"), &json!(false)));
     assert_eq!(given["assignment"]["status"], "pending");
     let id = given["assignment"]["assignment_id"].as_str().unwrap();
     let started = bench.done(id, "start", json!({"person": "ann"})).await;
@@ -42,7 +42,7 @@ async fn next_assignment_may_start_immediately() {
     // The answer was lost: the same assignment is returned again.
     let again = bench.post("/v1/assignments/next", &ask).await.json();
     assert_eq!(again["assignment"]["assignment_id"], given["assignment"]["assignment_id"]);
-    assert_eq!(again["again"], true);
+    assert_eq!(again["already_assigned"], true);
     let none = json!({"person": "ann", "queues": ["other"], "start": true});
     assert_eq!(bench.post("/v1/assignments/next", &none).await.json()["idle"], "no_queue");
 }

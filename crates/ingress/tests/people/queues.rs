@@ -37,6 +37,24 @@ async fn queue_rules_are_compiled_off_runtime() {
 }
 
 #[tokio::test]
+async fn attempts_per_person_have_alias_in_requests() {
+    let bench = Bench::open();
+    let created = bench.put("/v1/queues/review", &json!({"max_attempts_per_labeler": 2})).await.json();
+    let shown = bench.get("/v1/queues/review").await.json();
+    assert_eq!(shown["config"]["max_attempts_per_person"], 2, "{shown}");
+    assert_eq!(shown["config"].get("max_attempts_per_labeler"), None, "{shown}");
+    assert_eq!(created["config"], shown["config"]);
+    // A shown queue can be put again, and nothing changes.
+    let same = bench.put("/v1/queues/review", &shown["config"]).await;
+    assert_eq!((same.status.as_u16(), same.json()), (200, shown));
+    let both = json!({"max_attempts_per_person": 2, "max_attempts_per_labeler": 2});
+    let problem = bench.put("/v1/queues/review", &both).await.problem(422, "invalid");
+    assert_eq!(problem["problems"][0]["path"], "max_attempts_per_labeler");
+    let message = problem["problems"][0]["message"].as_str().unwrap();
+    assert!(message.contains("max_attempts_per_person"), "{message}");
+}
+
+#[tokio::test]
 async fn queue_may_be_yaml() {
     let bench = Bench::open();
     let mut request =

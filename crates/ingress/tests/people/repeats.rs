@@ -9,7 +9,10 @@ async fn repeated_next_returns_same_assignment() {
     let bench = Bench::office(json!({}), 2).await;
     let id = bench.given("ann").await;
     let again = bench.next("ann").await;
-    assert_eq!((&again["assignment"]["assignment_id"], &again["again"]), (&json!(id), &json!(true)));
+    assert_eq!(
+        (&again["assignment"]["assignment_id"], &again["already_assigned"]),
+        (&json!(id), &json!(true))
+    );
 }
 
 #[tokio::test]

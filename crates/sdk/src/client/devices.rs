@@ -76,7 +76,7 @@ pub struct RunHeartbeatAnswer {
     pub seat: u16,
     pub token: i64,
     /// Whether the run is assigned or offered to the device.
-    pub yours: bool,
+    pub held: bool,
     /// The device must release it.
     pub release: bool,
     pub paused: bool,

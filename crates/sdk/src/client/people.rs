@@ -64,7 +64,7 @@ pub struct WorkForPerson {
     pub payload: Value,
     /// The person already had it at the time of the request.
     #[serde(default)]
-    pub again: bool,
+    pub already_assigned: bool,
 }
 
 /// Request for a person's next item. Set the queues, then await it: `None` when no item is available.

@@ -20,7 +20,7 @@ use super::transport::{ApiRequest, RepeatPolicy};
 pub struct RunAssignments {
     pub items: Vec<RunAssignment>,
     /// Version of the list: pass it to wait for the next version.
-    pub mark: String,
+    pub version: String,
 }
 
 /// A run's seat that is assigned or offered to a device.
@@ -111,23 +111,23 @@ struct RunActBody<'a> {
 
 impl Client {
     /// The assignments and offers of a device. Long poll of at most a minute: waits while the list still has
-    /// the mark `seen`, or, without one, while it is empty.
+    /// the version `if_version`, or, without one, while it is empty.
     pub async fn run_assignments(
         &self,
         device: &str,
-        seen: Option<&str>,
+        if_version: Option<&str>,
         wait: Duration,
     ) -> Result<RunAssignments, ClientError> {
         let wait = Duration::from_secs(wait.as_secs().min(60));
         let mut ask =
             ApiRequest::get(devices::device_path(device, "/assignments")).add_query("wait", wait.as_secs());
-        if let Some(seen) = seen {
-            ask = ask.add_query("seen", seen);
+        if let Some(version) = if_version {
+            ask = ask.add_query("if_version", version);
         }
         self.send_request(&ask.with_server_wait(wait)).await?.json()
     }
 
-    /// Acts on an assignment. Idempotent; 409 `not-yours` when the seat has been reassigned.
+    /// Acts on an assignment. Idempotent; 409 `not-owner` when the seat has been reassigned.
     pub async fn act_on_run(
         &self,
         device: &str,

@@ -74,15 +74,15 @@ impl DeviceLoop {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 listed = &mut listing => {
-                    let mark = match listed? {
+                    let version = match listed? {
                         Some(list) => {
-                            let mark = list.mark.clone();
+                            let version = list.version.clone();
                             self.take_list(list);
-                            Some(mark)
+                            Some(version)
                         }
                         None => None,
                     };
-                    listing.set(self.next_list(mark));
+                    listing.set(self.next_list(version));
                 }
                 woken = self.next_event() => self.handle_event(woken).await?,
             }
@@ -92,13 +92,13 @@ impl DeviceLoop {
     /// The next list; `None` when the server is unreachable.
     fn next_list(
         &self,
-        seen: Option<String>,
+        if_version: Option<String>,
     ) -> impl Future<Output = Result<Option<RunAssignments>, ClientError>> + use<> {
         let (client, id) = (self.device.client.clone(), self.device.device.id.clone());
         async move {
-            // An empty first list counts too: it has a mark to wait with.
-            let wait = if seen.is_some() { WAIT } else { Duration::ZERO };
-            match client.run_assignments(&id, seen.as_deref(), wait).await {
+            // An empty first list counts too: it has a version to wait with.
+            let wait = if if_version.is_some() { WAIT } else { Duration::ZERO };
+            match client.run_assignments(&id, if_version.as_deref(), wait).await {
                 Ok(list) => Ok(Some(list)),
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PAUSE).await;

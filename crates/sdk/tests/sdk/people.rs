@@ -8,7 +8,7 @@ use crate::world::persistent;
 
 const GIVEN: &str = r#"{"assignment":{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review",
     "status":"in_progress","deadline":"2026-01-01T01:00:00.000Z","attempt":1,"created_at":"2026-01-01T00:00:00.000Z"},
-    "item":{"item_id":"s-17","priority":5},"payload":{"text":"hallo"},"again":false}"#;
+    "item":{"item_id":"s-17","priority":5},"payload":{"text":"hallo"},"already_assigned":false}"#;
 const DONE: &str = r#"{"assignment_id":"a-1","item_id":"s-17","person":"ann","queue":"review","status":"completed",
     "answer":{"label":"greeting"},"created_at":"2026-01-01T00:00:00.000Z"}"#;
 const WRONG: &str = r#"{"type":"urn:millstream:problem:invalid-answer","title":"The answer is not valid","status":422,
@@ -19,7 +19,7 @@ async fn person_gets_work_and_submits_answer() {
     let stub = StubServer::answering(&[(503, "{}"), (200, GIVEN), (422, WRONG), (200, DONE)]).await;
     let client = persistent(stub.address);
     let work = client.next_work("ann").queue("review").started().await.unwrap().expect("something to do");
-    assert_eq!((work.payload, work.again), (json!({"text": "hallo"}), false));
+    assert_eq!((work.payload, work.already_assigned), (json!({"text": "hallo"}), false));
     let id = work.assignment.assignment_id;
     assert_eq!(work.assignment.status, AssignmentStatus::InProgress);
     let wrong = client.submit_answer(&id, "ann", json!({})).await.unwrap_err();

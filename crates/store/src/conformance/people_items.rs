@@ -88,7 +88,7 @@ pub async fn stale_item_version_is_refused(bench: ConformanceBench) {
 }
 
 pub async fn item_log_matches_its_rows(bench: ConformanceBench) {
-    bench.queue("max_attempts_per_labeler: 2").await;
+    bench.queue("max_attempts_per_person: 2").await;
     bench.import_many(1).await;
     let key = item("i-0");
     let one = bench.take("ann").await.assignment;
@@ -96,7 +96,7 @@ pub async fn item_log_matches_its_rows(bench: ConformanceBench) {
     let expire = ItemInput::Expire { assignment: one.id, next: bench.assignment_id() };
     bench.item_act_at(&key, &expire, Some(deadline), None).await;
     let again = bench.take("ann").await;
-    assert!(again.again && again.assignment.id != one.id);
+    assert!(again.already_assigned && again.assignment.id != one.id);
     bench.start_work(&again.assignment).await;
     bench.item_act(&key, &skip(&again.assignment)).await;
     bench.work("bob").await;

@@ -21,10 +21,10 @@ pub async fn repeated_next_returns_pending_assignment(bench: ConformanceBench) {
     bench.queue("").await;
     bench.import_many(2).await;
     let first = bench.take("ann").await;
-    assert!(!first.again);
+    assert!(!first.already_assigned);
     assert_eq!((first.item.id.as_str(), first.payload.as_str()), ("i-0", r#"{"of": "i-0"}"#));
     let again = bench.take("ann").await;
-    assert!(again.again);
+    assert!(again.already_assigned);
     assert_eq!((&again.assignment, &again.payload), (&first.assignment, &first.payload));
     bench.start_work(&first.assignment).await;
     assert_eq!(idle(bench.ask(bench.caller("ann")).await), PersonIdleReason::OpenLimit);
@@ -175,7 +175,7 @@ pub async fn batched_callers_are_served_in_order(bench: ConformanceBench) {
     let items: Vec<String> = given
         .iter()
         .map(|given| match given {
-            NextAssignment::Assigned(given) if given.again => format!("{} again", given.item.id),
+            NextAssignment::Assigned(given) if given.already_assigned => format!("{} again", given.item.id),
             NextAssignment::Assigned(given) => given.item.id.to_string(),
             NextAssignment::Nothing(idle) => format!("{idle:?}"),
         })
@@ -208,7 +208,7 @@ pub async fn openings_come_from_every_requested_queue(bench: ConformanceBench) {
 }
 
 pub async fn expired_opening_is_reserved_then_free(bench: ConformanceBench) {
-    bench.queue("max_attempts_per_labeler: 2").await;
+    bench.queue("max_attempts_per_person: 2").await;
     bench.import_many(1).await;
     let key = item("i-0");
     let mut now = bench.now().await;

@@ -31,7 +31,7 @@ async fn all_at_once(bench: &ConformanceBench, items: usize, overlap: usize) {
                     NextAssignment::Assigned(given) => *given,
                     NextAssignment::Nothing(_) => return taken,
                 };
-                assert!(!given.again, "{who} has begun all that they had");
+                assert!(!given.already_assigned, "{who} has begun all that they had");
                 let one = given.assignment;
                 taken.push((one.item.clone(), one.person.clone(), one.id));
                 bench.start_work(&one).await;

@@ -88,7 +88,7 @@ fn assign_opening(
     people.write_commit(&commit, now).ok()?;
     let work = commit.change.work;
     let assignment = work.assignments.get(&caller.next)?.clone();
-    Some(AssignedWork { assignment, item: work.item, payload: work.payload, again: false })
+    Some(AssignedWork { assignment, item: work.item, payload: work.payload, already_assigned: false })
 }
 
 /// The caller's oldest assignment that has not begun.
@@ -107,7 +107,7 @@ fn pending_assignment(people: &PeopleTables, caller: &AssignmentCaller) -> Optio
         assignment: one.clone(),
         item: row.work.item.clone(),
         payload: row.work.payload.clone(),
-        again: true,
+        already_assigned: true,
     })))
 }
 

@@ -200,7 +200,7 @@ async fn send_heartbeats(body: Arc<SimulatedDevice>) {
             }
             let heard = answer["runs"].as_array().map_or(&[][..], Vec::as_slice);
             for ((place, hold), heard) in holds.iter().zip(heard) {
-                let is_theirs = heard["yours"].as_bool().unwrap_or(false);
+                let is_theirs = heard["held"].as_bool().unwrap_or(false);
                 let told = if is_theirs {
                     DeviceAnswer::Done { token: Some(hold.token) }
                 } else {
@@ -238,13 +238,13 @@ async fn take_work(
         errands.spawn(work::run_assignment(Arc::clone(&body), body.chance(), errand));
     }
     let mut invitations = invitations.lock().await;
-    let mut mark = String::new();
+    let mut version = String::new();
     loop {
-        let path = format!("/v1/devices/{}/assignments?wait={WAIT}&seen={mark}", body.name);
+        let path = format!("/v1/devices/{}/assignments?wait={WAIT}&if_version={version}", body.name);
         tokio::select! {
             reply = body.wire.get(&path, Duration::from_secs(WAIT)) => match reply {
                 DeviceReply::Answered { status: 200, body: answer } => {
-                    mark = answer["mark"].as_str().unwrap_or_default().to_owned();
+                    version = answer["version"].as_str().unwrap_or_default().to_owned();
                     for item in answer["items"].as_array().into_iter().flatten() {
                         let Some(errand) = AssignedSeat::parse_assignment(item) else { continue };
                         if known.insert((errand.place.clone(), errand.token)) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::graph::NodeStatus;
+use millstream_store::backlog_gauges;
 
 use super::periodic::DutyError;
 use crate::context::WorkerContext;
@@ -15,12 +16,12 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(15);
 pub(crate) async fn measure_gauges(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
     let backlog = worker.deps.stores.event_views.count_backlog().await?;
     let oldest = backlog.oldest.map_or(0.0, |oldest| worker.now().since(oldest).as_secs_f64());
-    ::metrics::gauge!(metrics::UNDECIDED).set(backlog.undecided as f64);
-    ::metrics::gauge!(metrics::OLDEST_UNDECIDED).set(oldest);
-    ::metrics::gauge!(metrics::DEAD_EVENTS).set(backlog.dead as f64);
-    ::metrics::gauge!(metrics::PAUSED_EXECUTIONS).set(backlog.paused as f64);
-    ::metrics::gauge!(metrics::OPEN_INCIDENTS).set(backlog.incidents as f64);
-    ::metrics::gauge!(metrics::OPEN_ACTIONS).set(backlog.open_actions as f64);
+    ::metrics::gauge!(backlog_gauges::UNDECIDED_EVENTS).set(backlog.undecided as f64);
+    ::metrics::gauge!(backlog_gauges::OLDEST_UNDECIDED_SECONDS).set(oldest);
+    ::metrics::gauge!(backlog_gauges::DEAD_EVENTS).set(backlog.dead as f64);
+    ::metrics::gauge!(backlog_gauges::PAUSED_EXECUTIONS).set(backlog.paused as f64);
+    ::metrics::gauge!(backlog_gauges::OPEN_INCIDENTS).set(backlog.incidents as f64);
+    ::metrics::gauge!(backlog_gauges::OPEN_ACTIONS).set(backlog.open_actions as f64);
     let graphs = worker.deps.stores.graph_views.graph_counts().await?;
     ::metrics::gauge!(metrics::ACTIVE_GRAPHS).set(graphs.active as f64);
     for status in NodeStatus::ALL {

@@ -7,7 +7,7 @@ use crate::id::ItemId;
 
 #[test]
 fn item_fails_after_max_attempts() {
-    let mut desk = ItemFixture::new("max_attempts_total: 2, max_attempts_per_labeler: 1");
+    let mut desk = ItemFixture::new("max_attempts_total: 2, max_attempts_per_person: 1");
     let one = desk.working("ann");
     assert!(desk.skip(one).told.is_none());
     let two = desk.working("bob");

@@ -16,7 +16,7 @@ fn overdue(desk: &mut ItemFixture) -> ItemChange {
 
 #[test]
 fn failed_item_notice_has_queue_and_reason() {
-    let mut desk = ItemFixture::new("max_attempts_total: 2, max_attempts_per_labeler: 1");
+    let mut desk = ItemFixture::new("max_attempts_total: 2, max_attempts_per_person: 1");
     let one = desk.working("ann");
     assert_eq!(kinds(&desk.skip(one)), []);
     let two = desk.working("bob");

@@ -6,6 +6,7 @@ use super::fixture::{name, queue};
 use crate::assignment::QueueConfig;
 use crate::assignment::queue::{EligiblePersons, EscalationTarget};
 use crate::definition::SourceFormat;
+use crate::raw::RawJson;
 
 fn told(rest: &str) -> Vec<String> {
     let source = format!("{{name: q, {rest}}}");
@@ -19,7 +20,7 @@ fn queue_config_requires_only_a_name() {
     assert_eq!(plain, QueueConfig::with_defaults(name("q")));
     assert_eq!(plain.timeout, Duration::from_secs(3600));
     assert_eq!(plain.pre_assignment_timeout, Some(Duration::from_secs(300)));
-    assert_eq!((plain.max_attempts_per_labeler, plain.max_attempts_total), (3, 5));
+    assert_eq!((plain.max_attempts_per_person, plain.max_attempts_total), (3, 5));
     assert!(plain.reassign_expired && plain.reassign_skipped && !plain.skip_requires_reason);
     assert_eq!((plain.people, plain.overlap, plain.per_person.open), (EligiblePersons::Anyone, 1, 1));
     assert_eq!(QueueConfig::parse("{}", SourceFormat::Json).unwrap_err().to_string(), "name: is missing");
@@ -28,7 +29,7 @@ fn queue_config_requires_only_a_name() {
 #[test]
 fn stored_queue_config_is_read_back() {
     let full = queue(
-        "timeout_seconds: 60, pre_assignment_timeout: null, max_attempts_per_labeler: 2, max_attempts_total: 9,
+        "timeout_seconds: 60, pre_assignment_timeout: null, max_attempts_per_person: 2, max_attempts_total: 9,
          reassign_expired: false, reassign_skipped: false, skip_requires_reason: true, people: [ann, bob],
          skills: [latin], overlap: 2, per_person: {open: 3, total: 100}, priority: -5, due: 36h,
          escalate: {queue: seniors}, schema: {type: object, required: [a]}, agreement: answer.a,
@@ -41,6 +42,29 @@ fn stored_queue_config_is_read_back() {
     assert_eq!(again.as_ref(), Ok(&full), "{}", full.to_json());
     let plain = queue("escalate: {event: late}");
     assert_eq!(QueueConfig::parse(plain.to_json().as_str(), SourceFormat::Json), Ok(plain));
+}
+
+#[test]
+fn old_name_of_attempts_per_person_is_alias() {
+    let (current, old) = (queue("max_attempts_per_person: 2"), queue("max_attempts_per_labeler: 2"));
+    assert_eq!((current.max_attempts_per_person, &current), (2, &old));
+    assert_eq!(
+        told("max_attempts_per_person: 2, max_attempts_per_labeler: 2"),
+        ["max_attempts_per_labeler: is an alias of max_attempts_per_person; give only one of the two"]
+    );
+    assert_eq!(told("max_attempts_per_labeler: 0"), ["max_attempts_per_labeler: must be from 1 to 1000"]);
+}
+
+#[test]
+fn stored_queue_config_keeps_its_text() {
+    let config = queue(
+        "timeout_seconds: 1m, max_attempts_per_person: 2, people: [ann], due: 1h, escalate: {event: late}",
+    );
+    let stored = r#"{"format":1,"name":"q","timeout_seconds":60,"pre_assignment_timeout":300,"max_attempts_per_labeler":2,"max_attempts_total":5,"reassign_expired":true,"reassign_skipped":true,"skip_requires_reason":false,"people":["ann"],"skills":[],"overlap":1,"per_person":{"open":1,"total":null},"priority":0,"due":3600,"escalate":{"event":"late"},"schema":null,"rules":[],"agreement":"answer"}"#;
+    assert_eq!(config.to_json().as_str(), stored, "earlier releases read this text");
+    let shown = RawJson::from_value(&config);
+    assert_eq!(shown.as_str(), stored.replace("max_attempts_per_labeler", "max_attempts_per_person"));
+    assert_eq!(QueueConfig::parse(shown.as_str(), SourceFormat::Json), Ok(config));
 }
 
 #[test]

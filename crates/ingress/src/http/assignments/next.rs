@@ -49,16 +49,17 @@ struct AssignedWorkOut {
     assignment: AssignmentOut,
     item: ItemOut,
     payload: RawJson,
-    again: bool,
+    /// Whether the person held the assignment before this request.
+    already_assigned: bool,
 }
 
 impl From<NextAssignment> for NextAssignmentOut {
     fn from(given: NextAssignment) -> Self {
         match given {
             NextAssignment::Assigned(work) => {
-                let AssignedWork { assignment, item, payload, again } = *work;
+                let AssignedWork { assignment, item, payload, already_assigned } = *work;
                 let (assignment, item) = (assignment.into(), item.into());
-                Self::Assigned(Box::new(AssignedWorkOut { assignment, item, payload, again }))
+                Self::Assigned(Box::new(AssignedWorkOut { assignment, item, payload, already_assigned }))
             }
             NextAssignment::Nothing(idle) => Self::Nothing { assignment: (), idle },
         }

@@ -27,7 +27,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::get("/v1/devices/{device_id}/assignments", "get_assignments", get_device_assignments)
             .summary("Seats that the device holds or is offered, highest priority first")
             .needs(Permission::ActAsDevice)
-            .query(&[("wait", "WaitSeconds"), ("seen", "AssignmentsMark")])
+            .query(&[("wait", "WaitSeconds"), ("if_version", "AssignmentsVersion")])
             .answer(200, "Assignments", "The complete list; empty when the wait timed out")
             .problems(&[404]),
     ]
@@ -36,8 +36,8 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize)]
 pub(super) struct DeviceAssignmentsOut {
     items: Vec<DeviceAssignmentOut>,
-    /// The version of the list: send it as `seen` to wait for the next change.
-    mark: String,
+    /// Send it as `if_version` to wait for the next change.
+    version: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,7 +75,7 @@ async fn get_device_assignments(
     mut params: QueryParams,
 ) -> Result<Json<DeviceAssignmentsOut>, ApiProblem> {
     let wait = params.parse_param("wait", parse_wait_seconds).unwrap_or_default();
-    let seen = params.take_param("seen");
+    let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     heartbeat::find_device(&door, &key).await?;
@@ -83,14 +83,14 @@ async fn get_device_assignments(
         // A waiting request holds no slot among the requests in flight.
         slot.give_back();
     }
-    let all = assignments::wait_for_change(&door, &key, seen.as_deref(), wait).await?;
-    let mark = assignments::version_tag(&all);
-    Ok(Json(DeviceAssignmentsOut::of(all, mark)))
+    let all = assignments::wait_for_change(&door, &key, if_version.as_deref(), wait).await?;
+    let version = assignments::version_tag(&all);
+    Ok(Json(DeviceAssignmentsOut::of(all, version)))
 }
 
 impl DeviceAssignmentsOut {
-    pub(super) fn of(all: Vec<DeviceAssignment>, mark: String) -> Self {
-        Self { items: all.into_iter().filter_map(view_device_assignment).collect(), mark }
+    pub(super) fn of(all: Vec<DeviceAssignment>, version: String) -> Self {
+        Self { items: all.into_iter().filter_map(view_device_assignment).collect(), version }
     }
 }
 

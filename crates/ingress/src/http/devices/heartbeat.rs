@@ -85,7 +85,7 @@ struct RunHeartbeatOut {
     seat: u16,
     token: SeatToken,
     /// The device holds the seat, or is offered it.
-    yours: bool,
+    held: bool,
     /// The device must stop working on the run.
     release: bool,
     paused: bool,
@@ -168,7 +168,7 @@ fn view_run_heartbeat(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeat
         run_id: run,
         seat,
         token,
-        yours: true,
+        held: true,
         release: false,
         paused: false,
         until: None,
@@ -179,7 +179,7 @@ fn view_run_heartbeat(said: HeartbeatRun, heard: HeartbeatReply) -> RunHeartbeat
         HeartbeatReply::Held { until, paused } => RunHeartbeatOut { until: Some(until), paused, ..one },
         HeartbeatReply::Asked => one,
         HeartbeatReply::Lost { status, holder } => RunHeartbeatOut {
-            yours: false,
+            held: false,
             release: true,
             status,
             holder: holder.map(SeatHolderOut::from),

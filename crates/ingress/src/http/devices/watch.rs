@@ -1,8 +1,8 @@
 //! `GET /v1/devices/{device_id}/assignments/stream`: the assignments of a device as server-sent events.
 //!
-//! Each message is `event: assignments`, its data the whole list, its `id` the list's version (`mark`). A
-//! client that reconnects with `Last-Event-ID` gets the list only if it has changed since. The stream ends
-//! with a drain, with an unavailable store, and when the device is deleted (404 on reconnect).
+//! Each message is `event: assignments`, its data the whole list, its `id` the list's `version`. A client that
+//! reconnects with `Last-Event-ID` gets the list only if it has changed since. The stream ends with a drain,
+//! with an unavailable store, and when the device is deleted (404 on reconnect).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         Route::get("/v1/devices/{device_id}/assignments/stream", "watch_assignments", stream_assignments)
             .summary("Seats that the device holds or is offered, sent again on every change")
             .needs(Permission::ActAsDevice)
-            .query(&[("seen", "AssignmentsMark")])
+            .query(&[("if_version", "AssignmentsVersion")])
             .headers(&["Last-Event-ID"])
             .answer_in(
                 200,
@@ -46,13 +46,13 @@ async fn stream_assignments(
     headers: HeaderMap,
     mut params: QueryParams,
 ) -> Result<Response, ApiProblem> {
-    let seen = params.take_param("seen");
+    let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     // An unreadable `Last-Event-ID` counts as the version of another list.
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = watch::watch_assignments(door, key, resumed.or(seen)).await?;
+    let watch = watch::watch_assignments(door, key, resumed.or(if_version)).await?;
     let events = futures::stream::unfold(watch, |mut watch| async move {
         let event = next_message(&mut watch).await?;
         Some((Ok::<_, Infallible>(event), watch))
@@ -64,9 +64,13 @@ async fn stream_assignments(
 
 async fn next_message(watch: &mut AssignmentWatch) -> Option<Event> {
     match watch.next_list().await? {
-        Ok(AssignmentList { all, mark }) => {
-            let id = mark.clone();
-            Event::default().event("assignments").id(id).json_data(DeviceAssignmentsOut::of(all, mark)).ok()
+        Ok(AssignmentList { all, version }) => {
+            let id = version.clone();
+            Event::default()
+                .event("assignments")
+                .id(id)
+                .json_data(DeviceAssignmentsOut::of(all, version))
+                .ok()
         }
         Err(problem) => {
             tracing::debug!(reason = %problem.detail, "a stream of assignments ends");

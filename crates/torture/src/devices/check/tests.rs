@@ -70,7 +70,7 @@ fn accepted_late_completion_is_found() {
         0,
         1,
         RunInputKind::Complete,
-        DeviceAnswer::Refused { kind: "not-yours".to_owned() },
+        DeviceAnswer::Refused { kind: "not-owner".to_owned() },
     );
     assert_eq!(broken_rules(&story.evidence()), []);
     story.record_answer("a", 0, 1, RunInputKind::Complete, DeviceAnswer::Done { token: None });

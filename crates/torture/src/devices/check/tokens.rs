@@ -175,7 +175,7 @@ fn shows_end(act: &DeviceAct) -> bool {
                     | RunInputKind::Abort
             )
         }
-        DeviceAnswer::Refused { kind } => act.token > 0 && ["not-yours", "release"].contains(&kind.as_str()),
+        DeviceAnswer::Refused { kind } => act.token > 0 && ["not-owner", "release"].contains(&kind.as_str()),
         DeviceAnswer::Nothing => false,
     }
 }
