@@ -192,7 +192,7 @@ fn revision_conflict(expected: u32, is: u32) -> ApiProblem {
     ApiProblem::new(
         ProblemKind::RevisionConflict,
         format!(
-            "revision conflict: the graph is at {is}, the edits expect {expected}; re-read the graph and retry"
+            "revision conflict: the graph is at revision {is}, the edits expect {expected}; re-read the graph and retry"
         ),
     )
 }
