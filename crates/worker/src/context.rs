@@ -251,7 +251,7 @@ impl WorkerContext {
 
     /// Whether the tenant's actions hold so few slots that they delay no other tenant.
     pub(crate) fn holds_few_slots(&self, tenant: &TenantId) -> bool {
-        self.leases.tenant_slots().holds_fewer_than(tenant, self.options.max_action_leases() / FEW)
+        self.leases.tenant_slots().free_of_tenant(tenant, self.options.max_action_leases() / FEW) > 0
     }
 
     /// Reserves slots for leases that are about to be requested, by tenant. Tenants whose quota leaves fewer

@@ -128,16 +128,18 @@ async fn settle_batch(worker: &WorkerContext, batch: Vec<AttemptReport>) {
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
         // The effects of a node's outcome are decided first.
         let of_actions = group.iter().filter(|report| matches!(report.slot, WorkSlot::Action(_)));
-        let tenants: Vec<&TenantId> =
-            of_actions.map(|report| &report.settlement.lease.key.execution.tenant).collect();
-        let slots = if worker.stop.is_cancelled() { 0 } else { tenants.len() };
-        // All slots may go to one tenant.
-        let wanted = tenants.iter().map(|tenant| (*tenant, slots)).collect();
+        let mut freed: BTreeMap<&TenantId, usize> = BTreeMap::new();
+        for report in of_actions {
+            *freed.entry(&report.settlement.lease.key.execution.tenant).or_default() += 1;
+        }
+        let slots = if worker.stop.is_cancelled() { 0 } else { freed.values().sum() };
+        // All slots may go to one tenant, beyond its own.
+        let beyond = freed.iter().map(|(tenant, own)| (*tenant, slots.saturating_sub(*own))).collect();
         let mut barred = BTreeSet::new();
-        let aside = worker.reserve_tenant_slots(wanted, &mut barred);
+        let aside = worker.reserve_tenant_slots(beyond, &mut barred);
         let grant = match barred.is_empty() {
             true => worker.lease_grant(slots),
-            false => worker.lease_grant_except(&barred, tenants.into_iter()).with_slots(slots),
+            false => worker.lease_grant_except(&barred, freed.into_keys()).with_slots(slots),
         };
         let asked = Instant::now();
         let settled = worker

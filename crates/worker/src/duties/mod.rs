@@ -39,5 +39,40 @@ pub(crate) mod registered_executors;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
 
+/// Every duty that one worker holds under a lease, as its row is named.
+pub(crate) const LEASED_DUTIES: [&str; 6] = [
+    due_items::DUTY,
+    overdue_sweep::DUTY,
+    publish::DUTY,
+    retention::DUTY,
+    ring_all::DUTY,
+    ring_all::GENERATION,
+];
+
 #[cfg(test)]
 mod sweep_tests;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A duty that is missing in the list keeps a new embedded process waiting for the lease of a dead one.
+    #[test]
+    fn every_leased_duty_is_listed() {
+        let duties = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/duties");
+        let mut names = Vec::new();
+        for file in std::fs::read_dir(duties).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for line in text.lines().filter(|line| line.starts_with("pub(crate) const ")) {
+                let Some((_, value)) = line.split_once(": &str = ") else { continue };
+                names.push(value.trim_matches(['"', ';']).to_owned());
+            }
+        }
+        names.sort_unstable();
+        let mut listed = LEASED_DUTIES.to_vec();
+        listed.sort_unstable();
+        assert_eq!(names, listed);
+    }
+}

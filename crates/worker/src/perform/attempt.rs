@@ -92,7 +92,6 @@ async fn perform_and_report(
     crash_point::crash_at(worker.options.crash, CrashPoint::WorkerBeforeSettle);
     let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
     worker.unsettled.add_report();
-    held.begin_settling();
     // The channel has capacity for as many reports as there are slots.
     let _ = reports.send(AttemptReport { settlement, held, slot }).await;
 }

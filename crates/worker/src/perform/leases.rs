@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{AttemptBeat, AttemptPulse};
 use super::node_slots::WaitsForPlace;
-use super::tenant_slots::{SlotUse, TenantSlots};
+use super::tenant_slots::TenantSlots;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct HeldLeases(Arc<LeaseTable>);
@@ -41,7 +41,6 @@ struct LeaseEntry {
     lost: CancellationToken,
     cancelled: CancellationToken,
     whose: LeaseOwner,
-    slot_use: SlotUse,
     /// Time of the next renewal.
     renewal: Instant,
     heartbeat: Option<HeartbeatTimes>,
@@ -97,7 +96,6 @@ impl HeldLeases {
             lost: lost.clone(),
             cancelled: cancelled.clone(),
             whose,
-            slot_use: SlotUse::Attempt,
             renewal: asked + length / 3,
             heartbeat: heartbeat.map(|_| HeartbeatTimes { beats: seen, told: asked, telling: asked }),
         };
@@ -105,8 +103,8 @@ impl HeldLeases {
             self.0.tenants.take_slot(&lease.key.execution.tenant);
         }
         let replaced = self.lock_entries().insert(lease.key.clone(), entry);
-        if let Some(LeaseEntry { lease, whose: LeaseOwner::Machine, slot_use, .. }) = replaced {
-            self.0.tenants.release_slot(&lease.key.execution.tenant, slot_use);
+        if let Some(LeaseEntry { lease, whose: LeaseOwner::Machine, .. }) = replaced {
+            self.0.tenants.release_slot(&lease.key.execution.tenant);
         }
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
@@ -245,19 +243,6 @@ impl HeldLease {
         drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Its attempt has ended; the lease goes on until the outcome is recorded.
-    pub(crate) fn begin_settling(&self) {
-        let mut entries = self.leases.lock_entries();
-        let entry = entries.get_mut(&self.lease.key).filter(|entry| entry.lease == self.lease);
-        if let Some(entry) = entry
-            && entry.whose == LeaseOwner::Machine
-            && entry.slot_use == SlotUse::Attempt
-        {
-            entry.slot_use = SlotUse::Settlement;
-            self.leases.0.tenants.begin_settling(&self.lease.key.execution.tenant);
-        }
-    }
-
     /// Returns when its execution was cancelled.
     pub(crate) async fn until_cancelled(&self) {
         self.cancelled.cancelled().await;
@@ -291,8 +276,8 @@ impl Drop for HeldLease {
         let mut entries = self.leases.lock_entries();
         if entries.get(&self.lease.key).is_some_and(|entry| entry.lease == self.lease) {
             let removed = entries.remove(&self.lease.key);
-            if let Some(LeaseEntry { whose: LeaseOwner::Machine, slot_use, .. }) = removed {
-                self.leases.0.tenants.release_slot(&self.lease.key.execution.tenant, slot_use);
+            if let Some(LeaseEntry { whose: LeaseOwner::Machine, .. }) = removed {
+                self.leases.0.tenants.release_slot(&self.lease.key.execution.tenant);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! Slots per tenant: how many slots of this worker its actions hold, without graph nodes.
 //!
 //! A lease is requested only within the quota `action_slots` of its tenant: slots are reserved first, so that
-//! commits and the lease of due actions together stay within the quota. An action whose attempt has ended does not
-//! count against the quota while its outcome is recorded: backpressure of its own bounds it ([`crate::settle`]), and
-//! counting it would keep the actions of a busy tenant out of their commits.
+//! commits and the lease of due actions together stay within the quota. Dependents of settled actions take
+//! over the slots of those.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,29 +23,9 @@ struct TenantSlotTable {
 #[derive(Debug, Default, Clone, Copy)]
 struct TenantSlotCount {
     held: usize,
-    /// Of `held`: the attempt has ended and the outcome is being recorded.
-    settling: usize,
     /// Reserved for leases that are being requested.
     aside: usize,
     is_awaited: bool,
-}
-
-impl TenantSlotCount {
-    /// Slots that count against the quota.
-    fn in_use(&self) -> usize {
-        self.held.saturating_sub(self.settling) + self.aside
-    }
-
-    fn is_empty(&self) -> bool {
-        self.held == 0 && self.aside == 0
-    }
-}
-
-/// What the action in a slot is waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SlotUse {
-    Attempt,
-    Settlement,
 }
 
 /// Reserved slots of a tenant, released when dropped.
@@ -70,12 +49,7 @@ impl TenantSlots {
 
     /// How many more slots the tenant may have, of `most`.
     pub(crate) fn free_of_tenant(&self, tenant: &TenantId, most: usize) -> usize {
-        self.lock_tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.in_use()))
-    }
-
-    /// Whether the tenant holds fewer than `few`, those whose outcome is being recorded included.
-    pub(crate) fn holds_fewer_than(&self, tenant: &TenantId, few: usize) -> bool {
-        self.lock_tenants().get(tenant).is_none_or(|count| count.held + count.aside < few)
+        self.lock_tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.held + count.aside))
     }
 
     /// Reserves as many of `wanted` as the tenant may have, of `most`.
@@ -87,7 +61,7 @@ impl TenantSlots {
     ) -> TenantSlotReservation {
         let mut tenants = self.lock_tenants();
         let count = tenants.entry(tenant.clone()).or_default();
-        let wanted = wanted.min(most.saturating_sub(count.in_use()));
+        let wanted = wanted.min(most.saturating_sub(count.held + count.aside));
         count.aside += wanted;
         TenantSlotReservation { slots: self.clone(), tenant: tenant.clone(), count: wanted }
     }
@@ -102,7 +76,7 @@ impl TenantSlots {
     ) -> Option<TenantSlotReservation> {
         let mut tenants = self.lock_tenants();
         let count = tenants.entry(tenant.clone()).or_default();
-        if wanted > most.saturating_sub(count.in_use()) || count.in_use() > most {
+        if wanted > most.saturating_sub(count.held + count.aside) || count.held > most {
             return None;
         }
         count.aside += wanted;
@@ -113,25 +87,14 @@ impl TenantSlots {
         self.lock_tenants().entry(tenant.clone()).or_default().held += 1;
     }
 
-    /// The attempt in one of its slots has ended.
-    pub(super) fn begin_settling(&self, tenant: &TenantId) {
-        self.decrease_count(tenant, |count| count.settling += 1);
-    }
-
-    pub(super) fn release_slot(&self, tenant: &TenantId, slot_use: SlotUse) {
-        self.decrease_count(tenant, |count| {
-            count.held = count.held.saturating_sub(1);
-            match slot_use {
-                SlotUse::Attempt => {}
-                SlotUse::Settlement => count.settling = count.settling.saturating_sub(1),
-            }
-        });
+    pub(super) fn release_slot(&self, tenant: &TenantId) {
+        self.decrease_count(tenant, |count| count.held = count.held.saturating_sub(1));
     }
 
     /// [`freed`](Self::until_freed) returns when the tenant has a free slot within `most`.
     pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
         match self.lock_tenants().get_mut(tenant) {
-            Some(count) if count.in_use() >= most => count.is_awaited = true,
+            Some(count) if count.held + count.aside >= most => count.is_awaited = true,
             Some(_) | None => self.0.freed.notify_one(),
         }
     }
@@ -147,7 +110,7 @@ impl TenantSlots {
         if std::mem::take(&mut count.is_awaited) {
             self.0.freed.notify_one();
         }
-        if count.is_empty() {
+        if count.held == 0 && count.aside == 0 {
             tenants.remove(tenant);
         }
     }
@@ -185,23 +148,7 @@ mod tests {
         assert_eq!(slots.free_of_tenant(&noisy, 4), 3);
         assert_eq!(slots.reserve_all(&noisy, 3, 4).map(|aside| aside.len()), Some(3));
         assert_eq!(slots.held_by_tenant(), [(noisy.clone(), 1)].into());
-        slots.release_slot(&noisy, SlotUse::Attempt);
-        assert!(slots.lock_tenants().is_empty());
-    }
-
-    #[test]
-    fn an_action_that_is_being_settled_leaves_its_place_in_the_quota() {
-        let (slots, busy) = (TenantSlots::default(), tenant("busy"));
-        slots.take_slot(&busy);
-        slots.take_slot(&busy);
-        assert!(slots.reserve_all(&busy, 1, 2).is_none());
-        slots.begin_settling(&busy);
-        assert_eq!(slots.reserve_all(&busy, 1, 2).map(|aside| aside.len()), Some(1));
-        assert!(!slots.holds_fewer_than(&busy, 2), "its slot is not free yet");
-        slots.release_slot(&busy, SlotUse::Settlement);
-        assert!(slots.holds_fewer_than(&busy, 2));
-        assert_eq!((slots.free_of_tenant(&busy, 2), slots.held_by_tenant()), (1, [(busy.clone(), 1)].into()));
-        slots.release_slot(&busy, SlotUse::Attempt);
+        slots.release_slot(&noisy);
         assert!(slots.lock_tenants().is_empty());
     }
 
@@ -211,7 +158,7 @@ mod tests {
         slots.take_slot(&noisy);
         slots.take_slot(&noisy);
         assert!(slots.reserve_all(&noisy, 0, 1).is_none());
-        slots.release_slot(&noisy, SlotUse::Attempt);
+        slots.release_slot(&noisy);
         assert!(slots.reserve_all(&noisy, 0, 1).is_some());
     }
 
@@ -222,7 +169,7 @@ mod tests {
         slots.await_room(&noisy, 1);
         let mut freed = std::pin::pin!(slots.until_freed());
         assert!(futures::poll!(&mut freed).is_pending());
-        slots.release_slot(&noisy, SlotUse::Attempt);
+        slots.release_slot(&noisy);
         freed.await;
         slots.await_room(&noisy, 1);
         slots.until_freed().await;
