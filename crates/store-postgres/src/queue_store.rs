@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn cached_configs_are_bounded_by_bytes() {
         let cache = QueueConfigCache::default();
-        for number in 0..40 {
-            let text = format!(r#"{{"name":"q{number}","agreement":"'{}'"}}"#, "x".repeat(1 << 20));
+        for number in 0..100 {
+            let text = format!(r#"{{"name":"q{number}","agreement":"'{}'"}}"#, "x".repeat(200 << 10));
             assert_eq!(cache.parse_cached(&text).unwrap().name.as_str(), format!("q{number}"));
             let kept = cache.0.lock().unwrap();
             let held: usize = kept.by_text.keys().map(String::len).sum();

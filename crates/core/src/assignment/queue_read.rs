@@ -42,8 +42,13 @@ const FIELDS: &[&str] = &[
     "agreement",
 ];
 
-/// Expressions of a configuration, each with its path.
-type QueueExpressions = Vec<(String, String)>;
+/// Whether expressions are compiled to find their problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExpressionCheck {
+    Compile,
+    /// They were compiled when the configuration was stored.
+    Skip,
+}
 
 /// `name` is the name known from the request, so that the document may omit it.
 pub(super) fn parse_queue(
@@ -52,18 +57,15 @@ pub(super) fn parse_queue(
     name: Option<&Name>,
 ) -> Result<QueueConfig, ValidationProblems> {
     let document = document::parse(source, format)?;
-    let (mut reader, mut expressions) = (DocumentReader::default(), QueueExpressions::new());
-    let config = read_queue(&mut reader, &document, name, &mut expressions);
-    for (path, source) in &expressions {
-        check_expression(&mut reader, path, source);
-    }
+    let mut reader = DocumentReader::default();
+    let config = read_queue(&mut reader, &document, name, ExpressionCheck::Compile);
     if reader.problems.is_empty() { Ok(config) } else { Err(ValidationProblems(reader.problems)) }
 }
 
 pub(super) fn parse_stored_queue(source: &str) -> Result<QueueConfig, ValidationProblems> {
     let document = document::parse(source, SourceFormat::Json)?;
     let mut reader = DocumentReader::default();
-    let config = read_queue(&mut reader, &document, None, &mut QueueExpressions::new());
+    let config = read_queue(&mut reader, &document, None, ExpressionCheck::Skip);
     if reader.problems.is_empty() { Ok(config) } else { Err(ValidationProblems(reader.problems)) }
 }
 
@@ -71,7 +73,7 @@ fn read_queue(
     reader: &mut DocumentReader,
     document: &DocumentNode,
     given: Option<&Name>,
-    expressions: &mut QueueExpressions,
+    check: ExpressionCheck,
 ) -> QueueConfig {
     let unnamed = || Name::reserved_name("millstream.queue");
     let mut config = QueueConfig::with_defaults(given.cloned().unwrap_or_else(unnamed));
@@ -154,13 +156,13 @@ fn read_queue(
         config.schema = read_schema(reader, &path, node);
     }
     if let Some((path, node)) = fields.get("rules") {
-        config.rules = read_rules(reader, &path, node, expressions);
+        config.rules = read_rules(reader, &path, node, check);
     }
     if let Some((path, node)) = fields.get("agreement")
         && let Some(source) = reader.read_text(&path, node)
     {
+        check_expression(reader, &path, source, check);
         config.agreement = source.to_owned();
-        expressions.push((path, source.to_owned()));
     }
     config
 }
@@ -347,7 +349,7 @@ fn read_rules(
     reader: &mut DocumentReader,
     path: &str,
     node: &DocumentNode,
-    expressions: &mut QueueExpressions,
+    check: ExpressionCheck,
 ) -> Vec<AnswerRule> {
     let items = reader.read_list(path, node);
     reader.check_limit(path, "rules", items.len(), MAX_RULES);
@@ -366,7 +368,7 @@ fn read_rules(
             }
         }
         if let (Some((path, condition)), Some((_, message))) = (condition, message) {
-            expressions.push((path, condition.clone()));
+            check_expression(reader, &path, &condition, check);
             let path = place.map_or_else(String::new, |(_, place)| place);
             rules.push(AnswerRule { condition, message, path });
         }
@@ -374,8 +376,10 @@ fn read_rules(
     rules
 }
 
-fn check_expression(reader: &mut DocumentReader, path: &str, source: &str) {
-    if let Err(messages) = CelProgram::compile(source, ExprVocabulary::Answer) {
+fn check_expression(reader: &mut DocumentReader, path: &str, source: &str, check: ExpressionCheck) {
+    if check == ExpressionCheck::Compile
+        && let Err(messages) = CelProgram::compile(source, ExprVocabulary::Answer)
+    {
         reader.problems.extend(messages.into_iter().map(|message| ValidationProblem::new(path, message)));
     }
 }

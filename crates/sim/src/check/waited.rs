@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn poison_events_and_own_backlog_prolong_wait() {
-        let mut history = sample_history(20_000, Some(124_000), EventStatus::Completed);
+        let mut history = sample_history(20_000, Some(123_000), EventStatus::Completed);
         assert_eq!(decided_in_time(&history).len(), 1, "nothing explains the wait");
         let poison =
             SimEvent { name: POISON.to_owned(), decided_at: None, ..history.executions[0].events[0].clone() };
