@@ -122,15 +122,24 @@ async fn read_execution_list(
     after: Option<AcceptNo>,
     limit: usize,
 ) -> PostgresResult<Vec<ExecutionView>> {
-    // The tenant expression of the index.
+    // The tenant expression and the conditions of the two indexes. A status of one kind leaves out the other's index.
     const LIST: &str = "
-SELECT x.* FROM executions x
-WHERE x.tenant || '' = $1 AND x.position < $2
-  AND ($3::text IS NULL OR x.definition = $3)
-  AND ($4::text IS NULL OR x.state = $4)
-  AND ($5::text IS NULL
-       OR $5 = CASE WHEN x.phase = 'active' AND x.paused_reason IS NOT NULL THEN 'paused' ELSE x.phase END)
-ORDER BY x.position DESC LIMIT $6";
+(SELECT x.* FROM executions x
+ WHERE x.tenant || '' = $1 AND x.ended_at IS NULL AND x.position < $2
+   AND ($3::text IS NULL OR x.definition = $3)
+   AND ($4::text IS NULL OR x.state = $4)
+   AND ($5::text IS NULL OR $5 IN ('active', 'paused'))
+   AND ($5::text IS NULL OR $5 = CASE WHEN x.paused_reason IS NULL THEN 'active' ELSE 'paused' END)
+ ORDER BY x.position DESC LIMIT $6)
+UNION ALL
+(SELECT x.* FROM executions x
+ WHERE x.tenant || '' = $1 AND x.ended_at IS NOT NULL AND x.position < $2
+   AND ($3::text IS NULL OR x.definition = $3)
+   AND ($4::text IS NULL OR x.state = $4)
+   AND ($5::text IS NULL OR $5 NOT IN ('active', 'paused'))
+   AND ($5::text IS NULL OR x.phase = $5)
+ ORDER BY x.position DESC LIMIT $6)
+ORDER BY position DESC LIMIT $6";
     let rows = sqlx::query(LIST)
         .bind(tenant.as_str())
         .bind(after.map_or(i64::MAX, |after| after.0))

@@ -48,12 +48,23 @@ impl ExecutionViews for SqliteStore {
         limit: usize,
     ) -> StoreResult<Vec<ExecutionView>> {
         const LIST_EXECUTIONS: &str = "
-            SELECT * FROM executions
-            WHERE tenant = ?1 AND position < ?2
-              AND (?3 IS NULL OR definition = ?3)
-              AND (?4 IS NULL OR state = ?4)
-              AND (?5 IS NULL OR ?5 = CASE WHEN phase = 'active' AND paused_reason IS NOT NULL
-                                           THEN 'paused' ELSE phase END)
+            SELECT * FROM (
+                SELECT * FROM executions
+                WHERE tenant = ?1 AND ended_at IS NULL AND position < ?2
+                  AND (?3 IS NULL OR definition = ?3)
+                  AND (?4 IS NULL OR state = ?4)
+                  AND (?5 IS NULL OR ?5 = CASE WHEN paused_reason IS NULL THEN 'active' ELSE 'paused' END)
+                ORDER BY position DESC
+                LIMIT CASE WHEN ?5 IS NULL OR ?5 IN ('active', 'paused') THEN ?6 ELSE 0 END)
+            UNION ALL
+            SELECT * FROM (
+                SELECT * FROM executions
+                WHERE tenant = ?1 AND ended_at IS NOT NULL AND position < ?2
+                  AND (?3 IS NULL OR definition = ?3)
+                  AND (?4 IS NULL OR state = ?4)
+                  AND (?5 IS NULL OR ?5 = phase)
+                ORDER BY position DESC
+                LIMIT CASE WHEN ?5 IS NULL OR ?5 NOT IN ('active', 'paused') THEN ?6 ELSE 0 END)
             ORDER BY position DESC
             LIMIT ?6";
         let (tenant, filter) = (tenant.clone(), filter.clone());

@@ -22,6 +22,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (11, "releases", include_str!("../../../migrations/sqlite/0011_releases.sql")),
     (12, "quotas", include_str!("../../../migrations/sqlite/0012_quotas.sql")),
     (13, "open_runs", include_str!("../../../migrations/sqlite/0013_open_runs.sql")),
+    (14, "execution_lists", include_str!("../../../migrations/sqlite/0014_execution_lists.sql")),
 ];
 
 impl SqliteStore {

@@ -83,8 +83,7 @@ fn quota_set(text: &str) -> SqliteResult<QuotaSet> {
 const fn count_statement(counted: CountedQuota) -> &'static str {
     match counted {
         CountedQuota::OpenExecutions => {
-            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE (tenant || '') = ?1 AND ended_at IS NULL
-                AND tenant >= '' LIMIT ?2)"
+            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE tenant = ?1 AND ended_at IS NULL LIMIT ?2)"
         }
         CountedQuota::Definitions => {
             "SELECT count(*) FROM (SELECT 1 FROM definitions WHERE tenant = ?1 LIMIT ?2)"

@@ -61,6 +61,36 @@ async fn destroyed_group_changes_generation() {
     );
 }
 
+/// What the new group has not delivered yet is not removed with an entry that the old one had delivered.
+#[tokio::test]
+async fn acknowledgement_of_destroyed_group_removes_its_entry_only() {
+    let rig = RedisFixture::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish_bells(&[bell(1), bell(2), bell(3)]).await.unwrap();
+    let delivered = reader.read_deliveries(10, SLICE).await.unwrap();
+    assert_eq!(delivered.len(), 3);
+    let key = rig.bells_key();
+    rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
+    assert!(matches!(reader.read_deliveries(10, SLICE).await, Err(StreamError::Amnesia(_))));
+    rig.streams.bells.ack_entries(&[delivered[1].entry.clone()]).await.unwrap();
+    let again = reader.read_deliveries(10, SLICE).await.unwrap();
+    let bells: Vec<&Doorbell> = again.iter().map(|delivery| &delivery.bell).collect();
+    assert_eq!(bells, [&bell(1), &bell(3)]);
+}
+
+#[tokio::test]
+async fn acknowledgement_without_group_deletes_entries() {
+    let rig = RedisFixture::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish_bells(&[bell(1), bell(2)]).await.unwrap();
+    let delivered = reader.read_deliveries(10, SLICE).await.unwrap();
+    let key = rig.bells_key();
+    rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
+    rig.streams.bells.ack_entries(&[delivered[0].entry.clone()]).await.unwrap();
+    let length: usize = rig.streams.care.lane_stats().await.unwrap().iter().map(|lane| lane.length as usize).sum();
+    assert_eq!(length, 1);
+}
+
 #[tokio::test]
 async fn reclaim_and_refresh_notice_destroyed_group() {
     let rig = RedisFixture::start().await;

@@ -83,6 +83,7 @@ async fn first_build_file_keeps_and_finishes_work() {
         "0011 releases",
         "0012 quotas",
         "0013 open_runs",
+        "0014 execution_lists",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
@@ -160,6 +161,7 @@ async fn failed_migration_leaves_file_unchanged() {
         "0011 releases",
         "0012 quotas",
         "0013 open_runs",
+        "0014 execution_lists",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();

@@ -107,6 +107,7 @@ async fn empty_file_reports_pending_migrations() {
         "0011 releases",
         "0012 quotas",
         "0013 open_runs",
+        "0014 execution_lists",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();

@@ -36,6 +36,7 @@ macro_rules! stream_conformance_tests {
                 repeated_acknowledgement_is_harmless,
                 acknowledged_entry_never_returns,
                 acknowledgement_keeps_other_entries_pending,
+                acknowledgement_out_of_order_removes_exactly_its_entries,
             }
             reclaim {
                 reclaim_leaves_fresh_entries,

@@ -62,3 +62,20 @@ pub async fn acknowledgement_keeps_other_entries_pending(bench: StreamFixture) {
     expected.sort();
     assert_eq!(left, expected);
 }
+
+/// Two readers finish in the opposite order, while more entries wait.
+pub async fn acknowledgement_out_of_order_removes_exactly_its_entries(bench: StreamFixture) {
+    bench.ring(&bells(0, 9)).await;
+    let mut first = bench.join(&worker("first")).await;
+    let mut second = bench.join(&worker("second")).await;
+    let one = first.read_deliveries(3, SLICE).await.unwrap();
+    let two = second.read_deliveries(3, SLICE).await.unwrap();
+    assert_eq!((one.len(), two.len()), (3, 3));
+    bench.ack(&two[1..]).await;
+    assert_eq!((bench.pending().await, bench.length().await), (4, 7));
+    bench.ack(&one).await;
+    assert_eq!((bench.pending().await, bench.length().await), (1, 4));
+    bench.ack(&two[..1]).await;
+    assert_eq!((bench.pending().await, bench.length().await), (0, 3));
+    assert_eq!(hear(&mut first, 3).await.len(), 3);
+}

@@ -1,14 +1,14 @@
 //! Publishes, acknowledges and refreshes doorbells in pipelines over shared connections.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use redis::Pipeline;
 
-use super::connection::RedisLink;
-use super::keys::{GROUP, RedisKeys};
+use super::acknowledge::{acknowledge_entries, group_by_lane};
+use super::keys::GROUP;
 use super::reader::RedisReader;
 use super::script::RedisScriptCall;
 use super::stream::RedisStream;
@@ -61,7 +61,7 @@ impl Doorbells for RedisStream {
     }
 
     async fn ack_entries(&self, entries: &[StreamEntryId]) -> StreamResult<()> {
-        delete_and_ack(&self.link, &self.keys, entries).await
+        acknowledge_entries(&self.link, &self.keys, entries).await
     }
 
     async fn reclaim_idle(
@@ -97,31 +97,4 @@ impl Doorbells for RedisStream {
     async fn replenish_tenants(&self, tenants: &[TenantId]) -> StreamResult<()> {
         self.windows.replenish_tenants(&self.link, &self.keys, self.lane_capacity, tenants).await
     }
-}
-
-/// XDEL before XACK: if the connection breaks between the two, the entry is pending and deleted, and the next
-/// reclaim drops it. In the opposite order it would stay in the stream forever without being delivered.
-pub(super) async fn delete_and_ack(
-    link: &RedisLink,
-    keys: &RedisKeys,
-    entries: &[StreamEntryId],
-) -> StreamResult<()> {
-    let mut pipeline = Pipeline::new();
-    for (lane, ids) in group_by_lane(entries) {
-        let key = keys.bells_key(lane);
-        for ids in ids.chunks(CHUNK) {
-            pipeline.cmd("XDEL").arg(&key).arg(ids);
-            pipeline.cmd("XACK").arg(&key).arg(GROUP).arg(ids);
-        }
-    }
-    error_kind::all_answers(link.run_pipeline(&mut pipeline).await?)?;
-    Ok(())
-}
-
-fn group_by_lane(entries: &[StreamEntryId]) -> BTreeMap<Lane, Vec<&str>> {
-    let mut lanes: BTreeMap<Lane, Vec<&str>> = BTreeMap::new();
-    for entry in entries {
-        lanes.entry(entry.lane).or_default().push(&entry.id);
-    }
-    lanes
 }

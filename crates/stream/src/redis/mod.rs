@@ -19,6 +19,7 @@
 //! Refuses: payloads (except outbound copies), Redis Cluster as long as one reader takes several lanes in one
 //! command (keys already carry the lane as hash tag), and servers that evict.
 
+mod acknowledge;
 mod announce;
 mod announcement_lines;
 mod connection;

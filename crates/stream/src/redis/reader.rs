@@ -27,8 +27,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
+use super::acknowledge::acknowledge_entries;
 use super::connection::RedisLink;
-use super::doorbells::delete_and_ack;
 use super::keys::{GROUP, RedisKeys};
 use super::script::RedisScriptCall;
 use super::stream_entry::RedisEntries;
@@ -234,7 +234,7 @@ impl RedisReader {
             }
         }
         if !entries.discarded.is_empty()
-            && let Err(error) = delete_and_ack(&self.link, &self.keys, &entries.discarded).await
+            && let Err(error) = acknowledge_entries(&self.link, &self.keys, &entries.discarded).await
         {
             tracing::debug!(%error, "unreadable entries stay pending until reclaimed");
         }

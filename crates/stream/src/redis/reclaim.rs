@@ -15,8 +15,8 @@ use millstream_core::id::WorkerId;
 use millstream_core::lane::{LANES, Lane};
 use redis::{Pipeline, RedisResult, Value};
 
+use super::acknowledge::acknowledge_entries;
 use super::connection::RedisLink;
-use super::doorbells::delete_and_ack;
 use super::keys::{GROUP, RedisKeys};
 use super::stream_entry::RedisEntries;
 use super::{error_kind, groups, reply};
@@ -91,7 +91,7 @@ pub(super) async fn reclaim_entries(
         }
     }
     if !entries.discarded.is_empty()
-        && let Err(error) = delete_and_ack(link, keys, &entries.discarded).await
+        && let Err(error) = acknowledge_entries(link, keys, &entries.discarded).await
     {
         tracing::debug!(%error, "unreadable entries stay pending");
     }
