@@ -20,7 +20,7 @@ use crate::quotas::{QuotaTable, TenantSettings};
 use crate::{fault_injection, secrets};
 
 /// The commented defaults, as they are in the repository.
-pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
+pub const DEFAULTS: &str = include_str!("../embedded/default.toml");
 
 /// Environment variable with the path of the settings file.
 const FILE: &str = "MILLSTREAM_CONFIG";

@@ -14,23 +14,23 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
 use crate::connect::PostgresStore;
 use crate::errors::{PostgresFailure, PostgresResult};
 
-/// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that
+/// Every file of the folder `migrations`: number, description, text. Listed by hand because the macro that
 /// would find them builds the whole of sqlx a second time.
 const FILES: &[(i64, &str, &str)] = &[
-    (1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql")),
-    (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
-    (3, "graphs", include_str!("../../../migrations/postgres/0003_graphs.sql")),
-    (4, "accepted", include_str!("../../../migrations/postgres/0004_accepted.sql")),
-    (5, "outbox", include_str!("../../../migrations/postgres/0005_outbox.sql")),
-    (6, "devices", include_str!("../../../migrations/postgres/0006_devices.sql")),
-    (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
-    (8, "notices", include_str!("../../../migrations/postgres/0008_notices.sql")),
-    (9, "standings", include_str!("../../../migrations/postgres/0009_standings.sql")),
-    (10, "keys", include_str!("../../../migrations/postgres/0010_keys.sql")),
-    (11, "releases", include_str!("../../../migrations/postgres/0011_releases.sql")),
-    (12, "quotas", include_str!("../../../migrations/postgres/0012_quotas.sql")),
-    (13, "open_runs", include_str!("../../../migrations/postgres/0013_open_runs.sql")),
-    (14, "execution_lists", include_str!("../../../migrations/postgres/0014_execution_lists.sql")),
+    (1, "spine", include_str!("../migrations/0001_spine.sql")),
+    (2, "work", include_str!("../migrations/0002_work.sql")),
+    (3, "graphs", include_str!("../migrations/0003_graphs.sql")),
+    (4, "accepted", include_str!("../migrations/0004_accepted.sql")),
+    (5, "outbox", include_str!("../migrations/0005_outbox.sql")),
+    (6, "devices", include_str!("../migrations/0006_devices.sql")),
+    (7, "people", include_str!("../migrations/0007_people.sql")),
+    (8, "notices", include_str!("../migrations/0008_notices.sql")),
+    (9, "standings", include_str!("../migrations/0009_standings.sql")),
+    (10, "keys", include_str!("../migrations/0010_keys.sql")),
+    (11, "releases", include_str!("../migrations/0011_releases.sql")),
+    (12, "quotas", include_str!("../migrations/0012_quotas.sql")),
+    (13, "open_runs", include_str!("../migrations/0013_open_runs.sql")),
+    (14, "execution_lists", include_str!("../migrations/0014_execution_lists.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn every_postgres_migration_is_listed() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/postgres");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -1,4 +1,4 @@
-//! Migrations: `migrations/sqlite`, embedded.
+//! Migrations: the files of `migrations` in this crate, embedded.
 
 use millstream_store::schema::{Release, SchemaState};
 use millstream_store::{StoreError, StoreResult};
@@ -7,22 +7,22 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::connect::SqliteStore;
 use crate::errors::SqliteResult;
 
-/// Every file of `migrations/sqlite`: number, description, text.
+/// Every file of the folder `migrations`: number, description, text.
 const FILES: &[(i64, &str, &str)] = &[
-    (1, "spine", include_str!("../../../migrations/sqlite/0001_spine.sql")),
-    (2, "work", include_str!("../../../migrations/sqlite/0002_work.sql")),
-    (3, "graphs", include_str!("../../../migrations/sqlite/0003_graphs.sql")),
-    (4, "accepted", include_str!("../../../migrations/sqlite/0004_accepted.sql")),
-    (5, "outbox", include_str!("../../../migrations/sqlite/0005_outbox.sql")),
-    (6, "devices", include_str!("../../../migrations/sqlite/0006_devices.sql")),
-    (7, "people", include_str!("../../../migrations/sqlite/0007_people.sql")),
-    (8, "notices", include_str!("../../../migrations/sqlite/0008_notices.sql")),
-    (9, "standings", include_str!("../../../migrations/sqlite/0009_standings.sql")),
-    (10, "keys", include_str!("../../../migrations/sqlite/0010_keys.sql")),
-    (11, "releases", include_str!("../../../migrations/sqlite/0011_releases.sql")),
-    (12, "quotas", include_str!("../../../migrations/sqlite/0012_quotas.sql")),
-    (13, "open_runs", include_str!("../../../migrations/sqlite/0013_open_runs.sql")),
-    (14, "execution_lists", include_str!("../../../migrations/sqlite/0014_execution_lists.sql")),
+    (1, "spine", include_str!("../migrations/0001_spine.sql")),
+    (2, "work", include_str!("../migrations/0002_work.sql")),
+    (3, "graphs", include_str!("../migrations/0003_graphs.sql")),
+    (4, "accepted", include_str!("../migrations/0004_accepted.sql")),
+    (5, "outbox", include_str!("../migrations/0005_outbox.sql")),
+    (6, "devices", include_str!("../migrations/0006_devices.sql")),
+    (7, "people", include_str!("../migrations/0007_people.sql")),
+    (8, "notices", include_str!("../migrations/0008_notices.sql")),
+    (9, "standings", include_str!("../migrations/0009_standings.sql")),
+    (10, "keys", include_str!("../migrations/0010_keys.sql")),
+    (11, "releases", include_str!("../migrations/0011_releases.sql")),
+    (12, "quotas", include_str!("../migrations/0012_quotas.sql")),
+    (13, "open_runs", include_str!("../migrations/0013_open_runs.sql")),
+    (14, "execution_lists", include_str!("../migrations/0014_execution_lists.sql")),
 ];
 
 impl SqliteStore {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_sqlite_migration_is_listed() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/sqlite");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
         let mut names: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

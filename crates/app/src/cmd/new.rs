@@ -13,11 +13,11 @@ use crate::failure::{CommandFailure, ExitCode};
 use crate::output::CliOutput;
 
 const FILES: &[(&str, &str)] = &[
-    ("src/main.rs", include_str!("../../../../examples/worker/src/main.rs")),
-    ("src/charge.rs", include_str!("../../../../examples/worker/src/charge.rs")),
-    ("src/till.rs", include_str!("../../../../examples/worker/src/till.rs")),
-    ("payment.yaml", include_str!("../../../../examples/worker/payment.yaml")),
-    ("README.md", include_str!("../../../../examples/worker/README.md")),
+    ("src/main.rs", include_str!("../../embedded/examples/worker/src/main.rs")),
+    ("src/charge.rs", include_str!("../../embedded/examples/worker/src/charge.rs")),
+    ("src/till.rs", include_str!("../../embedded/examples/worker/src/till.rs")),
+    ("payment.yaml", include_str!("../../embedded/examples/worker/payment.yaml")),
+    ("README.md", include_str!("../../embedded/examples/worker/README.md")),
     (".gitignore", "/target\n/.millstream\n"),
 ];
 

@@ -19,7 +19,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{Connection, PgConnection, SqlStr};
 use uuid::Uuid;
 
-const SPINE: &str = include_str!("../../../../migrations/postgres/0001_spine.sql");
+const SPINE: &str = include_str!("../../migrations/0001_spine.sql");
 const THEN: i64 = 1_700_000_000_000;
 
 /// An execution in the schema of 0001, at seq 2 with three actions: one settled, one ready, one that waits

@@ -14,7 +14,7 @@ use millstream_store::worker_store::WorkerStore;
 
 use crate::store_fixture::{self, NOW, execution, grant, load, name, raw, worker};
 
-const SPINE: &str = include_str!("../../../../migrations/sqlite/0001_spine.sql");
+const SPINE: &str = include_str!("../../migrations/0001_spine.sql");
 
 /// An execution in `paid`: `charge` is ready, `receipt` waits for it, `log` is done, and `ship` has been
 /// accepted. All at [`NOW`].

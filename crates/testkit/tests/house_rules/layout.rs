@@ -132,7 +132,7 @@ fn only_store_crates_use_a_database() {
 #[test]
 fn migrations_come_in_same_named_pairs() {
     let names = |dialect: &str| -> BTreeSet<String> {
-        let directory = repository_root().join("migrations").join(dialect);
+        let directory = repository_root().join(format!("crates/store-{dialect}/migrations"));
         let entries =
             std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -140,6 +140,26 @@ fn migrations_come_in_same_named_pairs() {
     let (postgres, sqlite) = (names("postgres"), names("sqlite"));
     assert!(!postgres.is_empty(), "there are migrations");
     assert_eq!(postgres, sqlite);
+}
+
+/// A published crate holds everything that it embeds. Files that people also read elsewhere (the default settings, the
+/// examples) are links in the crate's `embedded` folder, which `cargo package` follows.
+#[test]
+fn crates_embed_only_their_own_files() {
+    let rule = |file: &SourceFile| {
+        let inside = file.path.split('/').count().saturating_sub(3);
+        file.production_code()
+            .lines()
+            .filter_map(|line| line.split_once("include_str!(\"").or(line.split_once("include_bytes!(\"")))
+            .filter(|(_, rest)| rest.split('/').take_while(|part| *part == "..").count() > inside)
+            .map(|(_, rest)| format!("embeds a file outside of its crate: {rest}"))
+            .collect()
+    };
+    let outside = "const A: &str = include_str!(\"../../a.txt\");";
+    assert_eq!(rule(&SourceFile::sample("crates/app/src/a.rs", outside)).len(), 1);
+    assert_eq!(rule(&SourceFile::sample("crates/app/src/cmd/a.rs", outside)).len(), 0);
+    let sources: Vec<_> = crate_sources().into_iter().filter(SourceFile::is_engine_code).collect();
+    enforce_rule(&sources, rule);
 }
 
 /// The secrets of actions are for workers: an ingress must not have them in its environment.

@@ -85,6 +85,10 @@ fn walk_directory(root: &Path, directory: &Path, endings: &[&str], found: &mut V
     entries.sort();
     for path in entries {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_symlink() {
+            // A link into another folder of the repository: the file is read there.
+            continue;
+        }
         if path.is_dir() {
             if !OUTSIDE.contains(&name) {
                 walk_directory(root, &path, endings, found);

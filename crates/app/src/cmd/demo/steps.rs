@@ -14,7 +14,7 @@ use crate::client::ApiClient;
 use crate::output::CliOutput;
 
 /// The first example of the documentation.
-const ORDER: &str = include_str!("../../../../../examples/order.yaml");
+const ORDER: &str = include_str!("../../../embedded/examples/order.yaml");
 /// Address of the till in the example; the demo starts its own.
 const EXAMPLE_TILL: &str = "127.0.0.1:9000";
 const WORKERS: usize = 2;

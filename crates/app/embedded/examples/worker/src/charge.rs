@@ -1,0 +1,1 @@
+../../../../../../examples/worker/src/charge.rs

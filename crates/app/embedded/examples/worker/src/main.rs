@@ -1,0 +1,1 @@
+../../../../../../examples/worker/src/main.rs

@@ -1,0 +1,1 @@
+../../../../../../examples/worker/src/till.rs
