@@ -153,7 +153,7 @@ fn crates_embed_only_their_own_files() {
             .filter_map(|line| line.split_once("include_str!(\"").or(line.split_once("include_bytes!(\"")))
             .filter(|(_, rest)| rest.split('/').take_while(|part| *part == "..").count() > inside)
             .map(|(_, rest)| format!("embeds a file outside of its crate: {rest}"))
-            .collect()
+            .collect::<Vec<_>>()
     };
     let outside = "const A: &str = include_str!(\"../../a.txt\");";
     assert_eq!(rule(&SourceFile::sample("crates/app/src/a.rs", outside)).len(), 1);
