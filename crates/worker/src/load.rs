@@ -17,7 +17,7 @@ use millstream_core::program::ExecutionProgram;
 use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{
-    CachedVersion, LoadRequest, LoadVerdict, LoadedExecution, MailboxLimits, PageRemainder,
+    CachedVersion, LoadRequest, LoadVerdict, LoadedExecution, PageRemainder,
 };
 use millstream_store::intervention::ExecutionPause;
 use tokio::time::Instant;
@@ -209,10 +209,7 @@ fn can_decide_without_program(state: &ExecutionState, loaded: &LoadedExecution) 
 
 /// One call if the whole batch is readable; otherwise bisected so that one execution fails alone.
 async fn load_all(worker: &WorkerContext, wanted: &[LoadRequest]) -> Vec<Result<LoadVerdict, StoreError>> {
-    let limits = MailboxLimits {
-        events: worker.options.mailbox.events,
-        bytes: worker.options.mailbox.bytes.min(worker.options.visit_bytes / wanted.len().max(1)),
-    };
+    let limits = worker.options.mailbox_limits(wanted.len());
     let mut results = Vec::with_capacity(wanted.len());
     let mut parts = BatchBisect::whole_batch(wanted.len());
     while let Some(range) = parts.next_range() {

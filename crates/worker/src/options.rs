@@ -42,6 +42,9 @@ pub struct WorkerOptions {
     pub mailbox: MailboxLimits,
     /// Bytes of mailboxes that one visit loads, and one commit writes, over all its executions.
     pub visit_bytes: usize,
+    /// Events that one visit loads over all its executions, and at least one of each. Other tenants, and later
+    /// events of the same executions, wait for the statements of a visit.
+    pub visit_events: usize,
     /// Bytes of decoded state cached for the next visit.
     pub state_cache_bytes: usize,
     /// Actions performed at the same time.
@@ -134,6 +137,15 @@ impl WorkerOptions {
         self.action_slots.saturating_add(self.spare_leases())
     }
 
+    /// What a visit to this many executions loads of each mailbox.
+    pub(crate) fn mailbox_limits(&self, executions: usize) -> MailboxLimits {
+        let executions = executions.max(1);
+        MailboxLimits {
+            events: self.mailbox.events.min(self.visit_events / executions).max(1),
+            bytes: self.mailbox.bytes.min(self.visit_bytes / executions),
+        }
+    }
+
     /// The same with nodes.
     pub(crate) fn max_leases(&self) -> usize {
         self.max_action_leases().saturating_add(self.node_slots)
@@ -157,6 +169,7 @@ impl WorkerOptions {
             block: Duration::from_millis(500),
             mailbox: MailboxLimits::default(),
             visit_bytes: 16 * 1024 * 1024,
+            visit_events: 2048,
             state_cache_bytes: 24 * 1024 * 1024,
             action_slots: 1024,
             node_slots: 2048,
@@ -270,6 +283,14 @@ mod tests {
         let options = WorkerOptions { lock_ttl: Duration::from_secs(30), ..named() };
         let error = options.check().unwrap_err().to_string();
         assert!(error.contains("lock_ttl"), "{error}");
+    }
+
+    #[test]
+    fn mailboxes_share_the_events_and_bytes_of_a_visit() {
+        let options = named();
+        assert_eq!((options.mailbox_limits(1).events, options.mailbox_limits(1).bytes), (256, 1024 * 1024));
+        assert_eq!((options.mailbox_limits(256).events, options.mailbox_limits(256).bytes), (8, 64 * 1024));
+        assert_eq!(options.mailbox_limits(100_000).events, 1, "every execution makes progress");
     }
 
     #[test]
