@@ -33,7 +33,8 @@ use crate::item_rows::{self, item_key};
 use crate::item_store::ItemQuery;
 use crate::item_write;
 use crate::opening_search::{self, OpeningSearch};
-use crate::queue_store::{QueueConfigCache, list_queues, read_queues};
+use crate::queue_configs::QueueConfigCache;
+use crate::queue_store::{list_queues, read_queues};
 use crate::skill_sets::SkillSetView;
 use crate::totals::{self, TotalsByPerson};
 

@@ -24,7 +24,7 @@ use sqlx::Row;
 use uuid::Uuid;
 
 use crate::action_rows::{NewActionColumns, insert_new_actions};
-use crate::commit::{commit_verdicts, take_ready_slots};
+use crate::commit_leases::{commit_verdicts, take_ready_slots};
 use crate::commit_rows::{self, LetterColumns};
 use crate::connection_cache::WarmConnections;
 use crate::errors::PostgresResult;

@@ -35,6 +35,7 @@ mod event_rows;
 mod signals;
 
 mod commit;
+mod commit_leases;
 mod commit_plain;
 mod commit_rows;
 mod execution_store;
@@ -71,6 +72,7 @@ mod item_rows;
 mod item_store;
 mod item_write;
 mod opening_search;
+mod queue_configs;
 mod queue_store;
 mod quota_store;
 mod skill_sets;

@@ -1,7 +1,7 @@
 //! Leases on actions: take, renew, give back, and writes under a lease. The epoch is the fence in every
 //! statement; a lease that expired without another lease on the action is still held.
 
-use millstream_core::id::{ActionKey, WorkerId};
+use millstream_core::id::WorkerId;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ExecutionPhase;
 use millstream_core::time::Timestamp;
@@ -16,7 +16,7 @@ use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
 use crate::leasing::{is_any_due, lease_due};
-use crate::param;
+use crate::param::{self, lease_columns};
 use crate::settle::settle_batch;
 
 #[async_trait::async_trait]
@@ -114,12 +114,6 @@ impl ActionStore for SqliteStore {
         })
         .await
     }
-}
-
-/// The key columns of a lease, in the order of the key.
-pub(crate) fn lease_columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
-    let ActionKey { execution, seq, action } = &lease.key;
-    (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str(), lease.epoch.0)
 }
 
 fn renew_lease(

@@ -12,9 +12,9 @@ use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{ActionRelation, LeaseGrant, NewAction};
 use rusqlite::{Connection, params};
 
-use crate::commit::RenderedCommit;
-use crate::errors::{SqliteResult, corrupt_row};
-use crate::param;
+use crate::errors::SqliteResult;
+use crate::param::{self, encode_names};
+use crate::rendered_commit::RenderedCommit;
 
 pub(crate) fn is_ready(action: &NewAction) -> bool {
     action.status == ActionStatus::Ready
@@ -146,13 +146,6 @@ fn insert_action(
         action.undoes.as_ref().map(Name::as_str),
     ])?;
     Ok(())
-}
-
-pub(crate) fn encode_names(needs: &[Name]) -> SqliteResult<std::borrow::Cow<'static, str>> {
-    if needs.is_empty() {
-        return Ok("[]".into());
-    }
-    serde_json::to_string(needs).map(Into::into).map_err(corrupt_row)
 }
 
 /// An action that is leased in the commit that inserts it. Its dependencies were settled in the same commit.

@@ -19,8 +19,7 @@ use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
 use crate::incident_rows::{IncidentOpening, open_incident, resolve_of_event};
-use crate::param::{MessageText, message_text};
-use crate::settle_rows::action_columns;
+use crate::param::{MessageText, action_columns, message_text};
 
 #[async_trait::async_trait]
 impl Interventions for SqliteStore {

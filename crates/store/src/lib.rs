@@ -34,6 +34,7 @@ pub mod item_service;
 pub mod item_store;
 pub mod key_secret;
 pub mod key_store;
+pub mod lease_grant;
 pub mod log_cap;
 pub mod memory;
 pub mod node_request;
