@@ -22,10 +22,10 @@ use millstream_store::execution_store::{
 use millstream_store::incidents::opens_incident;
 use sqlx::PgConnection;
 
-use crate::action_rows;
 use crate::commit_leases::{commit_verdicts, take_ready_slots};
 use crate::commit_plain;
 use crate::commit_rows::{self, CommittedBy};
+use crate::commit_tables::correlation_of;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::PostgresResult;
@@ -33,6 +33,7 @@ use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 use crate::graph_rows;
 use crate::incident_rows::{self, OpenedIncident};
+use crate::new_actions;
 use crate::signals::{self, CorrelatedExecution};
 
 /// The fence's view of an execution.
@@ -64,9 +65,8 @@ impl PostgresStore {
         }
         let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
-        let given = batch
-            .iter()
-            .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));
+        let given =
+            batch.iter().filter_map(|commit| Some((&commit.execution.tenant, correlation_of(commit)?)));
         signals::lock_correlations(&mut transaction, given).await?;
         let locked = lock_executions(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
@@ -161,7 +161,7 @@ async fn write_winners(
     }
     commit_rows::decide_events(connection, winners, worker, now).await?;
     let cancelled: Vec<_> = each()
-        .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, *seq)))
+        .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, seq)))
         .collect();
     commit_rows::delete_timers(connection, &cancelled).await?;
     let timers: Vec<_> =
@@ -172,7 +172,7 @@ async fn write_winners(
     let moment = if rows.is_empty() {
         now
     } else {
-        action_rows::insert_actions(connection, &rows, worker, grant, now).await?
+        new_actions::insert_actions(connection, &rows, worker, grant, now).await?
     };
     open_incidents(connection, winners, now).await?;
     let ended: Vec<&ExecutionKey> = each()

@@ -10,7 +10,8 @@ use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{CommitVerdict, ExecutionCommit, LeaseGrant, NewAction};
 
-use crate::action_rows::{self, CommitLease, PlannedRow, RowRelation};
+use crate::action_rows;
+use crate::new_actions::{CommitLease, PlannedRow, RowRelation, mark_relations};
 
 /// Leases the first ready actions of its queues to the committer, up to its slots.
 pub(crate) fn take_ready_slots<'a>(
@@ -40,7 +41,7 @@ pub(crate) fn take_ready_slots<'a>(
     for commit in winners {
         let first = rows.len();
         rows.extend(commit.actions.iter().map(&mut plan));
-        action_rows::mark_relations(&mut rows[first..]);
+        mark_relations(&mut rows[first..]);
     }
     rows
 }

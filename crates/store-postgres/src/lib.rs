@@ -27,6 +27,7 @@ mod errors;
 mod migrate;
 mod server_check;
 mod session;
+mod statement_inputs;
 
 mod accept_plan;
 mod doorbells;
@@ -38,9 +39,11 @@ mod commit;
 mod commit_leases;
 mod commit_plain;
 mod commit_rows;
+mod commit_tables;
 mod execution_store;
 mod graph_rows;
 mod loading;
+mod new_actions;
 mod node_columns;
 
 mod action_groups;

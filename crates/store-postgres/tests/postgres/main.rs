@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their fixtures")]
 
 mod crossings;
+mod fences;
 mod graphs;
 mod lock_order;
 mod people;
