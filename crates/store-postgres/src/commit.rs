@@ -20,6 +20,7 @@ use millstream_store::execution_store::{
     CommitVerdict, ExecutionCommit, LeaseGrant, OpenActions, SnapshotWrite,
 };
 use millstream_store::incidents::opens_incident;
+use millstream_store::status_text;
 use sqlx::PgConnection;
 
 use crate::commit_leases::{commit_verdicts, take_ready_slots};
@@ -236,30 +237,34 @@ async fn cancel_open_actions(
     winners: &[&ExecutionCommit],
     now: Timestamp,
 ) -> PostgresResult<()> {
-    const LOCK: &str = "
+    const LOCK: &str = status_text!(
+        "
 SELECT e.event_id
 FROM events e
 JOIN (
     SELECT DISTINCT a.tenant, a.event_id
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ({SETTLED_ACTIONS})
 ) o ON e.tenant = o.tenant AND e.event_id = o.event_id
 ORDER BY e.tenant, e.event_id
-FOR NO KEY UPDATE OF e";
-    const CANCEL: &str = "
+FOR NO KEY UPDATE OF e"
+    );
+    const CANCEL: &str = status_text!(
+        "
 WITH open AS (
     SELECT a.tenant, a.execution_id, a.seq, a.action
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('leased', 'standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ({UNCANCELLABLE_ACTIONS})
     ORDER BY a.tenant, a.execution_id, a.seq, a.action
     FOR NO KEY UPDATE OF a
 )
 UPDATE actions a
 SET status = 'cancelled', due_at = NULL, expires_at = NULL, settled_at = $3, closing = FALSE
 FROM open o
-WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action";
+WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action"
+    );
     let cancels = winners.iter().filter(|commit| match commit.open_actions {
         OpenActions::Keep => false,
         OpenActions::Cancel => true,

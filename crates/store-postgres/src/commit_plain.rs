@@ -27,6 +27,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::{
     CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, OpenActions,
 };
+use millstream_store::status_text;
 use sqlx::Row;
 
 use crate::commit_leases::{commit_verdicts, take_ready_slots};
@@ -58,7 +59,7 @@ pub(crate) fn is_plain(commit: &ExecutionCommit) -> bool {
         && commit.actions.iter().all(|action| action.incident.is_none())
 }
 
-static COMMIT: NamedStatement = NamedStatement::new(concat!(
+static COMMIT: NamedStatement = NamedStatement::new(status_text!(concat!(
     "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -126,7 +127,7 @@ WITH clock AS MATERIALIZED (
     WHERE (SELECT holds FROM fence)
 )
 SELECT fence.holds, clock.now FROM fence, clock"
-));
+)));
 
 /// `None`, and nothing written, when a fence does not hold.
 pub(crate) async fn commit(

@@ -9,6 +9,7 @@ use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::ActionRelation::Together;
 use millstream_store::execution_store::{LeaseGrant, NewAction};
+use millstream_store::status_text;
 use sqlx::{PgConnection, Row};
 
 use crate::action_rows::{handling_column, millis};
@@ -129,8 +130,8 @@ macro_rules! insert_new_actions {
             crate::action_rows::lease_length!("k", "{ttl}"),
             " WHEN 'ready' THEN clock.now END,
            {now}::bigint,
-           CASE WHEN k.status IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled') THEN {now} END,
-           CASE WHEN k.status IN ('ready', 'leased') THEN clock.now END,
+           CASE WHEN k.status IN ({SETTLED_ACTIONS}) THEN {now} END,
+           CASE WHEN k.status IN ({SCHEDULED_ACTIONS}) THEN clock.now END,
            CASE WHEN k.status = 'ready' THEN clock.now + least(k.start_ms, k.close_ms) END,
            CASE WHEN k.status = 'leased' THEN clock.now + k.attempt_ms END
     FROM clock, {actions}"
@@ -147,7 +148,7 @@ pub(crate) async fn insert_actions(
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> PostgresResult<Timestamp> {
-    static INSERT: NamedStatement = NamedStatement::new(concat!(
+    static INSERT: NamedStatement = NamedStatement::new(status_text!(concat!(
         "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -156,7 +157,7 @@ WITH clock AS MATERIALIZED (
         "
 )
 SELECT clock.now FROM clock"
-    ));
+    )));
     let rows = NewActionRow::of_all(rows);
     let row = INSERT.bind(new_action_inputs(&rows, worker, grant, now)).fetch_one(connection).await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))

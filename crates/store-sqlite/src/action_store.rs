@@ -10,6 +10,7 @@ use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::status_text;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
@@ -123,7 +124,8 @@ fn renew_lease(
     ttl: i64,
     now: Timestamp,
 ) -> SqliteResult<LeasePulse> {
-    const RENEW: &str = "
+    const RENEW: &str = status_text!(
+        "
         UPDATE actions SET
             due_at = CASE status WHEN 'leased'
                      THEN min(?6 + coalesce(heartbeat_ms, attempt_ms, ?7),
@@ -132,7 +134,7 @@ fn renew_lease(
             worker_id = CASE status WHEN 'leased' THEN ?8 ELSE worker_id END,
             progress = coalesce(?9, progress)
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
-          AND status IN ('leased', 'awaiting')
+          AND status IN ({FENCED_ACTIONS})
         RETURNING coalesce(due_at, ?6),
             (SELECT phase FROM executions AS x
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
@@ -141,7 +143,8 @@ fn renew_lease(
                  ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = x.seq
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
             (SELECT definition FROM executions AS x
-             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
+             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)"
+    );
     let (tenant, execution, seq, action, epoch) = lease_columns(&beat.lease);
     let mut renew = connection.prepare_cached(RENEW)?;
     let mut rows = renew.query((

@@ -10,6 +10,7 @@ use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{ActionRelation, LeaseGrant, NewAction};
+use millstream_store::status_text;
 use rusqlite::{Connection, params};
 
 use crate::errors::SqliteResult;
@@ -187,10 +188,12 @@ pub(crate) fn cancel_open_actions(
     key: &ExecutionKey,
     now: Timestamp,
 ) -> SqliteResult<()> {
-    const CANCEL_ACTIONS: &str = "
+    const CANCEL_ACTIONS: &str = status_text!(
+        "
         UPDATE actions
         SET status = 'cancelled', due_at = NULL, expires_at = NULL, closing = 0, settled_at = ?3
-        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready', 'awaiting')";
+        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ({CANCELLABLE_ACTIONS})"
+    );
     connection.prepare_cached(CANCEL_ACTIONS)?.execute((
         key.tenant.as_str(),
         key.execution.as_str(),

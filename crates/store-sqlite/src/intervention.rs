@@ -13,6 +13,7 @@ use millstream_store::intervention::{
     DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,
 };
 use millstream_store::reopening::{ReopenCandidate, choose_reopened};
+use millstream_store::status_text;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
@@ -338,11 +339,13 @@ pub(crate) fn resume_execution(
     execution: &ExecutionKey,
     now: Timestamp,
 ) -> SqliteResult<()> {
-    const RESUME: &str = "
+    const RESUME: &str = status_text!(
+        "
         UPDATE executions SET paused_reason = NULL, updated_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND NOT EXISTS (
             SELECT 1 FROM events AS e
-            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.verdict IN ('failed', 'dead'))";
+            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.verdict IN ({STUCK_EVENTS}))"
+    );
     connection.prepare_cached(RESUME)?.execute((
         execution.tenant.as_str(),
         execution.execution.as_str(),

@@ -54,6 +54,7 @@ pub mod run_service;
 pub mod run_store;
 pub mod schema;
 pub mod settling;
+pub mod status_words;
 pub mod stores;
 pub mod task_board;
 pub mod timer_store;

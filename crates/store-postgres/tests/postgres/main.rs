@@ -14,5 +14,6 @@ mod restarts;
 mod retention;
 mod runs;
 mod sessions;
+mod status_words;
 mod support;
 mod upgrades;
