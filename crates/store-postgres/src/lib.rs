@@ -71,6 +71,8 @@ mod run_write;
 
 mod assignment_views;
 mod assignments;
+mod caller_batch;
+mod caller_facts;
 mod item_rows;
 mod item_store;
 mod item_write;
