@@ -37,7 +37,7 @@ use crate::commit_tables::{
 };
 use crate::connection_cache::WarmConnections;
 use crate::errors::PostgresResult;
-use crate::new_actions::{NewActionRow, insert_new_actions, new_action_inputs};
+use crate::new_actions::{RenderedAction, insert_new_actions, new_action_inputs};
 use crate::statement_inputs::NamedStatement;
 
 pub(crate) fn is_plain(commit: &ExecutionCommit) -> bool {
@@ -141,7 +141,7 @@ pub(crate) async fn commit(
     // The order of their keys is the order of the locks.
     let mut sorted: Vec<&ExecutionCommit> = batch.iter().collect();
     sorted.sort_unstable_by(|one, other| one.execution.cmp(&other.execution));
-    let actions = NewActionRow::of_all(&rows);
+    let actions = RenderedAction::of_all(&rows);
     let executions: Vec<MovedRow<'_>> = sorted.iter().map(|commit| MovedRow::of(commit, now)).collect();
     let letters: Vec<LetterRow<'_>> = with_keys(batch, |commit| &commit.decided).collect();
     let transitions: Vec<TransitionRow<'_>> = with_keys(batch, |commit| &commit.transitions)

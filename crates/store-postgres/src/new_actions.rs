@@ -50,12 +50,12 @@ pub(crate) enum CommitLease {
 
 /// A planned row with its documents as text.
 #[derive(Debug)]
-pub(crate) struct NewActionRow<'a> {
+pub(crate) struct RenderedAction<'a> {
     planned: PlannedRow<'a>,
     needs: RawJson,
 }
 
-impl<'a> NewActionRow<'a> {
+impl<'a> RenderedAction<'a> {
     pub(crate) fn of_all(rows: &[PlannedRow<'a>]) -> Vec<Self> {
         let row = |planned: &PlannedRow<'a>| Self {
             planned: *planned,
@@ -72,9 +72,9 @@ impl<'a> NewActionRow<'a> {
     }
 }
 
-fn new_action_table<'q, 'a>(rows: &'q [NewActionRow<'a>]) -> InputTable<'q, NewActionRow<'a>> {
-    let action = |row: &'q NewActionRow<'a>| row.planned.action;
-    let length = |row: &'q NewActionRow<'a>, length: fn(&LeasePolicy) -> Option<Duration>| {
+fn new_action_table<'q, 'a>(rows: &'q [RenderedAction<'a>]) -> InputTable<'q, RenderedAction<'a>> {
+    let action = |row: &'q RenderedAction<'a>| row.planned.action;
+    let length = |row: &'q RenderedAction<'a>, length: fn(&LeasePolicy) -> Option<Duration>| {
         length(&row.planned.action.terms).map(millis)
     };
     InputTable::of(rows)
@@ -103,7 +103,7 @@ fn new_action_table<'q, 'a>(rows: &'q [NewActionRow<'a>]) -> InputTable<'q, NewA
 /// The inputs of [`insert_new_actions`]: the actions, the worker that leases some of them, the length of a
 /// lease, and `now`.
 pub(crate) fn new_action_inputs<'q>(
-    rows: &'q [NewActionRow<'_>],
+    rows: &'q [RenderedAction<'_>],
     worker: &'q WorkerId,
     grant: &LeaseGrant,
     now: Timestamp,
@@ -158,7 +158,7 @@ WITH clock AS MATERIALIZED (
 )
 SELECT clock.now FROM clock"
     )));
-    let rows = NewActionRow::of_all(rows);
+    let rows = RenderedAction::of_all(rows);
     let row = INSERT.bind(new_action_inputs(&rows, worker, grant, now)).fetch_one(connection).await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }

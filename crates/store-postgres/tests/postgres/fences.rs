@@ -14,11 +14,11 @@ use sqlx::{Connection, PgConnection};
 
 use crate::support::{self, PostgresFixture, event, grant, raw, worker};
 
-/// A transaction that is ahead of the store, and holds its locks until it is committed.
-struct Rival(PgConnection);
+/// A transaction of another client, which holds its locks until it is committed.
+struct ConcurrentTransaction(PgConnection);
 
-impl Rival {
-    async fn ahead_with(fixture: &PostgresFixture, statements: &[&'static str]) -> Self {
+impl ConcurrentTransaction {
+    async fn begin(fixture: &PostgresFixture, statements: &[&'static str]) -> Self {
         let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
         sqlx::raw_sql("BEGIN").execute(&mut connection).await.unwrap();
         for statement in statements {
@@ -52,7 +52,7 @@ const LETTERS: &str = "SELECT count(*) FROM mailbox WHERE execution_id = $1";
 const ROLLBACKS: &str =
     "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database() AND $1 = ''";
 
-/// Commits events of three executions while a rival is ahead of the second one. Returns what became of the
+/// Commits events of three executions while a concurrent transaction holds the second one. Returns what became of the
 /// second commit.
 async fn commit_against(statements: &[&'static str]) -> (PostgresFixture, CommitVerdict) {
     let fixture = PostgresFixture::fresh().await;
@@ -65,11 +65,11 @@ async fn commit_against(statements: &[&'static str]) -> (PostgresFixture, Commit
         keys.iter().zip(&posts).map(|(key, post)| support::act(key, post.event_id, &["a"], now)).collect();
     store.append(&posts.into_iter().map(AppendRequest::Event).collect::<Vec<_>>(), now).await.unwrap();
     let commits = fixture.placed(commits).await;
-    let rival = Rival::ahead_with(&fixture, statements).await;
+    let concurrent = ConcurrentTransaction::begin(&fixture, statements).await;
     let (worker, grant) = (worker(), grant(3));
     let (committed, ()) = tokio::join!(
         store.commit_executions(&worker, &commits, &grant, now),
-        rival.commit_when_awaited(&fixture)
+        concurrent.commit_when_awaited(&fixture)
     );
     let mut committed = committed.unwrap();
     for (key, place) in [(&keys[0], 0), (&keys[2], 2)] {
@@ -138,8 +138,8 @@ fn run_key(id: &str) -> RunKey {
 }
 
 #[tokio::test]
-async fn run_that_a_rival_creates_is_written_once() {
-    const RIVAL: &str = "
+async fn run_created_concurrently_is_written_once() {
+    const CREATE: &str = "
 INSERT INTO runs (tenant, run_id, kind, status, version, body, updated_at)
 SELECT tenant, 'r1', kind, status, 7, body, updated_at FROM runs WHERE run_id = 'seed'";
     const SEATS: &str = "SELECT count(*) FROM run_seats WHERE run_id = $1";
@@ -161,9 +161,10 @@ SELECT tenant, 'r1', kind, status, 7, body, updated_at FROM runs WHERE run_id = 
         .into()
     };
     store.commit_runs(&[create("seed")], now).await.unwrap();
-    let rival = Rival::ahead_with(&fixture, &[RIVAL]).await;
+    let concurrent = ConcurrentTransaction::begin(&fixture, &[CREATE]).await;
     let units = ["r0", "r1", "r2"].map(create);
-    let (committed, ()) = tokio::join!(store.commit_runs(&units, now), rival.commit_when_awaited(&fixture));
+    let (committed, ()) =
+        tokio::join!(store.commit_runs(&units, now), concurrent.commit_when_awaited(&fixture));
     let verdicts = committed.unwrap().verdicts;
     let [RunVerdict::Done { .. }, RunVerdict::Conflict { key, current }, RunVerdict::Done { .. }] =
         &verdicts[..]
