@@ -116,7 +116,7 @@ struct RunWriteRows<'a> {
 impl<'a> RunWriteRows<'a> {
     fn of(plan: &'a RunCommitPlan<'a>) -> Self {
         let row = |(key, left): (&&'a RunKey, &'a ResultingRun)| RunRow {
-            key,
+            key: *key,
             left,
             body: RawJson::from_value(&left.run),
         };
