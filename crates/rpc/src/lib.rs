@@ -64,6 +64,7 @@ pub mod status;
 mod address;
 mod field_names;
 mod path;
+mod spec_messages;
 
 pub mod blob;
 pub mod graph_rows;

@@ -7,7 +7,7 @@ use millstream_core::claim::{self, DevicePolicy, RunSettings};
 use millstream_core::id::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::config::DurationSetting;
+use crate::setting_values::DurationSetting;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -27,6 +27,7 @@ pub mod quotas;
 pub mod redis_check;
 pub mod roles;
 pub mod secrets;
+mod setting_values;
 pub mod signals;
 pub mod telemetry;
 pub mod worker;

@@ -8,8 +8,6 @@ use millstream_core::id::TenantId;
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
-
 /// Quota values by name.
 pub type QuotaTable = BTreeMap<String, QuotaEntry>;
 
@@ -32,15 +30,18 @@ pub struct TenantSettings {
 }
 
 /// Fails with all invalid values, each with its key.
-pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
+pub fn quota_settings(
+    every_tenant: &QuotaTable,
+    tenants: &BTreeMap<String, TenantSettings>,
+) -> Result<QuotaSettings> {
     let mut wrong = Vec::new();
-    let every_tenant = quota_set("quota", &config.quota, &mut wrong);
-    let mut tenants = BTreeMap::new();
-    for (name, settings) in &config.tenants {
+    let every_tenant = quota_set("quota", every_tenant, &mut wrong);
+    let mut of_tenants = BTreeMap::new();
+    for (name, settings) in tenants {
         match TenantId::parse(name) {
             Ok(tenant) => {
                 let path = format!("tenants.{name}.quota");
-                tenants.insert(tenant, quota_set(&path, &settings.quota, &mut wrong));
+                of_tenants.insert(tenant, quota_set(&path, &settings.quota, &mut wrong));
             }
             Err(error) => wrong.push(format!("tenants.{name}: invalid tenant name: {error}")),
         }
@@ -48,13 +49,13 @@ pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
     if !wrong.is_empty() {
         bail!("settings: {}", wrong.join("; "));
     }
-    Ok(QuotaSettings { every_tenant, tenants })
+    Ok(QuotaSettings { every_tenant, tenants: of_tenants })
 }
 
 /// Weights of the tenants for fair scheduling at the workers. Names are checked by [`quota_settings`].
-pub fn tenant_weights(config: &Config) -> Result<TenantWeights> {
+pub fn tenant_weights(tenants: &BTreeMap<String, TenantSettings>) -> Result<TenantWeights> {
     let mut weights = TenantWeights::default();
-    for (name, settings) in &config.tenants {
+    for (name, settings) in tenants {
         let Some(weight) = settings.weight else { continue };
         if !(1..=MAX_WEIGHT).contains(&weight) {
             bail!("settings: tenants.{name}.weight: {weight} is not between 1 and {MAX_WEIGHT}");
@@ -85,7 +86,7 @@ fn quota_set(path: &str, table: &QuotaTable, wrong: &mut Vec<String>) -> QuotaSe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ConfigFlags, merge_layers};
+    use crate::config::{Config, ConfigFlags, merge_layers};
 
     fn config_from(text: &str) -> Result<Config> {
         let dir = tempfile::tempdir().unwrap();
@@ -95,18 +96,20 @@ mod tests {
     }
 
     fn quotas_with(text: &str) -> Result<QuotaSettings> {
-        quota_settings(&config_from(text)?)
+        let config = config_from(text)?;
+        quota_settings(&config.quota, &config.tenants)
     }
 
     #[test]
     fn tenant_weight_defaults_to_one() {
-        let weights = tenant_weights(&config_from("[tenants.acme]\nweight = 3\n").unwrap()).unwrap();
+        let weights = tenant_weights(&config_from("[tenants.acme]\nweight = 3\n").unwrap().tenants).unwrap();
         let of = |name: &str| weights.weight_of(&TenantId::parse(name).unwrap());
         assert_eq!((of("acme"), of("other")), (3, 1));
         for weight in ["0", "1001"] {
-            let error =
-                tenant_weights(&config_from(&format!("[tenants.acme]\nweight = {weight}\n")).unwrap())
-                    .unwrap_err();
+            let error = tenant_weights(
+                &config_from(&format!("[tenants.acme]\nweight = {weight}\n")).unwrap().tenants,
+            )
+            .unwrap_err();
             assert!(error.to_string().contains("tenants.acme.weight"), "{error}");
         }
     }

@@ -143,8 +143,8 @@ pub async fn ingress_options(
         drain_deadline: config.ingress.drain.0,
         devices: config.devices.device_policy()?,
         executor_networks: executor_networks(config),
-        weights: tenant_weights(config)?,
-        quotas: quota_settings(config)?,
+        weights: tenant_weights(&config.tenants)?,
+        quotas: quota_settings(&config.quota, &config.tenants)?,
         crash: fault_injection::crash_point()?,
         ..IngressOptions::default()
     })
@@ -192,8 +192,8 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config)?,
         devices: config.devices.device_policy()?,
-        weights: tenant_weights(config)?,
-        quotas: quota_settings(config)?,
+        weights: tenant_weights(&config.tenants)?,
+        quotas: quota_settings(&config.quota, &config.tenants)?,
         retention: RetentionPeriods {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

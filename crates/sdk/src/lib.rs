@@ -278,6 +278,7 @@
 //! linked.
 
 pub mod client;
+mod client_error;
 mod device;
 pub mod graph;
 
@@ -291,6 +292,8 @@ mod running_worker;
 pub mod testing;
 #[cfg(feature = "worker")]
 mod worker;
+#[cfg(feature = "worker")]
+mod worker_error;
 
 #[cfg(feature = "worker")]
 pub use action::{ActionContext, ActionError, Decide, FailureDecision};
@@ -303,4 +306,6 @@ pub use running_worker::RunningWorker;
 #[cfg(feature = "worker")]
 pub use tokio_util::sync::CancellationToken;
 #[cfg(feature = "worker")]
-pub use worker::{Worker, WorkerBuilder, WorkerError};
+pub use worker::{Worker, WorkerBuilder};
+#[cfg(feature = "worker")]
+pub use worker_error::WorkerError;

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, ClientError};
-use crate::worker::WorkerError;
+use crate::worker_error::WorkerError;
 
 /// A running worker. Dropping it stops it without waiting; [`stop`](RunningWorker::stop) waits.
 pub struct RunningWorker {

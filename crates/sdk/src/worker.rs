@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::action::{ActionContext, ActionError, ActionRegistry, erase_action};
 use crate::running_worker::{RunningWorker, StartedRole};
+use crate::worker_error::WorkerError;
 
 /// A worker that performs your actions.
 ///
@@ -45,17 +46,6 @@ pub struct WorkerBuilder {
     wrong: Option<String>,
     file: Option<PathBuf>,
     changes: Vec<ConfigChange>,
-}
-
-/// Why a worker did not start, or ended. The text is for an operator: settings, tables, an address in use.
-#[derive(Debug, thiserror::Error)]
-#[error("{0:#}")]
-pub struct WorkerError(anyhow::Error);
-
-impl From<anyhow::Error> for WorkerError {
-    fn from(error: anyhow::Error) -> Self {
-        Self(error)
-    }
 }
 
 impl Worker {
@@ -127,7 +117,7 @@ impl WorkerBuilder {
     /// Starts and returns the running worker: for tests, and for processes with other tasks.
     pub async fn start(self) -> Result<RunningWorker, WorkerError> {
         if let Some(wrong) = self.wrong {
-            return Err(WorkerError(anyhow::anyhow!(wrong)));
+            return Err(WorkerError::from(anyhow::anyhow!(wrong)));
         }
         // The process may already have installed a provider, which then remains.
         let _ = rustls::crypto::ring::default_provider().install_default();

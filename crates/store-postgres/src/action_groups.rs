@@ -15,6 +15,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, OutcomeDemand};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{SettleConsequences, TransitionActions, TransitionMember};
+use millstream_store::status_text;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
@@ -284,7 +285,7 @@ pub(crate) async fn write_updates(
     taker: Option<LeaseTaker<'_>>,
     now: Timestamp,
 ) -> PostgresResult<Vec<PgRow>> {
-    const UPDATE: &str = concat!(
+    const UPDATE: &str = status_text!(concat!(
         "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -316,7 +317,7 @@ WITH clock AS MATERIALIZED (
         awaited = a.awaited OR k.status = 'awaiting',
         input = coalesce(k.input, a.input),
         revision = a.revision + CASE WHEN k.input IS NULL THEN 0 ELSE 1 END,
-        settled_at = CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $19 END
+        settled_at = CASE WHEN k.status IN ({CONCLUDED_ACTIONS}) THEN $19 END
     FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::boolean[],
                        $8::text[], $9::boolean[], $10::bigint[], $11::text[], $12::boolean[], $13::integer[],
                        $14::boolean[], $15::boolean[], $16::text[])
@@ -326,7 +327,7 @@ WITH clock AS MATERIALIZED (
     RETURNING a.*
 )
 SELECT * FROM updated WHERE status = 'leased'"
-    );
+    ));
     if updates.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,20 +1,17 @@
-//! Rows of actions: inserted by a commit, leased, and read with everything that performing them needs.
+//! Rows of actions: leased, and read with everything that performing them needs. Insertion is in
+//! [`crate::new_actions`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, DefinitionRef, Epoch, Name, WorkerId};
+use millstream_core::id::{ActionKey, DefinitionRef, Epoch, Name};
 use millstream_core::lease_policy::LeasePolicy;
 use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{FailureHandling, Lease, LeaseOrigin, LeasedAction};
-use millstream_store::execution_store::ActionRelation::Together;
-use millstream_store::execution_store::{LeaseGrant, NewAction};
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
-use uuid::Uuid;
+use sqlx::{Postgres, Row};
 
 use crate::decode;
 use crate::errors::PostgresResult;
@@ -110,182 +107,6 @@ pub(crate) const fn handling_column(handling: FailureHandling) -> bool {
         FailureHandling::Handled => true,
         FailureHandling::Unhandled => false,
     }
-}
-
-/// A new action, and whether the committing worker leases it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PlannedRow<'a> {
-    pub action: &'a NewAction,
-    pub taken: CommitLease,
-    pub company: RowRelation,
-}
-
-/// Whether the transition has other actions that are related to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowRelation {
-    None,
-    Others,
-}
-
-/// Marks the actions of one commit that have relations; those of a transition are adjacent.
-pub(crate) fn mark_relations(rows: &mut [PlannedRow<'_>]) {
-    let seq = |row: &PlannedRow<'_>| row.action.key.seq;
-    for group in rows.chunk_by_mut(|one, next| seq(one) == seq(next)) {
-        if group.len() > 1 {
-            let together = |row: &&mut PlannedRow<'_>| row.action.company == Together;
-            group.iter_mut().filter(together).for_each(|row| row.company = RowRelation::Others);
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CommitLease {
-    ByCommitter,
-    No,
-}
-
-/// The columns of new actions, one array each.
-#[derive(Debug)]
-pub(crate) struct NewActionColumns<'a> {
-    keys: ActionColumns<'a>,
-    event_ids: Vec<Uuid>,
-    ordinals: Vec<i32>,
-    alone: Vec<bool>,
-    needs: Vec<RawJson>,
-    statuses: Vec<&'static str>,
-    inputs: Vec<Option<&'a str>>,
-    scopes: Vec<Option<&'a str>>,
-    results: Vec<Option<&'a str>>,
-    errors: Vec<Option<&'a str>>,
-    handled: Vec<bool>,
-    queues: Vec<&'a str>,
-    heartbeats: Vec<Option<i64>>,
-    attempts: Vec<Option<i64>>,
-    starts: Vec<Option<i64>>,
-    closes: Vec<Option<i64>>,
-    undoes: Vec<Option<&'a str>>,
-}
-
-impl<'a> NewActionColumns<'a> {
-    pub(crate) fn of(rows: &[PlannedRow<'a>]) -> Self {
-        let texts = |text: fn(&NewAction) -> Option<&RawJson>| -> Vec<Option<&'a str>> {
-            rows.iter().map(|row| text(row.action).map(RawJson::as_str)).collect()
-        };
-        let lengths = |length: fn(&LeasePolicy) -> Option<Duration>| -> Vec<Option<i64>> {
-            rows.iter().map(|row| length(&row.action.terms).map(millis)).collect()
-        };
-        let status = |row: &PlannedRow<'_>| match row.taken {
-            CommitLease::ByCommitter => ActionStatus::Leased.as_str(),
-            CommitLease::No => row.action.status.as_str(),
-        };
-        Self {
-            keys: rows.iter().map(|row| &row.action.key).collect(),
-            event_ids: rows.iter().map(|row| row.action.event_id.0).collect(),
-            ordinals: rows.iter().map(|row| row.action.ordinal).collect(),
-            alone: rows.iter().map(|row| row.company == RowRelation::None).collect(),
-            needs: rows.iter().map(|row| RawJson::from_value(&row.action.needs)).collect(),
-            statuses: rows.iter().map(status).collect(),
-            inputs: texts(|action| action.input.as_ref()),
-            scopes: texts(|action| action.scope.as_ref()),
-            results: texts(|action| action.result.as_ref()),
-            errors: texts(|action| action.error.as_ref()),
-            handled: rows.iter().map(|row| handling_column(row.action.handling)).collect(),
-            queues: rows.iter().map(|row| row.action.terms.queue.as_str()).collect(),
-            heartbeats: lengths(|terms| terms.heartbeat),
-            attempts: lengths(|terms| terms.attempt),
-            starts: lengths(|terms| terms.start),
-            closes: lengths(|terms| terms.close),
-            undoes: rows.iter().map(|row| row.action.undoes.as_ref().map(Name::as_str)).collect(),
-        }
-    }
-
-    /// As `$1` to `$20`, with the worker as `$21`, the length of a lease as `$22` and `now` as `$23`.
-    pub(crate) fn bound<'q>(
-        &'q self,
-        sql: &'static str,
-        worker: &'q WorkerId,
-        grant: &LeaseGrant,
-        now: Timestamp,
-    ) -> Query<'q, Postgres, PgArguments> {
-        self.keys
-            .bound(sql)
-            .bind(&self.event_ids)
-            .bind(&self.ordinals)
-            .bind(&self.alone)
-            .bind(self.needs.iter().map(RawJson::as_str).collect::<Vec<_>>())
-            .bind(&self.statuses)
-            .bind(&self.inputs)
-            .bind(&self.scopes)
-            .bind(&self.results)
-            .bind(&self.errors)
-            .bind(&self.handled)
-            .bind(&self.queues)
-            .bind(&self.heartbeats)
-            .bind(&self.attempts)
-            .bind(&self.starts)
-            .bind(&self.closes)
-            .bind(&self.undoes)
-            .bind(worker.as_str())
-            .bind(millis(grant.ttl))
-            .bind(now.as_millis())
-    }
-}
-
-/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`. Only actions that the
-/// committer leases have begun.
-macro_rules! insert_new_actions {
-    () => {
-        concat!(
-            "
-    INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, attempts,
-                         epoch, worker_id, due_at, input, scope, result, error, handled, created_at, settled_at,
-                         queue, heartbeat_ms, attempt_ms, start_ms, close_ms, ready_at, expires_at, attempt_until,
-                         undoes)
-    SELECT k.tenant, k.execution_id, k.seq, k.action, k.event_id, k.ordinal, k.alone, k.needs, k.status,
-           CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END, CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
-           CASE WHEN k.status = 'leased' THEN $21 END,
-           CASE k.status WHEN 'leased' THEN clock.now + ",
-            crate::action_rows::lease_length!("k", "$22"),
-            " WHEN 'ready' THEN clock.now END,
-           k.input, k.scope, k.result, k.error, k.handled, $23::bigint,
-           CASE WHEN k.status IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled') THEN $23 END,
-           k.queue, k.heartbeat_ms, k.attempt_ms, k.start_ms, k.close_ms,
-           CASE WHEN k.status IN ('ready', 'leased') THEN clock.now END,
-           CASE WHEN k.status = 'ready' THEN clock.now + least(k.start_ms, k.close_ms) END,
-           CASE WHEN k.status = 'leased' THEN clock.now + k.attempt_ms END,
-           k.undoes
-    FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::integer[],
-                       $7::boolean[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
-                       $13::text[], $14::boolean[], $15::text[], $16::bigint[], $17::bigint[], $18::bigint[],
-                       $19::bigint[], $20::text[])
-        AS k(tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, input, scope, result,
-             error, handled, queue, heartbeat_ms, attempt_ms, start_ms, close_ms, undoes)"
-        )
-    };
-}
-pub(crate) use insert_new_actions;
-
-/// Returns the database's time at which they became ready, or were leased.
-pub(crate) async fn insert_actions(
-    connection: &mut PgConnection,
-    rows: &[PlannedRow<'_>],
-    worker: &WorkerId,
-    grant: &LeaseGrant,
-    now: Timestamp,
-) -> PostgresResult<Timestamp> {
-    const INSERT: &str = concat!(
-        "
-WITH clock AS MATERIALIZED (
-    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
-), inserted AS (",
-        insert_new_actions!(),
-        "
-)
-SELECT clock.now FROM clock"
-    );
-    let columns = NewActionColumns::of(rows);
-    let row = columns.bound(INSERT, worker, grant, now).fetch_one(connection).await?;
-    Ok(Timestamp::from_millis(row.try_get(0)?))
 }
 
 /// Stored results of actions by their keys.

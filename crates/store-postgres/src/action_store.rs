@@ -15,6 +15,7 @@ use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::status_text;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
@@ -83,7 +84,7 @@ async fn renew_held(
     beats: &[LeaseHeartbeat],
     grant: &LeaseGrant,
 ) -> PostgresResult<Vec<LeasePulse>> {
-    const RENEW: &str = concat!(
+    const RENEW: &str = status_text!(concat!(
         "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -95,7 +96,7 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
-          AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = k.epoch
+          AND CASE WHEN a.status IN ({FENCED_ACTIONS}) THEN a.epoch END = k.epoch
         FOR NO KEY UPDATE) a
 ), renewed AS (
     UPDATE actions a
@@ -114,7 +115,7 @@ CROSS JOIN LATERAL (
         unwanted!("x"),
         " AS unwanted
     FROM executions x WHERE x.tenant = r.tenant AND x.execution_id = r.execution_id OFFSET 0) x"
-    );
+    ));
     let columns: ActionColumns<'_> = beats.iter().map(|beat| &beat.lease.key).collect();
     let rows = columns
         .bound(RENEW)

@@ -9,23 +9,24 @@
 //! cancelling open actions meets settlements, at the events' rows. A commit that gives its execution a
 //! correlation takes the lock of that correlation first of all ([`crate::signals`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
 use millstream_core::mutation::{self, Mutation};
-use millstream_core::status::{ActionStatus, ExecutionPhase, PauseState};
+use millstream_core::status::{ExecutionPhase, PauseState};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::event_log::EventSubmission;
 use millstream_store::execution_store::{
-    CommitVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    CommitVerdict, ExecutionCommit, LeaseGrant, OpenActions, SnapshotWrite,
 };
 use millstream_store::incidents::opens_incident;
+use millstream_store::status_text;
 use sqlx::PgConnection;
 
-use crate::action_rows::{self, CommitLease, PlannedRow, RowRelation};
+use crate::commit_leases::{commit_verdicts, take_ready_slots};
 use crate::commit_plain;
 use crate::commit_rows::{self, CommittedBy};
+use crate::commit_tables::correlation_of;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::PostgresResult;
@@ -33,6 +34,7 @@ use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 use crate::graph_rows;
 use crate::incident_rows::{self, OpenedIncident};
+use crate::new_actions;
 use crate::signals::{self, CorrelatedExecution};
 
 /// The fence's view of an execution.
@@ -64,9 +66,8 @@ impl PostgresStore {
         }
         let mut held = self.warm.hold_pooled().await?;
         let mut transaction = held.begin().await?;
-        let given = batch
-            .iter()
-            .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));
+        let given =
+            batch.iter().filter_map(|commit| Some((&commit.execution.tenant, correlation_of(commit)?)));
         signals::lock_correlations(&mut transaction, given).await?;
         let locked = lock_executions(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
@@ -161,7 +162,7 @@ async fn write_winners(
     }
     commit_rows::decide_events(connection, winners, worker, now).await?;
     let cancelled: Vec<_> = each()
-        .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, *seq)))
+        .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, seq)))
         .collect();
     commit_rows::delete_timers(connection, &cancelled).await?;
     let timers: Vec<_> =
@@ -172,7 +173,7 @@ async fn write_winners(
     let moment = if rows.is_empty() {
         now
     } else {
-        action_rows::insert_actions(connection, &rows, worker, grant, now).await?
+        new_actions::insert_actions(connection, &rows, worker, grant, now).await?
     };
     open_incidents(connection, winners, now).await?;
     let ended: Vec<&ExecutionKey> = each()
@@ -211,104 +212,9 @@ async fn open_incidents(
     incident_rows::open(connection, &incidents, now).await
 }
 
-/// The verdict for each committed item: `rows` are the actions of all of them, in order, leased at `moment`.
-pub(crate) fn commit_verdicts<'a>(
-    winners: impl Iterator<Item = &'a ExecutionCommit>,
-    rows: &[PlannedRow<'_>],
-    grant: &LeaseGrant,
-    moment: Timestamp,
-    emitted: Vec<AcceptNo>,
-) -> Vec<CommitVerdict> {
-    let (mut rows, mut numbers) = (rows.iter(), emitted.into_iter());
-    let told = |commit: &'a ExecutionCommit| {
-        let (mut leased, mut unleased) = (Vec::new(), 0);
-        for row in rows.by_ref().take(commit.actions.len()) {
-            match row.taken {
-                CommitLease::ByCommitter => leased.push(leased_by_commit(commit, row.action, grant, moment)),
-                CommitLease::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
-            }
-        }
-        let emitted = numbers.by_ref().take(commit.emitted.len()).collect();
-        CommitVerdict::Done { leased, unleased, emitted }
-    };
-    winners.map(told).collect()
-}
-
-fn leased_by_commit(
-    commit: &ExecutionCommit,
-    action: &NewAction,
-    grant: &LeaseGrant,
-    moment: Timestamp,
-) -> LeasedAction {
-    LeasedAction {
-        lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
-        event_id: action.event_id,
-        definition: commit.definition.clone(),
-        attempt: 1,
-        input: action.input.clone(),
-        scope: action.scope.clone(),
-        results: inline_results(commit, action),
-        traceparent: action.traceparent.clone(),
-        lease_until: action_rows::lease_until(&action.terms, grant.ttl, moment),
-        revision: 0,
-        heartbeat: action.terms.heartbeat,
-        progress: None,
-        ready_at: moment,
-        closing: None,
-        begun: LeaseOrigin::No,
-    }
-}
-
 /// A commit of only rejections and deferrals leaves the execution's row as it is.
 fn moves_execution(commit: &ExecutionCommit) -> bool {
     !commit.transitions.is_empty() || commit.snapshot == SnapshotWrite::Write || commit.state.phase.is_ended()
-}
-
-/// Leases the first ready actions of its queues to the committer, up to its slots.
-pub(crate) fn take_ready_slots<'a>(
-    winners: impl Iterator<Item = &'a ExecutionCommit>,
-    grant: &LeaseGrant,
-) -> Vec<PlannedRow<'a>> {
-    let mut slots = grant.slots;
-    let mut plan = |action: &'a NewAction| {
-        let taken = match action.status {
-            ActionStatus::Ready if slots > 0 && grant.serves(&action.terms.queue) => {
-                slots -= 1;
-                CommitLease::ByCommitter
-            }
-            ActionStatus::Ready
-            | ActionStatus::Waiting
-            | ActionStatus::Leased
-            | ActionStatus::Awaiting
-            | ActionStatus::Standby
-            | ActionStatus::Succeeded
-            | ActionStatus::Failed
-            | ActionStatus::Skipped
-            | ActionStatus::Cancelled => CommitLease::No,
-        };
-        PlannedRow { action, taken, company: RowRelation::None }
-    };
-    let mut rows: Vec<_> = Vec::new();
-    for commit in winners {
-        let first = rows.len();
-        rows.extend(commit.actions.iter().map(&mut plan));
-        action_rows::mark_relations(&mut rows[first..]);
-    }
-    rows
-}
-
-/// The dependencies of a ready action were settled in the same commit. Independent actions are skipped: there
-/// may be thousands.
-fn inline_results(
-    commit: &ExecutionCommit,
-    action: &NewAction,
-) -> BTreeMap<millstream_core::id::Name, millstream_core::raw::RawJson> {
-    let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
-    candidates
-        .iter()
-        .filter(|other| other.key.seq == action.key.seq && action.needs.contains(&other.key.action))
-        .filter_map(|other| Some((other.key.action.clone(), other.result.clone()?)))
-        .collect()
 }
 
 async fn emit_events(
@@ -331,30 +237,34 @@ async fn cancel_open_actions(
     winners: &[&ExecutionCommit],
     now: Timestamp,
 ) -> PostgresResult<()> {
-    const LOCK: &str = "
+    const LOCK: &str = status_text!(
+        "
 SELECT e.event_id
 FROM events e
 JOIN (
     SELECT DISTINCT a.tenant, a.event_id
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ({SETTLED_ACTIONS})
 ) o ON e.tenant = o.tenant AND e.event_id = o.event_id
 ORDER BY e.tenant, e.event_id
-FOR NO KEY UPDATE OF e";
-    const CANCEL: &str = "
+FOR NO KEY UPDATE OF e"
+    );
+    const CANCEL: &str = status_text!(
+        "
 WITH open AS (
     SELECT a.tenant, a.execution_id, a.seq, a.action
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('leased', 'standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ({UNCANCELLABLE_ACTIONS})
     ORDER BY a.tenant, a.execution_id, a.seq, a.action
     FOR NO KEY UPDATE OF a
 )
 UPDATE actions a
 SET status = 'cancelled', due_at = NULL, expires_at = NULL, settled_at = $3, closing = FALSE
 FROM open o
-WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action";
+WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action"
+    );
     let cancels = winners.iter().filter(|commit| match commit.open_actions {
         OpenActions::Keep => false,
         OpenActions::Cancel => true,

@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::connection_cache::WarmConnections;
 use crate::errors::PostgresFailure;
-use crate::queue_store::QueueConfigCache;
+use crate::queue_configs::QueueConfigCache;
 use crate::session;
 use crate::skill_sets::SkillSetCache;
 

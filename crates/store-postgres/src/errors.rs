@@ -22,14 +22,6 @@ impl From<sqlx::Error> for PostgresFailure {
 }
 
 impl PostgresFailure {
-    /// Whether a statement rolled itself back; see [`crate::commit_plain`].
-    pub(crate) fn is_division_by_zero(&self) -> bool {
-        match self {
-            Self::Sql(sqlx::Error::Database(error)) => error.code().as_deref() == Some("22012"),
-            Self::Sql(_) | Self::Undecodable(_) | Self::Unsettled(_) => false,
-        }
-    }
-
     /// Whether the key already has a row.
     pub(crate) fn is_duplicate(&self) -> bool {
         match self {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use millstream_core::id::{AcceptNo, EventId, Seq, TenantId};
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
+use millstream_store::status_text;
 use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
@@ -87,13 +88,15 @@ ORDER BY e.accept_no LIMIT $4";
 }
 
 async fn read_backlog(pool: &PgPool) -> PostgresResult<EventBacklog> {
-    const READ: &str = "
+    const READ: &str = status_text!(
+        "
 SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
        (SELECT min(created_at) FROM mailbox WHERE NOT deferred) AS oldest,
-       (SELECT count(*) FROM events WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
+       (SELECT count(*) FROM events WHERE verdict IN ({STUCK_EVENTS}) AND verdict = 'dead') AS dead,
        (SELECT count(*) FROM executions WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
        (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
-       (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased', 'awaiting')) AS open_actions";
+       (SELECT count(*) FROM actions WHERE status IN ({OPEN_ACTIONS})) AS open_actions"
+    );
     let row = sqlx::query(READ).fetch_one(pool).await?;
     let count = |column: &str| -> PostgresResult<u64> { Ok(row.try_get::<i64, _>(column)?.unsigned_abs()) };
     Ok(EventBacklog {

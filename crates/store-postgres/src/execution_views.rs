@@ -13,6 +13,7 @@ use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_store::StoreResult;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
+use millstream_store::status_text;
 use millstream_store::views::{
     ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
@@ -123,12 +124,13 @@ async fn read_execution_list(
     limit: usize,
 ) -> PostgresResult<Vec<ExecutionView>> {
     // The tenant expression and the conditions of the two indexes. A status of one kind leaves out the other's index.
-    const LIST: &str = "
+    const LIST: &str = status_text!(
+        "
 (SELECT x.* FROM executions x
  WHERE x.tenant || '' = $1 AND x.ended_at IS NULL AND x.position < $2
    AND ($3::text IS NULL OR x.definition = $3)
    AND ($4::text IS NULL OR x.state = $4)
-   AND ($5::text IS NULL OR $5 IN ('active', 'paused'))
+   AND ($5::text IS NULL OR $5 IN ({OPEN_EXECUTIONS}))
    AND ($5::text IS NULL OR $5 = CASE WHEN x.paused_reason IS NULL THEN 'active' ELSE 'paused' END)
  ORDER BY x.position DESC LIMIT $6)
 UNION ALL
@@ -136,10 +138,11 @@ UNION ALL
  WHERE x.tenant || '' = $1 AND x.ended_at IS NOT NULL AND x.position < $2
    AND ($3::text IS NULL OR x.definition = $3)
    AND ($4::text IS NULL OR x.state = $4)
-   AND ($5::text IS NULL OR $5 NOT IN ('active', 'paused'))
+   AND ($5::text IS NULL OR $5 NOT IN ({OPEN_EXECUTIONS}))
    AND ($5::text IS NULL OR x.phase = $5)
  ORDER BY x.position DESC LIMIT $6)
-ORDER BY position DESC LIMIT $6";
+ORDER BY position DESC LIMIT $6"
+    );
     let rows = sqlx::query(LIST)
         .bind(tenant.as_str())
         .bind(after.map_or(i64::MAX, |after| after.0))

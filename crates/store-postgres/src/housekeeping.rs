@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::housekeeping::{Housekeeping, RetentionCutoffs};
+use millstream_store::status_text;
 use sqlx::PgPool;
 
 use crate::connect::PostgresStore;
@@ -109,7 +110,8 @@ async fn purge_ended(
     outlived: RetentionCutoffs,
     limit: usize,
 ) -> PostgresResult<u64> {
-    const CHOOSE: &str = "
+    const CHOOSE: &str = status_text!(
+        "
 SELECT x.tenant, x.execution_id
 FROM executions x
 CROSS JOIN LATERAL (
@@ -119,7 +121,7 @@ WHERE x.ended_at < greatest($1, $2, $3) AND x.ended_at < kept.time AND x.updated
   AND NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
-      AND a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+      AND a.status NOT IN ({SETTLED_ACTIONS})
     OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM mailbox m
@@ -127,19 +129,22 @@ WHERE x.ended_at < greatest($1, $2, $3) AND x.ended_at < kept.time AND x.updated
     OFFSET 0)
 ORDER BY x.ended_at
 LIMIT $4
-FOR UPDATE OF x SKIP LOCKED";
-    const RECHECK: &str = "
+FOR UPDATE OF x SKIP LOCKED"
+    );
+    const RECHECK: &str = status_text!(
+        "
 SELECT k.tenant, k.execution_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 WHERE NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id
-      AND a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+      AND a.status NOT IN ({SETTLED_ACTIONS})
     OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM mailbox m
     WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND NOT m.deferred
-    OFFSET 0)";
+    OFFSET 0)"
+    );
     const DELETE: [&str; 13] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",

@@ -14,6 +14,7 @@ use millstream_store::event_log::EventSubmission;
 use millstream_store::incidents::{IncidentDecision, IncidentView, ResolveVerdict};
 use millstream_store::intervention::DecisionRecord;
 use millstream_store::reopening::{ReopenCandidate, choose_reopened};
+use millstream_store::status_text;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -275,14 +276,16 @@ async fn resume_executions(
     executions: &BTreeSet<&ExecutionKey>,
     now: Timestamp,
 ) -> PostgresResult<()> {
-    const RESUME: &str = "
+    const RESUME: &str = status_text!(
+        "
 UPDATE executions x SET paused_reason = NULL, updated_at = $3
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id
   AND NOT EXISTS (
     SELECT FROM events e
-    WHERE e.tenant || '' = k.tenant AND e.execution_id = k.execution_id AND e.verdict IN ('failed', 'dead')
-    OFFSET 0)";
+    WHERE e.tenant || '' = k.tenant AND e.execution_id = k.execution_id AND e.verdict IN ({STUCK_EVENTS})
+    OFFSET 0)"
+    );
     if executions.is_empty() {
         return Ok(());
     }

@@ -12,6 +12,7 @@ use millstream_store::intervention::{
     DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,
 };
 use millstream_store::reopening::{ReopenCandidate, choose_reopened};
+use millstream_store::status_text;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -350,16 +351,16 @@ async fn resume_execution(
     by: &DecisionRecord,
     now: Timestamp,
 ) -> PostgresResult<()> {
-    const RESUME: &str = "
+    const RESUME: &str = status_text!("
 WITH resumed AS (
     UPDATE executions x SET paused_reason = NULL, updated_at = $6
     WHERE x.tenant = $1 AND x.execution_id = $2
       AND NOT EXISTS (
         SELECT FROM events e
-        WHERE e.tenant || '' = $1 AND e.execution_id = $2 AND e.event_id <> $3 AND e.verdict IN ('failed', 'dead'))
+        WHERE e.tenant || '' = $1 AND e.execution_id = $2 AND e.event_id <> $3 AND e.verdict IN ({STUCK_EVENTS}))
 )
 INSERT INTO decisions (tenant, execution_id, event_id, kind, actor, reason, at)
-VALUES ($1, $2, $3, 'retry', $4, $5, $6)";
+VALUES ($1, $2, $3, 'retry', $4, $5, $6)");
     sqlx::query(RESUME)
         .bind(execution.tenant.as_str())
         .bind(execution.execution.as_str())

@@ -8,6 +8,7 @@ use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::WorkerId;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::status_text;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgPool, Postgres, Row};
@@ -20,7 +21,7 @@ use crate::errors::PostgresResult;
 /// of `$2`, and the rest to the last of them. It counts this many attempts; reporting a failure counts none.
 macro_rules! lease {
     ($count:literal, $due:literal) => {
-        concat!(
+        status_text!(concat!(
             "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -50,7 +51,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
 ORDER BY t.turn"
-        )
+        ))
     };
 }
 
@@ -66,7 +67,7 @@ pub(crate) async fn lease_due(
         "due AS MATERIALIZED (
     SELECT a.ctid AS place, a.due_at
     FROM actions a
-    WHERE a.status IN ('ready', 'leased', 'awaiting') AND a.queue = $4 AND a.due_at <= (SELECT now FROM clock)
+    WHERE a.status IN ({LEASABLE_ACTIONS}) AND a.queue = $4 AND a.due_at <= (SELECT now FROM clock)
     ORDER BY a.due_at
     LIMIT $1
     FOR NO KEY UPDATE SKIP LOCKED
@@ -82,7 +83,7 @@ pub(crate) async fn lease_due(
     CROSS JOIN LATERAL (
         SELECT a.ctid AS place, a.due_at
         FROM actions a
-        WHERE a.status IN ('ready', 'leased', 'awaiting') AND a.queue = q.queue
+        WHERE a.status IN ({LEASABLE_ACTIONS}) AND a.queue = q.queue
           AND a.due_at <= (SELECT now FROM clock)
         ORDER BY a.due_at
         LIMIT $1

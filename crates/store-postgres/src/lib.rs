@@ -27,6 +27,7 @@ mod errors;
 mod migrate;
 mod server_check;
 mod session;
+mod statement_inputs;
 
 mod accept_plan;
 mod doorbells;
@@ -35,11 +36,14 @@ mod event_rows;
 mod signals;
 
 mod commit;
+mod commit_leases;
 mod commit_plain;
 mod commit_rows;
+mod commit_tables;
 mod execution_store;
 mod graph_rows;
 mod loading;
+mod new_actions;
 mod node_columns;
 
 mod action_groups;
@@ -67,10 +71,13 @@ mod run_write;
 
 mod assignment_views;
 mod assignments;
+mod caller_batch;
+mod caller_facts;
 mod item_rows;
 mod item_store;
 mod item_write;
 mod opening_search;
+mod queue_configs;
 mod queue_store;
 mod quota_store;
 mod skill_sets;

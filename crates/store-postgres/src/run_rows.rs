@@ -33,12 +33,7 @@ impl<'a> FromIterator<&'a RunKey> for RunColumns<'a> {
     }
 }
 
-impl<'a> RunColumns<'a> {
-    /// As the next two arguments.
-    pub(crate) fn bind_to(self, query: Query<'a, Postgres, PgArguments>) -> Query<'a, Postgres, PgArguments> {
-        query.bind(self.tenants).bind(self.runs)
-    }
-
+impl RunColumns<'_> {
     /// As `$1` and `$2`.
     pub(crate) fn bound<'q>(&'q self, sql: &'static str) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).bind(&self.tenants).bind(&self.runs)

@@ -2,7 +2,8 @@
 //!
 //! A commit locks the runs that it names, then their seats, each in the order of their keys; asks
 //! [`run_commit`] which units are written; writes everything in one statement; and settles the waiting
-//! actions, whose locks come after these. A commit that only creates runs is that one statement.
+//! actions, whose locks come after these. A commit that only creates runs is that one statement; units whose run
+//! exists already are then decided as all others are.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,6 +26,7 @@ use sqlx::{PgPool, Row};
 use crate::connect::PostgresStore;
 use crate::errors::{PostgresFailure, PostgresResult};
 use crate::run_rows::{self, RunColumns};
+use crate::run_write::CreatedRuns;
 use crate::{decode, notices, run_write, settle};
 
 #[async_trait]
@@ -44,18 +46,27 @@ impl RunStore for PostgresStore {
         if units.is_empty() {
             return Ok(CommittedRuns::default());
         }
-        if run_write::only_creates(units) && self.with_retries(|| self.create_runs_once(units, now)).await? {
-            let done = |_| RunVerdict::Done { settled: Vec::new() };
-            return Ok(CommittedRuns { verdicts: units.iter().map(done).collect(), unleased: 0 });
-        }
-        let (refused, settled) = self.with_retries(|| self.commit_runs_once(units, now)).await?;
-        let in_the_way: Vec<RunKey> = refused.iter().flatten().cloned().collect();
-        let current = self.load_runs(&in_the_way).await?;
-        let current: HashMap<RunKey, StoredRun> =
-            current.into_iter().flatten().map(|run| (run.key.clone(), run)).collect();
-        let verdicts =
-            run_commit::unit_verdicts(units, &refused, settled.verdicts, |key| current.get(key).cloned());
-        Ok(CommittedRuns { verdicts, unleased: settled.unleased })
+        let created = if run_write::only_creates(units) {
+            self.with_retries(|| self.create_runs_once(units, now)).await?
+        } else {
+            None
+        };
+        let created = match created {
+            None => return self.commit_units(units, now).await,
+            Some(CreatedRuns::All) => {
+                let done = |_| RunVerdict::Done { settled: Vec::new() };
+                return Ok(CommittedRuns { verdicts: units.iter().map(done).collect(), unleased: 0 });
+            }
+            Some(CreatedRuns::Only(created)) => created,
+        };
+        let is_created = |unit: &RunUnit| unit.writes.iter().all(|write| created.contains(&write.key));
+        let existing: Vec<RunUnit> = units.iter().filter(|unit| !is_created(unit)).cloned().collect();
+        let CommittedRuns { verdicts, unleased } = self.commit_units(&existing, now).await?;
+        let mut verdicts = verdicts.into_iter();
+        let verdict = |unit| {
+            if is_created(unit) { Some(RunVerdict::Done { settled: Vec::new() }) } else { verdicts.next() }
+        };
+        Ok(CommittedRuns { verdicts: units.iter().filter_map(verdict).collect(), unleased })
     }
 
     async fn record_seat_heartbeats(
@@ -89,8 +100,24 @@ ORDER BY min(d.due_at), d.tenant, d.run_id";
 }
 
 impl PostgresStore {
-    /// Assumes that none of the runs exists; returns whether that held.
-    async fn create_runs_once(&self, units: &[RunUnit], now: Timestamp) -> PostgresResult<bool> {
+    /// The careful path: locks, decides and writes.
+    async fn commit_units(&self, units: &[RunUnit], now: Timestamp) -> StoreResult<CommittedRuns> {
+        let (refused, settled) = self.with_retries(|| self.commit_runs_once(units, now)).await?;
+        let in_the_way: Vec<RunKey> = refused.iter().flatten().cloned().collect();
+        let current = self.load_runs(&in_the_way).await?;
+        let current: HashMap<RunKey, StoredRun> =
+            current.into_iter().flatten().map(|run| (run.key.clone(), run)).collect();
+        let verdicts =
+            run_commit::unit_verdicts(units, &refused, settled.verdicts, |key| current.get(key).cloned());
+        Ok(CommittedRuns { verdicts, unleased: settled.unleased })
+    }
+
+    /// Assumes that none of the runs exists, and creates those of which that holds.
+    async fn create_runs_once(
+        &self,
+        units: &[RunUnit],
+        now: Timestamp,
+    ) -> PostgresResult<Option<CreatedRuns>> {
         let plan = run_commit::plan_units(units, &BTreeMap::new()).map_err(PostgresFailure::from_store)?;
         run_write::create_alone(&self.warm, &plan, now).await
     }

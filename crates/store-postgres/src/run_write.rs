@@ -1,7 +1,10 @@
 //! Writes the result of a run commit in one statement: the runs, their seats and their logs.
 //!
-//! Existing runs are locked before ([`crate::run_rows::lock`]). New ones need no lock: when a concurrent
-//! transaction creates one of them, the statement rolls itself back as a whole.
+//! Existing runs are locked before ([`crate::run_rows::lock`]). New ones need no lock: where a concurrent
+//! transaction has created the same run, the insertion waits for it and then writes nothing, and neither do the
+//! seats and the log of that run. The answer names the created runs if any was not.
+
+use std::collections::BTreeSet;
 
 use millstream_core::id::{DeviceId, RunKey};
 use millstream_core::raw::RawJson;
@@ -13,157 +16,179 @@ use millstream_store::run_seats::{self, SeatRow};
 use millstream_store::run_store::{ExpectedVersion, RunUnit};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{PgConnection, Postgres, Row};
 
 use crate::action_rows::millis;
 use crate::connection_cache::WarmConnections;
 use crate::errors::{PostgresFailure, PostgresResult};
-use crate::run_rows::RunColumns;
+use crate::statement_inputs::{InputTable, NamedStatement, StatementInputs};
 
-/// Whether a commit creates runs and does nothing else.
+/// Whether a commit creates runs, one per unit, and does nothing else.
 pub(crate) fn only_creates(units: &[RunUnit]) -> bool {
-    let mut writes = units.iter().flat_map(|unit| &unit.writes);
-    writes.all(|write| write.expected == ExpectedVersion::Nothing && write.settlement.is_none())
+    units.iter().all(|unit| match &unit.writes[..] {
+        [write] => write.expected == ExpectedVersion::Nothing && write.settlement.is_none(),
+        [..] => false,
+    })
 }
 
-const WRITE: &str = "
+static WRITE: NamedStatement = NamedStatement::new(
+    "
 WITH created AS (
-    INSERT INTO runs (tenant, run_id, kind, status, version, body, ended_at, execution_id, updated_at)
-    SELECT k.*, $9
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::bigint[], $8::text[])
-        AS k(tenant, run_id, kind, status, version, body, ended_at, execution_id)
+    INSERT INTO runs ({new.columns}, updated_at)
+    SELECT k.*, {now} FROM {new}
     ON CONFLICT (run_id, tenant) DO NOTHING
-    RETURNING 1
+    RETURNING tenant, run_id
+), fence AS MATERIALIZED (
+    SELECT count(*) = {new.count} AS holds FROM created
 ), changed AS (
-    UPDATE runs r SET status = k.status, version = k.version, body = k.body, ended_at = k.ended_at, updated_at = $9
-    FROM unnest($10::text[], $11::text[], $12::text[], $13::bigint[], $14::text[], $15::bigint[])
-        AS k(tenant, run_id, status, version, body, ended_at)
+    UPDATE runs r SET {known.changes}, updated_at = {now}
+    FROM {known}
     WHERE r.tenant = k.tenant AND r.run_id = k.run_id
 ), seated AS (
-    INSERT INTO run_seats (tenant, run_id, seat, status, device, token, priority, assigned_at, due_at, heard_at,
-                           silence_ms, begin_by, paused, progress)
-    SELECT k.*
-    FROM unnest($16::text[], $17::text[], $18::bigint[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-                $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::boolean[],
-                $29::text[])
-        AS k(tenant, run_id, seat, status, device, token, priority, assigned_at, due_at, heard_at, silence_ms,
-             begin_by, paused, progress)
-    ON CONFLICT (run_id, tenant, seat) DO UPDATE SET
-        status = excluded.status, device = excluded.device, token = excluded.token, priority = excluded.priority,
-        assigned_at = excluded.assigned_at, due_at = excluded.due_at, heard_at = excluded.heard_at,
-        silence_ms = excluded.silence_ms, begin_by = excluded.begin_by, paused = excluded.paused,
-        progress = excluded.progress
+    INSERT INTO run_seats ({seats.columns})
+    SELECT k.* FROM {seats}
+    WHERE (SELECT holds FROM fence) OR (k.tenant, k.run_id) IN (SELECT c.tenant, c.run_id FROM created c)
+    ON CONFLICT (run_id, tenant, seat) DO UPDATE SET {seats.replacements}
 ), logged AS (
-    INSERT INTO run_log (tenant, run_id, body)
-    SELECT k.tenant, k.run_id, k.body
-    FROM unnest($30::text[], $31::text[], $32::text[]) WITH ORDINALITY AS k(tenant, run_id, body, ord)
+    INSERT INTO run_log ({log.columns})
+    SELECT {log.columns} FROM {log.ordered}
+    WHERE (SELECT holds FROM fence) OR (k.tenant, k.run_id) IN (SELECT c.tenant, c.run_id FROM created c)
     ORDER BY k.ord
 )
-SELECT 1 / CASE WHEN (SELECT count(*) FROM created) = cardinality($1) THEN 1 ELSE 0 END AS complete";
+SELECT f.holds,
+       CASE WHEN NOT f.holds THEN ARRAY(SELECT c.tenant FROM created c) END AS tenants,
+       CASE WHEN NOT f.holds THEN ARRAY(SELECT c.run_id FROM created c) END AS runs
+FROM fence f",
+);
 
-/// Creates runs as a transaction of its own. Returns whether they were written: otherwise one of them exists.
+/// The runs that a statement has created.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CreatedRuns {
+    All,
+    /// The others exist.
+    Only(BTreeSet<RunKey>),
+}
+
+/// Creates the runs that do not exist, as a transaction of its own. `None`, and nothing written, when the plan
+/// needs a transaction of several statements.
 pub(crate) async fn create_alone(
     warm: &WarmConnections,
     plan: &RunCommitPlan<'_>,
     now: Timestamp,
-) -> PostgresResult<bool> {
+) -> PostgresResult<Option<CreatedRuns>> {
     if plan.refused.iter().any(Option::is_some) || !of_runs(plan.writes.iter().copied()).is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
-    match warm.fetch_row(build_query(&RunWriteRows::of(plan), now)).await {
-        Ok(_) => Ok(true),
-        Err(failure) if failure.is_division_by_zero() => Ok(false),
-        Err(failure) => Err(failure),
+    let row = warm.fetch_row(build_query(&RunWriteRows::of(plan), now)).await?;
+    if row.try_get("holds")? {
+        return Ok(Some(CreatedRuns::All));
     }
+    let (tenants, runs): (Vec<String>, Vec<String>) = (row.try_get("tenants")?, row.try_get("runs")?);
+    let created: BTreeSet<(&str, &str)> =
+        tenants.iter().map(String::as_str).zip(runs.iter().map(String::as_str)).collect();
+    let is_created = |key: &&&RunKey| created.contains(&(key.tenant.as_str(), key.run.as_str()));
+    let created = plan.runs.keys().filter(is_created).map(|key| (*key).clone());
+    Ok(Some(CreatedRuns::Only(created.collect())))
 }
 
+/// Writes a plan within a transaction, which has to be rolled back if this fails.
 pub(crate) async fn write(
     connection: &mut PgConnection,
     plan: &RunCommitPlan<'_>,
     now: Timestamp,
 ) -> PostgresResult<()> {
-    match build_query(&RunWriteRows::of(plan), now).fetch_one(connection).await.map_err(PostgresFailure::from)
-    {
-        Ok(_) => Ok(()),
-        // The retry finds it.
-        Err(failure) if failure.is_division_by_zero() => {
-            Err(PostgresFailure::Unsettled("a concurrent transaction created one of the runs"))
-        }
-        Err(failure) => Err(failure),
+    let row = build_query(&RunWriteRows::of(plan), now).fetch_one(connection).await?;
+    if row.try_get("holds")? {
+        return Ok(());
     }
+    // The retry finds it.
+    Err(PostgresFailure::Unsettled("a concurrent transaction created one of the runs"))
 }
 
 /// The rows to write, by table.
 struct RunWriteRows<'a> {
-    new: Vec<(&'a RunKey, &'a ResultingRun)>,
-    known: Vec<(&'a RunKey, &'a ResultingRun)>,
+    new: Vec<RunRow<'a>>,
+    known: Vec<RunRow<'a>>,
     seats: Vec<(&'a RunKey, SeatRow)>,
-    log: Vec<(&'a RunKey, String)>,
+    log: Vec<(&'a RunKey, RawJson)>,
 }
 
 impl<'a> RunWriteRows<'a> {
     fn of(plan: &'a RunCommitPlan<'a>) -> Self {
-        let (new, known) =
-            plan.runs.iter().map(|(key, left)| (*key, left)).partition(|(_, left)| left.is_new);
+        let row = |(key, left): (&&'a RunKey, &'a ResultingRun)| RunRow {
+            key: *key,
+            left,
+            body: RawJson::from_value(&left.run),
+        };
+        let (new, known) = plan.runs.iter().map(row).partition(|row| row.left.is_new);
         let seats = plan
             .runs
             .iter()
             .flat_map(|(key, left)| run_seats::seat_rows(&left.run).into_iter().map(|row| (*key, row)));
-        let log = plan.writes.iter().flat_map(|write| {
-            write.log.iter().map(|entry| (&write.key, RawJson::from_value(entry).as_str().to_owned()))
-        });
+        let log = plan
+            .writes
+            .iter()
+            .flat_map(|write| write.log.iter().map(|entry| (&write.key, RawJson::from_value(entry))));
         Self { new, known, seats: seats.collect(), log: log.collect() }
     }
 }
 
-fn build_query<'q>(rows: &'q RunWriteRows<'q>, now: Timestamp) -> Query<'q, Postgres, PgArguments> {
-    let RunWriteRows { new, known, seats, log } = rows;
-    let execution = |left: &'q ResultingRun| {
-        let waiting = left.run.waiting.as_ref()?;
-        Some(waiting.key.execution.execution.as_str())
-    };
-    let each = || seats.iter().map(|(_, row)| row);
+/// A row of `runs`, with its document as text.
+#[derive(Debug)]
+struct RunRow<'a> {
+    key: &'a RunKey,
+    left: &'a ResultingRun,
+    body: RawJson,
+}
+
+/// The columns that every commit writes.
+fn known_table<'q, 'a>(rows: &'q [RunRow<'a>]) -> InputTable<'q, RunRow<'a>> {
+    InputTable::of(rows)
+        .run_key(|row| row.key)
+        .end_of_key()
+        .text("status", |row| row.left.run.status().as_str())
+        .number("version", |row| row.left.version)
+        .text("body", |row| row.body.as_str())
+        .number("ended_at", |row| row.left.run.ended_at().map(Timestamp::as_millis))
+}
+
+/// The same with the columns that never change.
+fn new_table<'q, 'a>(rows: &'q [RunRow<'a>]) -> InputTable<'q, RunRow<'a>> {
+    known_table(rows)
+        .text("kind", |row| row.left.run.kind.as_str())
+        .text("execution_id", |row| Some(row.left.run.waiting.as_ref()?.key.execution.execution.as_str()))
+}
+
+fn seat_table<'q, 'a>(rows: &'q [(&'a RunKey, SeatRow)]) -> InputTable<'q, (&'a RunKey, SeatRow)> {
     let time = |time: Option<Timestamp>| time.map(Timestamp::as_millis);
-    let keys: RunColumns<'q> = new.iter().map(|(key, _)| *key).collect();
-    let query = keys
-        .bind_to(sqlx::query(WRITE))
-        .bind(new.iter().map(|(_, left)| left.run.kind.as_str()).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| left.run.status().as_str()).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| left.version).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| encode_body(left)).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| ended_at(left)).collect::<Vec<_>>())
-        .bind(new.iter().map(|(_, left)| execution(left)).collect::<Vec<_>>())
-        .bind(now.as_millis());
-    let keys: RunColumns<'q> = known.iter().map(|(key, _)| *key).collect();
-    let query = keys
-        .bind_to(query)
-        .bind(known.iter().map(|(_, left)| left.run.status().as_str()).collect::<Vec<_>>())
-        .bind(known.iter().map(|(_, left)| left.version).collect::<Vec<_>>())
-        .bind(known.iter().map(|(_, left)| encode_body(left)).collect::<Vec<_>>())
-        .bind(known.iter().map(|(_, left)| ended_at(left)).collect::<Vec<_>>());
-    let keys: RunColumns<'q> = seats.iter().map(|(key, _)| *key).collect();
-    let query = keys
-        .bind_to(query)
-        .bind(each().map(|row| i64::from(row.seat)).collect::<Vec<_>>())
-        .bind(each().map(|row| row.status.as_str()).collect::<Vec<_>>())
-        .bind(each().map(|row| row.device.as_ref().map(DeviceId::as_str)).collect::<Vec<_>>())
-        .bind(each().map(|row| row.token.map(|token| token.0)).collect::<Vec<_>>())
-        .bind(each().map(|row| i64::from(row.priority)).collect::<Vec<_>>())
-        .bind(each().map(|row| time(row.assigned_at)).collect::<Vec<_>>())
-        .bind(each().map(|row| time(row.due_at)).collect::<Vec<_>>())
-        .bind(each().map(|row| time(row.heard_at)).collect::<Vec<_>>())
-        .bind(each().map(|row| millis(row.silence)).collect::<Vec<_>>())
-        .bind(each().map(|row| time(row.begin_by)).collect::<Vec<_>>())
-        .bind(each().map(|row| row.pause == PauseState::Paused).collect::<Vec<_>>())
-        .bind(each().map(|row| row.progress.as_ref().map(RawJson::as_str)).collect::<Vec<_>>());
-    let keys: RunColumns<'q> = log.iter().map(|(key, _)| *key).collect();
-    keys.bind_to(query).bind(log.iter().map(|(_, body)| body.as_str()).collect::<Vec<_>>())
+    InputTable::of(rows)
+        .run_key(|row| row.0)
+        .number("seat", |row| i64::from(row.1.seat))
+        .end_of_key()
+        .text("status", |row| row.1.status.as_str())
+        .text("device", |row| row.1.device.as_ref().map(DeviceId::as_str))
+        .number("token", |row| row.1.token.map(|token| token.0))
+        .number("priority", |row| i64::from(row.1.priority))
+        .number("assigned_at", move |row| time(row.1.assigned_at))
+        .number("due_at", move |row| time(row.1.due_at))
+        .number("heard_at", move |row| time(row.1.heard_at))
+        .number("silence_ms", |row| millis(row.1.silence))
+        .number("begin_by", move |row| time(row.1.begin_by))
+        .flag("paused", |row| row.1.pause == PauseState::Paused)
+        .text("progress", |row| row.1.progress.as_ref().map(RawJson::as_str))
 }
 
-fn encode_body(left: &ResultingRun) -> String {
-    RawJson::from_value(&left.run).as_str().to_owned()
+fn log_table<'q, 'a>(rows: &'q [(&'a RunKey, RawJson)]) -> InputTable<'q, (&'a RunKey, RawJson)> {
+    InputTable::of(rows).run_key(|row| row.0).text("body", |row| row.1.as_str())
 }
 
-fn ended_at(left: &ResultingRun) -> Option<i64> {
-    left.run.ended_at().map(Timestamp::as_millis)
+fn build_query<'q>(rows: &'q RunWriteRows<'_>, now: Timestamp) -> Query<'q, Postgres, PgArguments> {
+    WRITE.bind(
+        StatementInputs::default()
+            .table("new", new_table(&rows.new))
+            .number("now", now.as_millis())
+            .table("known", known_table(&rows.known))
+            .table("seats", seat_table(&rows.seats))
+            .table("log", log_table(&rows.log)),
+    )
 }

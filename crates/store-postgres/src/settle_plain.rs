@@ -13,6 +13,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, Settlement};
 use millstream_store::event_log::EventSubmission;
+use millstream_store::status_text;
 use sqlx::Row;
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ pub(crate) enum PlainVerdict {
     Not,
 }
 
-const SETTLE: &str = "
+const SETTLE: &str = status_text!("
 WITH held AS MATERIALIZED (
     SELECT k.*, a.row_place
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::bigint[],
@@ -36,7 +37,7 @@ WITH held AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT a.ctid AS row_place FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
-          AND a.alone AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = k.epoch
+          AND a.alone AND CASE WHEN a.status IN ({FENCED_ACTIONS}) THEN a.epoch END = k.epoch
         OFFSET 0) a
 ), settled AS (
     UPDATE actions a
@@ -44,7 +45,7 @@ WITH held AS MATERIALIZED (
         result = coalesce(h.result, a.result), error = h.error, handled = h.result IS NULL, closing = FALSE,
         settled_at = $13
     FROM held h
-    WHERE a.ctid = h.row_place AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = h.epoch
+    WHERE a.ctid = h.row_place AND CASE WHEN a.status IN ({FENCED_ACTIONS}) THEN a.epoch END = h.epoch
     RETURNING h.*
 ), accepted AS (
     INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, actor, traceparent, created_at)
@@ -56,7 +57,7 @@ WITH held AS MATERIALIZED (
     INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
     SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, FALSE, $13 FROM accepted a
 )
-SELECT coalesce(array_agg(place), '{}') FROM settled";
+SELECT coalesce(array_agg(place), '{}') FROM settled");
 
 /// An end that is recorded here, if its action is alone.
 struct PlainEnd<'a> {

@@ -17,7 +17,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use crate::commit_rows::correlation_of;
+use crate::commit_tables::correlation_of;
 use crate::decode;
 use crate::errors::PostgresResult;
 use crate::execution_store::KeyColumns;

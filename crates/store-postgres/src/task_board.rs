@@ -11,6 +11,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::status_text;
 use millstream_store::task_board::{ExternalWorkerReport, ExternalWorkerView, TASK_WORKERS_KEPT, TaskBoard};
 use millstream_store::views::ActionRecord;
 use sqlx::postgres::PgRow;
@@ -74,11 +75,12 @@ WHERE tenant = $1 AND seen_at >= $2 ORDER BY name LIMIT $3";
 /// From each queue to the next one, by one probe of the index: the first entry of a queue is the action that
 /// has been due longest, and has no time if all of them wait.
 async fn read_queues(pool: &PgPool, prefix: &str) -> PostgresResult<Vec<ActionQueue>> {
-    const READ: &str = "
+    const READ: &str = status_text!(
+        "
 WITH RECURSIVE open AS (
     (SELECT a.queue, a.due_at
      FROM actions a
-     WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.queue >= $1
+     WHERE a.status IN ({OPEN_ACTIONS}) AND a.queue >= $1
      ORDER BY a.queue, a.due_at LIMIT 1)
     UNION ALL
     SELECT n.queue, n.due_at
@@ -86,11 +88,12 @@ WITH RECURSIVE open AS (
     CROSS JOIN LATERAL (
         SELECT a.queue, a.due_at
         FROM actions a
-        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.queue > o.queue
+        WHERE a.status IN ({OPEN_ACTIONS}) AND a.queue > o.queue
         ORDER BY a.queue, a.due_at LIMIT 1) n
     WHERE starts_with(o.queue, $1)
 )
-SELECT o.queue FROM open o WHERE starts_with(o.queue, $1) AND o.due_at IS NOT NULL ORDER BY o.queue";
+SELECT o.queue FROM open o WHERE starts_with(o.queue, $1) AND o.due_at IS NOT NULL ORDER BY o.queue"
+    );
     let rows = sqlx::query(READ).bind(prefix).fetch_all(pool).await?;
     rows.iter().map(|row| decode::parsed(row, "queue")).collect()
 }

@@ -5,6 +5,7 @@ use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
+use millstream_store::status_text;
 use millstream_store::timer_store::TimerStore;
 use sqlx::PgPool;
 use uuid::Uuid;
@@ -69,17 +70,19 @@ RETURNING tenant, execution_id, accept_no";
 /// Actions are ordered by their times within each queue: from queue to queue, and in each to the first ready
 /// one.
 async fn read_next_due(pool: &PgPool, queues: &[ActionQueue]) -> PostgresResult<Option<Timestamp>> {
-    const READ: &str = "
+    const READ: &str = status_text!(
+        "
 WITH ready AS (
     SELECT min(a.due_at) AS due_at
     FROM unnest($1::text[]) AS q(queue)
     CROSS JOIN LATERAL (
         SELECT a.due_at
         FROM actions a
-        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.status = 'ready' AND a.queue = q.queue
+        WHERE a.status IN ({OPEN_ACTIONS}) AND a.status = 'ready' AND a.queue = q.queue
         ORDER BY a.due_at LIMIT 1) a
 )
-SELECT least((SELECT min(fire_at) FROM timers), (SELECT due_at FROM ready))";
+SELECT least((SELECT min(fire_at) FROM timers), (SELECT due_at FROM ready))"
+    );
     let queues: Vec<&str> = queues.iter().map(ActionQueue::as_str).collect();
     let next: Option<i64> = sqlx::query_scalar(READ).bind(queues).fetch_one(pool).await?;
     Ok(next.map(Timestamp::from_millis))

@@ -1,7 +1,7 @@
 //! Leases on actions: take, renew, give back, and writes under a lease. The epoch is the fence in every
 //! statement; a lease that expired without another lease on the action is still held.
 
-use millstream_core::id::{ActionKey, WorkerId};
+use millstream_core::id::WorkerId;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ExecutionPhase;
 use millstream_core::time::Timestamp;
@@ -10,13 +10,14 @@ use millstream_store::action_store::{
     ActionStore, Lease, LeaseHeartbeat, LeasePulse, LeasedAction, OutcomeDemand, SettledBatch, Settlement,
 };
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::status_text;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
 use crate::leasing::{is_any_due, lease_due};
-use crate::param;
+use crate::param::{self, lease_columns};
 use crate::settle::settle_batch;
 
 #[async_trait::async_trait]
@@ -116,12 +117,6 @@ impl ActionStore for SqliteStore {
     }
 }
 
-/// The key columns of a lease, in the order of the key.
-pub(crate) fn lease_columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
-    let ActionKey { execution, seq, action } = &lease.key;
-    (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str(), lease.epoch.0)
-}
-
 fn renew_lease(
     connection: &Connection,
     beat: &LeaseHeartbeat,
@@ -129,7 +124,8 @@ fn renew_lease(
     ttl: i64,
     now: Timestamp,
 ) -> SqliteResult<LeasePulse> {
-    const RENEW: &str = "
+    const RENEW: &str = status_text!(
+        "
         UPDATE actions SET
             due_at = CASE status WHEN 'leased'
                      THEN min(?6 + coalesce(heartbeat_ms, attempt_ms, ?7),
@@ -138,7 +134,7 @@ fn renew_lease(
             worker_id = CASE status WHEN 'leased' THEN ?8 ELSE worker_id END,
             progress = coalesce(?9, progress)
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
-          AND status IN ('leased', 'awaiting')
+          AND status IN ({FENCED_ACTIONS})
         RETURNING coalesce(due_at, ?6),
             (SELECT phase FROM executions AS x
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
@@ -147,7 +143,8 @@ fn renew_lease(
                  ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = x.seq
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
             (SELECT definition FROM executions AS x
-             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
+             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)"
+    );
     let (tenant, execution, seq, action, epoch) = lease_columns(&beat.lease);
     let mut renew = connection.prepare_cached(RENEW)?;
     let mut rows = renew.query((

@@ -3,17 +3,11 @@
 //! The fence comes first (optimistic concurrency): an execution that is at another seq or paused, or one of
 //! whose events was decided meanwhile, is refused before anything of it is written.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
-use millstream_core::log::{ArmedTimer, Transition};
-use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionPhase, PauseState};
+use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_core::status::{ExecutionPhase, PauseState};
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::EventSubmission;
-use millstream_store::execution_store::{
-    CommitVerdict, DecidedEvent, EventVerdict, ExecutionCommit, LeaseGrant, NewAction, OpenActions,
-    SnapshotWrite,
-};
-use millstream_store::graph_store::GraphRows;
+use millstream_store::execution_store::{CommitVerdict, LeaseGrant, NewAction, OpenActions};
 use millstream_store::incidents::opens_incident;
 use rusqlite::{CachedStatement, Connection};
 
@@ -26,93 +20,8 @@ use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
 use crate::graph_rows;
 use crate::incident_rows::{IncidentOpening, end_incidents, open_incident};
+use crate::rendered_commit::{CorrelationChange, RenderedCommit};
 use crate::signals::{SignalReceiver, deliver_signals};
-
-/// A [`ExecutionCommit`] in written form: rendered by the caller, so that the writer thread only writes.
-#[derive(Debug)]
-pub(crate) struct RenderedCommit {
-    pub(crate) execution: ExecutionKey,
-    pub(crate) definition: DefinitionRef,
-    expected: Seq,
-    pub(crate) seq: Seq,
-    pub(crate) state: millstream_core::id::Name,
-    pub(crate) phase: ExecutionPhase,
-    pub(crate) at: Timestamp,
-    pub(crate) paused_reason: Option<String>,
-    correlation: CorrelationChange,
-    pub(crate) snapshot: Option<RawJson>,
-    /// Each with its decision as text.
-    transitions: Vec<(Transition, RawJson)>,
-    decided: Vec<DecidedEvent>,
-    timers: Vec<ArmedTimer>,
-    cancelled_timers: Vec<Seq>,
-    pub(crate) actions: Vec<NewAction>,
-    emitted: Vec<EventSubmission>,
-    open_actions: OpenActions,
-    graph: Option<Box<GraphRows>>,
-}
-
-impl RenderedCommit {
-    pub(crate) fn render(commit: &ExecutionCommit) -> Self {
-        let render =
-            |transition: &Transition| (transition.clone(), RawJson::from_value(&transition.decision));
-        Self {
-            execution: commit.execution.clone(),
-            definition: commit.definition.clone(),
-            expected: commit.expected,
-            seq: commit.state.seq,
-            state: commit.state.state.clone(),
-            phase: commit.state.phase,
-            at: commit.state.at,
-            paused_reason: pause_reason(commit).map(str::to_owned),
-            correlation: CorrelationChange::of(commit),
-            snapshot: match commit.snapshot {
-                SnapshotWrite::Write => Some(RawJson::from_value(&commit.state)),
-                SnapshotWrite::Skip => None,
-            },
-            transitions: commit.transitions.iter().map(render).collect(),
-            decided: commit.decided.clone(),
-            timers: commit.timers.clone(),
-            cancelled_timers: commit.cancelled_timers.clone(),
-            actions: commit.actions.clone(),
-            emitted: commit.emitted.clone(),
-            open_actions: commit.open_actions,
-            graph: commit.graph.clone(),
-        }
-    }
-}
-
-/// The effect of a commit on the correlation of its execution.
-#[derive(Debug)]
-enum CorrelationChange {
-    Kept,
-    Set(String),
-    /// Signals do not find an ended execution.
-    Gone,
-}
-
-impl CorrelationChange {
-    fn of(commit: &ExecutionCommit) -> Self {
-        if commit.state.phase.is_ended() {
-            return if commit.state.correlation.is_some() { Self::Gone } else { Self::Kept };
-        }
-        let set = commit.transitions.iter().rev().find_map(|one| one.decision.correlation.as_ref());
-        set.map_or(Self::Kept, |correlation| Self::Set(correlation.clone()))
-    }
-}
-
-/// A commit with a failed event begins a pause; one that ends the execution lifts it.
-fn pause_reason(commit: &ExecutionCommit) -> Option<&str> {
-    if commit.state.phase.is_ended() {
-        return None;
-    }
-    commit.decided.iter().find_map(|decided| match &decided.verdict {
-        EventVerdict::Applied { status: EventStatus::Failed, error, .. } => {
-            Some(error.as_deref().unwrap_or("an action failed"))
-        }
-        EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } | EventVerdict::Deferred => None,
-    })
-}
 
 pub(crate) fn commit_batch(
     connection: &Connection,

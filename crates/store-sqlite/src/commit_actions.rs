@@ -10,11 +10,12 @@ use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeaseOrigin, LeasedAction};
 use millstream_store::execution_store::{ActionRelation, LeaseGrant, NewAction};
+use millstream_store::status_text;
 use rusqlite::{Connection, params};
 
-use crate::commit::RenderedCommit;
-use crate::errors::{SqliteResult, corrupt_row};
-use crate::param;
+use crate::errors::SqliteResult;
+use crate::param::{self, encode_names};
+use crate::rendered_commit::RenderedCommit;
 
 pub(crate) fn is_ready(action: &NewAction) -> bool {
     action.status == ActionStatus::Ready
@@ -148,13 +149,6 @@ fn insert_action(
     Ok(())
 }
 
-pub(crate) fn encode_names(needs: &[Name]) -> SqliteResult<std::borrow::Cow<'static, str>> {
-    if needs.is_empty() {
-        return Ok("[]".into());
-    }
-    serde_json::to_string(needs).map(Into::into).map_err(corrupt_row)
-}
-
 /// An action that is leased in the commit that inserts it. Its dependencies were settled in the same commit.
 fn leased_action(
     commit: &RenderedCommit,
@@ -194,10 +188,12 @@ pub(crate) fn cancel_open_actions(
     key: &ExecutionKey,
     now: Timestamp,
 ) -> SqliteResult<()> {
-    const CANCEL_ACTIONS: &str = "
+    const CANCEL_ACTIONS: &str = status_text!(
+        "
         UPDATE actions
         SET status = 'cancelled', due_at = NULL, expires_at = NULL, closing = 0, settled_at = ?3
-        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready', 'awaiting')";
+        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ({CANCELLABLE_ACTIONS})"
+    );
     connection.prepare_cached(CANCEL_ACTIONS)?.execute((
         key.tenant.as_str(),
         key.execution.as_str(),

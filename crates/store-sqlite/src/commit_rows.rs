@@ -8,9 +8,9 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::{DecidedEvent, EventVerdict};
 use rusqlite::Connection;
 
-use crate::commit::RenderedCommit;
 use crate::errors::SqliteResult;
 use crate::param::{MessageText, free_text, message_text};
+use crate::rendered_commit::RenderedCommit;
 
 pub(crate) fn update_execution(
     connection: &Connection,

@@ -3,6 +3,7 @@
 use millstream_core::id::{AcceptNo, EventId, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_store::StoreResult;
+use millstream_store::status_text;
 use millstream_store::views::{EventBacklog, EventFilter, EventView, EventViews};
 
 use crate::connect::SqliteStore;
@@ -57,15 +58,17 @@ impl EventViews for SqliteStore {
     }
 
     async fn count_backlog(&self) -> StoreResult<EventBacklog> {
-        const BACKLOG: &str = "
+        const BACKLOG: &str = status_text!(
+            "
             SELECT undecided, oldest,
                    (SELECT count(*) FROM events
-                    WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
+                    WHERE verdict IN ({STUCK_EVENTS}) AND verdict = 'dead') AS dead,
                    (SELECT count(*) FROM executions
                     WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
                    (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
                    (SELECT count(*) FROM actions WHERE settled_at IS NULL) AS open_actions
-            FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM mailbox WHERE deferred = 0)";
+            FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM mailbox WHERE deferred = 0)"
+        );
         self.read_transaction(|connection| {
             let mut read = connection.prepare_cached(BACKLOG)?;
             let mut rows = read.query(())?;
@@ -90,13 +93,15 @@ fn list_statement(filter: &EventFilter) -> &'static str {
         SELECT * FROM event_records
         WHERE tenant = ?1 AND execution_id = ?2 AND accept_no > ?3 AND (?4 IS NULL OR status = ?4)
         ORDER BY accept_no LIMIT ?5";
-    const STUCK: &str = "
+    const STUCK: &str = status_text!(
+        "
         SELECT * FROM event_records
         WHERE ?2 IS NULL AND accept_no IN (
             SELECT accept_no FROM events
-            WHERE tenant = ?1 AND verdict IN ('failed', 'dead') AND verdict = ?4 AND accept_no > ?3
+            WHERE tenant = ?1 AND verdict IN ({STUCK_EVENTS}) AND verdict = ?4 AND accept_no > ?3
             ORDER BY accept_no LIMIT ?5)
-        ORDER BY accept_no";
+        ORDER BY accept_no"
+    );
     const WAITING: &str = "
         SELECT * FROM event_records
         WHERE ?2 IS NULL AND accept_no IN (

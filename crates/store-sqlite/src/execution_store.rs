@@ -15,11 +15,12 @@ use millstream_store::execution_store::{
 use millstream_store::{StoreError, StoreResult};
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use crate::commit::{RenderedCommit, commit_batch};
+use crate::commit::commit_batch;
 use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::{SqliteResult, corrupt_row};
 use crate::mailbox::MailboxReader;
+use crate::rendered_commit::RenderedCommit;
 
 #[async_trait::async_trait]
 impl ExecutionStore for SqliteStore {

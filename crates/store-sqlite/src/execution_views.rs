@@ -7,6 +7,7 @@ use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, ExecutionPhase, ExecutionStatus};
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::paging::cut_history;
+use millstream_store::status_text;
 use millstream_store::views::{
     ActionPlace, ActionRecord, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
@@ -47,7 +48,8 @@ impl ExecutionViews for SqliteStore {
         after: Option<AcceptNo>,
         limit: usize,
     ) -> StoreResult<Vec<ExecutionView>> {
-        const LIST_EXECUTIONS: &str = "
+        const LIST_EXECUTIONS: &str = status_text!(
+            "
             SELECT * FROM (
                 SELECT * FROM executions
                 WHERE tenant = ?1 AND ended_at IS NULL AND position < ?2
@@ -55,7 +57,7 @@ impl ExecutionViews for SqliteStore {
                   AND (?4 IS NULL OR state = ?4)
                   AND (?5 IS NULL OR ?5 = CASE WHEN paused_reason IS NULL THEN 'active' ELSE 'paused' END)
                 ORDER BY position DESC
-                LIMIT CASE WHEN ?5 IS NULL OR ?5 IN ('active', 'paused') THEN ?6 ELSE 0 END)
+                LIMIT CASE WHEN ?5 IS NULL OR ?5 IN ({OPEN_EXECUTIONS}) THEN ?6 ELSE 0 END)
             UNION ALL
             SELECT * FROM (
                 SELECT * FROM executions
@@ -64,9 +66,10 @@ impl ExecutionViews for SqliteStore {
                   AND (?4 IS NULL OR state = ?4)
                   AND (?5 IS NULL OR ?5 = phase)
                 ORDER BY position DESC
-                LIMIT CASE WHEN ?5 IS NULL OR ?5 NOT IN ('active', 'paused') THEN ?6 ELSE 0 END)
+                LIMIT CASE WHEN ?5 IS NULL OR ?5 NOT IN ({OPEN_EXECUTIONS}) THEN ?6 ELSE 0 END)
             ORDER BY position DESC
-            LIMIT ?6";
+            LIMIT ?6"
+        );
         let (tenant, filter) = (tenant.clone(), filter.clone());
         self.read_transaction(move |connection| {
             let mut list = connection.prepare_cached(LIST_EXECUTIONS)?;

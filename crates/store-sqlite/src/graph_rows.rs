@@ -7,9 +7,8 @@ use millstream_core::time::Timestamp;
 use millstream_store::graph_store::{GraphRows, NodeWrite};
 use rusqlite::{Connection, params};
 
-use crate::commit_actions::encode_names;
 use crate::errors::{SqliteResult, corrupt_row};
-use crate::param::message_text;
+use crate::param::{encode_names, message_text};
 
 /// A starting graph: all of its rows are new.
 pub(crate) fn insert_graph(

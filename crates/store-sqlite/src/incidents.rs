@@ -15,7 +15,7 @@ use millstream_store::{StoreError, StoreResult};
 use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
-use crate::incident_rows::resolve_incident;
+use crate::incident_decisions::resolve_incident;
 use crate::param;
 
 #[async_trait::async_trait]

@@ -13,14 +13,14 @@ use millstream_store::intervention::{
     DecisionRecord, EventBurial, ExecutionPause, Interventions, RecordedDecision, RetryVerdict,
 };
 use millstream_store::reopening::{ReopenCandidate, choose_reopened};
+use millstream_store::status_text;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
 use crate::incident_rows::{IncidentOpening, open_incident, resolve_of_event};
-use crate::param::{MessageText, message_text};
-use crate::settle_rows::action_columns;
+use crate::param::{MessageText, action_columns, message_text};
 
 #[async_trait::async_trait]
 impl Interventions for SqliteStore {
@@ -339,11 +339,13 @@ pub(crate) fn resume_execution(
     execution: &ExecutionKey,
     now: Timestamp,
 ) -> SqliteResult<()> {
-    const RESUME: &str = "
+    const RESUME: &str = status_text!(
+        "
         UPDATE executions SET paused_reason = NULL, updated_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND NOT EXISTS (
             SELECT 1 FROM events AS e
-            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.verdict IN ('failed', 'dead'))";
+            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.verdict IN ({STUCK_EVENTS}))"
+    );
     connection.prepare_cached(RESUME)?.execute((
         execution.tenant.as_str(),
         execution.execution.as_str(),

@@ -37,6 +37,7 @@ mod commit_rows;
 mod execution_store;
 mod graph_rows;
 mod mailbox;
+mod rendered_commit;
 
 mod action_store;
 mod leased_actions;
@@ -67,6 +68,7 @@ mod definition_store;
 mod event_views;
 mod execution_views;
 mod housekeeping;
+mod incident_decisions;
 mod incident_rows;
 mod incidents;
 mod intervention;

@@ -2,9 +2,32 @@
 
 use std::time::Duration;
 
-use millstream_store::action_store::FailureHandling;
+use millstream_core::id::{ActionKey, Name};
+use millstream_store::action_store::{FailureHandling, Lease};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use crate::errors::{SqliteResult, corrupt_row};
+
+/// The key of an action, in the order of its columns.
+pub(crate) fn action_columns(key: &ActionKey) -> (&str, &str, i64, &str) {
+    let ActionKey { execution, seq, action } = key;
+    (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str())
+}
+
+/// The key columns of a lease, in the order of the key.
+pub(crate) fn lease_columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
+    let (tenant, execution, seq, action) = action_columns(&lease.key);
+    (tenant, execution, seq, action, lease.epoch.0)
+}
+
+/// A list of names as a JSON document.
+pub(crate) fn encode_names(names: &[Name]) -> SqliteResult<std::borrow::Cow<'static, str>> {
+    if names.is_empty() {
+        return Ok("[]".into());
+    }
+    serde_json::to_string(names).map(Into::into).map_err(corrupt_row)
+}
 
 /// Unvalidated text. SQLite would store the character U+0000 in it, but its text functions and shell stop
 /// there, and PostgreSQL refuses such text: the two must behave alike.

@@ -22,15 +22,14 @@ use millstream_store::settling::SettleConsequences;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::accept::accept_emitted;
-use crate::action_store::lease_columns;
 use crate::commit_rows::fail_event;
 use crate::errors::SqliteResult;
 use crate::incident_rows::{IncidentOpening, open_incident};
 use crate::intervention::pause_active;
 use crate::leased_actions::read_leased;
+use crate::param::{action_columns, lease_columns};
 use crate::settle_rows::{
-    TouchedTransition, action_columns, free_action, free_leased, link_action, read_touched, skip_action,
-    write_outcome,
+    TouchedTransition, free_action, free_leased, link_action, read_touched, skip_action, write_outcome,
 };
 
 /// Within the open transaction.

@@ -13,10 +13,9 @@ use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{SettledState, TransitionActions, TransitionMember};
 use rusqlite::Connection;
 
-use crate::commit_actions::encode_names;
 use crate::decode::SqliteFields;
 use crate::errors::SqliteResult;
-use crate::param;
+use crate::param::{self, action_columns, encode_names};
 
 /// A transition with settling actions.
 pub(crate) struct TouchedTransition {
@@ -283,10 +282,4 @@ pub(crate) fn free_leased(
     let leased = (tenant, execution, seq, action, now, worker.as_str(), ttl);
     connection.prepare_cached(FREE_LEASED)?.execute(leased)?;
     Ok(())
-}
-
-/// The key of an action, in the order of its columns.
-pub(crate) fn action_columns(key: &ActionKey) -> (&str, &str, i64, &str) {
-    let ActionKey { execution, seq, action } = key;
-    (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str())
 }

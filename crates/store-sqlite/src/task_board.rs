@@ -17,8 +17,7 @@ use crate::decode::SqliteFields;
 use crate::errors::{SqliteResult, corrupt_row};
 use crate::execution_views::action_view;
 use crate::leasing::{is_any_overdue, lease_overdue};
-use crate::param::{self, FreeText};
-use crate::settle_rows::action_columns;
+use crate::param::{self, FreeText, action_columns};
 
 #[async_trait::async_trait]
 impl TaskBoard for SqliteStore {

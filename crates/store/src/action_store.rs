@@ -17,7 +17,7 @@ use millstream_core::time::Timestamp;
 
 use crate::StoreResult;
 use crate::event_log::EventSubmission;
-use crate::execution_store::LeaseGrant;
+use crate::lease_grant::LeaseGrant;
 
 #[async_trait::async_trait]
 pub trait ActionStore: Send + Sync {

@@ -7,9 +7,7 @@
 //! concurrently, one of them fails this precondition and loads again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use millstream_core::action_queue::ActionQueue;
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
 use millstream_core::incident::NewIncident;
 use millstream_core::lease_policy::LeasePolicy;
@@ -22,6 +20,7 @@ use crate::StoreResult;
 use crate::action_store::{FailureHandling, LeasedAction};
 use crate::event_log::EventSubmission;
 use crate::graph_store::GraphRows;
+pub use crate::lease_grant::LeaseGrant;
 
 /// The worker's side of executions.
 #[async_trait::async_trait]
@@ -248,35 +247,6 @@ pub enum ActionRelation {
     Together,
     /// No dependencies and no dependents. There may be thousands; settling one reads no other.
     Independent,
-}
-
-/// How many actions a commit or a settlement leases to the worker, and for how long.
-#[derive(Debug, Clone)]
-pub struct LeaseGrant {
-    pub slots: usize,
-    pub ttl: Duration,
-    /// The queues that the worker serves. Where actions are leased along with a write, a queue of all tenants
-    /// covers that queue of every tenant; `lease` reads only the queues that are named.
-    pub queues: Arc<[ActionQueue]>,
-}
-
-impl LeaseGrant {
-    /// For a caller that performs no actions.
-    pub fn without_slots() -> Self {
-        Self { slots: 0, ttl: Duration::ZERO, queues: Arc::new([]) }
-    }
-
-    /// The same with this number of slots.
-    #[must_use]
-    pub fn with_slots(&self, slots: usize) -> Self {
-        Self { slots, ..self.clone() }
-    }
-
-    /// Whether the worker serves the queue: it names it, or the same queue of all tenants.
-    pub fn serves(&self, queue: &ActionQueue) -> bool {
-        self.queues.contains(queue)
-            || queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
-    }
 }
 
 /// The verdict on one [`ExecutionCommit`].

@@ -23,7 +23,7 @@ pub trait RunStore: Send + Sync {
     /// In the order asked; `None` where there is no such run.
     async fn load_runs(&self, keys: &[RunKey]) -> StoreResult<Vec<Option<StoredRun>>>;
 
-    /// Writes units, in one transaction, one verdict per unit, in order. A later unit sees the writes of
+    /// Writes units, each in one transaction, one verdict per unit, in order. A later unit sees the writes of
     /// earlier ones, and is refused if it expects the version of a refused unit. Runs are locked before
     /// everything else, in the order of their keys.
     ///

@@ -5,8 +5,8 @@ use prost::Message as _;
 use prost::encoding::message;
 
 use crate::proto;
+use crate::spec_messages::{encode_node_spec, encode_workflow_options, json_or_empty};
 use crate::status::status_out;
-use crate::write::{self, json_or_empty};
 
 /// Field number of `GraphState.nodes`.
 const NODES: u32 = 2;
@@ -30,7 +30,7 @@ fn encode_head(graph: &Graph) -> proto::GraphHead {
         description: graph.description.clone(),
         creator: graph.creator.clone(),
         input_json: json_or_empty(&graph.input),
-        options: write::encode_workflow_options(&graph.options),
+        options: encode_workflow_options(&graph.options),
         revision: graph.revision,
     }
 }
@@ -42,7 +42,7 @@ fn encode_node(node: &Node) -> proto::NodeState {
     };
     let counts = |FanOutInstances { all, open, failed }| proto::InstanceCounts { all, open, failed };
     proto::NodeState {
-        node: Some(write::encode_node_spec(&node.spec)),
+        node: Some(encode_node_spec(&node.spec)),
         status: status_out(node.status).into(),
         attempt: node.attempt,
         why: node.why.clone(),

@@ -6,10 +6,10 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::spec;
 use crate::length::time_out;
 use crate::proto;
 use crate::proto::workflow_event::What;
+use crate::spec_messages::encode_node_spec;
 use crate::status::status_out;
 use crate::unreadable::StoredFormError;
 
@@ -82,7 +82,7 @@ fn encode_notice(notice: &GraphTransitionNotice) -> What {
         GraphTransitionNotice::Edited { revision, inserted, updated, deleted } => {
             What::Edited(proto::WorkflowEdited {
                 revision: *revision,
-                inserted: inserted.iter().map(|node| spec::encode_node_spec(node)).collect(),
+                inserted: inserted.iter().map(|node| encode_node_spec(node)).collect(),
                 updated: updated.iter().map(encode_update).collect(),
                 deleted: deleted.iter().map(|id| id.as_str().to_owned()).collect(),
             })
@@ -125,10 +125,7 @@ fn encode_notice(notice: &GraphTransitionNotice) -> What {
 }
 
 fn encode_update(updated: &NodeSpecUpdate) -> proto::NodeUpdate {
-    proto::NodeUpdate {
-        was: Some(spec::encode_node_spec(&updated.was)),
-        is: Some(spec::encode_node_spec(&updated.is)),
-    }
+    proto::NodeUpdate { was: Some(encode_node_spec(&updated.was)), is: Some(encode_node_spec(&updated.is)) }
 }
 
 fn encode_end(status: proto::WorkflowStatus, reason: Option<&String>) -> What {

@@ -7,10 +7,10 @@ use millstream_core::time::Timestamp;
 use millstream_store::graph_store::{DispatchContext, UpstreamResult};
 use prost::Message as _;
 
-use super::spec;
 use super::view::result_ref;
 use crate::length::time_out;
 use crate::proto;
+use crate::spec_messages::{encode_node_spec, json_or_empty};
 use crate::status::status_out;
 use crate::unreadable::StoredFormError;
 
@@ -49,7 +49,7 @@ pub fn execute_request(
         attempt: attempt.attempt,
         token: attempt.token.as_i64(),
         idempotency_key: attempt.idempotency_key.clone(),
-        input_json: spec::json_or_empty(&attempt.input),
+        input_json: json_or_empty(&attempt.input),
         deadline: Some(time_out(attempt.deadline)),
     };
     trim_results(&mut request, &attempt.workflow);
@@ -62,7 +62,7 @@ fn encode_running_node(
 ) -> Result<proto::Node, StoredFormError> {
     let spec: NodeSpec =
         context.spec.decode().map_err(|error| StoredFormError::new("the stored node", error))?;
-    let mut node = spec::encode_node_spec(&spec);
+    let mut node = encode_node_spec(&spec);
     node.status = status_out(NodeStatus::Running).into();
     node.attempt = attempt.attempt;
     if let Some((of, item)) = &context.instance {

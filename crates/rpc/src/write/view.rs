@@ -9,10 +9,10 @@ use millstream_store::graph_store::{GraphView, LogView, NodeView};
 use millstream_store::views::ExecutionView;
 use serde::Deserialize;
 
-use super::spec;
 use crate::blob;
 use crate::length::time_out;
 use crate::proto;
+use crate::spec_messages::{encode_node_spec, encode_workflow_options, json_or_empty};
 use crate::status::{status_out, workflow_status_out};
 use crate::unreadable::StoredFormError;
 
@@ -33,7 +33,7 @@ pub fn node_view(
 ) -> Result<proto::Node, StoredFormError> {
     let spec: NodeSpec =
         view.spec.decode().map_err(|error| StoredFormError::new("the stored node", error))?;
-    let mut node = spec::encode_node_spec(&spec);
+    let mut node = encode_node_spec(&spec);
     node.children = view.children.iter().map(|id| id.as_str().to_owned()).collect();
     node.status = status_out(view.status).into();
     node.attempt = view.attempt;
@@ -92,8 +92,8 @@ pub fn workflow_view(
     Ok(proto::Workflow {
         workflow_id: graph.execution.execution.as_str().to_owned(),
         metadata: Some(decode_metadata(&graph.metadata)?),
-        input_json: spec::json_or_empty(&head.input),
-        options: spec::encode_workflow_options(&head.options),
+        input_json: json_or_empty(&head.input),
+        options: encode_workflow_options(&head.options),
         nodes,
         status: workflow_status_out(execution.status).into(),
         revision: graph.revision,

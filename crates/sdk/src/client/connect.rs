@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::ClientError;
 use super::retry::ClientRetry;
+use crate::client_error::ClientError;
 
 /// Long enough for a commit under load; a call that waits for an outcome adds its own wait.
 const TIMEOUT: Duration = Duration::from_secs(30);

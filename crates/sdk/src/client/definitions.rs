@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json;
 use super::listing::PagedList;
 use super::responses::{DefinitionSource, DefinitionVersion};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 impl Client {
     /// Stores a definition in YAML as the next version of its name. A definition equal to the latest version

@@ -6,11 +6,11 @@ use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json;
 use super::listing::PagedList;
 use super::run_acts::{RunAssignment, RunProgress};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// A device, as it registers itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]

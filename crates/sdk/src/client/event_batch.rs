@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::{ClientError, ServerProblem};
 use super::json::{self, JsonText};
 use super::responses::AcceptedEvent;
 use super::transport::{ApiRequest, RepeatPolicy};
+use crate::client_error::{ClientError, ServerProblem};
 
 /// The server's limits per request, with a margin.
 const MOST_ITEMS: usize = 1_000;

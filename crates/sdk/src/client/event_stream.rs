@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::sse::{SseMessage, SseParser};
 use super::transport::{ApiRequest, RepeatPolicy, retry_pause, unit_random};
+use crate::client_error::ClientError;
 
 /// The server sends at least a keep-alive every few seconds.
 const SILENCE: Duration = Duration::from_secs(60);

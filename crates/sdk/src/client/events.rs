@@ -6,11 +6,11 @@ use std::pin::Pin;
 use serde::Serialize;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json;
 use super::listing::{PagedList, PagedStream};
 use super::responses::{AcceptedEvent, Event, EventStatus};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// A list of events in the order of their acceptance. Set filters, then [`stream`](EventList::stream) it or
 /// await all of them.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::listing::{PagedList, PagedStream};
 use super::responses::{ActionView, Execution, ExecutionStatus, ExecutionTransition, Timer};
 use super::transport::{ApiRequest, path_segment};
+use crate::client_error::ClientError;
 use millstream_core::time::Timestamp;
 
 /// A list of executions, newest first. Set filters, then [`stream`](ExecutionList::stream) it or await all of

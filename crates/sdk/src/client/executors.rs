@@ -7,10 +7,10 @@ use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json;
 use super::listing::PagedList;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// An executor, as it registers itself. It serves gRPC (`NodeService`) at its address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::graphs::graph_path;
 use super::json;
 use super::transport::{ApiRequest, RepeatPolicy};
+use crate::client_error::ClientError;
 use crate::graph::{NewNode, parse_node_id};
 
 /// How long the server waits for the decision.

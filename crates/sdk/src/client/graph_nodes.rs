@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::graph_responses::{GraphNode, NodeLogEntry, NodeStatus};
 use super::graphs;
 use super::json::{self, JsonText};
 use super::listing::{PagedList, PagedStream};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// The nodes of a graph in the order of their ids, without results. Set filters, then
 /// [`stream`](NodeList::stream) it or await all of them.

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::event_stream::FollowedStream;
 use super::graph_responses::NodeStatus;
 use super::graphs::graph_path;
+use crate::client_error::ClientError;
 
 /// The events of a graph, in order, until its end, over any number of connections. Ends after the first
 /// error.

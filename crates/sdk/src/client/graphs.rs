@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::events::reason_body;
 use super::graph_responses::{GraphStatus, GraphSummary};
 use super::json;
 use super::listing::{PagedList, PagedStream};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 use crate::graph::NewGraph;
 
 /// A creation; awaiting it sends it.

@@ -1,10 +1,10 @@
 //! Health: workers, liveness and readiness.
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::listing::PagedList;
 use super::responses::{Health, Readiness, WorkerView};
 use super::transport::ApiRequest;
+use crate::client_error::ClientError;
 
 impl Client {
     /// Workers with a recent heartbeat.

@@ -9,12 +9,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::events::reason_body;
 use super::json::{self, JsonText};
 use super::listing::{PagedList, PagedStream};
 use super::responses::ActionStatus;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// A failure that an operator has to resolve. An execution with an open incident is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

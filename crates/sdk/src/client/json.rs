@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::error::ClientError;
+use crate::client_error::ClientError;
 
 /// A value as JSON text, or the error.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::transport::ApiRequest;
+use crate::client_error::ClientError;
 
 /// A list on the server, not read yet.
 #[derive(Debug)]

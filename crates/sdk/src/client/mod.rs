@@ -8,7 +8,6 @@
 mod connect;
 mod definitions;
 mod devices;
-mod error;
 mod event_batch;
 mod event_stream;
 mod events;
@@ -36,9 +35,9 @@ mod tail;
 mod tasks;
 mod transport;
 
+pub use crate::client_error::{ClientError, RequestFault, ServerProblem};
 pub use connect::{Client, ClientBuilder};
 pub use devices::{DeviceView, DeviceVitals, NewDevice, RunHeartbeatAnswer};
-pub use error::{ClientError, RequestFault, ServerProblem};
 pub use event_batch::NewEvent;
 pub use events::EventList;
 pub use executions::ExecutionList;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json::{self, JsonText};
 use super::responses::statuses;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 statuses! {
     /// Status of an assignment.

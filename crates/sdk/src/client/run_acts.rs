@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 
 use super::connect::Client;
 use super::devices;
-use super::error::ClientError;
 use super::json::{self, JsonText};
 use super::runs::{self, RunStatus};
 use super::transport::{ApiRequest, RepeatPolicy};
+use crate::client_error::ClientError;
 
 /// All assignments and offers of a device, the most important first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json;
 use super::listing::{PagedList, PagedStream};
 use super::responses::statuses;
 use super::run_acts::RunProgress;
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 statuses! {
     /// Status of a run, or of one of its seats.

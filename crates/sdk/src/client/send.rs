@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::events::reason_body;
 use super::executions::execution_path;
 use super::json::{self, JsonText};
 use super::responses::{AcceptedEvent, Event, EventStatus};
 use super::transport::{ApiRequest, RepeatPolicy};
+use crate::client_error::ClientError;
 
 /// The server's limit per wait; a longer wait is several requests.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json::{self, JsonText};
 use super::responses::{EventStatus, SignalStatus};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// A signal; awaiting it sends it.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::event_batch::BatchVerdict;
 use super::json::{self, JsonText};
 use super::responses::Execution;
 use super::send::prefer_wait;
 use super::transport::{ApiRequest, RepeatPolicy};
+use crate::client_error::ClientError;
 
 /// The server's limit of starts per request.
 const MOST: usize = 1_000;

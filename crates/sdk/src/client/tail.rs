@@ -8,10 +8,10 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::event_stream::FollowedStream;
 use super::executions::execution_path;
 use super::responses::ExecutionTransition;
+use crate::client_error::ClientError;
 
 /// The transitions of an execution as they are committed, until its end, over any number of connections: none
 /// is missed or repeated. Ends after the first error.

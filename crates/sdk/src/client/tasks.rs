@@ -8,9 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::connect::Client;
-use super::error::ClientError;
 use super::json::{self, JsonText};
 use super::transport::{ApiRequest, RepeatPolicy, path_segment};
+use crate::client_error::ClientError;
 
 /// Request for tasks: the worker's types and labels.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -12,8 +12,8 @@ use reqwest::{Method, Response};
 use serde::de::DeserializeOwned;
 
 use super::connect::Client;
-use super::error::{ClientError, ServerProblem};
 use super::retry::ClientRetry;
+use crate::client_error::{ClientError, ServerProblem};
 
 /// Whether a request is idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

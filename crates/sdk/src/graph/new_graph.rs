@@ -7,7 +7,7 @@ use millstream_core::raw::RawJson;
 use serde::Serialize;
 
 use super::new_node::NewNode;
-use crate::client::ClientError;
+use crate::client_error::ClientError;
 
 /// A graph to create. Errors are reported when it is built or sent.
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests and their fixtures")]
 
 mod crossings;
+mod fences;
 mod graphs;
 mod lock_order;
 mod people;
@@ -13,5 +14,6 @@ mod restarts;
 mod retention;
 mod runs;
 mod sessions;
+mod status_words;
 mod support;
 mod upgrades;

@@ -8,6 +8,7 @@ mod fencing;
 mod fidelity;
 mod graphs;
 mod migration;
+mod status_words;
 mod store_fixture;
 mod survival;
 mod writers;
