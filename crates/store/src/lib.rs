@@ -11,14 +11,13 @@
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
 //! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`run_service`]) and for
 //! people ([`queue_store`], [`item_store`], [`assignments`], [`item_service`]), outbound events ([`outbox`],
-//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], [`backlog_gauges`], …). [`memory`] is the reference
-//! implementation and [`conformance`] the suite that every backend must pass.
+//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], [`backlog_gauges`], …). The reference
+//! implementation is `millstream-store-memory`; `millstream-store-conformance` is the suite that every backend must pass.
 
 pub mod action_store;
 pub mod assignments;
 pub mod backlog_gauges;
 pub mod clock;
-pub mod conformance;
 pub mod definition_store;
 pub mod device_store;
 pub mod error;
@@ -35,7 +34,6 @@ pub mod item_store;
 pub mod key_secret;
 pub mod key_store;
 pub mod log_cap;
-pub mod memory;
 pub mod node_request;
 pub mod notices;
 pub mod opening_selection;
