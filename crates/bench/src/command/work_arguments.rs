@@ -1,8 +1,8 @@
-//! The words of `millstream bench people`, `millstream bench devices` and `millstream bench fairness`.
+//! The arguments of `millstream bench people`, `millstream bench devices` and `millstream bench fairness`.
 
 use clap::Args;
 
-use super::BenchSubject;
+use super::arguments::BenchSubject;
 
 const PEOPLE_EXAMPLES: &str = "\
 Examples:
