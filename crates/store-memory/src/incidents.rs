@@ -9,8 +9,8 @@ use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::action_store::FailureHandling;
 use millstream_store::incidents::{
-    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentStatus, IncidentView, Incidents,
-    ResolveVerdict, ResolvedView, opens_incident,
+    IncidentDecision, IncidentFilter, IncidentGroupView, IncidentView, Incidents, ResolveVerdict,
+    ResolvedView, opens_incident,
 };
 use millstream_store::intervention::DecisionRecord;
 use millstream_store::reopening::{ReopenCandidate, choose_reopened};
