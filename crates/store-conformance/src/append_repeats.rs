@@ -89,6 +89,17 @@ pub async fn key_with_other_content_is_mismatch(bench: ConformanceBench) {
     assert_eq!(bench.mailbox(&key).await, [first.event_id]);
 }
 
+pub async fn used_key_is_judged_before_event_id(bench: ConformanceBench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let (first, second) = (keyed(event(&bench, &key, "pay"), "k", 1), event(&bench, &key, "ship"));
+    bench.append(&[first.clone(), second.clone()].map(AppendRequest::Event)).await;
+    let repeat = Appended::Repeat { event_id: first.event_id, status: EventStatus::Pending };
+    assert_eq!(bench.append_event(&keyed(second.clone(), "k", 1)).await, repeat);
+    assert_eq!(bench.append_event(&keyed(second.clone(), "k", 2)).await, Appended::Mismatch);
+    assert_eq!(bench.mailbox(&key).await, [first.event_id, second.event_id]);
+}
+
 pub async fn duplicate_key_in_batch_is_one_event(bench: ConformanceBench) {
     let key = execution("one");
     bench.start(&key).await;

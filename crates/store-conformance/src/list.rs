@@ -1,6 +1,5 @@
-//! The list of all cases: the only place that names them.
+//! The list of all cases of [the suite](crate): the only place that names them. It expands to one test per case.
 
-/// Expands to one test per case. See [the suite](crate).
 #[macro_export]
 macro_rules! conformance_tests {
     ($bench:expr) => {
@@ -25,6 +24,7 @@ macro_rules! conformance_tests {
                 used_keys_can_be_looked_up,
                 start_key_outlives_its_execution,
                 key_with_other_content_is_mismatch,
+                used_key_is_judged_before_event_id,
                 duplicate_key_in_batch_is_one_event,
                 tenants_have_separate_keys,
                 concurrent_appends_of_key_make_one_event,

@@ -1,12 +1,15 @@
 //! Accepting, in memory.
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId};
+use std::convert::Infallible;
+
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
 use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
+use millstream_store::acceptance::{self, AcceptanceFacts, KnownStart, UsedKey, used_key_status};
 use millstream_store::event_log::{
-    AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, IdempotencyKey,
+    AppendRequest, Appended, EventLog, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
 };
 
 use crate::MemoryStore;
@@ -30,7 +33,10 @@ impl EventLog for MemoryStore {
 
     async fn find_accepted(&self, keys: &[(TenantId, IdempotencyKey)]) -> StoreResult<Vec<Option<Appended>>> {
         let tables = self.lock_tables();
-        Ok(keys.iter().map(|(tenant, idempotency)| known_key(&tables, tenant, Some(idempotency))).collect())
+        let answer = |(tenant, key): &(TenantId, IdempotencyKey)| {
+            Some(find_key(&tables, tenant, key)?.answer_request(key))
+        };
+        Ok(keys.iter().map(answer).collect())
     }
 
     async fn find_definitions(&self, executions: &[ExecutionKey]) -> StoreResult<Vec<Option<DefinitionRef>>> {
@@ -72,15 +78,9 @@ impl EventLog for MemoryStore {
 }
 
 fn append_event(tables: &mut MemoryTables, event: &EventSubmission, now: Timestamp) -> Appended {
-    let tenant = &event.execution.tenant;
-    if let Some(existing) = tables.find_event(tenant, event.event_id) {
-        return Appended::Repeat { event_id: event.event_id, status: existing.view.status };
-    }
-    if let Some(known) = known_key(tables, tenant, event.idempotency.as_ref()) {
-        return known;
-    }
-    if !tables.executions.contains_key(&event.execution) {
-        return Appended::NoExecution;
+    let Ok(judged) = acceptance::judge_event(tables, event);
+    if let Some(answer) = judged {
+        return answer;
     }
     use_key(tables, event, now);
     Appended::Accepted { accept_no: tables.insert_event(event, now) }
@@ -95,17 +95,9 @@ fn use_key(tables: &mut MemoryTables, event: &EventSubmission, now: Timestamp) {
 }
 
 fn start_execution(tables: &mut MemoryTables, new: &ExecutionStart, now: Timestamp) -> Appended {
-    if let Some(known) = known_key(tables, &new.key.tenant, new.start.idempotency.as_ref()) {
-        return known;
-    }
-    if let Some(existing) = tables.executions.get(&new.key) {
-        if existing.input_hash != new.input_hash {
-            return Appended::Mismatch;
-        }
-        return match existing.events.get(&existing.position) {
-            Some(start) => Appended::Repeat { event_id: start.view.event_id, status: start.view.status },
-            None => Appended::Mismatch,
-        };
+    let Ok(judged) = acceptance::judge_start(tables, new);
+    if let Some(answer) = judged {
+        return answer;
     }
     use_key(tables, &new.start, now);
     let transition = new.applied.transition.clone();
@@ -153,21 +145,45 @@ fn start_execution(tables: &mut MemoryTables, new: &ExecutionStart, now: Timesta
     Appended::Accepted { accept_no: position }
 }
 
-/// The first event under a key, with its current status. Retention may have removed it; it removes only
-/// finished ones.
-pub(crate) fn known_key(
-    tables: &MemoryTables,
-    tenant: &TenantId,
-    idempotency: Option<&IdempotencyKey>,
-) -> Option<Appended> {
-    let idempotency = idempotency?;
-    let used = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))?;
-    if used.request_hash != idempotency.request_hash {
-        return Some(Appended::Mismatch);
+impl AcceptanceFacts for MemoryTables {
+    type Error = Infallible;
+
+    fn used_key(&mut self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<UsedKey>, Infallible> {
+        Ok(find_key(self, tenant, key))
     }
+
+    fn event_status(
+        &mut self,
+        tenant: &TenantId,
+        event_id: EventId,
+    ) -> Result<Option<EventStatus>, Infallible> {
+        Ok(self.find_event(tenant, event_id).map(|event| event.view.status))
+    }
+
+    fn has_execution(&mut self, execution: &ExecutionKey) -> Result<bool, Infallible> {
+        Ok(self.executions.contains_key(execution))
+    }
+
+    fn known_start(&mut self, execution: &ExecutionKey) -> Result<Option<KnownStart>, Infallible> {
+        Ok(self.executions.get(execution).map(|row| KnownStart {
+            input_hash: row.input_hash.to_vec(),
+            event_id: row.events.get(&row.position).map(|start| start.view.event_id),
+        }))
+    }
+
+    fn is_buffered(&mut self, tenant: &TenantId, signal: EventId) -> Result<bool, Infallible> {
+        Ok(self.has_signal(tenant, signal))
+    }
+
+    fn signal_receivers(&mut self, signal: &SignalSubmission) -> Result<Vec<ExecutionKey>, Infallible> {
+        Ok(self.correlated_executions(&signal.tenant, &signal.correlation, signal.definition.as_ref()))
+    }
+}
+
+fn find_key(tables: &MemoryTables, tenant: &TenantId, key: &IdempotencyKey) -> Option<UsedKey> {
+    let used = tables.idempotency.get(&(tenant.clone(), key.key.clone()))?;
     let event_id = used.event_id;
-    let buffered = tables.signals.iter().any(|(signal, _)| signal.event_id == event_id);
-    let gone = if buffered { EventStatus::Pending } else { EventStatus::Completed };
-    let status = tables.find_event(tenant, event_id).map_or(gone, |event| event.view.status);
-    Some(Appended::Repeat { event_id, status })
+    let event = tables.find_event(tenant, event_id).map(|event| event.view.status);
+    let status = used_key_status(event, tables.has_signal(tenant, event_id));
+    Some(UsedKey { request_hash: used.request_hash.to_vec(), event_id, status })
 }

@@ -2,15 +2,13 @@
 
 use millstream_core::definition::ParentClose;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
-use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
-use millstream_store::event_log::{Appended, EventSubmission, SignalSubmission};
+use millstream_store::acceptance::{self, SignalJudgement};
+use millstream_store::event_log::{Appended, SignalSubmission};
 use millstream_store::relations::{Relations, SignalView};
 
 use crate::MemoryStore;
-use crate::event_log::known_key;
 use crate::tables::{KeyUse, MemoryExecution, MemoryTables};
 
 #[async_trait::async_trait]
@@ -72,7 +70,11 @@ impl Relations for MemoryStore {
 }
 
 impl MemoryTables {
-    fn correlated_executions(
+    pub(crate) fn has_signal(&self, tenant: &TenantId, id: EventId) -> bool {
+        self.signals.iter().any(|(signal, _)| signal.tenant == *tenant && signal.event_id == id)
+    }
+
+    pub(crate) fn correlated_executions(
         &self,
         tenant: &TenantId,
         correlation: &str,
@@ -88,29 +90,17 @@ impl MemoryTables {
     }
 
     pub(crate) fn accept_signal(&mut self, signal: &SignalSubmission, now: Timestamp) -> Appended {
-        if let Some(existing) = self.find_event(&signal.tenant, signal.event_id) {
-            return Appended::Repeat { event_id: signal.event_id, status: existing.view.status };
-        }
-        let is_same =
-            |other: &SignalSubmission| other.tenant == signal.tenant && other.event_id == signal.event_id;
-        if self.signals.iter().any(|(other, _)| is_same(other)) {
-            return Appended::Repeat { event_id: signal.event_id, status: EventStatus::Pending };
-        }
-        if let Some(known) = known_key(self, &signal.tenant, signal.idempotency.as_ref()) {
-            return known;
-        }
-        let found =
-            self.correlated_executions(&signal.tenant, &signal.correlation, signal.definition.as_ref());
-        let appended = match &found[..] {
-            [] => {
+        let Ok(judged) = acceptance::judge_signal(self, signal);
+        let appended = match judged {
+            SignalJudgement::Answer(answer) => return answer,
+            SignalJudgement::Buffer => {
                 self.signals.push((signal.clone(), now));
                 Appended::Buffered
             }
-            [execution] => {
-                let accept_no = self.insert_event(&as_event(signal, execution), now);
-                Appended::Delivered { execution: execution.clone(), accept_no }
+            SignalJudgement::Deliver(execution) => {
+                let accept_no = self.insert_event(&signal.as_event(&execution), now);
+                Appended::Delivered { execution, accept_no }
             }
-            [..] => return Appended::Ambiguous { executions: found.len() },
         };
         if let Some(key) = &signal.idempotency {
             let used = KeyUse { request_hash: key.request_hash, event_id: signal.event_id, created_at: now };
@@ -128,7 +118,7 @@ impl MemoryTables {
         let is_for_it = |signal: &SignalSubmission| {
             signal.tenant == key.tenant
                 && signal.correlation == correlation
-                && signal.definition.as_ref().is_none_or(|name| *name == definition)
+                && signal.fits_definition(&definition)
                 && signal.expires_at > now
         };
         let (delivered, kept) =
@@ -136,21 +126,8 @@ impl MemoryTables {
         self.signals = kept;
         let delivered: Vec<(SignalSubmission, Timestamp)> = delivered;
         for (signal, _) in delivered {
-            self.insert_event(&as_event(&signal, key), now);
+            self.insert_event(&signal.as_event(key), now);
         }
-    }
-}
-
-fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
-    EventSubmission {
-        event_id: signal.event_id,
-        execution: execution.clone(),
-        name: signal.name.clone(),
-        payload: signal.payload.clone(),
-        origin: EventOrigin::Posted,
-        idempotency: None,
-        actor: signal.actor.clone(),
-        traceparent: signal.traceparent.clone(),
     }
 }
 
