@@ -8,8 +8,8 @@ use clap::Args;
 use super::GlobalArgs;
 
 const BENCH_OPTIONS: &str = "\
-The options and further commands (graph, people, devices, fairness, expressions) are those of the program
-millstream-bench, which this command starts. `millstream bench --help` lists them.";
+This command starts the program millstream-bench. Its options, and its commands graph, people,
+devices, fairness and expressions: `millstream bench --help`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_OPTIONS, disable_help_flag = true)]

@@ -40,8 +40,6 @@ processes that it starts. A run in which an event is lost or not completed fails
 // Options that belong to a subcommand follow its name.
 #[command(name = "millstream-bench", version, after_help = BENCH_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
-    #[command(flatten)]
-    pub global: BenchGlobalArgs,
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
     #[command(flatten)]
@@ -85,6 +83,8 @@ pub(crate) struct BenchArgs {
     /// Workers outside the engine that wait for tasks, for --measure pollers
     #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Load")]
     pub pollers: usize,
+    #[command(flatten)]
+    pub global: BenchGlobalArgs,
 }
 
 // The options that `millstream` has for every command, and the binary that is measured. No doc comment: as one of a
@@ -110,7 +110,7 @@ pub(crate) struct BenchGlobalArgs {
     #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
     pub url: Option<String>,
     /// The `millstream` to start (default: the one beside this program, else the one in PATH)
-    #[arg(long, global = true, value_name = "FILE", help_heading = "What is measured")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Engine")]
     pub binary: Option<PathBuf>,
 }
 
