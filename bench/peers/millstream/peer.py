@@ -30,10 +30,13 @@ class Millstream(Engine):
     def install(self):
         chosen = os.environ.get("PEERS_BINARY")
         if not chosen:
-            install.run(["cargo", "build", "--release", "--locked", "--bin", "millstream"], ROOT, "this tree's Millstream")
+            packages = ["--package", "millstream", "--package", "millstream-bench"]
+            install.run(["cargo", "build", "--release", "--locked", *packages], ROOT, "this tree's Millstream")
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self.binary = pathlib.Path(chosen) if chosen else target / "release" / "millstream"
-        if subprocess.run([self.binary, "bench", "--help"], capture_output=True).returncode:
+        # Without the program `millstream-bench` the help has no options.
+        said = subprocess.run([self.binary, "bench", "--help"], capture_output=True, text=True)
+        if said.returncode or "--workload" not in said.stdout:
             raise install.NotInstalled(f"{self.binary} has no `bench`")
 
     def version(self):

@@ -1,7 +1,6 @@
 //! The command line: arguments and help texts.
 
 mod bench;
-mod bench_work;
 mod device;
 mod graph;
 mod incidents;
@@ -9,6 +8,7 @@ mod people;
 mod quota;
 mod run;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,8 +16,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use millstream_runtime::config::ConfigFlags;
 
-pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
-pub(crate) use bench_work::{BenchDevicesArgs, BenchFairnessArgs, BenchPeopleArgs};
+pub(crate) use bench::BenchStartArgs;
 pub(crate) use device::{DeviceArgs, DeviceCommand};
 pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,
@@ -75,6 +74,21 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
+    /// The given ones, for a program that has the same flags.
+    pub(crate) fn given_flags(&self) -> Vec<(&'static str, Option<OsString>)> {
+        let config = self.config.as_ref().map(|file| file.clone().into_os_string());
+        let text = |value: &Option<String>| value.as_ref().map(OsString::from);
+        let valued = [
+            ("--config", config),
+            ("--log", text(&self.log)),
+            ("--database-url", text(&self.database_url)),
+            ("--redis-url", text(&self.redis_url)),
+            ("--url", text(&self.url)),
+        ];
+        let valued = valued.into_iter().filter(|(_, value)| value.is_some());
+        self.json.then_some(("--json", None)).into_iter().chain(valued).collect()
+    }
+
     pub(crate) fn config_flags(&self, listen: Option<SocketAddr>) -> ConfigFlags {
         ConfigFlags {
             database_url: self.database_url.clone(),
@@ -149,7 +163,7 @@ pub(crate) enum CliCommand {
     /// See it work: a few hundred orders, a worker killed in the middle, nothing lost
     Demo(DemoArgs),
     /// Measure throughput and latency, of a running engine or of one started for it
-    Bench(Box<BenchArgs>),
+    Bench(BenchStartArgs),
     /// `worker` as a bench starts it: with a function in Rust
     #[command(hide = true)]
     BenchWorker,

@@ -13,9 +13,8 @@ use clap::Parser;
 use millstream_core::time::Timestamp;
 use millstream_runtime::backend::Database;
 use millstream_runtime::config::{self, Config};
-use millstream_runtime::fault_injection;
+use millstream_runtime::{fault_injection, threads};
 use millstream_store::Stores;
-use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, CliCommand};
 use crate::client::ApiClient;
@@ -29,17 +28,25 @@ fn main() {
     // The one TLS provider of the process; a second call, which cannot happen, would keep the first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
-    let outcome = load_settings(&cli).and_then(|config| {
-        let runtime = build_runtime(worker_threads(&config))?;
-        let outcome = runtime.block_on(run(&cli, config));
-        // A pending name lookup, for example, must not delay the exit.
-        runtime.shutdown_background();
-        outcome
-    });
+    let outcome = if let CliCommand::Bench(args) = &cli.command {
+        // The program that takes over reads the settings itself, and needs none for its help.
+        cmd::bench::start(args, &cli.global)
+    } else {
+        run_with_settings(&cli)
+    };
     if let Err(error) = outcome {
         eprintln!("error: {error:#}");
         std::process::exit(failure::exit_code(&error));
     }
+}
+
+fn run_with_settings(cli: &Cli) -> Result<()> {
+    let config = load_settings(cli)?;
+    let runtime = threads::build_runtime(&config)?;
+    let outcome = runtime.block_on(run(cli, config));
+    // A pending name lookup, for example, must not delay the exit.
+    runtime.shutdown_background();
+    outcome
 }
 
 fn load_settings(cli: &Cli) -> Result<Config> {
@@ -47,22 +54,6 @@ fn load_settings(cli: &Cli) -> Result<Config> {
         cli.global.config.as_deref(),
         &cli.global.config_flags(cli.command.listen_address()),
     )
-}
-
-fn worker_threads(config: &Config) -> usize {
-    match config.threads {
-        0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
-        threads => threads,
-    }
-}
-
-/// With one thread, that thread does all the work. A second thread would only wait for the main future, and
-/// every arriving event would cross between the two.
-fn build_runtime(threads: usize) -> std::io::Result<Runtime> {
-    match threads {
-        1 => Builder::new_current_thread().enable_all().build(),
-        threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
-    }
 }
 
 async fn run(cli: &Cli, config: Config) -> Result<()> {
@@ -103,7 +94,7 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         CliCommand::Completions(args) => cmd::completions::run(args),
         CliCommand::Demo(args) => cmd::demo::run(args, &config, output).await,
         CliCommand::New(args) => cmd::new::run(args, output),
-        CliCommand::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
+        CliCommand::Bench(args) => cmd::bench::start(args, &cli.global),
         CliCommand::BenchWorker => cmd::bench_engine::run_bench_worker(&config).await,
         CliCommand::BenchDev(args) => cmd::bench_engine::run_bench_dev(args, &config).await,
     }

@@ -1,4 +1,4 @@
-//! `millstream bench`: load, measurements, floors and reports.
+//! What `millstream bench` measures: load, measurements, floors and reports. The command line is in `main.rs`.
 //!
 //! It measures the engine from outside, over HTTP, as its users see it; counts, sizes and CPU time come from
 //! the services. It refuses to report a run in which an event was lost, and to touch data that is not its

@@ -43,7 +43,7 @@ pub(crate) enum ActionPerformers {
     Outside,
 }
 
-/// The function of `call`, and the type of `task`.
+/// The function of `call`, which `millstream bench-worker` and `bench-dev` have, and the type of `task`.
 pub const WORK: &str = "work";
 
 impl Workload {

@@ -215,7 +215,7 @@ mod tests {
     use axum::http::HeaderValue;
     use futures::stream;
     use millstream_core::quota::QuotaSettings;
-    use millstream_store::memory::MemoryStore;
+    use millstream_store_memory::MemoryStore;
 
     use super::*;
     use crate::options::IngressLimits;

@@ -3,7 +3,7 @@
 //! [`config`] merges the settings; [`backend`] opens the store and the doorbell that they name; [`devices`]
 //! reads the settings of device runs; [`roles`] builds the options that a role receives. The roles as
 //! processes: [`ingress`] and [`worker`] of a fleet, and [`engine`], which is both in one process. Around
-//! them: [`telemetry`], [`signals`], [`probe`], [`directory`], [`secrets`], [`redis_check`], [`entropy`],
+//! them: [`threads`], [`telemetry`], [`signals`], [`probe`], [`directory`], [`secrets`], [`redis_check`], [`entropy`],
 //! [`executors`], [`outbound`] and, for tests, [`fault_injection`].
 //!
 //! The only crate that names backends and reads the environment. Refuses: parsing the command line, printing,
@@ -30,4 +30,5 @@ pub mod secrets;
 mod setting_values;
 pub mod signals;
 pub mod telemetry;
+pub mod threads;
 pub mod worker;

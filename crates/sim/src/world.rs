@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream_core::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use tokio::time::Instant;
 
 use crate::bus::StreamBus;

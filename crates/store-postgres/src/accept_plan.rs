@@ -1,24 +1,26 @@
-//! Acceptance plan: which items of a batch are accepted, given the stored facts. Pure: the statements around
+//! Acceptance plan: what to write for the items of a batch, given the stored facts. Pure: the statements around
 //! it read the facts before and check them afterwards.
 //!
-//! Items are judged in order, each seeing the planned writes of the ones before it.
+//! Items are judged in order ([`millstream_store::acceptance`]), each seeing the planned writes of the ones before it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::status::{EventStatus, ExecutionPhase};
 use millstream_core::time::Timestamp;
+use millstream_store::acceptance::{self, AcceptanceFacts, KnownStart, SignalJudgement, UsedKey};
 use millstream_store::event_log::{
     AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
 };
 
-use crate::signals::{self, BufferedSignal, SignalTakers};
+use crate::signals::{BufferedSignal, SignalTakers};
 
 /// Stored facts about everything that a batch mentions.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptFacts {
-    pub keys: HashMap<(TenantId, String), StoredKey>,
+    pub keys: HashMap<(TenantId, String), UsedKey>,
     pub executions: HashMap<ExecutionKey, KnownExecution>,
     pub events: HashMap<(TenantId, EventId), EventStatus>,
     /// Executions that could take the signals of the batch.
@@ -30,18 +32,10 @@ pub(crate) struct AcceptFacts {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct StoredKey {
-    pub request_hash: Vec<u8>,
-    pub event_id: EventId,
-    pub status: EventStatus,
-}
-
-#[derive(Debug, Clone)]
 pub(crate) struct KnownExecution {
-    pub input_hash: Vec<u8>,
     pub phase: ExecutionPhase,
-    /// Its start event, if there is a request to start it.
-    pub start: Option<EventId>,
+    /// With its event, if there is a request to start it.
+    pub start: KnownStart,
 }
 
 /// What to write for one batch.
@@ -114,34 +108,24 @@ impl AcceptFacts {
     }
 
     fn judge_event<'a>(&mut self, event: &'a EventSubmission, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
-        if let Some(seen) = self.seen_event(event) {
-            return AcceptVerdict::Told(seen);
+        let Ok(judged) = acceptance::judge_event(self, event);
+        if let Some(answer) = judged {
+            return AcceptVerdict::Told(answer);
         }
-        let Some(known) = self.executions.get(&event.execution) else {
-            return AcceptVerdict::Told(Appended::NoExecution);
-        };
-        if known.phase.is_ended() {
+        if self.executions.get(&event.execution).is_some_and(|known| known.phase.is_ended()) {
             plan.ended.push(&event.execution);
         }
         AcceptVerdict::Accept(self.take_signal(event, None, plan))
     }
 
     fn judge_start<'a>(&mut self, start: &'a ExecutionStart, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
-        if let Some(seen) = self.seen_event(&start.start) {
-            return AcceptVerdict::Told(seen);
-        }
-        if let Some(known) = self.executions.get(&start.key) {
-            let same = known.input_hash == start.input_hash;
-            return AcceptVerdict::Told(match known.start {
-                // A start has no actions: it is applied and completed when it is accepted.
-                Some(event_id) if same => Appended::Repeat { event_id, status: EventStatus::Completed },
-                Some(_) | None => Appended::Mismatch,
-            });
+        let Ok(judged) = acceptance::judge_start(self, start);
+        if let Some(answer) = judged {
+            return AcceptVerdict::Told(answer);
         }
         let known = KnownExecution {
-            input_hash: start.input_hash.to_vec(),
             phase: start.state.phase,
-            start: Some(start.start.event_id),
+            start: KnownStart { input_hash: start.input_hash.to_vec(), event_id: Some(start.start.event_id) },
         };
         self.executions.insert(start.key.clone(), known);
         let numbered = self.take_signal(&start.start, Some(start.state.at), plan);
@@ -170,17 +154,17 @@ impl AcceptFacts {
         let is_for_it = |signal: &SignalSubmission| {
             signal.tenant == *tenant
                 && signal.correlation == correlation
-                && signal.definition.as_ref().is_none_or(|name| name == definition)
+                && signal.fits_definition(definition)
         };
         let waiting = self.waiting.extract_if(.., |stored| is_for_it(&stored.signal));
         let mut events = Vec::new();
         for BufferedSignal { id, signal, .. } in waiting {
             plan.delivered.push(id);
-            events.push(signals::as_event(&signal, &start.key));
+            events.push(signal.as_event(&start.key));
         }
         // Signals of the batch itself follow the stored ones.
         let brought = plan.buffered.extract_if(.., |signal| is_for_it(signal));
-        events.extend(brought.map(|signal| signals::as_event(signal, &start.key)));
+        events.extend(brought.map(|signal| signal.as_event(&start.key)));
         for event in events {
             self.events.insert((tenant.clone(), event.event_id), EventStatus::Pending);
             plan.events.push(PlannedEvent { event: Cow::Owned(event), started_at: None });
@@ -189,63 +173,30 @@ impl AcceptFacts {
 
     fn judge_signal<'a>(&mut self, signal: &'a SignalSubmission, plan: &mut AcceptPlan<'a>) -> AcceptVerdict {
         let tenant = &signal.tenant;
-        if let Some(seen) = self.find_repeat(tenant, signal.event_id, signal.idempotency.as_ref()) {
-            return AcceptVerdict::Told(seen);
-        }
         let id = (tenant.clone(), signal.event_id);
-        if self.buffered.contains(&id) {
-            let status = EventStatus::Pending;
-            return AcceptVerdict::Told(Appended::Repeat { event_id: signal.event_id, status });
-        }
-        let takers = self.takers.get(&(tenant.clone(), signal.correlation.clone()));
-        let fits = |name| signal.definition.as_ref().is_none_or(|wanted| wanted == name);
-        let mut takers =
-            takers.into_iter().flatten().filter(|(_, name)| fits(name)).map(|(key, _)| key.clone());
-        let verdict = match (takers.next(), takers.count()) {
-            (None, _) => {
+        let Ok(judged) = acceptance::judge_signal(self, signal);
+        let verdict = match judged {
+            SignalJudgement::Answer(answer) => return AcceptVerdict::Told(answer),
+            SignalJudgement::Buffer => {
                 self.buffered.insert(id);
                 plan.buffered.push(signal);
                 AcceptVerdict::Told(Appended::Buffered)
             }
-            (Some(execution), 0) => {
+            SignalJudgement::Deliver(execution) => {
                 self.events.insert(id, EventStatus::Pending);
-                let event = Cow::Owned(signals::as_event(signal, &execution));
+                let event = Cow::Owned(signal.as_event(&execution));
                 plan.events.push(PlannedEvent { event, started_at: None });
                 AcceptVerdict::Deliver(execution, AcceptNoIndex(plan.events.len() - 1))
             }
-            (Some(_), others) => return AcceptVerdict::Told(Appended::Ambiguous { executions: others + 1 }),
         };
         self.use_key(tenant, signal.idempotency.as_ref(), signal.event_id, EventStatus::Pending, plan);
         verdict
     }
 
-    /// The result of an earlier request with this key.
+    /// The answer to an earlier request with this key.
     pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &IdempotencyKey) -> Option<Appended> {
         let known = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
-        Some(if known.request_hash == idempotency.request_hash {
-            Appended::Repeat { event_id: known.event_id, status: known.status }
-        } else {
-            Appended::Mismatch
-        })
-    }
-
-    fn seen_event(&self, event: &EventSubmission) -> Option<Appended> {
-        self.find_repeat(&event.execution.tenant, event.event_id, event.idempotency.as_ref())
-    }
-
-    /// By its key, or by its id when the outcome of an earlier call was in doubt.
-    fn find_repeat(
-        &self,
-        tenant: &TenantId,
-        event_id: EventId,
-        idempotency: Option<&IdempotencyKey>,
-    ) -> Option<Appended> {
-        let by_key = idempotency.and_then(|key| self.by_key(tenant, key));
-        if by_key.is_some() {
-            return by_key;
-        }
-        let status = *self.events.get(&(tenant.clone(), event_id))?;
-        Some(Appended::Repeat { event_id, status })
+        Some(known.answer_request(idempotency))
     }
 
     fn take_signal<'a>(
@@ -271,8 +222,42 @@ impl AcceptFacts {
         plan: &mut AcceptPlan<'a>,
     ) {
         let Some(idempotency) = idempotency else { return };
-        let known = StoredKey { request_hash: idempotency.request_hash.to_vec(), event_id, status };
+        let known = UsedKey { request_hash: idempotency.request_hash.to_vec(), event_id, status };
         self.keys.insert((tenant.clone(), idempotency.key.clone()), known);
         plan.keys.push((tenant, idempotency, event_id));
+    }
+}
+
+impl AcceptanceFacts for AcceptFacts {
+    type Error = Infallible;
+
+    fn used_key(&mut self, tenant: &TenantId, key: &IdempotencyKey) -> Result<Option<UsedKey>, Infallible> {
+        Ok(self.keys.get(&(tenant.clone(), key.key.clone())).cloned())
+    }
+
+    fn event_status(
+        &mut self,
+        tenant: &TenantId,
+        event_id: EventId,
+    ) -> Result<Option<EventStatus>, Infallible> {
+        Ok(self.events.get(&(tenant.clone(), event_id)).copied())
+    }
+
+    fn has_execution(&mut self, execution: &ExecutionKey) -> Result<bool, Infallible> {
+        Ok(self.executions.contains_key(execution))
+    }
+
+    fn known_start(&mut self, execution: &ExecutionKey) -> Result<Option<KnownStart>, Infallible> {
+        Ok(self.executions.get(execution).map(|known| known.start.clone()))
+    }
+
+    fn is_buffered(&mut self, tenant: &TenantId, signal: EventId) -> Result<bool, Infallible> {
+        Ok(self.buffered.contains(&(tenant.clone(), signal)))
+    }
+
+    fn signal_receivers(&mut self, signal: &SignalSubmission) -> Result<Vec<ExecutionKey>, Infallible> {
+        let takers = self.takers.get(&(signal.tenant.clone(), signal.correlation.clone()));
+        let fitting = takers.into_iter().flatten().filter(|(_, name)| signal.fits_definition(name));
+        Ok(fitting.map(|(execution, _)| execution.clone()).collect())
     }
 }

@@ -16,13 +16,14 @@ use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
 use millstream_core::overdue_sweep::SweepBand;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
+use millstream_store::acceptance::{KnownStart, UsedKey};
 use millstream_store::event_log::{
     AppendRequest, Appended, EventLog, EventSubmission, IdempotencyKey, SignalSubmission,
 };
 use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use crate::accept_plan::{AcceptFacts, AcceptPlan, KnownExecution, StoredKey};
+use crate::accept_plan::{AcceptFacts, AcceptPlan, KnownExecution};
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::{PostgresFailure, PostgresResult};
@@ -279,7 +280,7 @@ ON CONFLICT (tenant, key) DO NOTHING";
 async fn read_keys(
     connection: &mut PgConnection,
     keys: impl IntoIterator<Item = (&TenantId, &IdempotencyKey)>,
-) -> PostgresResult<HashMap<(TenantId, String), StoredKey>> {
+) -> PostgresResult<HashMap<(TenantId, String), UsedKey>> {
     const READ: &str = "
 SELECT i.tenant, i.key, i.request_hash, i.event_id,
        CASE WHEN e.status IS NOT NULL THEN e.status
@@ -297,7 +298,7 @@ LEFT JOIN LATERAL (
     let rows = sqlx::query(READ).bind(&tenants).bind(&keys).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
-            let known = StoredKey {
+            let known = UsedKey {
                 request_hash: row.try_get("request_hash")?,
                 event_id: decode::event_id(row)?,
                 status: decode::parsed(row, "status")?,
@@ -341,9 +342,11 @@ LEFT JOIN LATERAL (
     rows.iter()
         .map(|row| {
             let known = KnownExecution {
-                input_hash: row.try_get("input_hash")?,
                 phase: decode::parsed(row, "phase")?,
-                start: row.try_get::<Option<Uuid>, _>("event_id")?.map(EventId),
+                start: KnownStart {
+                    input_hash: row.try_get("input_hash")?,
+                    event_id: row.try_get::<Option<Uuid>, _>("event_id")?.map(EventId),
+                },
             };
             Ok((decode::execution_key(row)?, known))
         })

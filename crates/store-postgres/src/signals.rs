@@ -8,9 +8,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::log::EventOrigin;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{EventSubmission, SignalSubmission};
+use millstream_store::event_log::SignalSubmission;
 use millstream_store::execution_store::ExecutionCommit;
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
@@ -279,18 +278,4 @@ FROM accepted a";
         .execute(connection)
         .await?;
     Ok(())
-}
-
-/// The event that a signal becomes.
-pub(crate) fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
-    EventSubmission {
-        event_id: signal.event_id,
-        execution: execution.clone(),
-        name: signal.name.clone(),
-        payload: signal.payload.clone(),
-        origin: EventOrigin::Posted,
-        idempotency: None,
-        actor: signal.actor.clone(),
-        traceparent: signal.traceparent.clone(),
-    }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "test code outside of a test function")]
 
 use millstream_store::Stores;
-use millstream_store::conformance::ConformanceBench;
+use millstream_store_conformance::ConformanceBench;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_testkit::postgres;
 
@@ -14,4 +14,4 @@ async fn fresh() -> ConformanceBench {
     ConformanceBench::new(Stores::from_backend(store)).keeping(database)
 }
 
-millstream_store::conformance_tests!(fresh().await);
+millstream_store_conformance::conformance_tests!(fresh().await);

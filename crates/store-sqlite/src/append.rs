@@ -7,6 +7,9 @@ use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
+use millstream_store::acceptance::{
+    self, AcceptanceFacts, KnownStart, SignalJudgement, UsedKey, used_key_status,
+};
 use millstream_store::event_log::{
     AppendRequest, Appended, EventSubmission, ExecutionStart, IdempotencyKey, SignalSubmission,
 };
@@ -15,11 +18,11 @@ use rusqlite::{CachedStatement, Connection};
 use crate::accept::EventAcceptance;
 use crate::commit_rows::{insert_timer, insert_transition};
 use crate::decode::SqliteFields;
-use crate::errors::SqliteResult;
+use crate::errors::{SqliteFailure, SqliteResult};
 use crate::graph_rows::{feed_transitions, insert_graph};
 use crate::param::{FreeText, free_text};
 use crate::relations::find_correlated;
-use crate::signals::{SignalReceiver, as_event, deliver_signals, insert_signal, is_buffered};
+use crate::signals::{SignalReceiver, deliver_signals, insert_signal, is_buffered};
 
 pub(crate) struct AppendBatch<'c> {
     connection: &'c Connection,
@@ -53,37 +56,30 @@ impl<'c> AppendBatch<'c> {
     }
 
     fn append_event(&mut self, event: &EventSubmission) -> SqliteResult<Appended> {
-        // Without a key the insert itself detects every conflict.
-        if event.idempotency.is_some()
-            && let Some(repeat) = self.find_repeat(event)?
-        {
-            return Ok(repeat);
+        let judged = match event.idempotency {
+            Some(_) => acceptance::judge_event(self, event)?,
+            // Without a key the insert itself detects an id that exists.
+            None => acceptance::judge_unseen_event(self, event)?,
+        };
+        if let Some(answer) = judged {
+            return Ok(answer);
         }
         let key = &event.execution;
-        let is_there: bool =
-            self.is_execution.query_row((key.tenant.as_str(), key.execution.as_str()), |row| row.get(0))?;
-        if !is_there {
-            return Ok(Appended::NoExecution);
-        }
         match self.acceptance.accept_waiting(event, self.now)? {
             Some(accept_no) => {
                 self.use_key(&key.tenant, event.idempotency.as_ref(), event.event_id)?;
                 Ok(Appended::Accepted { accept_no })
             }
-            None => self.repeat(&key.tenant, event.event_id),
+            None => {
+                let status = used_status(self.connection, &key.tenant, event.event_id)?;
+                Ok(Appended::Repeat { event_id: event.event_id, status })
+            }
         }
     }
 
     fn start_execution(&mut self, new: &ExecutionStart) -> SqliteResult<Appended> {
-        if let Some(repeat) = self.find_repeat(&new.start)? {
-            return Ok(repeat);
-        }
-        if let Some((hash, event_id)) = find_start(self.connection, &new.key)? {
-            return if hash == new.input_hash {
-                self.repeat(&new.key.tenant, event_id)
-            } else {
-                Ok(Appended::Mismatch)
-            };
+        if let Some(answer) = acceptance::judge_start(self, new)? {
+            return Ok(answer);
         }
         let accept_no = self.acceptance.accept_decided(&new.start, new.state.at)?;
         self.use_key(&new.key.tenant, new.start.idempotency.as_ref(), new.start.event_id)?;
@@ -111,37 +107,18 @@ impl<'c> AppendBatch<'c> {
 
     /// An event for the only execution with its correlation, or a buffered row.
     fn accept_signal(&mut self, signal: &SignalSubmission) -> SqliteResult<Appended> {
-        let (tenant, event_id) = (&signal.tenant, signal.event_id);
-        if let Some(status) = find_status(self.connection, tenant, event_id)? {
-            return Ok(Appended::Repeat { event_id, status });
-        }
-        if is_buffered(self.connection, tenant, event_id)? {
-            return Ok(Appended::Repeat { event_id, status: EventStatus::Pending });
-        }
-        if let Some(idempotency) = &signal.idempotency
-            && let Some(known) = by_key(self.connection, tenant, idempotency)?
-        {
-            return Ok(known);
-        }
-        let found = find_correlated(
-            self.connection,
-            tenant,
-            &signal.correlation,
-            signal.definition.as_ref(),
-            usize::MAX,
-        )?;
-        let appended = match &found[..] {
-            [] => {
+        let appended = match acceptance::judge_signal(self, signal)? {
+            SignalJudgement::Answer(answer) => return Ok(answer),
+            SignalJudgement::Buffer => {
                 insert_signal(self.connection, signal, self.now)?;
                 Appended::Buffered
             }
-            [(execution, _)] => {
-                let accept_no = self.acceptance.accept_own(&as_event(signal, execution), self.now)?;
-                Appended::Delivered { execution: execution.clone(), accept_no }
+            SignalJudgement::Deliver(execution) => {
+                let accept_no = self.acceptance.accept_own(&signal.as_event(&execution), self.now)?;
+                Appended::Delivered { execution, accept_no }
             }
-            [..] => return Ok(Appended::Ambiguous { executions: found.len() }),
         };
-        self.use_key(tenant, signal.idempotency.as_ref(), event_id)?;
+        self.use_key(&signal.tenant, signal.idempotency.as_ref(), signal.event_id)?;
         Ok(appended)
     }
 
@@ -156,53 +133,63 @@ impl<'c> AppendBatch<'c> {
             None => Ok(()),
         }
     }
+}
 
-    /// By its id, when the batch is sent a second time after its outcome was in doubt; or by its key.
-    fn find_repeat(&self, event: &EventSubmission) -> SqliteResult<Option<Appended>> {
-        let tenant = &event.execution.tenant;
-        if let Some(status) = find_status(self.connection, tenant, event.event_id)? {
-            return Ok(Some(Appended::Repeat { event_id: event.event_id, status }));
-        }
-        match &event.idempotency {
-            Some(idempotency) => by_key(self.connection, tenant, idempotency),
-            None => Ok(None),
-        }
+impl AcceptanceFacts for AppendBatch<'_> {
+    type Error = SqliteFailure;
+
+    fn used_key(&mut self, tenant: &TenantId, key: &IdempotencyKey) -> SqliteResult<Option<UsedKey>> {
+        find_key(self.connection, tenant, key)
     }
 
-    fn repeat(&self, tenant: &TenantId, event_id: EventId) -> SqliteResult<Appended> {
-        repeat(self.connection, tenant, event_id)
+    fn event_status(&mut self, tenant: &TenantId, event_id: EventId) -> SqliteResult<Option<EventStatus>> {
+        find_status(self.connection, tenant, event_id)
+    }
+
+    fn has_execution(&mut self, key: &ExecutionKey) -> SqliteResult<bool> {
+        let key = (key.tenant.as_str(), key.execution.as_str());
+        Ok(self.is_execution.query_row(key, |row| row.get(0))?)
+    }
+
+    fn known_start(&mut self, execution: &ExecutionKey) -> SqliteResult<Option<KnownStart>> {
+        find_start(self.connection, execution)
+    }
+
+    fn is_buffered(&mut self, tenant: &TenantId, signal: EventId) -> SqliteResult<bool> {
+        is_buffered(self.connection, tenant, signal)
+    }
+
+    fn signal_receivers(&mut self, signal: &SignalSubmission) -> SqliteResult<Vec<ExecutionKey>> {
+        let definition = signal.definition.as_ref();
+        let found =
+            find_correlated(self.connection, &signal.tenant, &signal.correlation, definition, usize::MAX)?;
+        Ok(found.into_iter().map(|(execution, _)| execution).collect())
     }
 }
 
-/// The result of an earlier request with this key.
-pub(crate) fn by_key(
+/// The first use of this key.
+pub(crate) fn find_key(
     connection: &Connection,
     tenant: &TenantId,
     idempotency: &IdempotencyKey,
-) -> SqliteResult<Option<Appended>> {
+) -> SqliteResult<Option<UsedKey>> {
     const FIND_KEY: &str =
         "SELECT request_hash, event_id FROM idempotency_keys WHERE tenant = ?1 AND key = ?2";
     let mut find = connection.prepare_cached(FIND_KEY)?;
     let mut rows = find.query((tenant.as_str(), FreeText(&idempotency.key)))?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let (hash, event_id) = (SqliteFields(row).hash(0)?, SqliteFields(row).event_id(1)?);
-    if hash != idempotency.request_hash {
-        return Ok(Some(Appended::Mismatch));
-    }
-    repeat(connection, tenant, event_id).map(Some)
+    let status = used_status(connection, tenant, event_id)?;
+    Ok(Some(UsedKey { request_hash: hash.to_vec(), event_id, status }))
 }
 
-/// Without an event row it is a buffered signal, or an event that was decided and removed by retention.
-fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> SqliteResult<Appended> {
-    let status = match find_status(connection, tenant, event_id)? {
-        Some(status) => status,
-        None if is_buffered(connection, tenant, event_id)? => EventStatus::Pending,
-        None => EventStatus::Completed,
-    };
-    Ok(Appended::Repeat { event_id, status })
+fn used_status(connection: &Connection, tenant: &TenantId, event_id: EventId) -> SqliteResult<EventStatus> {
+    let event = find_status(connection, tenant, event_id)?;
+    let is_buffered = event.is_none() && is_buffered(connection, tenant, event_id)?;
+    Ok(used_key_status(event, is_buffered))
 }
 
-pub(crate) fn find_status(
+fn find_status(
     connection: &Connection,
     tenant: &TenantId,
     event_id: EventId,
@@ -214,7 +201,7 @@ pub(crate) fn find_status(
 }
 
 /// The hash of an execution's start request, and its start event.
-fn find_start(connection: &Connection, key: &ExecutionKey) -> SqliteResult<Option<([u8; 32], EventId)>> {
+fn find_start(connection: &Connection, key: &ExecutionKey) -> SqliteResult<Option<KnownStart>> {
     const FIND_START: &str = "
         SELECT x.input_hash, e.event_id
         FROM executions AS x
@@ -222,7 +209,9 @@ fn find_start(connection: &Connection, key: &ExecutionKey) -> SqliteResult<Optio
         WHERE x.tenant = ?1 AND x.execution_id = ?2";
     let mut find = connection.prepare_cached(FIND_START)?;
     let mut rows = find.query((key.tenant.as_str(), key.execution.as_str()))?;
-    rows.next()?.map(|row| Ok((SqliteFields(row).hash(0)?, SqliteFields(row).event_id(1)?))).transpose()
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (hash, event_id) = (SqliteFields(row).hash(0)?, SqliteFields(row).event_id(1)?);
+    Ok(Some(KnownStart { input_hash: hash.to_vec(), event_id: Some(event_id) }))
 }
 
 fn insert_key(

@@ -9,7 +9,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::StoreResult;
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};
 
-use crate::append::{AppendBatch, by_key};
+use crate::append::{AppendBatch, find_key};
 use crate::connect::SqliteStore;
 use crate::doorbells;
 use crate::errors::SqliteResult;
@@ -37,7 +37,11 @@ impl EventLog for SqliteStore {
         }
         let keys = keys.to_vec();
         self.read_transaction(move |connection| {
-            keys.iter().map(|(tenant, idempotency)| by_key(connection, tenant, idempotency)).collect()
+            keys.iter()
+                .map(|(tenant, key)| {
+                    Ok(find_key(connection, tenant, key)?.map(|used| used.answer_request(key)))
+                })
+                .collect()
         })
         .await
     }

@@ -74,20 +74,6 @@ fn decode_delivered(row: SqliteFields<'_>, execution: &ExecutionKey) -> SqliteRe
     })
 }
 
-/// A signal as an event of an execution. Its key belongs to the signal and is used up with it.
-pub(crate) fn as_event(signal: &SignalSubmission, execution: &ExecutionKey) -> EventSubmission {
-    EventSubmission {
-        event_id: signal.event_id,
-        execution: execution.clone(),
-        name: signal.name.clone(),
-        payload: signal.payload.clone(),
-        origin: EventOrigin::Posted,
-        idempotency: None,
-        actor: signal.actor.clone(),
-        traceparent: signal.traceparent.clone(),
-    }
-}
-
 pub(crate) fn insert_signal(
     connection: &Connection,
     signal: &SignalSubmission,

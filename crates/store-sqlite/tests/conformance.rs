@@ -1,9 +1,9 @@
-//! The suite of `millstream-store` on real files.
+//! The conformance suite on real files.
 
 #![expect(clippy::unwrap_used, reason = "a store that cannot be opened fails the test")]
 
 use millstream_store::Stores;
-use millstream_store::conformance::ConformanceBench;
+use millstream_store_conformance::ConformanceBench;
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
 async fn fresh_bench() -> ConformanceBench {
@@ -14,4 +14,4 @@ async fn fresh_bench() -> ConformanceBench {
     ConformanceBench::new(Stores::from_backend(store)).keeping(directory)
 }
 
-millstream_store::conformance_tests!(fresh_bench().await);
+millstream_store_conformance::conformance_tests!(fresh_bench().await);

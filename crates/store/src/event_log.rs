@@ -93,6 +93,27 @@ pub struct SignalSubmission {
     pub expires_at: Timestamp,
 }
 
+impl SignalSubmission {
+    /// The event that it becomes. The key belongs to the signal and is used up with it.
+    pub fn as_event(&self, execution: &ExecutionKey) -> EventSubmission {
+        EventSubmission {
+            event_id: self.event_id,
+            execution: execution.clone(),
+            name: self.name.clone(),
+            payload: self.payload.clone(),
+            origin: EventOrigin::Posted,
+            idempotency: None,
+            actor: self.actor.clone(),
+            traceparent: self.traceparent.clone(),
+        }
+    }
+
+    /// Whether an execution of this definition may receive it.
+    pub fn fits_definition(&self, definition: &Name) -> bool {
+        self.definition.as_ref().is_none_or(|wanted| wanted == definition)
+    }
+}
+
 /// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from the
 /// beginning, with seq 1, and the execution and that event date from the transition's own time.
 ///

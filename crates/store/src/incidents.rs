@@ -90,6 +90,15 @@ pub struct IncidentView {
     pub resolved: Option<ResolvedView>,
 }
 
+impl IncidentView {
+    pub fn status(&self) -> IncidentStatus {
+        match self.resolved {
+            Some(_) => IncidentStatus::Resolved,
+            None => IncidentStatus::Open,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedView {
     pub resolution: IncidentResolution,

@@ -7,18 +7,18 @@
 //!
 //! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
 //!
-//! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
+//! Reading order follows an event: [`event_log`] (made durable, as [`acceptance`] judges), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
 //! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`run_service`]) and for
 //! people ([`queue_store`], [`item_store`], [`assignments`], [`item_service`]), outbound events ([`outbox`],
-//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], [`backlog_gauges`], …). [`memory`] is the reference
-//! implementation and [`conformance`] the suite that every backend must pass.
+//! [`notices`]), then operations ([`intervention`], [`incidents`], [`views`], [`backlog_gauges`], …). The reference
+//! implementation is `millstream-store-memory`; `millstream-store-conformance` is the suite that every backend must pass.
 
+pub mod acceptance;
 pub mod action_store;
 pub mod assignments;
 pub mod backlog_gauges;
 pub mod clock;
-pub mod conformance;
 pub mod definition_store;
 pub mod device_store;
 pub mod error;
@@ -36,7 +36,6 @@ pub mod key_secret;
 pub mod key_store;
 pub mod lease_grant;
 pub mod log_cap;
-pub mod memory;
 pub mod node_request;
 pub mod notices;
 pub mod opening_selection;

@@ -3,7 +3,7 @@
 //! The database is the source of truth; a stream entry is a doorbell that carries ids only. Redis may be
 //! flushed, lost or restarted empty at any moment: latency suffers, no data is lost. There are two backends
 //! with the same semantics, `redis` for a fleet and `embedded` for one process, and one conformance suite for
-//! both.
+//! both: `millstream-stream-conformance`.
 //!
 //! Refuses: payloads (except copies that leave by [`outbound`]), and any durability guarantee.
 
@@ -16,8 +16,6 @@ pub mod streams;
 
 pub mod embedded;
 pub mod redis;
-
-pub mod conformance;
 
 pub use self::embedded::EmbeddedStream;
 pub use self::redis::{RedisOptions, RedisStream, RedisTls};

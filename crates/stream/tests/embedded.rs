@@ -6,9 +6,9 @@ use std::time::Duration;
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
-use millstream_stream::conformance::StreamFixture;
 use millstream_stream::doorbell::Doorbell;
 use millstream_stream::{EmbeddedStream, StreamHandles};
+use millstream_stream_conformance::StreamFixture;
 
 #[derive(Debug, Default)]
 struct CountingEntropy(AtomicU64);
@@ -23,7 +23,7 @@ fn fresh() -> StreamFixture {
     StreamFixture::new(StreamHandles::from_backend(EmbeddedStream::new(&CountingEntropy::default())))
 }
 
-millstream_stream::stream_conformance_tests!(fresh());
+millstream_stream_conformance::stream_conformance_tests!(fresh());
 
 #[tokio::test]
 async fn embedded_start_is_new_generation() {

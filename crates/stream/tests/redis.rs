@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
 
-use millstream_stream::conformance::StreamFixture;
 use millstream_stream::{RedisOptions, RedisStream, StreamHandles};
+use millstream_stream_conformance::StreamFixture;
 
 async fn fresh() -> StreamFixture {
     let server = millstream_testkit::redis::private_redis().await;
@@ -11,4 +11,4 @@ async fn fresh() -> StreamFixture {
     StreamFixture::new(StreamHandles::from_backend(stream)).keeping(server)
 }
 
-millstream_stream::stream_conformance_tests!(fresh().await);
+millstream_stream_conformance::stream_conformance_tests!(fresh().await);

@@ -1,302 +1,48 @@
-//! `millstream bench`: measures a running engine, or one that is started for it.
-//!
-//! Maps the command line to a plan; `millstream-bench` does the measuring.
+//! `millstream bench`: starts `millstream-bench` in place of this process. What it measures, and how, is in that
+//! program alone.
 
-use std::time::Duration;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
-use millstream_bench::{
-    BenchError, BenchMeasure, BenchPlan, BenchProgress, BenchSize, BenchTarget, DeviceBench, FairnessBench,
-    GraphBench, GraphShape, LineBench, LoadAmount, LoadRate, PeopleBench, SubmitMode, TaskCompletion,
-    Workload, expressions, plot, table,
-};
-use millstream_runtime::config::Config;
-use millstream_runtime::{signals, telemetry};
+use clap::CommandFactory;
 
-use crate::cli::{
-    BenchArgs, BenchCommand, BenchDevicesArgs, BenchFairnessArgs, BenchGraphArgs, BenchPeopleArgs,
-    BenchSubject, CompleteArg, GlobalArgs, SubmitArg,
-};
+use crate::cli::{BenchStartArgs, Cli, GlobalArgs};
 use crate::failure::{CommandFailure, ExitCode};
-use crate::output::CliOutput;
+use crate::output::print_line;
 
-pub(crate) async fn run(
-    args: &BenchArgs,
-    global: &GlobalArgs,
-    config: &Config,
-    output: CliOutput,
-) -> Result<()> {
-    let mut own = config.clone();
-    // The bench prints a progress bar and tables; log lines of its own store would break them.
-    if own.log == "info" {
-        own.log = "error".to_owned();
-    }
-    telemetry::start_logging(&own)?;
-    if let Some(BenchCommand::Expressions(wanted)) = &args.command {
-        let (cases, seed) = (wanted.cases, wanted.seed);
-        let measured = tokio::task::spawn_blocking(move || expressions::measure_cases(cases, seed)).await?;
-        let report = measured.map_err(command_failure)?;
-        return output.show(&serde_json::to_value(&report)?, |_| expressions::render_report(&report));
-    }
-    let plan = build_plan(args, global, config, output)?;
-    let shutdown = signals::shutdown_token()?;
-    let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(command_failure)?;
-    if let Some(file) = &bench_subject(args).plot {
-        std::fs::write(file, plot::draw_report(&report))
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    output.show(&serde_json::to_value(&report)?, |_| table::render_report(&report))
-}
+const PROGRAM: &str = "millstream-bench";
+/// How `millstream-bench` calls itself in its help.
+const SHOWN_AS: &str = "millstream bench";
 
-/// The options of a subcommand such as `bench graph` replace those of `bench`, which then keep their
-/// defaults.
-fn bench_subject(args: &BenchArgs) -> &BenchSubject {
-    match &args.command {
-        None | Some(BenchCommand::Expressions(_)) => &args.subject,
-        Some(BenchCommand::Graph(graph)) => &graph.subject,
-        Some(BenchCommand::People(people)) => &people.subject,
-        Some(BenchCommand::Devices(devices)) => &devices.subject,
-        Some(BenchCommand::Fairness(fairness)) => &fairness.subject,
-    }
-}
-
-fn build_plan(
-    args: &BenchArgs,
-    global: &GlobalArgs,
-    config: &Config,
-    output: CliOutput,
-) -> Result<BenchPlan> {
-    let submit = match args.submit {
-        SubmitArg::Single => SubmitMode::Single,
-        SubmitArg::Ndjson => SubmitMode::Ndjson { batch: args.batch },
-    };
-    let amount = match (args.events, &args.length) {
-        (Some(events), _) => Some(LoadAmount::Events(events)),
-        (None, Some(text)) => Some(LoadAmount::For(parse_span(text).context("--for")?)),
-        (None, None) => None,
-    };
-    let subject = bench_subject(args);
-    let wanted = requested_benches(args)?;
-    let target = bench_target(subject, global, config)?;
-    let mut workloads = Workload::parse_list(&args.workload).map_err(command_failure)?;
-    // `all` against a running engine leaves out the workloads that need to start it.
-    if args.workload == "all" && matches!(target, BenchTarget::Url { .. }) {
-        workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
-    }
-    Ok(BenchPlan {
-        measures: if args.command.is_none() { parse_measures(args, &target)? } else { Vec::new() },
-        graphs: wanted.graphs,
-        people: wanted.people,
-        line: wanted.line,
-        devices: wanted.devices,
-        fairness: wanted.fairness,
-        target,
-        binary: std::env::current_exe().context("cannot tell which program this is")?,
-        settings: engine_settings(subject, global),
-        workloads,
-        submit,
-        connections: args.connections.unwrap_or(submit.default_connections()),
-        complete: match args.complete {
-            CompleteArg::Single => TaskCompletion::Single,
-            CompleteArg::Batch => TaskCompletion::Batch,
-        },
-        amount,
-        runs: subject.runs,
-        pollers: args.pollers,
-        warmup: if subject.smoke { args.warmup.min(50) } else { args.warmup },
-        rates: LoadRate::parse_list(&args.rate).map_err(command_failure)?,
-        action_wait: match &args.action_wait {
-            Some(text) => parse_span(text).context("--action-wait")?,
-            None if wanted.is_about_tenants => SLOW_ACTION,
-            None => Duration::ZERO,
-        },
-        size: if subject.smoke { BenchSize::Smoke } else { BenchSize::Full },
-        progress: match output {
-            CliOutput::Text => BenchProgress::Shown,
-            CliOutput::Json => BenchProgress::Hidden,
-        },
-    })
-}
-
-/// Response time of the HTTP target in `bench fairness`.
-const SLOW_ACTION: Duration = Duration::from_millis(50);
-
-/// Measurements of the subcommands, such as `bench graph`.
-#[derive(Debug, Default)]
-struct RequestedBenches {
-    graphs: Option<GraphBench>,
-    people: Option<PeopleBench>,
-    line: Option<LineBench>,
-    devices: Option<DeviceBench>,
-    fairness: Option<FairnessBench>,
-    is_about_tenants: bool,
-}
-
-fn requested_benches(args: &BenchArgs) -> Result<RequestedBenches> {
-    let mut all = RequestedBenches::default();
-    match &args.command {
-        None | Some(BenchCommand::Expressions(_)) => {}
-        Some(BenchCommand::Graph(wanted)) => all.graphs = Some(graph_plan(wanted).map_err(command_failure)?),
-        Some(BenchCommand::People(wanted)) => {
-            all.people = people_plan(wanted);
-            all.line = line_plan(wanted)?;
-        }
-        Some(BenchCommand::Devices(wanted)) => all.devices = Some(device_plan(wanted)?),
-        Some(BenchCommand::Fairness(wanted)) => {
-            all.fairness = Some(fairness_plan(wanted));
-            all.is_about_tenants = true;
+/// Returns only without the program, or when it cannot be started.
+pub(crate) fn start(args: &BenchStartArgs, global: &GlobalArgs) -> Result<()> {
+    let own = std::env::current_exe().context("cannot tell which program this is")?;
+    let arguments = args.passed_arguments(global, &own);
+    let beside = own.with_file_name(PROGRAM);
+    // A name without a directory is looked up in `PATH`.
+    for program in [beside.as_os_str(), OsStr::new(PROGRAM)] {
+        let error = Command::new(program).arg0(SHOWN_AS).args(&arguments).exec();
+        if error.kind() != ErrorKind::NotFound {
+            return Err(error).with_context(|| format!("cannot start {}", Path::new(program).display()));
         }
     }
-    Ok(all)
-}
-
-fn fairness_plan(args: &BenchFairnessArgs) -> FairnessBench {
-    let (backlog, idle) = if args.subject.smoke { (600, 10) } else { (100_000, 200) };
-    FairnessBench { backlog: args.backlog.unwrap_or(backlog), idle: args.idle.unwrap_or(idle) }
-}
-
-fn graph_plan(args: &BenchGraphArgs) -> millstream_bench::BenchResult<GraphBench> {
-    let (sizes, warmup) = match args.subject.smoke {
-        false => ("1000,10000", args.warmup),
-        true => ("30,90", args.warmup.min(30)),
-    };
-    Ok(GraphBench {
-        shapes: GraphShape::parse_list(&args.shape)?,
-        nodes: GraphBench::parse_sizes(args.nodes.as_deref().unwrap_or(sizes))?,
-        capacity: args.capacity,
-        warmup,
-    })
-}
-
-fn people_plan(args: &BenchPeopleArgs) -> Option<PeopleBench> {
-    let (items, warmup) = match args.subject.smoke {
-        false => (20_000, args.warmup),
-        true => (60, args.warmup.min(10)),
-    };
-    let items = args.items.unwrap_or(items);
-    args.line.is_none().then_some(PeopleBench { people: args.people, items, overlap: args.overlap, warmup })
-}
-
-fn line_plan(args: &BenchPeopleArgs) -> Result<Option<LineBench>> {
-    let Some(items) = args.line else { return Ok(None) };
-    let length = match (&args.length, args.subject.smoke) {
-        (Some(text), _) => parse_span(text).context("--for")?,
-        (None, false) => Duration::from_secs(30),
-        (None, true) => Duration::from_secs(1),
-    };
-    Ok(Some(LineBench { items, per_second: args.rate, length }))
-}
-
-fn device_plan(args: &BenchDevicesArgs) -> Result<DeviceBench> {
-    let (devices, length, warmup) = match args.subject.smoke {
-        false => (1_000, Duration::from_secs(20), args.warmup),
-        true => (20, Duration::from_millis(200), args.warmup.min(10)),
-    };
-    Ok(DeviceBench {
-        devices: args.devices.unwrap_or(devices),
-        per_second: args.rate,
-        length: args.length.as_deref().map_or(Ok(length), parse_span).context("--for")?,
-        warmup,
-        connections: args.connections,
-    })
-}
-
-fn bench_target(args: &BenchSubject, global: &GlobalArgs, config: &Config) -> Result<BenchTarget> {
-    if (args.embedded || args.fleet.is_some()) && global.url.is_some() {
-        return Err(invalid_usage("--url names a running engine; --embedded and --fleet start one: choose"));
+    let missing = format!(
+        "`millstream bench` needs the program {PROGRAM}, which is missing: it is neither {} nor in PATH. \
+         `cargo build --release -p {PROGRAM}` builds it; put it beside this program",
+        beside.display()
+    );
+    if args.asks_for_help() {
+        return print_line(&format!("{}\n{missing}", short_help()));
     }
-    if args.embedded {
-        return Ok(BenchTarget::Embedded { workers: args.loops.max(1) });
-    }
-    let Some(workers) = args.fleet else {
-        let Some(url) = &global.url else {
-            return Err(invalid_usage(
-                "what shall be measured? --embedded starts an engine on SQLite, --fleet N one on PostgreSQL and Redis, --url names a running one",
-            ));
-        };
-        return Ok(BenchTarget::Url { url: url.clone(), key: config.key.clone() });
-    };
-    let mut missing = Vec::new();
-    if !config.database_url.starts_with("postgres") {
-        missing.push("--database-url postgres://… (or MILLSTREAM_DATABASE_URL)");
-    }
-    if config.redis_url.is_empty() {
-        missing.push("--redis-url redis://… (or MILLSTREAM_REDIS_URL)");
-    }
-    if !missing.is_empty() {
-        return Err(invalid_usage(&format!(
-            "--fleet needs services that are running; missing: {}. scripts/bench starts private ones",
-            missing.join(" and ")
-        )));
-    }
-    if !(1..=64).contains(&workers) {
-        return Err(invalid_usage("--fleet: between 1 and 64 workers"));
-    }
-    Ok(BenchTarget::Fleet {
-        workers,
-        database_url: config.database_url.clone(),
-        redis_url: config.redis_url.clone(),
-    })
+    Err(anyhow!(CommandFailure::new(ExitCode::Refused, missing)))
 }
 
-fn parse_measures(args: &BenchArgs, target: &BenchTarget) -> Result<Vec<BenchMeasure>> {
-    let mut measures = match (&args.measure, target) {
-        (None, BenchTarget::Url { .. }) => vec![BenchMeasure::Throughput, BenchMeasure::Latency],
-        (None, BenchTarget::Embedded { .. } | BenchTarget::Fleet { .. }) => {
-            vec![BenchMeasure::Throughput, BenchMeasure::Latency, BenchMeasure::Floor]
-        }
-        (Some(list), _) => list.split(',').map(|word| parse_measure(word.trim())).collect::<Result<_>>()?,
-    };
-    if args.floor_raw {
-        measures.push(BenchMeasure::FloorRaw);
-    }
-    if measures.contains(&BenchMeasure::Floor) && !measures.contains(&BenchMeasure::Throughput) {
-        return Err(invalid_usage(
-            "--measure: the floor has the batch sizes of a throughput run: throughput,floor belong together",
-        ));
-    }
-    Ok(measures)
-}
-
-fn parse_measure(word: &str) -> Result<BenchMeasure> {
-    match word {
-        "throughput" => Ok(BenchMeasure::Throughput),
-        "latency" => Ok(BenchMeasure::Latency),
-        "floor" => Ok(BenchMeasure::Floor),
-        "pollers" => Ok(BenchMeasure::Pollers),
-        other => Err(invalid_usage(&format!(
-            "--measure: there is no measure {other:?}; there are throughput, latency, floor and pollers"
-        ))),
-    }
-}
-
-/// Settings of the started engines, in addition to the inherited environment.
-fn engine_settings(args: &BenchSubject, global: &GlobalArgs) -> Vec<(String, String)> {
-    let log = global.log.clone().unwrap_or_else(|| "warn".to_owned());
-    let mut settings = vec![("MILLSTREAM_LOG".to_owned(), log)];
-    if let Some(file) = &global.config {
-        let file = file.canonicalize().unwrap_or_else(|_| file.clone());
-        settings.push(("MILLSTREAM_CONFIG".to_owned(), file.display().to_string()));
-    }
-    if let Some(slots) = args.action_slots {
-        settings.push(("MILLSTREAM_WORKER__ACTION_SLOTS".to_owned(), slots.to_string()));
-    }
-    settings
-}
-
-fn parse_span(text: &str) -> Result<Duration> {
-    millstream_core::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
-}
-
-fn invalid_usage(text: &str) -> anyhow::Error {
-    anyhow!(CommandFailure::new(ExitCode::Invalid, text))
-}
-
-fn command_failure(error: BenchError) -> anyhow::Error {
-    let code = match &error {
-        BenchError::Usage(_) | BenchError::Machine { .. } => ExitCode::Invalid,
-        BenchError::Unreachable { .. } => ExitCode::Unreachable,
-        BenchError::Wrong(_) | BenchError::Interrupted => ExitCode::Different,
-    };
-    anyhow!(CommandFailure::new(code, error.to_string()))
+fn short_help() -> String {
+    let mut cli = Cli::command();
+    cli.build();
+    cli.find_subcommand_mut("bench").map(|bench| bench.render_help().to_string()).unwrap_or_default()
 }

@@ -1,16 +1,18 @@
-//! `millstream bench-worker` and `bench-dev`, which `millstream bench` starts: the normal roles plus one Rust
+//! `millstream bench-worker` and `bench-dev`, which `millstream-bench` starts: the normal roles plus one Rust
 //! function. The function does nothing: the bench measures the cost of calling it.
 
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use millstream_bench::workload::WORK;
 use millstream_core::action::AttemptOutcome;
 use millstream_core::id::Name;
 use millstream_runtime::config::Config;
 use millstream_worker::{ActionCall, PerformCalls};
 
 use crate::cli::DevArgs;
+
+/// The name by which the definitions of `millstream-bench` call the function.
+const WORK: &str = "work";
 
 pub(crate) async fn run_bench_worker(config: &Config) -> Result<()> {
     super::worker::run(config, Some(echo_function()?)).await

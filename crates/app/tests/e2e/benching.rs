@@ -1,5 +1,6 @@
 //! `millstream bench` in its smoke size: every workload and measure works and adds up. No speeds.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use millstream_testkit::postgres::{self, TestCluster};
@@ -15,9 +16,12 @@ const WORKLOADS: [&str; 10] =
     ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http", "call", "task"];
 const STAGES: [&str; 4] = ["accepted", "applied", "action_started", "completed"];
 
-/// The binary without settings of the caller.
+/// The binary without settings of the caller. A run of all tests has built `millstream-bench` beside it.
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    let binary = Path::new(env!("CARGO_BIN_EXE_millstream"));
+    let bench = binary.with_file_name("millstream-bench");
+    assert!(bench.exists(), "{} is missing: cargo build --workspace --bins", bench.display());
+    let mut command = Command::new(binary);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
         command.env_remove(name);
     }

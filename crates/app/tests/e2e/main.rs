@@ -22,6 +22,7 @@ mod world;
 mod actions;
 mod batches;
 mod benching;
+mod benching_program;
 mod benching_work;
 mod cancelling;
 mod children;

@@ -1,6 +1,7 @@
 //! One process of the engine under test: started, waited for, stopped by its own process id.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, Command, Stdio};
@@ -51,7 +52,7 @@ impl EngineChild {
             // stopping.
             .process_group(0)
             .spawn()
-            .map_err(BenchError::machine_error(format!("start {} for {name}", binary.display())))?;
+            .map_err(|error| start_failure(binary, name, error))?;
         let child = Self { name: name.to_owned(), process, log, guard: guard.clone() };
         guard.watch_process(child.pid())?;
         Ok(child)
@@ -117,4 +118,15 @@ impl Drop for EngineChild {
         let _ = self.process.wait();
         self.guard.forget_process(self.process.id());
     }
+}
+
+fn start_failure(binary: &Path, name: &str, error: io::Error) -> BenchError {
+    if error.kind() != io::ErrorKind::NotFound {
+        return BenchError::machine_error(format!("start {} for {name}", binary.display()))(error);
+    }
+    BenchError::Usage(format!(
+        "the engine to measure is missing: there is no program {}. --binary FILE names it; \
+         `cargo build --release -p millstream` builds it",
+        binary.display()
+    ))
 }

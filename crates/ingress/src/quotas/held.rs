@@ -145,7 +145,7 @@ impl TenantQuotas {
 #[cfg(test)]
 mod tests {
     use millstream_core::quota::QuotaSettings;
-    use millstream_store::memory::MemoryStore;
+    use millstream_store_memory::MemoryStore;
 
     use super::*;
     use crate::options::IngressLimits;

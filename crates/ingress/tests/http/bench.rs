@@ -26,7 +26,7 @@ use millstream_store::execution_store::{
     MailboxLimits, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::key_store::NewKey;
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use millstream_stream::StreamHandles;
 use millstream_stream::announcement::Announcement;
 use millstream_stream::embedded::EmbeddedStream;

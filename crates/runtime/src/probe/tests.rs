@@ -11,7 +11,7 @@ use millstream_store::key_secret::KeySecret;
 use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeyView, NewKey,
 };
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use millstream_stream::StreamHandles;
 use millstream_stream::embedded::EmbeddedStream;
 use tokio::io::AsyncReadExt;

@@ -10,8 +10,6 @@ mod decided_item;
 mod environment;
 mod item_queues;
 mod retry_loop;
-#[cfg(test)]
-mod tests;
 mod waiter_settlement;
 
 pub use command::{ItemCommand, ItemCommandKind, ItemReply, ValidatedAnswer};

@@ -14,7 +14,6 @@ use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Settlement;
 use millstream_store::device_store::DeviceStore;
-use millstream_store::memory::MemoryStore;
 use millstream_store::run_service::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RosterCache, RunCounters, RunEnvironment,
     RunOperation, RunOperationReply, RunReply, WrittenRuns, perform_commands,
@@ -23,6 +22,7 @@ use millstream_store::run_store::{
     CommittedRuns, RunStore, RunUnit, RunWrite, SeatHeartbeat, SeatPulse, StoredRun,
 };
 use millstream_store::{StoreError, StoreResult, Stores};
+use millstream_store_memory::MemoryStore;
 
 /// A concurrent write just before a commit.
 type ConcurrentRival = Box<dyn FnMut(&RunUnit) -> Option<RunWrite> + Send>;

@@ -12,17 +12,20 @@ const BUCKETS: &[&str] =
 const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("store", &["core"]),
+    ("store-memory", &["core", "store"]),
+    ("store-conformance", &["core", "store"]),
     ("stream", &["core"]),
+    ("stream-conformance", &["core", "stream"]),
     // Messages and calls, no decisions.
     ("rpc", &["core", "store"]),
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "rpc", "store", "stream"]),
     ("worker", &["core", "rpc", "store", "stream"]),
-    // It measures from outside; it shares with the engine the statements of the floor, and the protocol of
-    // executors.
-    ("bench", &["core", "rpc", "store", "store-postgres", "store-sqlite"]),
-    ("sim", &["core", "store", "stream", "ingress", "worker", "rpc"]),
+    // It measures from outside; it shares with the engine the settings, the statements of the floor, and the
+    // protocol of executors.
+    ("bench", &["core", "rpc", "runtime", "store", "store-postgres", "store-sqlite"]),
+    ("sim", &["core", "store", "store-memory", "stream", "ingress", "worker", "rpc"]),
     ("testkit", &[]),
     // It breaks the binary from outside; it shares the names of bugs and the notation of times.
     ("torture", &["core", "testkit"]),
@@ -32,8 +35,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("runtime", &["core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
     // The crate that users link: the engine through the runtime, and the interface for their actions.
     ("sdk", &["core", "runtime", "worker"]),
-    ("app", &["bench", "core", "runtime", "store", "worker"]),
+    ("app", &["core", "runtime", "store", "worker"]),
 ];
+
+/// Crates that hold test or benchmark code.
+const TEST_OR_BENCHMARK: &[&str] = &[
+    "bench",
+    "fuzz",
+    "sim",
+    "store-conformance",
+    "store-memory",
+    "stream-conformance",
+    "testkit",
+    "torture",
+];
+
+/// Manifests that are no crate of the workspace: its table of versions, and the binaries of libFuzzer.
+const NO_MEMBERS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
 
 #[test]
 fn source_files_open_with_header() {
@@ -107,15 +125,67 @@ fn crates_depend_only_downwards() {
     enforce_rule(&files_ending_in(&["Cargo.toml"]), rule);
 }
 
-/// Our crates under `[dependencies]`, without their prefix. What tests use is their own business.
+/// Test and benchmark code is not linked into what is installed: only tests and the crates of this kind use it.
+#[test]
+fn production_crates_link_no_test_or_benchmark_code() {
+    let rule = |file: &SourceFile| {
+        if file.crate_name().is_some_and(|member| TEST_OR_BENCHMARK.contains(&member)) {
+            return vec![];
+        }
+        own_dependencies(&file.text)
+            .into_iter()
+            .filter(|used| TEST_OR_BENCHMARK.contains(&used.as_str()))
+            .map(|used| format!("`{used}` holds test or benchmark code: only a dev-dependency may name it"))
+            .collect()
+    };
+    for (path, manifest, complaints) in [
+        ("crates/app/Cargo.toml", "[dependencies]\nmillstream-bench.workspace = true\n", 1),
+        (
+            "crates/store/Cargo.toml",
+            "[dependencies]\nx = { features = [\"a\"] }\nmillstream-store-memory = \"1\"\n",
+            1,
+        ),
+        (
+            "crates/stream/Cargo.toml",
+            "[target.'cfg(unix)'.dependencies]\nmillstream-sim.workspace = true\n",
+            1,
+        ),
+        ("crates/worker/Cargo.toml", "[build-dependencies.millstream-testkit]\nworkspace = true\n", 1),
+        ("examples/worker/Cargo.toml", "[dependencies]\nmillstream-testkit.workspace = true\n", 1),
+        ("crates/store/Cargo.toml", "[dev-dependencies]\nmillstream-store-memory.workspace = true\n", 0),
+        ("crates/sim/Cargo.toml", "[dependencies]\nmillstream-store-memory.workspace = true\n", 0),
+    ] {
+        assert_eq!(rule(&SourceFile::sample(path, manifest)).len(), complaints, "{path}: {manifest}");
+    }
+    let members = files_ending_in(&["Cargo.toml"]).into_iter();
+    let members: Vec<_> = members.filter(|file| !NO_MEMBERS.contains(&file.path.as_str())).collect();
+    for name in TEST_OR_BENCHMARK {
+        let path = format!("crates/{name}/Cargo.toml");
+        assert!(members.iter().any(|file| file.path == path), "{path}: there is no such crate");
+    }
+    enforce_rule(&members, rule);
+}
+
+/// Our crates among the dependencies that are linked, without their prefix. What tests use is their own business.
 fn own_dependencies(manifest: &str) -> Vec<String> {
-    let section = manifest.split("[").find(|part| part.starts_with("dependencies]")).unwrap_or_default();
-    section
-        .lines()
-        .filter_map(|line| line.strip_prefix("millstream-"))
-        .filter_map(|line| line.split(['.', ' ', '=']).next())
-        .map(str::to_owned)
-        .collect()
+    let (mut found, mut is_linked) = (Vec::new(), false);
+    for line in manifest.lines() {
+        let name = match line.strip_prefix('[').map(|header| header.trim_end().trim_end_matches(']')) {
+            Some(header) => {
+                let (section, name) = header
+                    .rsplit_once('.')
+                    .filter(|(section, _)| section.ends_with("dependencies"))
+                    .unwrap_or((header, ""));
+                is_linked = section.ends_with("dependencies") && !section.ends_with("dev-dependencies");
+                name
+            }
+            None => line,
+        };
+        if is_linked && let Some(name) = name.strip_prefix("millstream-") {
+            found.push(name.split(['.', ' ', '=']).next().unwrap_or_default().to_owned());
+        }
+    }
+    found
 }
 
 #[test]

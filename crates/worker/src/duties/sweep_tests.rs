@@ -12,7 +12,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Stores;
 use millstream_store::clock::{Clock, ManualClock};
 use millstream_store::event_log::{AppendRequest, Appended, EventLog, IdempotencyKey};
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use millstream_stream::{EmbeddedStream, StreamHandles};
 use tokio_util::sync::CancellationToken;
 

@@ -7,7 +7,7 @@ use millstream_core::id::{Name, TenantId};
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::Stores;
 use millstream_store::definition_store::NewDefinition;
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use millstream_testkit::sink::SinkAnswer;
 use millstream_testkit::{TestSink, eventually};
 use millstream_worker::WorkerOptions;

@@ -7,7 +7,7 @@ use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_store::clock::StoreClock;
 use millstream_store::key_store::{KeyChoice, KeyFilter, KeyId, KeyPlace, KeyRotation, NewKey};
-use millstream_store::memory::MemoryStore;
+use millstream_store_memory::MemoryStore;
 use tokio::sync::Semaphore;
 
 use super::*;
