@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use crate::context::WorkerContext;
 use crate::inbox::{Inbox, MailboxVisit, RetryReason, VisitOutcome, VisitSuspicion};
+use crate::panic_text::panic_text;
 use crate::{metrics, process};
 
 /// Executions that need a visit, by source.
@@ -204,7 +205,7 @@ async fn visit_catching_panics(
     let ended = match AssertUnwindSafe(process::visit_batch(worker, batch)).catch_unwind().await {
         Ok(ended) => ended,
         Err(panic) => {
-            let why = process::panic_text(&*panic);
+            let why = panic_text(&*panic);
             tracing::error!(error = %why, "visit panicked");
             let failed = || VisitOutcome::Kept(RetryReason::Failed { why: why.clone() });
             copy.into_iter().map(|visit| (visit, failed())).collect()

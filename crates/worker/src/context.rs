@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::alarm::Alarm;
 use crate::deps::WorkerDeps;
 use crate::due_tenants::{DueOwner, DueTenants, QueueOwner, crowding_tenants};
-use crate::duties::graph_times::EndedGraphs;
+use crate::ended_graphs::EndedGraphs;
 use crate::error::WorkerFailure;
 use crate::executors::ExecutorTable;
 use crate::options::WorkerOptions;
@@ -37,7 +37,7 @@ use crate::perform::tenant_slots::TenantSlotReservation;
 use crate::perform::{ActionRunner, LeasedWork, PerformNodes};
 use crate::program_cache::ProgramCache;
 use crate::quotas::WorkerQuotas;
-use crate::settle::SettleBacklog;
+use crate::settle_backlog::SettleBacklog;
 use crate::state_cache::StateCache;
 
 #[derive(Debug)]

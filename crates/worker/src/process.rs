@@ -28,6 +28,7 @@ use millstream_stream::locks::LockToken;
 use crate::context::WorkerContext;
 use crate::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
 use crate::load::{self, FetchedVisit, LoadedVisit};
+use crate::panic_text::panic_text;
 use crate::post_commit::PostCommit;
 use crate::{commit, lease_renewal, metrics, poison};
 
@@ -257,14 +258,6 @@ fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], a
             *end = Some(VisitOutcome::Answered);
         }
     }
-}
-
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&'static str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
 }
 
 /// Acknowledges the answered doorbells in one call. Those that cannot be acknowledged are kept: the next

@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,68 +18,19 @@ use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::context::WorkerContext;
 use crate::metrics;
 use crate::perform::action_slots::{ReservedSlots, WorkSlot};
-use crate::perform::leases::HeldLease;
+use crate::perform::attempt::AttemptReport;
 use crate::perform::outcome::internal_error;
 use crate::perform::tenant_slots::TenantSlotReservation;
 use crate::post_commit::PostCommit;
 use crate::settle_queue::{BATCH, SettleQueue};
 
 const REFUSED: &str = "its outcome could not be stored";
-
-/// Backpressure: the number of attempts that have ended and are not settled yet.
-///
-/// Each of them holds a slot. When outcomes that wait for the store hold a large part of the slots, further
-/// decisions would leave their actions without a slot, to be leased later at the cost of one more write each:
-/// deciding then waits for settling. Slow actions do not delay deciding.
-#[derive(Debug)]
-pub(crate) struct SettleBacklog {
-    count: AtomicUsize,
-    bearable: usize,
-    fewer: Notify,
-}
-
-impl SettleBacklog {
-    pub(crate) fn for_slots(slots: usize) -> Self {
-        Self { count: AtomicUsize::new(0), bearable: (slots / 4).max(1), fewer: Notify::new() }
-    }
-
-    pub(crate) fn add_report(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn remove_reports(&self, reports: usize) {
-        self.count.fetch_sub(reports, Ordering::Relaxed);
-        self.fewer.notify_waiters();
-    }
-
-    pub(crate) fn has_capacity(&self) -> bool {
-        self.count.load(Ordering::Relaxed) <= self.bearable
-    }
-
-    pub(crate) async fn wait_for_capacity(&self) {
-        loop {
-            let fewer = self.fewer.notified();
-            if self.has_capacity() {
-                return;
-            }
-            fewer.await;
-        }
-    }
-}
-
-/// An attempt that has ended, with its lease and slot.
-#[derive(Debug)]
-pub(crate) struct AttemptReport {
-    pub(crate) settlement: Settlement,
-    pub(crate) held: HeldLease,
-    pub(crate) slot: WorkSlot,
-}
 
 pub(crate) async fn run_settling(worker: Arc<WorkerContext>, mut reports: mpsc::Receiver<AttemptReport>) {
     let mut queue = SettleQueue::default();

@@ -12,7 +12,7 @@ use millstream_store::StoreError;
 use millstream_stream::StreamError;
 
 use crate::context::WorkerContext;
-use crate::process::panic_text;
+use crate::panic_text::panic_text;
 
 /// Reasons why a duty was not completed this time.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use futures::future::join_all;
 use millstream_core::id::Name;
 use tokio::sync::Notify;
@@ -101,7 +102,7 @@ async fn run_graph_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: &
     let mut log = FailureLog::default();
     while !worker.stop.is_cancelled() {
         let mut courier = GraphCourier::new(worker, Arc::clone(sink), log);
-        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
+        run_once(worker, "publish", courier.run(news, &worker.stop).err_into()).await;
         log = courier.into_log();
         pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
     }
@@ -111,7 +112,7 @@ async fn run_notice_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: 
     let mut log = FailureLog::default();
     while !worker.stop.is_cancelled() {
         let mut courier = NoticeCourier::new(worker, Arc::clone(sink), log);
-        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
+        run_once(worker, "publish", courier.run(news, &worker.stop).err_into()).await;
         log = courier.into_log();
         pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use millstream_core::id::ExecutionKey;
-use millstream_store::StoreError;
 use millstream_store::outbox::{DeliveredParcel, FeedParcel, ParcelBackoff, ParcelLimit};
+use millstream_store::{StoreError, StoreResult};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,6 @@ use super::graph_share::GraphShare;
 use super::sink::Sink;
 use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
 use crate::context::WorkerContext;
-use crate::duties::periodic::DutyError;
 
 /// Limits of one read.
 const PAGE: ParcelLimit = ParcelLimit { executions: 64, entries: 64 };
@@ -62,7 +61,7 @@ impl<'a> GraphCourier<'a> {
 
     /// Runs until `stop`; requests under way then are finished within a short time limit. An error comes from
     /// the store: the caller starts again.
-    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), DutyError> {
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> StoreResult<()> {
         while !stop.is_cancelled() {
             let rest = self.standing.paused_until();
             if self.packed.is_empty() && rest.is_none() {
@@ -95,7 +94,7 @@ impl<'a> GraphCourier<'a> {
     }
 
     /// Reads due entries. Events that the sink does not subscribe to are skipped.
-    async fn pack_due(&mut self) -> Result<(), DutyError> {
+    async fn pack_due(&mut self) -> StoreResult<()> {
         let stores = &self.worker.deps.stores;
         let limit = ParcelLimit { executions: PAGE.executions + self.busy.len(), ..PAGE };
         let mut due = stores.outbox.due_parcels(self.sink.name(), limit, self.worker.now()).await?;
@@ -130,7 +129,7 @@ impl<'a> GraphCourier<'a> {
     }
 
     /// Records the outcome of a batch, and of all others that have completed by now.
-    async fn settle_deliveries(&mut self, first: DeliveredBatch) -> Result<(), DutyError> {
+    async fn settle_deliveries(&mut self, first: DeliveredBatch) -> StoreResult<()> {
         let mut over = vec![first];
         while let Some(Some(more)) = self.sending.next().now_or_never() {
             over.push(more);
@@ -161,7 +160,7 @@ async fn read_share(
     worker: &WorkerContext,
     sink: &dyn Sink,
     parcel: FeedParcel,
-) -> Result<Result<GraphShare, ParcelBackoff>, DutyError> {
+) -> StoreResult<Result<GraphShare, ParcelBackoff>> {
     let (graph, attempts) = (parcel.execution.clone(), parcel.attempts);
     match GraphShare::of_parcel(parcel, sink, &*worker.deps.stores.execution_views).await {
         Ok(share) => Ok(Ok(share)),

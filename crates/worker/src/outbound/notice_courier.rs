@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBackoff};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,7 +17,6 @@ use super::cloud_event::CloudEvent;
 use super::sink::{Sink, SinkLoad};
 use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
 use crate::context::WorkerContext;
-use crate::duties::periodic::DutyError;
 
 /// Notices read at once.
 const PAGE: usize = 100;
@@ -41,7 +41,7 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Runs until `stop`. An error comes from the store: the caller starts again.
-    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), DutyError> {
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> StoreResult<()> {
         while !stop.is_cancelled() {
             let rest = self.standing.paused_until();
             if rest.is_none() && self.send_due(stop).await? > 0 {
@@ -59,7 +59,7 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Sends due notices until the sink refuses. Returns their number.
-    async fn send_due(&mut self, stop: &CancellationToken) -> Result<usize, DutyError> {
+    async fn send_due(&mut self, stop: &CancellationToken) -> StoreResult<usize> {
         let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
         let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
         let found = due.len();

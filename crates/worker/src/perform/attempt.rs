@@ -29,18 +29,26 @@ use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::action_slots::WorkSlot;
 use super::leased_work::{AttemptCredentials, LeasedWork, PerformOutcome};
 use super::leases::HeldLease;
 use super::outcome::{conclude_attempt, internal_error, settle_compensated, settle_unusable};
 use super::{fair_start, http_answer, secrets, trace_context};
 use crate::context::WorkerContext;
-use crate::process::panic_text;
+use crate::panic_text::panic_text;
 use crate::program_cache::{UnusableProgram, UsableProgram};
-use crate::settle::AttemptReport;
 use crate::{crash_point, metrics};
 
 /// Delay before an action that this build cannot perform is released.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
+
+/// An attempt that has ended, with its lease and slot.
+#[derive(Debug)]
+pub(crate) struct AttemptReport {
+    pub(crate) settlement: Settlement,
+    pub(crate) held: HeldLease,
+    pub(crate) slot: WorkSlot,
+}
 
 /// Performs the actions handed over, until the drain deadline.
 pub(crate) async fn run_attempts(
