@@ -10,18 +10,22 @@ use std::time::Duration;
 use millstream_core::id::ExecutionKey;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
+use crate::pipeline::ended_graphs::EndedGraphs;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Graphs read in one statement.
 const BATCH: usize = 256;
 
-pub(crate) async fn measure_graph_times(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    for ended in worker.ended_graphs.take_all().chunks(BATCH) {
+pub(crate) async fn measure_graph_times(
+    env: Arc<WorkerEnvironment>,
+    graphs: Arc<EndedGraphs>,
+) -> Result<(), DutyError> {
+    for ended in graphs.take_all().chunks(BATCH) {
         let graphs: Vec<ExecutionKey> = ended.iter().map(|ended| ended.graph.clone()).collect();
-        let views = worker.deps.stores.execution_views.find_executions(&graphs).await?;
+        let views = env.stores.execution_views.find_executions(&graphs).await?;
         for (ended, view) in ended.iter().zip(views) {
             let Some(view) = view else { continue };
             let took = ended.at.since(view.created_at).as_secs_f64();

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::cloud_event::CloudEvent;
 use super::sink::{Sink, SinkLoad};
 use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 
 /// Notices read at once.
 const PAGE: usize = 100;
@@ -26,14 +26,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const FINISH: Duration = Duration::from_secs(1);
 
 pub(crate) struct NoticeCourier<'a> {
-    worker: &'a WorkerContext,
+    env: &'a WorkerEnvironment,
     sink: Arc<dyn Sink>,
     standing: SinkHealth,
 }
 
 impl<'a> NoticeCourier<'a> {
-    pub(crate) fn new(worker: &'a WorkerContext, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
-        Self { worker, sink, standing: SinkHealth::new(log) }
+    pub(crate) fn new(env: &'a WorkerEnvironment, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
+        Self { env, sink, standing: SinkHealth::new(log) }
     }
 
     pub(crate) fn into_log(self) -> FailureLog {
@@ -60,8 +60,8 @@ impl<'a> NoticeCourier<'a> {
 
     /// Sends due notices until the sink refuses. Returns their number.
     async fn send_due(&mut self, stop: &CancellationToken) -> StoreResult<usize> {
-        let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
-        let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
+        let (notices, sink) = (&self.env.stores.notices, Arc::clone(&self.sink));
+        let due = notices.due_notices(sink.name(), PAGE, self.env.now()).await?;
         let found = due.len();
         let wants = |one: &DueNotice| sink.event_filter().accepts_type(one.notice.kind.as_str());
         let (due, unwanted): (Vec<DueNotice>, Vec<DueNotice>) = due.into_iter().partition(wants);
@@ -81,7 +81,7 @@ impl<'a> NoticeCourier<'a> {
                 () = stopping => return Ok(found),
             };
             let sent = if refusal.is_some() { 0 } else { events.len() };
-            self.standing.record_batch(self.worker, sink.name(), sent, refusal.as_ref());
+            self.standing.record_batch(self.env, sink.name(), sent, refusal.as_ref());
             let batch: Vec<DueNotice> = batch.into_iter().map(|(_, notice)| notice).collect();
             if refusal.is_none() {
                 notices.delete_delivered_notices(sink.name(), &notice_positions(&batch)).await?;
@@ -97,7 +97,7 @@ impl<'a> NoticeCourier<'a> {
 
     fn defer_notice(&self, notice: &DueNotice) -> NoticeBackoff {
         let attempts = notice.attempts.saturating_add(1);
-        let until = self.worker.now().plus(refusal_backoff(self.worker, attempts));
+        let until = self.env.now().plus(refusal_backoff(self.env, attempts));
         NoticeBackoff { position: notice.position, until, attempts }
     }
 }
