@@ -35,7 +35,7 @@ const LABELS: &[(&str, &[&str], &str)] = &[
     ("why", &["why"], "the reasons for refusing a device: literals"),
     (
         "worker",
-        &["id", "id.clone()", "me.to_string()", "worker.options.worker.to_string()"],
+        &["id", "id.clone()", "me.to_string()"],
         "the workers of this process",
     ),
 ];
