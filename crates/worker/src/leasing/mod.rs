@@ -8,17 +8,17 @@
 //! (what is held), [`renewal`], [`due_tenants`] (whose actions are leased next), [`ready_nodes`] (the graph
 //! nodes of a commit), [`settle_backlog`] (backpressure).
 
-pub(crate) mod action_leasing;
+mod action_leasing;
 pub(crate) mod action_slots;
-pub(crate) mod commit_leasing;
+mod commit_leasing;
 pub(crate) mod due_tenants;
-pub(crate) mod leased_work;
+mod leased_work;
 pub(crate) mod leases;
 pub(crate) mod node_slots;
 pub(crate) mod pulse;
 mod ready_nodes;
 pub(crate) mod renewal;
-pub(crate) mod settle_backlog;
+mod settle_backlog;
 pub(crate) mod tenant_slots;
 
 pub(crate) use action_leasing::ActionLeasing;

@@ -24,7 +24,7 @@ pub(crate) async fn renew_leases(leasing: Arc<ActionLeasing>) {
         }
         let asked = Instant::now();
         let grant = leasing.lease_grant(due.len());
-        let renewed = worker
+        let renewed = leasing
             .env
             .stores
             .actions

@@ -59,7 +59,7 @@ pub(crate) async fn decide_and_commit(
     decider: &MailboxDecider,
     group: Vec<LoadedVisit>,
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> Vec<usize> {
     record_queueing_time(decider, &group);
     let (mut decided, mut dear) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ pub(crate) async fn decide_and_commit(
             resumed = Instant::now();
         }
         let at = found.visit_index();
-        match decide::decide_inline(decider, found, aftermath) {
+        match decide::decide_inline(decider, found, effects) {
             DecidedVisit::Commit(member, commit) => decided.push((*member, *commit)),
             DecidedVisit::Nothing => ends[at] = Some(VisitOutcome::Answered),
             DecidedVisit::Dear(found) => dear.push(*found),
@@ -79,7 +79,7 @@ pub(crate) async fn decide_and_commit(
             }
         }
     }
-    let mut conflicts = write_decisions(decider, decided, ends, aftermath).await;
+    let mut conflicts = write_decisions(decider, decided, ends, effects).await;
     // Expensive visits come last, each in a transaction of its own.
     for (n, found) in dear.into_iter().enumerate() {
         let at = found.visit_index();
@@ -88,9 +88,9 @@ pub(crate) async fn decide_and_commit(
             ends[at] = Some(VisitOutcome::Kept(RetryReason::Busy));
             continue;
         }
-        match decide::decide_in_pool(decider, found, aftermath).await {
+        match decide::decide_in_pool(decider, found, effects).await {
             Ok(DecidedVisit::Commit(member, commit)) => {
-                let lost = write_decisions(decider, vec![(*member, *commit)], ends, aftermath).await;
+                let lost = write_decisions(decider, vec![(*member, *commit)], ends, effects).await;
                 conflicts.extend(lost);
             }
             Ok(DecidedVisit::Nothing) => ends[at] = Some(VisitOutcome::Answered),
@@ -112,7 +112,7 @@ async fn write_decisions(
     decider: &MailboxDecider,
     decided: Vec<(VisitMember, ExecutionCommit)>,
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> Vec<usize> {
     let (mut members, commits): (Vec<VisitMember>, Vec<ExecutionCommit>) = decided.into_iter().unzip();
     let mut conflicts = Vec::new();
@@ -121,7 +121,7 @@ async fn write_decisions(
     while let Some(range) = parts.next_range() {
         let batch: Vec<ExecutionCommit> =
             commits[range.clone()].iter_mut().filter_map(Option::take).collect();
-        match write_commits(decider, &batch, aftermath).await {
+        match write_commits(decider, &batch, effects).await {
             Ok(verdicts) => {
                 for ((member, commit), verdict) in members[range].iter_mut().zip(batch).zip(verdicts) {
                     match verdict {
@@ -130,7 +130,7 @@ async fn write_decisions(
                             let lines = std::mem::take(&mut member.lines);
                             let (position, more) = (member.position, member.more);
                             let durable = DurableCommit { commit, position, more, lines, unleased };
-                            aftermath.record_commit(decider, durable);
+                            effects.record_commit(decider, durable);
                         }
                         CommitVerdict::Conflict => {
                             ::metrics::counter!(metrics::CONFLICTS).increment(1);
@@ -176,7 +176,7 @@ fn record_queueing_time(decider: &MailboxDecider, group: &[LoadedVisit]) {
 async fn write_commits(
     decider: &MailboxDecider,
     batch: &[ExecutionCommit],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> Result<Vec<CommitVerdict>, StoreError> {
     // Dropped once the leased actions hold their slots.
     let mut reservation = decider.leasing.reserve_for(batch);
@@ -197,7 +197,7 @@ async fn write_commits(
                 ::metrics::histogram!(metrics::COMMIT_SECONDS).record(asked.elapsed().as_secs_f64());
                 crash_point::crash_at(decider.env.options.crash, CrashPoint::WorkerAfterCommit);
                 decider.env.store_outage.record_success();
-                aftermath.hand_over_leased(&mut reservation, batch, &mut verdicts, asked);
+                effects.hand_over_leased(&mut reservation, batch, &mut verdicts, asked);
                 return Ok(verdicts);
             }
             Err(StoreError::Contention(_)) if contentions < CONTENTIONS => {

@@ -51,7 +51,7 @@ pub(crate) enum DecidedVisit {
 pub(crate) fn decide_inline(
     decider: &MailboxDecider,
     found: LoadedVisit,
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> DecidedVisit {
     let limits = VisitLimits { units: EvaluationPool::inline().units, stop: EvaluationPool::inline() };
     let before = state_before_turn(&found);
@@ -72,7 +72,7 @@ pub(crate) fn decide_inline(
                 DecidedBy::Program(program) => Some(program),
                 DecidedBy::Closing => None,
             };
-            decided_visit(decider, at, loaded, before, (turn, program), aftermath)
+            decided_visit(decider, at, loaded, before, (turn, program), effects)
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn decide_inline(
 pub(crate) async fn decide_in_pool(
     decider: &MailboxDecider,
     found: LoadedVisit,
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> Result<DecidedVisit, PoolClosed> {
     let (at, before) = (found.visit_index(), state_before_turn(&found));
     let program = match &found.by {
@@ -105,7 +105,7 @@ pub(crate) async fn decide_in_pool(
             Ok(DecidedVisit::Abandoned { why: TOO_LONG.to_owned() })
         }
         Some(UnfinishedReason::Abandoned(_) | UnfinishedReason::Rest) | None => {
-            Ok(decided_visit(decider, at, loaded, before, (turn, Some(&program)), aftermath))
+            Ok(decided_visit(decider, at, loaded, before, (turn, Some(&program)), effects))
         }
     }
 }
@@ -131,14 +131,14 @@ fn decided_visit(
     mut loaded: LoadedExecution,
     before: StateBeforeTurn,
     (turn, program): (VisitDecisions, Option<&ExecutionProgram>),
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> DecidedVisit {
     if turn.unfinished.is_some() {
         loaded.more = PageRemainder::Remains;
     }
     if turn.outcomes.is_empty() {
         if loaded.more == PageRemainder::Remains {
-            aftermath.notifications.ring_mailbox(loaded.execution.clone());
+            effects.notifications.ring_mailbox(loaded.execution.clone());
         }
         decider.states.put_state(loaded.execution, loaded.position, turn.state);
         return DecidedVisit::Nothing;

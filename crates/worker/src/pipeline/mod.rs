@@ -9,23 +9,23 @@
 //! [`load`], [`poison`], [`decide`], [`commit_builder`] (decisions become rows), [`commit`] and [`post_commit`].
 //! Performing is known here only as [`CommitLeasing`](crate::leasing::CommitLeasing).
 
-pub(crate) mod commit;
-pub(crate) mod commit_builder;
+mod commit;
+mod commit_builder;
 pub(crate) mod consume;
-pub(crate) mod decide;
-pub(crate) mod decider;
+mod decide;
+mod decider;
 pub(crate) mod ended_graphs;
-pub(crate) mod graph_log;
+mod graph_log;
 pub(crate) mod inbox;
-pub(crate) mod load;
-pub(crate) mod poison;
-pub(crate) mod post_commit;
-pub(crate) mod process;
+mod load;
+mod poison;
+mod post_commit;
+mod process;
 pub(crate) mod queueing_times;
 pub(crate) mod reader;
 pub(crate) mod reclaim;
-pub(crate) mod state_cache;
-pub(crate) mod tenant_shares;
-pub(crate) mod visit_locks;
+mod state_cache;
+mod tenant_shares;
+mod visit_locks;
 
 pub(crate) use decider::MailboxDecider;

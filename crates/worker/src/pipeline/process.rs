@@ -66,22 +66,22 @@ pub(crate) async fn visit_batch(
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
 
-    let mut aftermath = PostCommit::default();
+    let mut effects = PostCommit::default();
     let work = async {
         match &visits[..] {
             [MailboxVisit { suspicion: VisitSuspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
-                decide_alone(&decider, &visits, (why, *attempt), &mut ends, &mut aftermath).await;
+                decide_alone(&decider, &visits, (why, *attempt), &mut ends, &mut effects).await;
             }
-            _ => decide_loaded(&decider, &visits, first, open, &mut ends, &mut aftermath).await,
+            _ => decide_loaded(&decider, &visits, first, open, &mut ends, &mut effects).await,
         }
-        pass_on_foreign(&visits, &mut ends, &mut aftermath);
+        pass_on_foreign(&visits, &mut ends, &mut effects);
     };
     let locks = token.map(|token| HeldVisitLocks::new(keys, token));
     match &locks {
         Some(locks) => locks.while_held(&decider.env, work).await,
         None => work.await,
     }
-    aftermath.finish_visit(&decider.env, visits, ends, locks).await
+    effects.finish_visit(&decider.env, visits, ends, locks).await
 }
 
 /// Skips lock and load for kept executions that another worker has finished meanwhile.
@@ -112,7 +112,7 @@ async fn decide_loaded(
     first: Vec<FetchedVisit>,
     mut open: Vec<usize>,
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) {
     let mut first = Some(first);
     for _ in 0..ROUNDS {
@@ -127,7 +127,7 @@ async fn decide_loaded(
         open.clear();
         for group in commit::group_for_commit(found, decider.env.options.visit_bytes) {
             let members: Vec<usize> = group.iter().map(LoadedVisit::visit_index).collect();
-            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, aftermath))
+            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, effects))
                 .catch_unwind()
                 .await;
             match committed {
@@ -151,13 +151,13 @@ async fn decide_alone(
     visits: &[MailboxVisit],
     (why, attempt): (&str, SuspectAttempt),
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) {
     let (mut attempt, mut conflicts) = (attempt, 0);
     for _ in 0..worker.options.mailbox.events {
         let Some(mut found) = load::load_visits(decider, visits, &[0], ends).await.pop() else {
             if ends[0] == Some(VisitOutcome::Answered) {
-                aftermath.notifications.forget_mailbox(&visits[0].execution);
+                effects.notifications.forget_mailbox(&visits[0].execution);
             }
             return;
         };
@@ -166,7 +166,7 @@ async fn decide_alone(
             return;
         }
         for group in commit::group_for_commit(vec![found], decider.env.options.visit_bytes) {
-            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, aftermath))
+            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, effects))
                 .catch_unwind()
                 .await;
             attempt = match committed {
@@ -203,10 +203,10 @@ async fn decide_alone(
 
 /// Passes on a doorbell that this build cannot answer: the second time it is rung again, so that any worker
 /// may read it.
-fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], aftermath: &mut PostCommit) {
+fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], effects: &mut PostCommit) {
     for (visit, end) in visits.iter().zip(ends) {
         if *end == Some(VisitOutcome::Kept(RetryReason::Foreign)) && visit.tries > 0 {
-            aftermath.notifications.ring_mailbox(visit.execution.clone());
+            effects.notifications.ring_mailbox(visit.execution.clone());
             *end = Some(VisitOutcome::Answered);
         }
     }
