@@ -168,7 +168,7 @@ async fn read_share(
             tracing::error!(graph = %graph.execution, error = %error, "could not read the events of a graph");
             Ok(Err(defer_graph(env, graph, attempts.saturating_add(1))))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
