@@ -17,11 +17,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::consume::{self, DoorbellArrival};
-use crate::context::WorkerContext;
 use crate::duties::dead_consumers::GONE;
-use crate::inbox::Inbox;
+use crate::environment::WorkerEnvironment;
+use crate::leasing::ActionLeasing;
 use crate::metrics;
+use crate::pipeline::MailboxDecider;
+use crate::pipeline::consume::{self, DoorbellArrival};
+use crate::pipeline::inbox::Inbox;
 
 /// Time limit of each of the last steps.
 const LAST_STEPS: Duration = Duration::from_secs(2);
@@ -45,7 +47,7 @@ impl DrainDeadlines {
 
 /// Takes in the doorbells that the readers still deliver, and hands back all that are held.
 pub(crate) async fn hand_back_doorbells(
-    worker: &Arc<WorkerContext>,
+    decider: &Arc<MailboxDecider>,
     mut kept: Inbox,
     mut arrivals: mpsc::Receiver<DoorbellArrival>,
     deadline: Instant,
@@ -53,7 +55,7 @@ pub(crate) async fn hand_back_doorbells(
     let mut background = JoinSet::new();
     // Ends with the readers: each of them returns after at most one more read.
     while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline, arrivals.recv()).await {
-        consume::take_arrival(worker, &mut kept, &mut background, arrival);
+        consume::take_arrival(decider, &mut kept, &mut background, arrival);
     }
     let left = kept.drain_for_hand_back();
     let bells: Vec<Doorbell> =
@@ -64,15 +66,15 @@ pub(crate) async fn hand_back_doorbells(
     }
     tracing::info!(doorbells = entries.len(), "handing back doorbells");
     let back = async {
-        worker.deps.streams.bells.publish_bells(&bells).await?;
-        worker.deps.streams.bells.ack_entries(&entries).await
+        decider.env.streams.bells.publish_bells(&bells).await?;
+        decider.env.streams.bells.ack_entries(&entries).await
     };
     match tokio::time::timeout(LAST_STEPS, back).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => worker.stream_outage.record_failure(&error),
-        Err(_) => worker.stream_outage.record_failure(&"no answer while handing back"),
+        Ok(Err(error)) => decider.env.stream_outage.record_failure(&error),
+        Err(_) => decider.env.stream_outage.record_failure(&"no answer while handing back"),
     }
-    // The worker that reclaims a doorbell repeats a missing acknowledgement.
+    // The decider that reclaims a doorbell repeats a missing acknowledgement.
     background.shutdown().await;
 }
 
@@ -85,14 +87,14 @@ pub(crate) async fn end_duties(duties: &mut JoinSet<()>) {
 
 /// Waits for actions under way, then aborts the rest and releases their leases.
 pub(crate) async fn finish_actions(
-    worker: &WorkerContext,
+    leasing: &ActionLeasing,
     performing: &mut JoinSet<&'static str>,
     deadline: Instant,
 ) {
-    let idle = async { futures::join!(worker.slots.all_free(), worker.node_slots.all_free()) };
+    let idle = async { futures::join!(leasing.slots.all_free(), leasing.node_slots.all_free()) };
     let _ = tokio::time::timeout_at(deadline, idle).await;
-    let left = worker.leases.all_leases();
-    worker.halt.cancel();
+    let left = leasing.leases.all_leases();
+    leasing.env.halt.cancel();
     let ended = async { while performing.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(LAST_STEPS, ended).await;
     performing.shutdown().await;
@@ -100,23 +102,23 @@ pub(crate) async fn finish_actions(
         return;
     }
     tracing::info!(actions = left.len(), "handing back actions");
-    let release = worker.deps.stores.actions.release_leases(&left, worker.now());
+    let release = leasing.env.stores.actions.release_leases(&left, leasing.env.now());
     match tokio::time::timeout(LAST_STEPS, release).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => worker.store_outage.record_failure(&error),
-        Err(_) => worker.store_outage.record_failure(&"no answer while handing back"),
+        Ok(Err(error)) => leasing.env.store_outage.record_failure(&error),
+        Err(_) => leasing.env.store_outage.record_failure(&"no answer while handing back"),
     }
 }
 
 /// Removes the worker's row and consumer.
-pub(crate) async fn deregister_worker(worker: &WorkerContext) {
-    let me = &worker.options.worker;
+pub(crate) async fn deregister_worker(env: &WorkerEnvironment) {
+    let me = &env.options.worker;
     let goodbye = async {
-        if let Err(error) = worker.deps.stores.workers.deregister_worker(me).await {
-            worker.store_outage.record_failure(&error);
+        if let Err(error) = env.stores.workers.deregister_worker(me).await {
+            env.store_outage.record_failure(&error);
         }
-        if let Err(error) = worker.deps.streams.care.remove_consumers(Some(me), GONE).await {
-            worker.stream_outage.record_failure(&error);
+        if let Err(error) = env.streams.care.remove_consumers(Some(me), GONE).await {
+            env.stream_outage.record_failure(&error);
         }
     };
     let _ = tokio::time::timeout(LAST_STEPS, goodbye).await;

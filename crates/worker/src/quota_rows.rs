@@ -9,12 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millstream_core::id::TenantId;
-use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_core::quota::CountedQuota;
 use millstream_store::StoreResult;
 use millstream_store::quota_store::{QuotaStore, UsageQuestion};
 use tokio::time::Instant;
-
-use crate::quotas::WorkerQuotas;
 
 #[derive(Debug, Default)]
 pub(crate) struct QuotaRowCounts {
@@ -42,39 +40,6 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Capacity of the cache of counts; evicted ones are made again on demand.
 const REMEMBERED: usize = 10_000;
 
-impl WorkerQuotas {
-    /// Admits one more row, or returns the exhausted quota.
-    pub(crate) async fn admit_row(
-        &self,
-        store: &dyn QuotaStore,
-        tenant: &TenantId,
-        counted: CountedQuota,
-    ) -> StoreResult<std::result::Result<(), QuotaRefusal>> {
-        let quota = self.quota_of(tenant).get(counted.quota_name());
-        let Some(most) = quota.value.at_most() else { return Ok(Ok(())) };
-        let admit = || {
-            let admitted = self.rows.admit_within(tenant, counted, most)?;
-            Some(if admitted {
-                Ok(())
-            } else {
-                Err(QuotaRefusal::without_retry(counted.quota_name(), quota))
-            })
-        };
-        if let Some(admitted) = admit() {
-            return Ok(admitted);
-        }
-        let _one_at_a_time = self.rows.counting.lock().await;
-        if let Some(admitted) = admit() {
-            return Ok(admitted);
-        }
-        let began = Instant::now();
-        let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
-        let rows = store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
-        self.rows.record_count(tenant, counted, rows, began);
-        Ok(admit().unwrap_or(Ok(())))
-    }
-}
-
 /// Pause of an action over a quota that has already waited for `waited`. Over a rate limit the pause is as
 /// long as the wait so far, and at least until the next token: a retry at every token would retry all waiting
 /// actions for each of them.
@@ -86,6 +51,28 @@ pub(crate) fn pause_at_quota(waited: Duration, next_token: Option<Duration>) -> 
 }
 
 impl QuotaRowCounts {
+    /// Whether one more row fits within `most`; counts the rows if that is not known.
+    pub(crate) async fn admit_row(
+        &self,
+        store: &dyn QuotaStore,
+        tenant: &TenantId,
+        counted: CountedQuota,
+        most: u64,
+    ) -> StoreResult<bool> {
+        if let Some(admitted) = self.admit_within(tenant, counted, most) {
+            return Ok(admitted);
+        }
+        let _one_at_a_time = self.counting.lock().await;
+        if let Some(admitted) = self.admit_within(tenant, counted, most) {
+            return Ok(admitted);
+        }
+        let began = Instant::now();
+        let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
+        let rows = store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
+        self.record_count(tenant, counted, rows, began);
+        Ok(self.admit_within(tenant, counted, most).unwrap_or(true))
+    }
+
     fn lock_counts(&self) -> MutexGuard<'_, HashMap<(TenantId, CountedQuota), QuotaRowCount>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }

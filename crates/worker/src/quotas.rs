@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{
-    BucketRate, EffectiveQuota, QuotaName, QuotaRefusal, QuotaSettings, TokenBucket,
+    BucketRate, CountedQuota, EffectiveQuota, QuotaName, QuotaRefusal, QuotaSettings, TokenBucket,
 };
 use millstream_store::StoreResult;
 use millstream_store::quota_cache::QuotaCache;
@@ -24,7 +24,7 @@ pub(crate) struct WorkerQuotas {
     /// For tenants whose executions start children.
     children: Mutex<HashMap<TenantId, TokenBucket>>,
     began: Instant,
-    pub(super) rows: QuotaRowCounts,
+    rows: QuotaRowCounts,
 }
 
 /// Capacity of the cache of buckets; an evicted bucket comes back full.
@@ -63,6 +63,19 @@ impl WorkerQuotas {
         let bucket = buckets.entry(tenant.clone()).or_insert_with(|| TokenBucket::new_full(rate, now));
         let taken = bucket.take(rate, 1, now);
         taken.map_err(|wait| QuotaRefusal::with_retry(QuotaName::ChildrenPerSecond, quota, wait))
+    }
+
+    /// Admits one more row, or returns the exhausted quota.
+    pub(crate) async fn admit_row(
+        &self,
+        store: &dyn QuotaStore,
+        tenant: &TenantId,
+        counted: CountedQuota,
+    ) -> StoreResult<std::result::Result<(), QuotaRefusal>> {
+        let quota = self.quota_of(tenant).get(counted.quota_name());
+        let Some(most) = quota.value.at_most() else { return Ok(Ok(())) };
+        let admitted = self.rows.admit_row(store, tenant, counted, most).await?;
+        Ok(if admitted { Ok(()) } else { Err(QuotaRefusal::without_retry(counted.quota_name(), quota)) })
     }
 
     /// Refuses a child with more ancestors than the quota permits.

@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,80 +18,31 @@ use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, SettledBatch, Settlement};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::context::WorkerContext;
+use crate::leasing::ActionLeasing;
+use crate::leasing::action_slots::{ReservedSlots, WorkSlot};
+use crate::leasing::tenant_slots::TenantSlotReservation;
 use crate::metrics;
-use crate::perform::action_slots::{ReservedSlots, WorkSlot};
-use crate::perform::leases::HeldLease;
+use crate::notifications::WriteNotifications;
+use crate::perform::attempt::AttemptReport;
 use crate::perform::outcome::internal_error;
-use crate::perform::tenant_slots::TenantSlotReservation;
-use crate::post_commit::PostCommit;
 use crate::settle_queue::{BATCH, SettleQueue};
 
 const REFUSED: &str = "its outcome could not be stored";
 
-/// Backpressure: the number of attempts that have ended and are not settled yet.
-///
-/// Each of them holds a slot. When outcomes that wait for the store hold a large part of the slots, further
-/// decisions would leave their actions without a slot, to be leased later at the cost of one more write each:
-/// deciding then waits for settling. Slow actions do not delay deciding.
-#[derive(Debug)]
-pub(crate) struct SettleBacklog {
-    count: AtomicUsize,
-    bearable: usize,
-    fewer: Notify,
-}
-
-impl SettleBacklog {
-    pub(crate) fn for_slots(slots: usize) -> Self {
-        Self { count: AtomicUsize::new(0), bearable: (slots / 4).max(1), fewer: Notify::new() }
-    }
-
-    pub(crate) fn add_report(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn remove_reports(&self, reports: usize) {
-        self.count.fetch_sub(reports, Ordering::Relaxed);
-        self.fewer.notify_waiters();
-    }
-
-    pub(crate) fn has_capacity(&self) -> bool {
-        self.count.load(Ordering::Relaxed) <= self.bearable
-    }
-
-    pub(crate) async fn wait_for_capacity(&self) {
-        loop {
-            let fewer = self.fewer.notified();
-            if self.has_capacity() {
-                return;
-            }
-            fewer.await;
-        }
-    }
-}
-
-/// An attempt that has ended, with its lease and slot.
-#[derive(Debug)]
-pub(crate) struct AttemptReport {
-    pub(crate) settlement: Settlement,
-    pub(crate) held: HeldLease,
-    pub(crate) slot: WorkSlot,
-}
-
-pub(crate) async fn run_settling(worker: Arc<WorkerContext>, mut reports: mpsc::Receiver<AttemptReport>) {
+pub(crate) async fn run_settling(leasing: Arc<ActionLeasing>, mut reports: mpsc::Receiver<AttemptReport>) {
     let mut queue = SettleQueue::default();
     let mut under_way = FuturesUnordered::new();
     let mut arrived = Vec::new();
     let mut is_open = true;
     loop {
         while let Some((place, batch)) = queue.next_batch() {
-            let worker = &worker;
+            let leasing = &leasing;
             under_way.push(async move {
                 let reports = batch.len();
-                settle_batch(worker, batch).await;
+                settle_batch(leasing, batch).await;
                 (place, reports)
             });
         }
@@ -104,9 +54,9 @@ pub(crate) async fn run_settling(worker: Arc<WorkerContext>, mut reports: mpsc::
             taken = reports.recv_many(&mut arrived, BATCH), if is_open => is_open = taken > 0,
             Some((place, reports)) = under_way.next() => {
                 queue.batch_ended(place);
-                worker.unsettled.remove_reports(reports);
+                leasing.unsettled.remove_reports(reports);
             }
-            () = worker.halt.cancelled() => break,
+            () = leasing.env.halt.cancelled() => break,
         }
         for report in arrived.drain(..) {
             let tenant = report.settlement.lease.key.execution.tenant.clone();
@@ -117,7 +67,7 @@ pub(crate) async fn run_settling(worker: Arc<WorkerContext>, mut reports: mpsc::
 }
 
 /// Settles a batch completely: each report is recorded, stale, or refused one by one.
-async fn settle_batch(worker: &WorkerContext, batch: Vec<AttemptReport>) {
+async fn settle_batch(leasing: &ActionLeasing, batch: Vec<AttemptReport>) {
     let mut groups = VecDeque::from([batch]);
     let mut patience = Duration::from_millis(50);
     while let Some(mut group) = groups.pop_front() {
@@ -132,52 +82,52 @@ async fn settle_batch(worker: &WorkerContext, batch: Vec<AttemptReport>) {
         for report in of_actions {
             *freed.entry(&report.settlement.lease.key.execution.tenant).or_default() += 1;
         }
-        let slots = if worker.stop.is_cancelled() { 0 } else { freed.values().sum() };
+        let slots = if leasing.env.stop.is_cancelled() { 0 } else { freed.values().sum() };
         // All slots may go to one tenant, beyond its own.
         let beyond = freed.iter().map(|(tenant, own)| (*tenant, slots.saturating_sub(*own))).collect();
         let mut barred = BTreeSet::new();
-        let aside = worker.reserve_tenant_slots(beyond, &mut barred);
+        let aside = leasing.reserve_tenant_slots(beyond, &mut barred);
         let grant = match barred.is_empty() {
-            true => worker.lease_grant(slots),
-            false => worker.lease_grant_except(&barred, freed.into_keys()).with_slots(slots),
+            true => leasing.lease_grant(slots),
+            false => leasing.lease_grant_except(&barred, freed.into_keys()).with_slots(slots),
         };
         let asked = Instant::now();
-        let settled = worker
-            .deps
+        let settled = leasing
+            .env
             .stores
             .actions
-            .settle_actions(&worker.options.worker, &settlements, &grant, worker.now())
+            .settle_actions(&leasing.env.options.worker, &settlements, &grant, leasing.env.now())
             .await;
         match settled {
             Ok(settled) => {
                 ::metrics::histogram!(metrics::SETTLE_SECONDS).record(asked.elapsed().as_secs_f64());
-                worker.store_outage.record_success();
+                leasing.env.store_outage.record_success();
                 patience = Duration::from_millis(50);
-                publish_settled(worker, group, settled, aside, asked).await;
+                publish_settled(leasing, group, settled, aside, asked).await;
             }
             Err(StoreError::Contention(_)) => {
-                tokio::time::sleep(worker.jittered(Duration::from_millis(5))).await;
+                tokio::time::sleep(leasing.env.jittered(Duration::from_millis(5))).await;
                 groups.push_front(group);
             }
             Err(error @ StoreError::Unavailable(_)) => {
-                worker.store_outage.record_failure(&error);
+                leasing.env.store_outage.record_failure(&error);
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep(worker.jittered(patience)) => {}
+                    () = tokio::time::sleep(leasing.env.jittered(patience)) => {}
                     // Handed back by the drain.
-                    () = worker.halt.cancelled() => return,
+                    () = leasing.env.halt.cancelled() => return,
                 }
                 patience = (patience * 2).min(Duration::from_secs(2));
                 groups.push_front(group);
             }
-            Err(StoreError::Corrupt(reason)) => groups.extend(bisect_reports(worker, group, &reason)),
+            Err(StoreError::Corrupt(reason)) => groups.extend(bisect_reports(leasing, group, &reason)),
         }
     }
 }
 
 /// Halves the batch, so that one report fails alone; that one becomes a failure that can be stored.
 fn bisect_reports(
-    worker: &WorkerContext,
+    leasing: &ActionLeasing,
     mut group: Vec<AttemptReport>,
     reason: &str,
 ) -> Vec<Vec<AttemptReport>> {
@@ -189,7 +139,7 @@ fn bisect_reports(
     let message = format!("{REFUSED}: {reason}");
     tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "the store refused an action's outcome");
     let incident = NewIncident {
-        id: IncidentId(worker.new_event_id().0),
+        id: IncidentId(leasing.env.new_event_id().0),
         class: ErrorClass::Internal,
         reason: message.clone(),
     };
@@ -213,13 +163,13 @@ fn bisect_reports(
 }
 
 async fn publish_settled(
-    worker: &WorkerContext,
+    leasing: &ActionLeasing,
     group: Vec<AttemptReport>,
     settled: SettledBatch,
     aside: Vec<TenantSlotReservation>,
     asked: Instant,
 ) {
-    let mut aftermath = PostCommit::default();
+    let mut notifications = WriteNotifications::default();
     let mut reserved = ReservedSlots::default();
     let mut somewhere = BTreeMap::new();
     for (report, verdict) in group.into_iter().zip(settled.verdicts) {
@@ -234,15 +184,15 @@ async fn publish_settled(
             }
             SettleVerdict::Recorded { event: _ } => {}
         }
-        aftermath.announce_transition(&key.execution, key.seq, settlement.event_id);
+        notifications.announce_transition(&key.execution, key.seq, settlement.event_id);
         match settlement.outcome {
             SettleOutcome::Succeeded { emit: Some(_), .. }
             | SettleOutcome::Failed { then: AfterFailure::Emit(_), .. } => {
-                aftermath.ring_mailbox(key.execution.clone());
+                notifications.ring_mailbox(key.execution.clone());
             }
             SettleOutcome::Retry { at, .. } | SettleOutcome::Postponed { at, .. } => {
-                worker.hunger.set_instant(worker.instant_of(at));
-                worker.node_hunger.set_instant(worker.instant_of(at));
+                leasing.action_alarm.set_instant(leasing.env.instant_of(at));
+                leasing.node_alarm.set_instant(leasing.env.instant_of(at));
             }
             SettleOutcome::Succeeded { emit: None, .. }
             | SettleOutcome::Awaiting { .. }
@@ -250,16 +200,16 @@ async fn publish_settled(
         }
         somewhere.insert(key.execution.tenant.clone(), key.execution);
     }
-    aftermath.start_actions(worker, settled.leased, &mut reserved, asked);
+    leasing.start_actions(settled.leased, &mut reserved, asked);
     drop((reserved, aside));
     if settled.unleased > 0 {
         // The tenant is not known here.
         for (tenant, execution) in somewhere {
-            worker.note_due_actions(&tenant);
-            aftermath.announce_tasks(&execution);
-            aftermath.ring_actions(execution);
+            leasing.note_due_actions(&tenant);
+            notifications.announce_tasks(&execution);
+            notifications.ring_actions(execution);
         }
     }
     // The overdue sweep finds a mailbox without a doorbell.
-    let _ = aftermath.publish(worker, std::future::ready(())).await;
+    let _ = notifications.publish(&leasing.env, std::future::ready(())).await;
 }

@@ -17,3 +17,4 @@ mod names;
 mod purity;
 mod tree;
 mod wording;
+mod worker_layers;

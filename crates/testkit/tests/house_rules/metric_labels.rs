@@ -33,11 +33,7 @@ const LABELS: &[(&str, &[&str], &str)] = &[
     ("verdict", &["verdict"], "the verdicts on an event: an enum"),
     ("what", &["entry.what.as_str()", "what"], "the words of the logs of items: an enum"),
     ("why", &["why"], "the reasons for refusing a device: literals"),
-    (
-        "worker",
-        &["id", "id.clone()", "me.to_string()", "worker.options.worker.to_string()"],
-        "the workers of this process",
-    ),
+    ("worker", &["id", "id.clone()", "me.to_string()"], "the workers of this process"),
 ];
 
 const MACROS: &[&str] = &["counter!(", "gauge!(", "histogram!("];

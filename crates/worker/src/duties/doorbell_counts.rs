@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 
 /// Well within ten seconds.
 pub(crate) const PERIOD: Duration = Duration::from_secs(3);
 
-pub(crate) async fn recount_doorbells(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    Ok(worker.deps.streams.care.recount_tenants().await?)
+pub(crate) async fn recount_doorbells(env: Arc<WorkerEnvironment>) -> Result<(), DutyError> {
+    Ok(env.streams.care.recount_tenants().await?)
 }

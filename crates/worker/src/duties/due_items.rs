@@ -11,8 +11,8 @@ use millstream_store::assignments::OverdueItem;
 use millstream_store::item_service::{ItemCommand, ItemEnvironment, ItemReply, apply_commands};
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
 use crate::metrics;
+use crate::perform::ActionPerformer;
 
 pub(crate) const DUTY: &str = "items";
 /// Longer than a batch takes (a statement is cut off at 10 s), but only slightly: a worker that dies blocks
@@ -21,26 +21,26 @@ const TURN: Duration = Duration::from_secs(15);
 /// Rows per transaction.
 const BATCH: usize = 256;
 
-pub(crate) async fn expire_due_items(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
+pub(crate) async fn expire_due_items(performer: Arc<ActionPerformer>) -> Result<(), DutyError> {
+    let (workers, me) = (&performer.env.stores.workers, &performer.env.options.worker);
     loop {
-        let due = worker.deps.stores.assignments.list_overdue(worker.now(), BATCH).await?;
-        if due.is_empty() || workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_none() {
+        let due = performer.env.stores.assignments.list_overdue(performer.env.now(), BATCH).await?;
+        if due.is_empty() || workers.take_duty(DUTY, me, TURN, performer.env.now()).await?.is_none() {
             return Ok(());
         }
-        let done = settle_due_items(&worker, &due).await;
-        if due.len() < BATCH || done == 0 || worker.stop.is_cancelled() {
-            return Ok(workers.finish_duty(DUTY, me, worker.now()).await?);
+        let done = settle_due_items(&performer, &due).await;
+        if due.len() < BATCH || done == 0 || performer.env.stop.is_cancelled() {
+            return Ok(workers.finish_duty(DUTY, me, performer.env.now()).await?);
         }
     }
 }
 
 /// Number of rows that are no longer due.
-async fn settle_due_items(worker: &WorkerContext, due: &[OverdueItem]) -> usize {
+async fn settle_due_items(performer: &ActionPerformer, due: &[OverdueItem]) -> usize {
     let asks: Vec<ItemCommand> =
-        due.iter().map(|one| ItemCommand::for_deadline(one, worker.new_assignment_id())).collect();
+        due.iter().map(|one| ItemCommand::for_deadline(one, performer.new_assignment_id())).collect();
     let mut done = 0;
-    for (due, tended) in due.iter().zip(apply_commands(worker, &asks).await) {
+    for (due, tended) in due.iter().zip(apply_commands(performer, &asks).await) {
         match tended {
             Ok(ItemReply::Done { .. }) => {
                 let what = if due.assignment.is_some() { "assignment" } else { "item" };

@@ -10,23 +10,23 @@ use millstream_store::run_service::{
 };
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::perform::ActionPerformer;
 
 /// Runs read, and written, at once.
 const PAGE: usize = 100;
 
-pub(crate) async fn process_due_runs(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+pub(crate) async fn process_due_runs(performer: Arc<ActionPerformer>) -> Result<(), DutyError> {
     if mutation::is_active(Mutation::NoRunMonitor) {
         return Ok(());
     }
     loop {
-        let due = worker.deps.stores.runs.due_runs(worker.now(), PAGE).await?;
+        let due = performer.env.stores.runs.due_runs(performer.env.now(), PAGE).await?;
         let is_last = due.len() < PAGE;
         let order =
             |key| DeviceRunCommand { key, want: DeviceRunCommandKind::Ask(RunOperation::Due), by: None };
         let orders: Vec<DeviceRunCommand> = due.into_iter().map(order).collect();
         let mut done = 0;
-        for (order, answer) in orders.iter().zip(run_service::perform_commands(&*worker, &orders).await) {
+        for (order, answer) in orders.iter().zip(run_service::perform_commands(&*performer, &orders).await) {
             match answer {
                 Ok(RunReply::Acted(RunOperationReply::Done { .. })) => done += 1,
                 Ok(
@@ -43,7 +43,7 @@ pub(crate) async fn process_due_runs(worker: Arc<WorkerContext>) -> Result<(), D
                 }
             }
         }
-        if is_last || done == 0 || worker.stop.is_cancelled() {
+        if is_last || done == 0 || performer.env.stop.is_cancelled() {
             return Ok(());
         }
     }

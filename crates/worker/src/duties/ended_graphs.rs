@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::leasing::ActionLeasing;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Graphs read in one statement.
 const BATCH: usize = 256;
 
-pub(crate) async fn detect_ended_graphs(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    for graphs in worker.leases.held_graphs().chunks(BATCH) {
-        let views = worker.deps.stores.execution_views.find_executions(graphs).await?;
+pub(crate) async fn detect_ended_graphs(leasing: Arc<ActionLeasing>) -> Result<(), DutyError> {
+    for graphs in leasing.leases.held_graphs().chunks(BATCH) {
+        let views = leasing.env.stores.execution_views.find_executions(graphs).await?;
         let ended = graphs.iter().zip(views).filter(|(_, view)| {
             // A graph that is gone has ended long ago.
             view.as_ref().is_none_or(|view| view.state.phase.is_ended())
         });
         let ended: BTreeSet<_> = ended.map(|(graph, _)| graph.clone()).collect();
-        worker.leases.renew_ended(&ended);
+        leasing.leases.renew_ended(&ended);
     }
     Ok(())
 }

@@ -4,52 +4,28 @@
 //! that ended meanwhile, so that no commit waits for a metric. Graphs that are not measured when a worker
 //! stops stay unmeasured.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
-use millstream_core::status::ExecutionPhase;
-use millstream_core::time::Timestamp;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
+use crate::pipeline::ended_graphs::EndedGraphs;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 /// Graphs read in one statement.
 const BATCH: usize = 256;
-/// Upper bound per period; further graphs are not measured.
-const MOST: usize = 4096;
 
-/// Graphs that have ended and are not measured yet.
-#[derive(Debug, Default)]
-pub(crate) struct EndedGraphs(Mutex<Vec<EndedGraph>>);
-
-#[derive(Debug)]
-struct EndedGraph {
-    graph: ExecutionKey,
-    phase: ExecutionPhase,
-    at: Timestamp,
-}
-
-impl EndedGraphs {
-    pub(crate) fn add_graph(&self, graph: ExecutionKey, phase: ExecutionPhase, at: Timestamp) {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() < MOST {
-            ended.push(EndedGraph { graph, phase, at });
-        }
-    }
-
-    fn take_all(&self) -> Vec<EndedGraph> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-pub(crate) async fn measure_graph_times(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    for ended in worker.ended_graphs.take_all().chunks(BATCH) {
+pub(crate) async fn measure_graph_times(
+    env: Arc<WorkerEnvironment>,
+    graphs: Arc<EndedGraphs>,
+) -> Result<(), DutyError> {
+    for ended in graphs.take_all().chunks(BATCH) {
         let graphs: Vec<ExecutionKey> = ended.iter().map(|ended| ended.graph.clone()).collect();
-        let views = worker.deps.stores.execution_views.find_executions(&graphs).await?;
+        let views = env.stores.execution_views.find_executions(&graphs).await?;
         for (ended, view) in ended.iter().zip(views) {
             let Some(view) = view else { continue };
             let took = ended.at.since(view.created_at).as_secs_f64();

@@ -6,15 +6,17 @@ use millstream_core::time::Timestamp;
 use millstream_store::worker_store::WorkerHeartbeat;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::leasing::ActionLeasing;
 use crate::metrics;
+use crate::perform::PerformCalls;
 
 pub(crate) async fn send_heartbeat(
-    worker: Arc<WorkerContext>,
+    leasing: Arc<ActionLeasing>,
+    calls: Option<Arc<dyn PerformCalls>>,
     started_at: Timestamp,
 ) -> Result<(), DutyError> {
-    let options = &worker.options;
-    let in_flight = worker.slots.in_use() + worker.node_slots.in_use();
+    let options = &leasing.env.options;
+    let in_flight = leasing.slots.in_use() + leasing.node_slots.in_use();
     let id = options.worker.to_string();
     ::metrics::gauge!(metrics::UP, "worker" => id.clone()).set(1.0);
     #[expect(clippy::cast_precision_loss, reason = "bounded by the slots")]
@@ -25,9 +27,9 @@ pub(crate) async fn send_heartbeat(
         lanes: options.lanes.iter().map(|lane| lane.number()).collect(),
         in_flight: i32::try_from(in_flight).unwrap_or(i32::MAX),
         version: options.version.clone(),
-        calls: worker.deps.calls.iter().flat_map(|calls| calls.action_names()).collect(),
+        calls: calls.iter().flat_map(|calls| calls.action_names()).collect(),
     };
-    worker.deps.stores.workers.record_worker_heartbeat(&beat, worker.now()).await?;
-    worker.store_outage.record_success();
+    leasing.env.stores.workers.record_worker_heartbeat(&beat, leasing.env.now()).await?;
+    leasing.env.store_outage.record_success();
     Ok(())
 }

@@ -8,25 +8,28 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
-use crate::post_commit::PostCommit;
+use crate::leasing::ActionLeasing;
 
 /// Actions given up in one transaction.
 const BATCH: usize = 64;
 
-pub(crate) async fn give_up_missed(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+pub(crate) async fn give_up_missed(leasing: Arc<ActionLeasing>) -> Result<(), DutyError> {
     loop {
-        let mut reserved = worker.slots.reserve_free(BATCH);
+        let mut reserved = leasing.slots.reserve_free(BATCH);
         let slots = reserved.len();
         if slots == 0 {
             return Ok(());
         }
         let asked = Instant::now();
-        let grant = worker.lease_grant(slots);
-        let missed =
-            worker.deps.stores.tasks.lease_overdue(&worker.options.worker, &grant, worker.now()).await?;
+        let grant = leasing.lease_grant(slots);
+        let missed = leasing
+            .env
+            .stores
+            .tasks
+            .lease_overdue(&leasing.env.options.worker, &grant, leasing.env.now())
+            .await?;
         let all = missed.len() < slots;
-        PostCommit::default().start_actions(&worker, missed, &mut reserved, asked);
+        leasing.start_actions(missed, &mut reserved, asked);
         if all {
             return Ok(());
         }

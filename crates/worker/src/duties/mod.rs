@@ -15,7 +15,8 @@
 //! | [`heartbeat`], [`clock_sync`], [`registered_executors`], [`gauges`], [`quota_refresh`], [`queue_totals`] | nothing: they refresh
 //! information |
 //!
-//! The doorbells of dead workers are reclaimed in [`crate::reclaim`].
+//! The doorbells of dead workers are reclaimed in [`crate::pipeline::reclaim`]; what a crashed embedded process held
+//! is released in [`recovery`].
 
 pub(crate) mod clock_sync;
 pub(crate) mod dead_consumers;
@@ -35,9 +36,12 @@ pub(crate) mod periodic;
 pub(crate) mod publish;
 pub(crate) mod queue_totals;
 pub(crate) mod quota_refresh;
+pub(crate) mod recovery;
 pub(crate) mod registered_executors;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
+
+pub use recovery::release_duties_of_dead_workers;
 
 /// Every duty that one worker holds under a lease, as its row is named.
 pub(crate) const LEASED_DUTIES: [&str; 6] = [

@@ -18,8 +18,9 @@ use millstream_core::overdue_sweep::{self, SweepBand};
 use millstream_stream::doorbell::Doorbell;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
+use crate::pipeline::queueing_times::QueueingTimes;
 
 pub(crate) const DUTY: &str = "overdue";
 /// Longer than a page takes (a statement is cut off at 10 s), extended before each. Only slightly longer: a
@@ -29,8 +30,8 @@ pub(crate) const TURN: Duration = Duration::from_secs(15);
 const PAGE: usize = 500;
 
 /// Short enough that an event waits little longer than `overdue`.
-pub(crate) fn sweep_period(worker: &WorkerContext) -> Duration {
-    worker.options.overdue / 4
+pub(crate) fn sweep_period(env: &WorkerEnvironment) -> Duration {
+    env.options.overdue / 4
 }
 
 /// Extent of a sweep.
@@ -41,28 +42,31 @@ pub(crate) enum SweepExtent {
     Part,
 }
 
-pub(crate) async fn sweep_overdue(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
+pub(crate) async fn sweep_overdue(
+    env: Arc<WorkerEnvironment>,
+    queueing: Arc<QueueingTimes>,
+) -> Result<(), DutyError> {
     if mutation::is_active(Mutation::NoOverdueSweep) {
         return Ok(());
     }
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
-    let now = worker.now();
-    let queued = worker.lock_queueing_times().next_period_delays();
+    let (workers, me) = (&env.stores.workers, &env.options.worker);
+    let now = env.now();
+    let queued = queueing.next_period_delays();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(()) };
-    if now.since(last) < sweep_period(&worker).mul_f64(0.75) {
+    if now.since(last) < sweep_period(&env).mul_f64(0.75) {
         // Another worker has just completed the sweep.
         return Ok(workers.finish_duty(DUTY, me, last).await?);
     }
-    let overdue = worker.options.overdue;
+    let overdue = env.options.overdue;
     let waits = |tenant: &TenantId| queued.explains_age(tenant, overdue);
     let bands = overdue_sweep::overdue_bands(last, now, overdue, Duration::ZERO);
-    let mut swept = ring_pages(&worker, DUTY, Some(&bands), |tenant| !waits(tenant)).await;
+    let mut swept = ring_pages(&env, DUTY, Some(&bands), |tenant| !waits(tenant)).await;
     if matches!(swept, Ok(SweepExtent::All))
         && overdue_sweep::explained_age(queued.longest_delay()) >= overdue
     {
         // Events that wait in a long queue: only ages beyond its length.
         let bands = overdue_sweep::overdue_bands(last, now, overdue, queued.longest_delay());
-        swept = ring_pages(&worker, DUTY, Some(&bands), waits).await;
+        swept = ring_pages(&env, DUTY, Some(&bands), waits).await;
     }
     // After an incomplete sweep the recorded time stays: the next sweep covers this one too.
     let done_at = if matches!(swept, Ok(SweepExtent::All)) { now } else { last };
@@ -73,7 +77,7 @@ pub(crate) async fn sweep_overdue(worker: Arc<WorkerContext>) -> Result<(), Duty
 /// Rings all undecided executions (within `bands`) of tenants that pass, page by page, while holding the turn
 /// at `duty`.
 pub(crate) async fn ring_pages(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     duty: &'static str,
     bands: Option<&[SweepBand]>,
     passes: impl Fn(&TenantId) -> bool,
@@ -81,7 +85,7 @@ pub(crate) async fn ring_pages(
     let mut after: Option<ExecutionKey> = None;
     let mut rung = 0;
     let swept = loop {
-        let page = worker.deps.stores.events.page_undecided(bands, after.as_ref(), PAGE).await?;
+        let page = env.stores.events.page_undecided(bands, after.as_ref(), PAGE).await?;
         let full = page.len() == PAGE;
         after = page.last().cloned();
         let passing = page.into_iter().filter(|execution| passes(&execution.tenant));
@@ -89,12 +93,12 @@ pub(crate) async fn ring_pages(
         rung += bells.len();
         ::metrics::counter!(metrics::SWEPT, "sweep" => duty).increment(bells.len() as u64);
         if !bells.is_empty() {
-            worker.deps.streams.bells.publish_bells(&bells).await?;
+            env.streams.bells.publish_bells(&bells).await?;
         }
         if !full {
             break SweepExtent::All;
         }
-        if worker.stop.is_cancelled() || !extend_turn(worker, duty).await? {
+        if env.stop.is_cancelled() || !extend_turn(env, duty).await? {
             break SweepExtent::Part;
         }
     };
@@ -105,7 +109,7 @@ pub(crate) async fn ring_pages(
 }
 
 /// Extends the turn; `false` when this worker has lost it.
-async fn extend_turn(worker: &WorkerContext, duty: &str) -> Result<bool, DutyError> {
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
-    Ok(workers.take_duty(duty, me, TURN, worker.now()).await?.is_some())
+async fn extend_turn(env: &WorkerEnvironment, duty: &str) -> Result<bool, DutyError> {
+    let (workers, me) = (&env.stores.workers, &env.options.worker);
+    Ok(workers.take_duty(duty, me, TURN, env.now()).await?.is_some())
 }

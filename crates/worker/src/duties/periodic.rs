@@ -11,8 +11,8 @@ use futures::FutureExt;
 use millstream_store::StoreError;
 use millstream_stream::StreamError;
 
-use crate::context::WorkerContext;
-use crate::process::panic_text;
+use crate::environment::WorkerEnvironment;
+use crate::panic_text::panic_text;
 
 /// Reasons why a duty was not completed this time.
 #[derive(Debug, thiserror::Error)]
@@ -23,29 +23,31 @@ pub(crate) enum DutyError {
     Stream(#[from] StreamError),
 }
 
-/// Runs `duty` at once and then about every `period`, with jitter.
-pub(crate) async fn run_periodically<F, D>(
-    worker: Arc<WorkerContext>,
+/// Runs `duty` at once and then about every `period`, with jitter. `duty` receives the part of the worker that
+/// it works on.
+pub(crate) async fn run_periodically<P, F, D>(
+    env: Arc<WorkerEnvironment>,
     name: &'static str,
     period: Duration,
+    part: Arc<P>,
     duty: F,
 ) where
-    F: Fn(Arc<WorkerContext>) -> D,
+    F: Fn(Arc<P>) -> D,
     D: Future<Output = Result<(), DutyError>>,
 {
-    while !worker.stop.is_cancelled() {
-        run_once(&worker, name, duty(Arc::clone(&worker))).await;
+    while !env.stop.is_cancelled() {
+        run_once(&env, name, duty(Arc::clone(&part))).await;
         tokio::select! {
             biased;
-            () = worker.stop.cancelled() => return,
-            () = tokio::time::sleep(worker.jittered(period)) => {}
+            () = env.stop.cancelled() => return,
+            () = tokio::time::sleep(env.jittered(period)) => {}
         }
     }
 }
 
 /// Runs a duty once and logs its failure.
 pub(crate) async fn run_once(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     name: &'static str,
     duty: impl Future<Output = Result<(), DutyError>>,
 ) {
@@ -54,8 +56,8 @@ pub(crate) async fn run_once(
         Ok(Err(DutyError::Store(error @ StoreError::Corrupt(_)))) => {
             tracing::error!(duty = name, error = %error, "duty failed");
         }
-        Ok(Err(DutyError::Store(error))) => worker.store_outage.record_failure(&error),
-        Ok(Err(DutyError::Stream(error))) => worker.stream_outage.record_failure(&error),
+        Ok(Err(DutyError::Store(error))) => env.store_outage.record_failure(&error),
+        Ok(Err(DutyError::Stream(error))) => env.stream_outage.record_failure(&error),
         Err(panic) => tracing::error!(duty = name, error = %panic_text(&*panic), "duty panicked"),
     }
 }

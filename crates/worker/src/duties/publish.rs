@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use futures::future::join_all;
 use millstream_core::id::Name;
 use tokio::sync::Notify;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::periodic::{DutyError, run_once};
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
 use crate::outbound::Sink;
 use crate::outbound::graph_courier::GraphCourier;
@@ -37,83 +38,82 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// Entries spread in one transaction.
 const PAGE: usize = 500;
 
-pub(crate) async fn run_publisher(worker: Arc<WorkerContext>) {
-    while !worker.stop.is_cancelled() {
-        run_once(&worker, "publish", publish_as_leader(&worker)).await;
-        let wait = if worker.deps.sinks.is_empty() { IDLE } else { WAIT };
-        pause_unless_stopped(&worker.stop, worker.jittered(wait)).await;
+pub(crate) async fn run_publisher(env: Arc<WorkerEnvironment>, sinks: Vec<Arc<dyn Sink>>) {
+    while !env.stop.is_cancelled() {
+        run_once(&env, "publish", publish_as_leader(&env, &sinks)).await;
+        let wait = if sinks.is_empty() { IDLE } else { WAIT };
+        pause_unless_stopped(&env.stop, env.jittered(wait)).await;
     }
 }
 
-async fn publish_as_leader(worker: &WorkerContext) -> Result<(), DutyError> {
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
-    if workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_none() {
+async fn publish_as_leader(env: &WorkerEnvironment, sinks: &[Arc<dyn Sink>]) -> Result<(), DutyError> {
+    let (workers, me) = (&env.stores.workers, &env.options.worker);
+    if workers.take_duty(DUTY, me, TURN, env.now()).await?.is_none() {
         return Ok(());
     }
-    if worker.deps.sinks.is_empty() {
-        while spread_page(worker, &[]).await?.is_more()
-            && !worker.stop.is_cancelled()
-            && workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some()
+    if sinks.is_empty() {
+        while spread_page(env, &[]).await?.is_more()
+            && !env.stop.is_cancelled()
+            && workers.take_duty(DUTY, me, TURN, env.now()).await?.is_some()
         {}
     } else {
-        publish_to_sinks(worker).await;
+        publish_to_sinks(env, sinks).await;
     }
-    Ok(workers.finish_duty(DUTY, me, worker.now()).await?)
+    Ok(workers.finish_duty(DUTY, me, env.now()).await?)
 }
 
 /// Runs until the worker stops or loses its turn.
-async fn publish_to_sinks(worker: &WorkerContext) {
-    let sinks = &worker.deps.sinks;
+async fn publish_to_sinks(env: &WorkerEnvironment, sinks: &[Arc<dyn Sink>]) {
     let news: Vec<CourierWakeups> = sinks.iter().map(|_| CourierWakeups::default()).collect();
     let couriers = sinks.iter().zip(&news).map(|(sink, news)| async {
         tokio::join!(
-            run_graph_courier(worker, sink, &news.entries),
-            run_notice_courier(worker, sink, &news.notices)
+            run_graph_courier(env, sink, &news.entries),
+            run_notice_courier(env, sink, &news.notices)
         );
     });
     let telling = async {
-        tokio::join!(join_all(couriers), spread_continuously(worker, &news), measure_lags(worker));
+        tokio::join!(join_all(couriers), spread_continuously(env, sinks, &news), measure_lags(env, sinks));
     };
     tokio::select! {
         () = telling => {}
-        () = hold_leadership(worker) => {
+        () = hold_leadership(env) => {
             tracing::warn!("lost the lease on publishing; events in flight may be sent twice");
         }
     }
 }
 
 /// Returns when the turn is lost.
-async fn hold_leadership(worker: &WorkerContext) {
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
+async fn hold_leadership(env: &WorkerEnvironment) {
+    let (workers, me) = (&env.stores.workers, &env.options.worker);
     let mut taken = Instant::now();
     while taken.elapsed() < TURN {
         tokio::time::sleep(TURN / 5).await;
         let asked = Instant::now();
-        match workers.take_duty(DUTY, me, TURN, worker.now()).await {
+        match workers.take_duty(DUTY, me, TURN, env.now()).await {
             Ok(Some(_)) => taken = asked,
             Ok(None) => return,
-            Err(error) => worker.store_outage.record_failure(&error),
+            Err(error) => env.store_outage.record_failure(&error),
         }
     }
 }
 
-async fn run_graph_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: &Notify) {
+async fn run_graph_courier(env: &WorkerEnvironment, sink: &Arc<dyn Sink>, news: &Notify) {
     let mut log = FailureLog::default();
-    while !worker.stop.is_cancelled() {
-        let mut courier = GraphCourier::new(worker, Arc::clone(sink), log);
-        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
+    while !env.stop.is_cancelled() {
+        let mut courier = GraphCourier::new(env, Arc::clone(sink), log);
+        run_once(env, "publish", courier.run(news, &env.stop).err_into()).await;
         log = courier.into_log();
-        pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
+        pause_unless_stopped(&env.stop, env.jittered(4 * LOOK)).await;
     }
 }
 
-async fn run_notice_courier(worker: &WorkerContext, sink: &Arc<dyn Sink>, news: &Notify) {
+async fn run_notice_courier(env: &WorkerEnvironment, sink: &Arc<dyn Sink>, news: &Notify) {
     let mut log = FailureLog::default();
-    while !worker.stop.is_cancelled() {
-        let mut courier = NoticeCourier::new(worker, Arc::clone(sink), log);
-        run_once(worker, "publish", courier.run(news, &worker.stop)).await;
+    while !env.stop.is_cancelled() {
+        let mut courier = NoticeCourier::new(env, Arc::clone(sink), log);
+        run_once(env, "publish", courier.run(news, &env.stop).err_into()).await;
         log = courier.into_log();
-        pause_unless_stopped(&worker.stop, worker.jittered(4 * LOOK)).await;
+        pause_unless_stopped(&env.stop, env.jittered(4 * LOOK)).await;
     }
 }
 
@@ -136,12 +136,12 @@ impl SpreadCounts {
     }
 }
 
-async fn spread_continuously(worker: &WorkerContext, news: &[CourierWakeups]) {
-    let sinks: Vec<Name> = worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect();
-    while !worker.stop.is_cancelled() {
+async fn spread_continuously(env: &WorkerEnvironment, sinks: &[Arc<dyn Sink>], news: &[CourierWakeups]) {
+    let sinks: Vec<Name> = sinks.iter().map(|sink| sink.name().clone()).collect();
+    while !env.stop.is_cancelled() {
         let mut spread_now = SpreadCounts::default();
-        run_once(worker, "publish", async {
-            spread_now = spread_page(worker, &sinks).await?;
+        run_once(env, "publish", async {
+            spread_now = spread_page(env, &sinks).await?;
             Ok(())
         })
         .await;
@@ -152,28 +152,28 @@ async fn spread_continuously(worker: &WorkerContext, news: &[CourierWakeups]) {
             news.iter().for_each(|news| news.notices.notify_one());
         }
         if !spread_now.is_more() {
-            pause_unless_stopped(&worker.stop, worker.jittered(LOOK)).await;
+            pause_unless_stopped(&env.stop, env.jittered(LOOK)).await;
         }
     }
 }
 
-async fn spread_page(worker: &WorkerContext, sinks: &[Name]) -> Result<SpreadCounts, DutyError> {
-    let (stores, now) = (&worker.deps.stores, worker.now());
+async fn spread_page(env: &WorkerEnvironment, sinks: &[Name]) -> Result<SpreadCounts, DutyError> {
+    let (stores, now) = (&env.stores, env.now());
     let notices = stores.notices.spread_notices(sinks, PAGE, now).await?;
     let entries = stores.outbox.spread_entries(sinks, PAGE, now).await?;
     Ok(SpreadCounts { entries, notices })
 }
 
 /// Measures the lag of the sinks; a sink that is up to date, or no longer served by this worker, is at zero.
-async fn measure_lags(worker: &WorkerContext) {
-    let mut behind = SinkLagGauges(worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect());
-    while !worker.stop.is_cancelled() {
-        run_once(worker, "publish", async {
-            behind.measure_sinks(worker).await?;
+async fn measure_lags(env: &WorkerEnvironment, sinks: &[Arc<dyn Sink>]) {
+    let mut behind = SinkLagGauges(sinks.iter().map(|sink| sink.name().clone()).collect());
+    while !env.stop.is_cancelled() {
+        run_once(env, "publish", async {
+            behind.measure_sinks(env).await?;
             Ok(())
         })
         .await;
-        pause_unless_stopped(&worker.stop, worker.jittered(MEASURE)).await;
+        pause_unless_stopped(&env.stop, env.jittered(MEASURE)).await;
     }
 }
 
@@ -182,11 +182,11 @@ struct SinkLagGauges(BTreeSet<Name>);
 
 impl SinkLagGauges {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-    async fn measure_sinks(&mut self, worker: &WorkerContext) -> Result<(), DutyError> {
-        let stores = &worker.deps.stores;
+    async fn measure_sinks(&mut self, env: &WorkerEnvironment) -> Result<(), DutyError> {
+        let stores = &env.stores;
         let (graphs, notices) =
             (stores.outbox.count_backlogs().await?, stores.notices.notice_backlogs().await?);
-        let now = worker.now();
+        let now = env.now();
         self.0.extend(graphs.iter().map(|backlog| backlog.sink.clone()));
         self.0.extend(notices.iter().map(|backlog| backlog.sink.clone()));
         for sink in &self.0 {

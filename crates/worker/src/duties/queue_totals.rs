@@ -10,24 +10,24 @@ use millstream_core::claim::{RunSettings, SeatStatus};
 use tokio::sync::Mutex;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(15);
 
 /// `known` caches totals that no longer change.
 pub(crate) async fn measure_queue_totals(
-    worker: Arc<WorkerContext>,
+    env: Arc<WorkerEnvironment>,
     known: Arc<Mutex<QueueTotals>>,
 ) -> Result<(), DutyError> {
-    let views = &worker.deps.stores.assignment_views;
+    let views = &env.stores.assignment_views;
     let mut known = known.lock().await;
-    if let Some(days) = known.days_to_close(day_of(worker.now())) {
+    if let Some(days) = known.days_to_close(day_of(env.now())) {
         let sums = views.totals_by_queue(days.clone()).await?;
         known.close_days(&days, sums);
     }
     record_queue_gauges(&known.with_open_days(views.totals_by_queue(known.open_days()).await?));
-    record_fleet_gauges(&worker).await
+    record_fleet_gauges(&env).await
 }
 
 /// Over all queues: tenants choose their names, so a label would be unbounded. `queue_stats` reports single
@@ -57,9 +57,9 @@ fn record_queue_gauges(standing: &TotalsByQueue) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-async fn record_fleet_gauges(worker: &WorkerContext) -> Result<(), DutyError> {
-    let since = worker.now().minus(RunSettings::default().reachable);
-    let counts = worker.deps.stores.run_views.count_fleet(since).await?;
+async fn record_fleet_gauges(env: &WorkerEnvironment) -> Result<(), DutyError> {
+    let since = env.now().minus(RunSettings::default().reachable);
+    let counts = env.stores.run_views.count_fleet(since).await?;
     gauge!(metrics::DEVICES).set(counts.devices as f64);
     gauge!(metrics::DEVICES_REACHABLE).set(counts.heard as f64);
     for status in SeatStatus::ALL.iter().filter(|status| status.is_held() || status.is_open()) {

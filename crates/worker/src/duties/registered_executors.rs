@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
+use crate::executors::ExecutorTable;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-pub(crate) async fn read_executors(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    let since = worker.now().minus(worker.options.executor_silence);
-    let heard = worker.deps.stores.executors.list_executors(since).await?;
-    worker.executors.set_registered(heard.into_iter().map(|(executor, _)| executor).collect());
+pub(crate) async fn read_executors(
+    env: Arc<WorkerEnvironment>,
+    executors: ExecutorTable,
+) -> Result<(), DutyError> {
+    let since = env.now().minus(env.options.executor_silence);
+    let heard = env.stores.executors.list_executors(since).await?;
+    executors.set_registered(heard.into_iter().map(|(executor, _)| executor).collect());
     Ok(())
 }

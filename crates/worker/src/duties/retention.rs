@@ -10,7 +10,7 @@ use millstream_store::housekeeping::RetentionCutoffs;
 use tokio::time::Instant;
 
 use super::periodic::DutyError;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
@@ -20,10 +20,10 @@ const TURN: Duration = Duration::from_secs(60);
 /// Small transactions keep the waits of others short.
 const ROWS: usize = 200;
 
-pub(crate) async fn purge_outlived(worker: Arc<WorkerContext>) -> Result<(), DutyError> {
-    let (stores, me) = (&worker.deps.stores, &worker.options.worker);
-    let now = worker.now();
-    let retention = &worker.options.retention;
+pub(crate) async fn purge_outlived(env: Arc<WorkerEnvironment>) -> Result<(), DutyError> {
+    let (stores, me) = (&env.stores, &env.options.worker);
+    let now = env.now();
+    let retention = &env.options.retention;
     let ended = RetentionCutoffs {
         completed: now.minus(retention.completed),
         failed: now.minus(retention.failed),
@@ -34,7 +34,7 @@ pub(crate) async fn purge_outlived(worker: Arc<WorkerContext>) -> Result<(), Dut
     // People's work is kept as long as any execution that may have asked for it, and an invalid API key as
     // long as anything that it may have done.
     let longest = ended.completed.min(ended.failed).min(ended.cancelled);
-    while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
+    while stores.workers.take_duty(DUTY, me, TURN, env.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
@@ -48,14 +48,14 @@ pub(crate) async fn purge_outlived(worker: Arc<WorkerContext>) -> Result<(), Dut
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
         let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
-        if executions + keys + notices + runs + items + dead_keys == 0 || worker.stop.is_cancelled() {
+        if executions + keys + notices + runs + items + dead_keys == 0 || env.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }
         tokio::select! {
             biased;
             () = tokio::time::sleep(began.elapsed()) => {}
-            () = worker.stop.cancelled() => {}
+            () = env.stop.cancelled() => {}
         }
     }
     Ok(())

@@ -14,7 +14,8 @@ use millstream_core::time::Timestamp;
 
 use super::overdue_sweep::{SweepExtent, TURN, ring_pages};
 use super::periodic::{DutyError, run_once};
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
+use crate::stream_loss::StreamLossWatch;
 
 pub(crate) const DUTY: &str = "ring-all";
 /// Done as of the [`generation_mark`] of the swept generation.
@@ -29,12 +30,12 @@ enum StreamLoss {
     Noticed(Timestamp),
 }
 
-pub(crate) async fn run_ring_all(worker: Arc<WorkerContext>) {
+pub(crate) async fn run_ring_all(env: Arc<WorkerEnvironment>, losses: Arc<StreamLossWatch>) {
     let mut loss = StreamLoss::Unknown;
-    while !worker.stop.is_cancelled() {
+    while !env.stop.is_cancelled() {
         let mut done = false;
-        run_once(&worker, "ring all", async {
-            done = sweep_after_loss(&worker, loss).await?;
+        run_once(&env, "ring all", async {
+            done = sweep_after_loss(&env, &losses, loss).await?;
             Ok(())
         })
         .await;
@@ -43,21 +44,25 @@ pub(crate) async fn run_ring_all(worker: Arc<WorkerContext>) {
         }
         tokio::select! {
             biased;
-            () = tokio::time::sleep(worker.jittered(worker.options.tick)) => {}
-            () = worker.amnesia.notified() => loss = StreamLoss::Noticed(worker.now()),
-            () = worker.stop.cancelled() => return,
+            () = tokio::time::sleep(env.jittered(env.options.tick)) => {}
+            () = losses.until_missing_group() => loss = StreamLoss::Noticed(env.now()),
+            () = env.stop.cancelled() => return,
         }
     }
 }
 
 /// Whether the loss is repaired.
-async fn sweep_after_loss(worker: &WorkerContext, loss: StreamLoss) -> Result<bool, DutyError> {
-    let generation = worker.deps.streams.care.ensure_generation().await?;
-    if loss == StreamLoss::Unknown && worker.has_swept_generation(&generation) {
+async fn sweep_after_loss(
+    env: &WorkerEnvironment,
+    losses: &StreamLossWatch,
+    loss: StreamLoss,
+) -> Result<bool, DutyError> {
+    let generation = env.streams.care.ensure_generation().await?;
+    if loss == StreamLoss::Unknown && losses.has_swept_generation(&generation) {
         return Ok(true);
     }
-    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
-    let now = worker.now();
+    let (workers, me) = (&env.stores.workers, &env.options.worker);
+    let now = env.now();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(false) };
     let Some(marked) = workers.take_duty(GENERATION, me, TURN, now).await? else {
         workers.finish_duty(DUTY, me, last).await?;
@@ -68,7 +73,7 @@ async fn sweep_after_loss(worker: &WorkerContext, loss: StreamLoss) -> Result<bo
             StreamLoss::Unknown => true,
             StreamLoss::Noticed(at) => last >= at,
         };
-    let swept = if made_good { Ok(SweepExtent::All) } else { ring_pages(worker, DUTY, None, |_| true).await };
+    let swept = if made_good { Ok(SweepExtent::All) } else { ring_pages(env, DUTY, None, |_| true).await };
     let (done_at, done_for) = match (&swept, made_good) {
         (Ok(SweepExtent::All), false) => (now, generation_mark(&generation)),
         (Ok(SweepExtent::All), true) | (Ok(SweepExtent::Part) | Err(_), _) => (last, marked),
@@ -76,7 +81,7 @@ async fn sweep_after_loss(worker: &WorkerContext, loss: StreamLoss) -> Result<bo
     workers.finish_duty(GENERATION, me, done_for).await?;
     workers.finish_duty(DUTY, me, done_at).await?;
     match swept? {
-        SweepExtent::All => worker.remember_generation(generation),
+        SweepExtent::All => losses.remember_generation(generation),
         SweepExtent::Part => return Ok(false),
     }
     Ok(true)
@@ -94,8 +99,8 @@ fn generation_mark(generation: &str) -> Timestamp {
 
 /// As at the start of a worker.
 #[cfg(test)]
-pub(super) async fn sweep_unknown_generation(worker: &WorkerContext) -> Result<bool, DutyError> {
-    sweep_after_loss(worker, StreamLoss::Unknown).await
+pub(super) async fn sweep_unknown_generation(env: &WorkerEnvironment) -> Result<bool, DutyError> {
+    sweep_after_loss(env, &StreamLossWatch::default(), StreamLoss::Unknown).await
 }
 
 #[cfg(test)]

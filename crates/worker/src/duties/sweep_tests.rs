@@ -16,11 +16,11 @@ use millstream_store_memory::MemoryStore;
 use millstream_stream::{EmbeddedStream, StreamHandles};
 use tokio_util::sync::CancellationToken;
 
+use super::recovery::release_duties_of_dead_workers;
 use super::{heartbeat, overdue_sweep, ring_all};
-use crate::context::WorkerContext;
-use crate::deps::WorkerDeps;
+use crate::environment::WorkerEnvironment;
+use crate::leasing::ActionLeasing;
 use crate::options::WorkerOptions;
-use crate::recovery::release_duties_of_dead_workers;
 
 #[derive(Debug, Default)]
 struct SweepEntropy(AtomicU64);
@@ -93,7 +93,6 @@ pub(crate) struct SweepBench {
 
 impl SweepBench {
     pub(crate) fn new() -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             memory: Stores::from_backend(MemoryStore::new()),
             clock: Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_000_000_000))),
@@ -102,27 +101,21 @@ impl SweepBench {
         }
     }
 
-    fn worker(&self, name: &str, pages: &Arc<PagedEventLog>) -> Arc<WorkerContext> {
+    fn worker(&self, name: &str, pages: &Arc<PagedEventLog>) -> Arc<WorkerEnvironment> {
         self.worker_on(name, |stores| stores.events = pages.clone())
     }
 
     /// A worker on these stores, with some of them replaced.
-    pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<WorkerContext> {
+    pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<WorkerEnvironment> {
         let mut stores = self.memory.clone();
         replace(&mut stores);
-        let deps = WorkerDeps {
-            stores,
-            streams: self.streams.clone(),
-            clock: self.clock.clone(),
-            entropy: Arc::new(SweepEntropy::default()),
-            http: None,
-            calls: None,
-            secrets: None,
-            nodes: None,
-            sinks: Vec::new(),
-        };
         let options = WorkerOptions::for_worker(WorkerId::parse(name).unwrap());
-        WorkerContext::new(deps, options, self.stop.clone()).unwrap().0
+        Arc::new(WorkerEnvironment::new(
+            (stores, self.streams.clone()),
+            (self.clock.clone(), Arc::new(SweepEntropy::default())),
+            options,
+            self.stop.clone(),
+        ))
     }
 
     /// When a duty was last done, if its lease is free.
@@ -153,7 +146,7 @@ async fn interrupted_sweep_is_not_recorded() {
             stop.cancel();
         }
     });
-    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages), Arc::default()).await.unwrap();
     assert_eq!(read(&pages), 2, "it continued after the shutdown");
     assert_eq!(bench.done("overdue").await, Some(Timestamp::EPOCH));
     ring_all::sweep_unknown_generation(&bench.worker("a", &pages)).await.unwrap();
@@ -178,7 +171,7 @@ async fn long_sweep_extends_its_turn() {
         clock.advance(overdue_sweep::TURN.mul_f64(0.8));
         assert!(!can_be_taken(&memory, clock.now()));
     });
-    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages), Arc::default()).await.unwrap();
     assert_eq!((read(&pages), bench.done("overdue").await), (4, Some(began)));
 }
 
@@ -193,7 +186,7 @@ async fn sweep_stops_after_losing_turn() {
             assert!(can_be_taken(&memory, clock.now()));
         }
     });
-    overdue_sweep::sweep_overdue(bench.worker("a", &pages)).await.unwrap();
+    overdue_sweep::sweep_overdue(bench.worker("a", &pages), Arc::default()).await.unwrap();
     assert_eq!(read(&pages), 2);
     assert_eq!(bench.done("overdue").await, None, "the thief's turn was given back");
 }
@@ -204,12 +197,12 @@ async fn recent_sweep_is_not_repeated() {
     let pages = pages(0, |_| {});
     let workers = ["a", "b", "c"].map(|name| bench.worker(name, &pages));
     for worker in &workers {
-        overdue_sweep::sweep_overdue(worker.clone()).await.unwrap();
+        overdue_sweep::sweep_overdue(worker.clone(), Arc::default()).await.unwrap();
     }
     assert_eq!(read(&pages), 1);
     bench.clock.advance(overdue_sweep::sweep_period(&workers[0]));
     for worker in &workers {
-        overdue_sweep::sweep_overdue(worker.clone()).await.unwrap();
+        overdue_sweep::sweep_overdue(worker.clone(), Arc::default()).await.unwrap();
     }
     assert_eq!(read(&pages), 1);
 }
@@ -243,7 +236,8 @@ async fn recovery_sweeps_after_crashed_sweep() {
     assert!(ring_all::sweep_unknown_generation(&bench.worker("a", &before)).await.unwrap());
     // The next process dies in its sweep, while it holds its turns.
     let dead = bench.worker("dead", &before);
-    heartbeat::send_heartbeat(dead.clone(), bench.clock.now()).await.unwrap();
+    let (leasing, _) = ActionLeasing::new(dead.clone(), Vec::new());
+    heartbeat::send_heartbeat(Arc::new(leasing), None, bench.clock.now()).await.unwrap();
     for duty in ["overdue", "ring-all", "ring-all.generation"] {
         let me = &dead.options.worker;
         bench.memory.workers.take_duty(duty, me, Duration::from_secs(60), bench.clock.now()).await.unwrap();

@@ -13,8 +13,8 @@ use std::time::Duration;
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use millstream_core::id::ExecutionKey;
-use millstream_store::StoreError;
 use millstream_store::outbox::{DeliveredParcel, FeedParcel, ParcelBackoff, ParcelLimit};
+use millstream_store::{StoreError, StoreResult};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +23,7 @@ use super::batch::{DeliveredBatch, GraphDelivery, OutboundBatch, deliver_batch, 
 use super::graph_share::GraphShare;
 use super::sink::Sink;
 use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
-use crate::context::WorkerContext;
-use crate::duties::periodic::DutyError;
+use crate::environment::WorkerEnvironment;
 
 /// Limits of one read.
 const PAGE: ParcelLimit = ParcelLimit { executions: 64, entries: 64 };
@@ -38,7 +37,7 @@ const FINISH: Duration = Duration::from_secs(1);
 type DeliveryInFlight = futures::future::BoxFuture<'static, DeliveredBatch>;
 
 pub(crate) struct GraphCourier<'a> {
-    worker: &'a WorkerContext,
+    env: &'a WorkerEnvironment,
     sink: Arc<dyn Sink>,
     /// Packed and not sent.
     packed: VecDeque<OutboundBatch>,
@@ -49,9 +48,9 @@ pub(crate) struct GraphCourier<'a> {
 }
 
 impl<'a> GraphCourier<'a> {
-    pub(crate) fn new(worker: &'a WorkerContext, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
+    pub(crate) fn new(env: &'a WorkerEnvironment, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
         Self {
-            worker,
+            env,
             sink,
             packed: VecDeque::new(),
             sending: FuturesUnordered::new(),
@@ -62,7 +61,7 @@ impl<'a> GraphCourier<'a> {
 
     /// Runs until `stop`; requests under way then are finished within a short time limit. An error comes from
     /// the store: the caller starts again.
-    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), DutyError> {
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> StoreResult<()> {
         while !stop.is_cancelled() {
             let rest = self.standing.paused_until();
             if self.packed.is_empty() && rest.is_none() {
@@ -95,13 +94,13 @@ impl<'a> GraphCourier<'a> {
     }
 
     /// Reads due entries. Events that the sink does not subscribe to are skipped.
-    async fn pack_due(&mut self) -> Result<(), DutyError> {
-        let stores = &self.worker.deps.stores;
+    async fn pack_due(&mut self) -> StoreResult<()> {
+        let stores = &self.env.stores;
         let limit = ParcelLimit { executions: PAGE.executions + self.busy.len(), ..PAGE };
-        let mut due = stores.outbox.due_parcels(self.sink.name(), limit, self.worker.now()).await?;
+        let mut due = stores.outbox.due_parcels(self.sink.name(), limit, self.env.now()).await?;
         due.retain(|parcel| !self.busy.contains(&parcel.execution));
-        let (worker, sink) = (self.worker, &*self.sink);
-        let reading = due.into_iter().map(|parcel| read_share(worker, sink, parcel));
+        let (env, sink) = (self.env, &*self.sink);
+        let reading = due.into_iter().map(|parcel| read_share(env, sink, parcel));
         let read: Vec<Result<GraphShare, ParcelBackoff>> =
             stream::iter(reading).buffered(READING).try_collect().await?;
         let (mut shares, mut unreadable) = (Vec::new(), Vec::new());
@@ -114,7 +113,7 @@ impl<'a> GraphCourier<'a> {
         stores.outbox.postpone_parcels(self.sink.name(), &unreadable).await?;
         let (empty, shares): (Vec<_>, Vec<_>) = shares.into_iter().partition(|share| share.events.is_empty());
         let passed: Vec<DeliveredParcel> = empty.iter().filter_map(|share| share.position_after(0)).collect();
-        stores.outbox.advance_sinks(self.sink.name(), &passed, self.worker.now()).await?;
+        stores.outbox.advance_sinks(self.sink.name(), &passed, self.env.now()).await?;
         self.busy.extend(shares.iter().map(|share| share.graph.clone()));
         self.packed = pack_batches(shares, self.sink.load_limits());
         Ok(())
@@ -130,7 +129,7 @@ impl<'a> GraphCourier<'a> {
     }
 
     /// Records the outcome of a batch, and of all others that have completed by now.
-    async fn settle_deliveries(&mut self, first: DeliveredBatch) -> Result<(), DutyError> {
+    async fn settle_deliveries(&mut self, first: DeliveredBatch) -> StoreResult<()> {
         let mut over = vec![first];
         while let Some(Some(more)) = self.sending.next().now_or_never() {
             over.push(more);
@@ -138,19 +137,19 @@ impl<'a> GraphCourier<'a> {
         let (mut heard, mut put_off) = (Vec::new(), Vec::new());
         for delivered in over {
             let refusal = delivered.refusal.as_ref();
-            self.standing.record_batch(self.worker, self.sink.name(), delivered.sent, refusal);
+            self.standing.record_batch(self.env, self.sink.name(), delivered.sent, refusal);
             for GraphDelivery { share, heard: came, is_held } in delivered.graph_deliveries() {
                 self.busy.remove(&share.graph);
                 if is_held {
                     // Progress resets the attempts.
                     let attempts = if came.is_some() { 1 } else { share.attempts.saturating_add(1) };
-                    put_off.push(defer_graph(self.worker, share.graph, attempts));
+                    put_off.push(defer_graph(self.env, share.graph, attempts));
                 }
                 heard.extend(came);
             }
         }
-        let (outbox, name) = (&self.worker.deps.stores.outbox, self.sink.name());
-        outbox.advance_sinks(name, &heard, self.worker.now()).await?;
+        let (outbox, name) = (&self.env.stores.outbox, self.sink.name());
+        outbox.advance_sinks(name, &heard, self.env.now()).await?;
         outbox.postpone_parcels(name, &put_off).await?;
         Ok(())
     }
@@ -158,21 +157,21 @@ impl<'a> GraphCourier<'a> {
 
 /// An unreadable graph is deferred without an effect on the others.
 async fn read_share(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     sink: &dyn Sink,
     parcel: FeedParcel,
-) -> Result<Result<GraphShare, ParcelBackoff>, DutyError> {
+) -> StoreResult<Result<GraphShare, ParcelBackoff>> {
     let (graph, attempts) = (parcel.execution.clone(), parcel.attempts);
-    match GraphShare::of_parcel(parcel, sink, &*worker.deps.stores.execution_views).await {
+    match GraphShare::of_parcel(parcel, sink, &*env.stores.execution_views).await {
         Ok(share) => Ok(Ok(share)),
         Err(error @ StoreError::Corrupt(_)) => {
             tracing::error!(graph = %graph.execution, error = %error, "could not read the events of a graph");
-            Ok(Err(defer_graph(worker, graph, attempts.saturating_add(1))))
+            Ok(Err(defer_graph(env, graph, attempts.saturating_add(1))))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
-fn defer_graph(worker: &WorkerContext, graph: ExecutionKey, attempts: u32) -> ParcelBackoff {
-    ParcelBackoff { execution: graph, until: worker.now().plus(refusal_backoff(worker, attempts)), attempts }
+fn defer_graph(env: &WorkerEnvironment, graph: ExecutionKey, attempts: u32) -> ParcelBackoff {
+    ParcelBackoff { execution: graph, until: env.now().plus(refusal_backoff(env, attempts)), attempts }
 }

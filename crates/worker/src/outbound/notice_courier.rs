@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_store::StoreResult;
 use millstream_store::notices::{DueNotice, NoticeBackoff};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::cloud_event::CloudEvent;
 use super::sink::{Sink, SinkLoad};
 use super::sink_health::{FailureLog, SinkHealth, refusal_backoff};
-use crate::context::WorkerContext;
-use crate::duties::periodic::DutyError;
+use crate::environment::WorkerEnvironment;
 
 /// Notices read at once.
 const PAGE: usize = 100;
@@ -26,14 +26,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const FINISH: Duration = Duration::from_secs(1);
 
 pub(crate) struct NoticeCourier<'a> {
-    worker: &'a WorkerContext,
+    env: &'a WorkerEnvironment,
     sink: Arc<dyn Sink>,
     standing: SinkHealth,
 }
 
 impl<'a> NoticeCourier<'a> {
-    pub(crate) fn new(worker: &'a WorkerContext, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
-        Self { worker, sink, standing: SinkHealth::new(log) }
+    pub(crate) fn new(env: &'a WorkerEnvironment, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
+        Self { env, sink, standing: SinkHealth::new(log) }
     }
 
     pub(crate) fn into_log(self) -> FailureLog {
@@ -41,7 +41,7 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Runs until `stop`. An error comes from the store: the caller starts again.
-    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), DutyError> {
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> StoreResult<()> {
         while !stop.is_cancelled() {
             let rest = self.standing.paused_until();
             if rest.is_none() && self.send_due(stop).await? > 0 {
@@ -59,9 +59,9 @@ impl<'a> NoticeCourier<'a> {
     }
 
     /// Sends due notices until the sink refuses. Returns their number.
-    async fn send_due(&mut self, stop: &CancellationToken) -> Result<usize, DutyError> {
-        let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
-        let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
+    async fn send_due(&mut self, stop: &CancellationToken) -> StoreResult<usize> {
+        let (notices, sink) = (&self.env.stores.notices, Arc::clone(&self.sink));
+        let due = notices.due_notices(sink.name(), PAGE, self.env.now()).await?;
         let found = due.len();
         let wants = |one: &DueNotice| sink.event_filter().accepts_type(one.notice.kind.as_str());
         let (due, unwanted): (Vec<DueNotice>, Vec<DueNotice>) = due.into_iter().partition(wants);
@@ -81,7 +81,7 @@ impl<'a> NoticeCourier<'a> {
                 () = stopping => return Ok(found),
             };
             let sent = if refusal.is_some() { 0 } else { events.len() };
-            self.standing.record_batch(self.worker, sink.name(), sent, refusal.as_ref());
+            self.standing.record_batch(self.env, sink.name(), sent, refusal.as_ref());
             let batch: Vec<DueNotice> = batch.into_iter().map(|(_, notice)| notice).collect();
             if refusal.is_none() {
                 notices.delete_delivered_notices(sink.name(), &notice_positions(&batch)).await?;
@@ -97,7 +97,7 @@ impl<'a> NoticeCourier<'a> {
 
     fn defer_notice(&self, notice: &DueNotice) -> NoticeBackoff {
         let attempts = notice.attempts.saturating_add(1);
-        let until = self.worker.now().plus(refusal_backoff(self.worker, attempts));
+        let until = self.env.now().plus(refusal_backoff(self.env, attempts));
         NoticeBackoff { position: notice.position, until, attempts }
     }
 }

@@ -10,7 +10,7 @@ use millstream_core::retry::{Jitter, RetryPolicy};
 use tokio::time::Instant;
 
 use super::sink::SinkRefusal;
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
 
 /// After this many refusals in a row the fault is the sink's, and not that of the events.
@@ -41,10 +41,10 @@ fn outage_backoff() -> RetryPolicy {
 }
 
 /// Back-off of events that were refused this often.
-pub(crate) fn refusal_backoff(worker: &WorkerContext, attempts: u32) -> Duration {
+pub(crate) fn refusal_backoff(env: &WorkerEnvironment, attempts: u32) -> Duration {
     let (backoff, max) = (Duration::from_secs(1), Duration::from_secs(300));
     let policy = RetryPolicy { attempts: u32::MAX, backoff, max, jitter: Jitter::Half, except: Vec::new() };
-    policy.wait_after(attempts, worker.random_unit(), None).unwrap_or_default()
+    policy.wait_after(attempts, env.random_unit(), None).unwrap_or_default()
 }
 
 impl SinkHealth {
@@ -68,7 +68,7 @@ impl SinkHealth {
     /// Updates the health of the sink as a whole from a batch's outcome.
     pub(crate) fn record_batch(
         &mut self,
-        worker: &WorkerContext,
+        env: &WorkerEnvironment,
         sink: &Name,
         sent: usize,
         refusal: Option<&SinkRefusal>,
@@ -104,8 +104,7 @@ impl SinkHealth {
                 "sink is unavailable; events wait and are retried with back-off"
             );
         }
-        let wait =
-            outage_backoff().wait_after(self.failures, worker.random_unit(), asked).unwrap_or_default();
+        let wait = outage_backoff().wait_after(self.failures, env.random_unit(), asked).unwrap_or_default();
         self.rest = Some(Instant::now() + wait);
     }
 }

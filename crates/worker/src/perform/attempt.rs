@@ -29,54 +29,68 @@ use millstream_store::action_store::{LeasedAction, SettleOutcome, Settlement};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::leased_work::{AttemptCredentials, LeasedWork, PerformOutcome};
-use super::leases::HeldLease;
+use super::attempt_contract::{AttemptCredentials, PerformOutcome};
 use super::outcome::{conclude_attempt, internal_error, settle_compensated, settle_unusable};
+use super::performer::ActionPerformer;
+use super::run_action::{run_action, withdraw_begun};
 use super::{fair_start, http_answer, secrets, trace_context};
-use crate::context::WorkerContext;
-use crate::process::panic_text;
+use crate::leasing::LeasedWork;
+use crate::leasing::action_slots::WorkSlot;
+use crate::leasing::leases::HeldLease;
+use crate::panic_text::panic_text;
 use crate::program_cache::{UnusableProgram, UsableProgram};
-use crate::settle::AttemptReport;
 use crate::{crash_point, metrics};
 
 /// Delay before an action that this build cannot perform is released.
 const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 
+/// An attempt that has ended, with its lease and slot.
+#[derive(Debug)]
+pub(crate) struct AttemptReport {
+    pub(crate) settlement: Settlement,
+    pub(crate) held: HeldLease,
+    pub(crate) slot: WorkSlot,
+}
+
 /// Performs the actions handed over, until the drain deadline.
 pub(crate) async fn run_attempts(
-    worker: Arc<WorkerContext>,
-    errands: mpsc::Receiver<(TenantId, LeasedWork)>,
+    performer: Arc<ActionPerformer>,
+    leased: mpsc::Receiver<(TenantId, LeasedWork)>,
     reports: mpsc::Sender<AttemptReport>,
 ) {
-    let (halt, weights) = (worker.halt.clone(), worker.options.weights.clone());
-    fair_start::run_fair_start(errands, weights, &halt, |errand| {
-        perform_and_report(Arc::clone(&worker), errand, reports.clone())
+    let (halt, weights) = (performer.env.halt.clone(), performer.env.options.weights.clone());
+    fair_start::run_fair_start(leased, weights, &halt, |work| {
+        perform_and_report(Arc::clone(&performer), work, reports.clone())
     })
     .await;
 }
 
 async fn perform_and_report(
-    worker: Arc<WorkerContext>,
-    errand: LeasedWork,
+    performer: Arc<ActionPerformer>,
+    work: LeasedWork,
     reports: mpsc::Sender<AttemptReport>,
 ) {
-    let LeasedWork { action, held, slot } = errand;
+    let LeasedWork { action, held, slot } = work;
     let turn = tokio::select! {
         biased;
-        () = worker.stop.cancelled() => None,
+        () = performer.env.stop.cancelled() => None,
         () = held.until_lost() => None,
-        turn = slot.acquire_permit(&worker.performing) => turn,
+        turn = slot.acquire_permit(&performer.performing) => turn,
     };
     let Some(turn) = turn else {
         // Released; the store skips a lost lease.
-        let _ =
-            worker.deps.stores.actions.release_leases(std::slice::from_ref(&held.lease), worker.now()).await;
+        let _ = performer
+            .env
+            .stores
+            .actions
+            .release_leases(std::slice::from_ref(&held.lease), performer.env.now())
+            .await;
         return;
     };
-    crash_point::crash_at(worker.options.crash, CrashPoint::WorkerBeforeAction);
+    crash_point::crash_at(performer.env.options.crash, CrashPoint::WorkerBeforeAction);
     let performed = tokio::select! {
         biased;
-        performed = attempt_catching_panics(&worker, &action, &held) => performed,
+        performed = attempt_catching_panics(&performer, &action, &held) => performed,
         () = held.until_lost() => PerformedAttempt::LeaseLost,
     };
     drop(turn);
@@ -87,11 +101,11 @@ async fn perform_and_report(
             tracing::warn!(action.key = %held.lease.key, "lease lost, attempt dropped");
             return;
         }
-        PerformedAttempt::Foreign => return release_after_delay(&worker, &held).await,
+        PerformedAttempt::Foreign => return release_after_delay(&performer, &held).await,
     };
-    crash_point::crash_at(worker.options.crash, CrashPoint::WorkerBeforeSettle);
+    crash_point::crash_at(performer.env.options.crash, CrashPoint::WorkerBeforeSettle);
     let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
-    worker.unsettled.add_report();
+    performer.leasing.unsettled.add_report();
     // The channel has capacity for as many reports as there are slots.
     let _ = reports.send(AttemptReport { settlement, held, slot }).await;
 }
@@ -105,69 +119,78 @@ enum PerformedAttempt {
 }
 
 /// Releases after a delay: otherwise it would be leased again at once.
-async fn release_after_delay(worker: &WorkerContext, held: &HeldLease) {
+async fn release_after_delay(performer: &ActionPerformer, held: &HeldLease) {
     tokio::select! {
         biased;
-        () = tokio::time::sleep(worker.jittered(FOREIGN_PATIENCE)) => {}
-        () = worker.stop.cancelled() => {}
+        () = tokio::time::sleep(performer.env.jittered(FOREIGN_PATIENCE)) => {}
+        () = performer.env.stop.cancelled() => {}
         () = held.until_lost() => return,
     }
     // If it fails the lease runs out.
-    let _ = worker.deps.stores.actions.release_leases(std::slice::from_ref(&held.lease), worker.now()).await;
+    let _ = performer
+        .env
+        .stores
+        .actions
+        .release_leases(std::slice::from_ref(&held.lease), performer.env.now())
+        .await;
 }
 
 /// Runs an attempt; a panic becomes a failure of the attempt.
 async fn attempt_catching_panics(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
 ) -> PerformedAttempt {
-    let panic = match AssertUnwindSafe(make_attempt(worker, action, held)).catch_unwind().await {
+    let panic = match AssertUnwindSafe(make_attempt(performer, action, held)).catch_unwind().await {
         Ok(performed) => return performed,
         Err(panic) => panic_text(&*panic),
     };
     tracing::error!(action.key = %action.lease.key, error = %panic, "panic while performing an action");
     let conclusion = async {
-        let program = load_program(worker, action).await.ok()?;
+        let program = load_program(performer, action).await.ok()?;
         let spec = program.action_spec(&action.lease.key.action)?;
         let attempt = AttemptOutcome::Transient { error: internal_error(panic.clone()), retry_after: None };
-        Some(conclude_attempt(worker, &spec, action, attempt))
+        Some(conclude_attempt(performer, &spec, action, attempt))
     };
     let concluded = AssertUnwindSafe(conclusion).catch_unwind().await;
     PerformedAttempt::Settle(
-        concluded.ok().flatten().unwrap_or_else(|| settle_unusable(worker, action, &panic)),
+        concluded.ok().flatten().unwrap_or_else(|| settle_unusable(performer, action, &panic)),
     )
 }
 
-async fn make_attempt(worker: &WorkerContext, action: &LeasedAction, held: &HeldLease) -> PerformedAttempt {
-    let program = match load_program(worker, action).await {
+async fn make_attempt(
+    performer: &ActionPerformer,
+    action: &LeasedAction,
+    held: &HeldLease,
+) -> PerformedAttempt {
+    let program = match load_program(performer, action).await {
         Ok(program) => program,
         Err(UnusableProgram::Gone(reason)) => {
-            return PerformedAttempt::Settle(settle_unusable(worker, action, &reason));
+            return PerformedAttempt::Settle(settle_unusable(performer, action, &reason));
         }
         Err(UnusableProgram::Foreign(_)) => return PerformedAttempt::Foreign,
     };
     let Some(spec) = program.action_spec(&action.lease.key.action) else {
         return PerformedAttempt::Settle(settle_unusable(
-            worker,
+            performer,
             action,
             "the definition has no such action",
         ));
     };
     if let Some(error) = &action.closing {
-        return PerformedAttempt::Settle(settle_compensated(worker, &spec, action, error));
+        return PerformedAttempt::Settle(settle_compensated(performer, &spec, action, error));
     }
     let done = if let Some(error) =
-        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, worker.now())
+        schedule::missed_timeout(&spec.timeouts, action.attempt, action.ready_at, performer.env.now())
     {
-        worker.performers.withdraw_begun(worker, action).await;
+        withdraw_begun(performer, action).await;
         PerformOutcome::Attempt(AttemptOutcome::Permanent { error })
     } else {
-        match render_input(worker, &program, action).await {
+        match render_input(performer, &program, action).await {
             None => return PerformedAttempt::LeaseLost,
             Some(Err(error)) => PerformOutcome::Attempt(AttemptOutcome::Permanent { error }),
             Some(Ok(ActionInput::Task(_))) => PerformOutcome::Lost,
-            Some(Ok(_)) if is_given_up(worker, &spec, action) => {
+            Some(Ok(_)) if is_given_up(performer, &spec, action) => {
                 PerformOutcome::Attempt(AttemptOutcome::Permanent {
                     error: internal_error(format!(
                         "given up: {} attempts left no outcome",
@@ -176,14 +199,14 @@ async fn make_attempt(worker: &WorkerContext, action: &LeasedAction, held: &Held
                 })
             }
             Some(Ok(_)) if !held.is_good() => return PerformedAttempt::LeaseLost,
-            Some(Ok(input)) => perform_within(worker, &program, &spec, action, held, input).await,
+            Some(Ok(input)) => perform_within(performer, &program, &spec, action, held, input).await,
         }
     };
     PerformedAttempt::Settle(match done {
-        PerformOutcome::Attempt(attempt) => conclude_attempt(worker, &spec, action, attempt),
+        PerformOutcome::Attempt(attempt) => conclude_attempt(performer, &spec, action, attempt),
         PerformOutcome::Told(told) => {
             let instead = program.machine().map(|machine| told.effective_spec(machine, &spec));
-            conclude_attempt(worker, instead.as_deref().unwrap_or(&spec), action, told.to_attempt())
+            conclude_attempt(performer, instead.as_deref().unwrap_or(&spec), action, told.to_attempt())
         }
         PerformOutcome::Postponed { at } => SettleOutcome::Postponed { at, error: None },
         PerformOutcome::OverQuota { at, refusal } => {
@@ -192,19 +215,19 @@ async fn make_attempt(worker: &WorkerContext, action: &LeasedAction, held: &Held
             SettleOutcome::Postponed { at, error: Some(RawJson::from_value(&error)) }
         }
         PerformOutcome::Awaiting { until } => SettleOutcome::Awaiting { until },
-        PerformOutcome::Lost => settle_lost(worker, &spec, action),
+        PerformOutcome::Lost => settle_lost(performer, &spec, action),
     })
 }
 
 /// The program of the action's definition; retries for as long as the lease lasts.
-async fn load_program(worker: &WorkerContext, action: &LeasedAction) -> UsableProgram {
+async fn load_program(performer: &ActionPerformer, action: &LeasedAction) -> UsableProgram {
     let tenant = &action.lease.key.execution.tenant;
     loop {
-        match worker.programs.get(&*worker.deps.stores.definitions, tenant, &action.definition).await {
+        match performer.programs.get(&*performer.env.stores.definitions, tenant, &action.definition).await {
             Ok(usable) => return usable,
             Err(error) => {
-                worker.store_outage.record_failure(&error);
-                tokio::time::sleep(worker.jittered(Duration::from_millis(250))).await;
+                performer.env.store_outage.record_failure(&error);
+                tokio::time::sleep(performer.env.jittered(Duration::from_millis(250))).await;
             }
         }
     }
@@ -212,21 +235,23 @@ async fn load_program(worker: &WorkerContext, action: &LeasedAction) -> UsablePr
 
 /// The input, rendered now if it had to wait for results. `None` when the lease is lost.
 async fn render_input(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     program: &ExecutionProgram,
     action: &LeasedAction,
 ) -> Option<Result<ActionInput, ActionFailure>> {
     let raw = match (&action.input, &action.scope, program.machine()) {
         (Some(input), _, _) => input.clone(),
-        (None, Some(scope), Some(_)) => match render_cheap_or_pooled(worker, program, action, scope).await? {
-            Ok(input) => {
-                record_input(worker, action, &input).await?;
-                input
+        (None, Some(scope), Some(_)) => {
+            match render_cheap_or_pooled(performer, program, action, scope).await? {
+                Ok(input) => {
+                    record_input(performer, action, &input).await?;
+                    input
+                }
+                Err(message) => {
+                    return Some(Err(ActionFailure { class: ErrorClass::Input, message, status: None }));
+                }
             }
-            Err(message) => {
-                return Some(Err(ActionFailure { class: ErrorClass::Input, message, status: None }));
-            }
-        },
+        }
         (None, None, _) | (None, Some(_), None) => {
             return Some(Err(internal_error("the action has neither input nor scope".to_owned())));
         }
@@ -237,7 +262,7 @@ async fn render_input(
 /// Renders an input: in place if it is cheap, else on the pool. `None` when the pool's time limit ended it:
 /// the attempt is dropped like one whose worker died, and counted when the action is leased again.
 async fn render_cheap_or_pooled(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     program: &ExecutionProgram,
     action: &LeasedAction,
     scope: &RawJson,
@@ -256,7 +281,7 @@ async fn render_cheap_or_pooled(
     let rendered = match render(program, action, scope, EvaluationPool::inline()) {
         Err(RenderError::Stopped) => {
             let (program, action, scope) = (program.clone(), action.clone(), scope.clone());
-            worker.evaluations.run(move |stop| render(&program, &action, &scope, stop)).await.ok()?
+            performer.evaluations.run(move |stop| render(&program, &action, &scope, stop)).await.ok()?
         }
         rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
     };
@@ -268,14 +293,14 @@ async fn render_cheap_or_pooled(
 }
 
 /// Records a rendered input; retries for as long as the lease lasts.
-async fn record_input(worker: &WorkerContext, action: &LeasedAction, input: &RawJson) -> Option<()> {
+async fn record_input(performer: &ActionPerformer, action: &LeasedAction, input: &RawJson) -> Option<()> {
     loop {
         let inputs = [(action.lease.clone(), input.clone())];
-        match worker.deps.stores.actions.record_inputs(&inputs).await {
+        match performer.env.stores.actions.record_inputs(&inputs).await {
             Ok(held) => return held.first().copied().unwrap_or(false).then_some(()),
             Err(error) => {
-                worker.store_outage.record_failure(&error);
-                tokio::time::sleep(worker.jittered(Duration::from_millis(250))).await;
+                performer.env.store_outage.record_failure(&error);
+                tokio::time::sleep(performer.env.jittered(Duration::from_millis(250))).await;
             }
         }
     }
@@ -283,13 +308,13 @@ async fn record_input(worker: &WorkerContext, action: &LeasedAction, input: &Raw
 
 /// Attempts that ended with the death of their worker are counted by their leases. They are not failures of
 /// the action, but an action that kills every worker must end as well.
-fn is_given_up(worker: &WorkerContext, spec: &ActionSpec, action: &LeasedAction) -> bool {
-    let most = i64::from(spec.retry.attempts) + i64::from(worker.options.poison_cap);
+fn is_given_up(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> bool {
+    let most = i64::from(spec.retry.attempts) + i64::from(performer.env.options.poison_cap);
     i64::from(action.attempt) > most
 }
 
 async fn perform_within(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     program: &ExecutionProgram,
     spec: &ActionSpec,
     action: &LeasedAction,
@@ -297,7 +322,7 @@ async fn perform_within(
     input: ActionInput,
 ) -> PerformOutcome {
     let tenant = &action.lease.key.execution.tenant;
-    let filled = match secrets::fill_secrets(worker.deps.secrets.as_deref(), tenant, &input).await {
+    let filled = match secrets::fill_secrets(performer.secrets.as_deref(), tenant, &input).await {
         Ok(filled) => Arc::new(filled),
         // The secret may be added before the attempts are used up.
         Err(error) => return PerformOutcome::Attempt(AttemptOutcome::Transient { error, retry_after: None }),
@@ -305,28 +330,19 @@ async fn perform_within(
     let credentials = AttemptCredentials {
         idempotency_key: action.lease.key.with_revision(action.revision),
         fencing_token: action.lease.epoch.0,
-        traceparent: trace_context::child_traceparent(action.traceparent.as_deref(), &*worker.deps.entropy),
+        traceparent: trace_context::child_traceparent(action.traceparent.as_deref(), &*performer.env.entropy),
     };
     let kind = input.kind();
-    let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, worker.now());
+    let limit = schedule::attempt_timeout(&spec.timeouts, action.ready_at, performer.env.now());
     // A node waits for capacity at an executor first; its call ends at the cap by itself.
     let is_node = matches!(input, ActionInput::Node(_));
     let limit = if is_node {
         limit
     } else {
-        caps::attempt_within(limit, &spec.kind, &worker.quotas.quota_of(tenant))
+        caps::attempt_within(limit, &spec.kind, &performer.leasing.quotas.quota_of(tenant))
     };
     let started = Instant::now();
-    let work = worker.performers.run_action(
-        worker,
-        spec,
-        action,
-        held,
-        input,
-        &credentials,
-        &filled,
-        started + limit,
-    );
+    let work = run_action(performer, spec, action, held, input, &credentials, &filled, started + limit);
     let performed = AssertUnwindSafe(secrets::run_guarding_secrets(Arc::clone(&filled), work)).catch_unwind();
     let done = tokio::select! {
         biased;
@@ -346,7 +362,7 @@ async fn perform_within(
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
         PerformOutcome::Attempt(attempt) => {
-            PerformOutcome::Attempt(finish_attempt(worker, program, action, &filled, attempt).await)
+            PerformOutcome::Attempt(finish_attempt(performer, program, action, &filled, attempt).await)
         }
         PerformOutcome::Told(_)
         | PerformOutcome::Postponed { .. }
@@ -357,7 +373,7 @@ async fn perform_within(
 }
 
 /// The worker that leased it reported nothing in time. No back-off: nothing is overloaded.
-fn settle_lost(worker: &WorkerContext, spec: &ActionSpec, action: &LeasedAction) -> SettleOutcome {
+fn settle_lost(performer: &ActionPerformer, spec: &ActionSpec, action: &LeasedAction) -> SettleOutcome {
     let (class, what) = match spec.timeouts.heartbeat {
         Some(length) => (ErrorClass::Heartbeat, format!("no heartbeat within {length:?}")),
         None => (ErrorClass::Timeout, format!("no outcome within {:?}", spec.timeouts.start_to_close)),
@@ -365,9 +381,9 @@ fn settle_lost(worker: &WorkerContext, spec: &ActionSpec, action: &LeasedAction)
     let error = ActionFailure { class, message: format!("{what} from its worker"), status: None };
     if i64::from(action.attempt) < i64::from(spec.retry.attempts) && !spec.retry.except.contains(&error.class)
     {
-        return SettleOutcome::Retry { error: RawJson::from_value(&error), at: worker.now() };
+        return SettleOutcome::Retry { error: RawJson::from_value(&error), at: performer.env.now() };
     }
-    conclude_attempt(worker, spec, action, AttemptOutcome::Permanent { error })
+    conclude_attempt(performer, spec, action, AttemptOutcome::Permanent { error })
 }
 
 fn transient_failure(error: ActionFailure) -> PerformOutcome {
@@ -376,7 +392,7 @@ fn transient_failure(error: ActionFailure) -> PerformOutcome {
 
 /// The attempt as published: without secrets, mapped by the definition, within limits.
 async fn finish_attempt(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     program: &ExecutionProgram,
     action: &LeasedAction,
     filled: &SecretValues,
@@ -387,7 +403,7 @@ async fn finish_attempt(
     let attempt = secrets::redact_attempt(filled, attempt);
     let attempt = match attempt {
         AttemptOutcome::Success { result } => {
-            match map_response(worker, program, machine, action, result).await {
+            match map_response(performer, program, machine, action, result).await {
                 Ok(result) => AttemptOutcome::Success { result },
                 Err(RenderError::Failed(message)) => AttemptOutcome::Permanent {
                     error: ActionFailure { class: ErrorClass::Response, message, status: None },
@@ -406,12 +422,12 @@ async fn finish_attempt(
         }
         AttemptOutcome::Pause { error } => AttemptOutcome::Pause { error: http_answer::shorten_error(error) },
     };
-    limit_result(attempt, worker.options.http.max_response)
+    limit_result(attempt, performer.env.options.http.max_response)
 }
 
 /// Maps a response: in place if it is cheap, else on the pool.
 async fn map_response(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     program: &ExecutionProgram,
     machine: &Machine,
     action: &LeasedAction,
@@ -421,7 +437,7 @@ async fn map_response(
     match machine::map_http_response(machine, name, response.clone(), EvaluationPool::inline()) {
         Err(RenderError::Stopped) => {
             let (program, name) = (program.clone(), name.clone());
-            let mapped = worker.evaluations.run(move |stop| match program.machine() {
+            let mapped = performer.evaluations.run(move |stop| match program.machine() {
                 Some(machine) => machine::map_http_response(machine, &name, response, stop),
                 None => Ok(response),
             });

@@ -1,17 +1,14 @@
-//! The interface to actions implemented by a user's own worker: the input of an attempt, and its heartbeats.
+//! The interface to actions implemented by a user's own worker: the input of an attempt.
 //!
 //! The engine sees a name, JSON in and an [`AttemptOutcome`] out. It decides about leases, retries and time; an
 //! implementation of [`PerformCalls`] only does the work.
 
-use std::sync::Arc;
-
 use millstream_core::action::AttemptOutcome;
 use millstream_core::id::{ActionKey, Name};
 use millstream_core::raw::RawJson;
-use millstream_core::secrets::SecretValues;
-use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+
+use crate::leasing::pulse::AttemptPulse;
 
 /// Performs the actions implemented by a user's own worker.
 #[async_trait::async_trait]
@@ -42,64 +39,4 @@ pub struct ActionCall {
     /// The last progress reported by the previous attempt.
     pub progress: Option<RawJson>,
     pub pulse: AttemptPulse,
-}
-
-/// Sends heartbeats of an attempt and receives its cancellation.
-#[derive(Debug, Clone)]
-pub struct AttemptPulse {
-    beats: watch::Sender<AttemptBeat>,
-    cancelled: CancellationToken,
-    /// Secrets to remove from progress.
-    secrets: Arc<SecretValues>,
-}
-
-/// The last heartbeat of an attempt, with its newest progress.
-#[derive(Debug, Clone)]
-pub struct AttemptBeat {
-    pub at: Instant,
-    pub progress: Option<RawJson>,
-}
-
-impl AttemptPulse {
-    pub fn new(beats: watch::Sender<AttemptBeat>, cancelled: CancellationToken) -> Self {
-        Self { beats, cancelled, secrets: Arc::default() }
-    }
-
-    /// For an attempt with these secrets: they are removed from its progress.
-    pub(crate) fn redacting(self, secrets: Arc<SecretValues>) -> Self {
-        Self { secrets, ..self }
-    }
-
-    /// Sends a heartbeat; the newest progress is kept and handed to the next attempt.
-    pub fn send_beat(&self, progress: Option<RawJson>) {
-        let progress = progress.map(|progress| self.secrets.redact_json(progress));
-        self.beats.send_modify(|beat| {
-            beat.at = Instant::now();
-            if progress.is_some() {
-                beat.progress = progress;
-            }
-        });
-    }
-
-    /// Fires when the execution was cancelled.
-    pub fn cancellation(&self) -> &CancellationToken {
-        &self.cancelled
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn heartbeat_without_progress_keeps_last() {
-        let (beats, mut seen) = watch::channel(AttemptBeat { at: Instant::now(), progress: None });
-        let pulse = AttemptPulse::new(beats, CancellationToken::new());
-        pulse.send_beat(Some(RawJson::from_trusted_text("7")));
-        let first = seen.borrow_and_update().clone();
-        pulse.clone().send_beat(None);
-        let second = seen.borrow_and_update().clone();
-        assert_eq!(second.progress, Some(RawJson::from_trusted_text("7")));
-        assert!(second.at >= first.at);
-    }
 }

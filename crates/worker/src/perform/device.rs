@@ -21,25 +21,25 @@ use millstream_store::run_service::{
 use millstream_store::run_store::RunFilter;
 use millstream_store::{StoreError, StoreResult};
 
+use super::attempt_contract::PerformOutcome;
 use super::emit::store_unavailable;
-use super::leased_work::PerformOutcome;
 use super::outcome::internal_error;
-use crate::context::WorkerContext;
+use super::performer::ActionPerformer;
 
 /// Runs of an execution withdrawn at once.
 const PAGE: usize = 100;
 
 pub(crate) async fn perform_device(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &DeviceInput,
     timeouts: &ActionTimeouts,
 ) -> PerformOutcome {
-    match create_or_adopt_run(worker, action, input).await {
+    match create_or_adopt_run(performer, action, input).await {
         Ok(Some(done)) => done,
         Ok(None) => {
-            let left = schedule::remaining_time(timeouts, action.ready_at, worker.now());
-            PerformOutcome::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+            let left = schedule::remaining_time(timeouts, action.ready_at, performer.env.now());
+            PerformOutcome::Awaiting { until: left.map(|left| performer.env.now().plus(left)) }
         }
         Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
@@ -47,7 +47,7 @@ pub(crate) async fn perform_device(
 
 /// `None` while another holder of the action will report the outcome.
 async fn create_or_adopt_run(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &DeviceInput,
 ) -> StoreResult<Option<PerformOutcome>> {
@@ -57,19 +57,19 @@ async fn create_or_adopt_run(
     };
     let lease = &action.lease;
     let waiting = WaitingAction { key: lease.key.clone(), epoch: lease.epoch, event_id: action.event_id };
-    let spec = input.to_run_spec(worker.options.devices.settings_of(&input.kind), waiting.clone());
+    let spec = input.to_run_spec(performer.env.options.devices.settings_of(&input.kind), waiting.clone());
     if let Some(problem) = spec.find_problems().first() {
         let error =
             ActionFailure { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
         return attempt(AttemptOutcome::Permanent { error });
     }
-    if let Some(refusal) = quota_refusal(worker, &key).await? {
-        return Ok(Some(PerformOutcome::over_quota(worker, action, refusal)));
+    if let Some(refusal) = quota_refusal(performer, &key).await? {
+        return Ok(Some(PerformOutcome::over_quota(&performer.env, action, refusal)));
     }
-    match run_service::create_run(worker, &key, &spec, None).await? {
+    match run_service::create_run(performer, &key, &spec, None).await? {
         CreateRunReply::New(_) => {}
         CreateRunReply::Exists(_) => {
-            match run_service::apply_to_run(worker, &key, &RunOperation::Adopt(waiting), None).await? {
+            match run_service::apply_to_run(performer, &key, &RunOperation::Adopt(waiting), None).await? {
                 RunOperationReply::Done { told, .. } => {
                     if let Some(told) = told {
                         return attempt(told.to_attempt());
@@ -89,14 +89,15 @@ async fn create_or_adopt_run(
             }
         }
     }
-    withdraw_if_execution_ended(worker, &lease.key.execution, &key).await?;
+    withdraw_if_execution_ended(performer, &lease.key.execution, &key).await?;
     Ok(None)
 }
 
 /// The quota that refuses one more run; a run that exists already is not one more.
-async fn quota_refusal(worker: &WorkerContext, key: &RunKey) -> StoreResult<Option<QuotaRefusal>> {
-    let stores = &worker.deps.stores;
-    let admitted = worker.quotas.admit_row(&*stores.quotas, &key.tenant, CountedQuota::OpenRuns).await?;
+async fn quota_refusal(performer: &ActionPerformer, key: &RunKey) -> StoreResult<Option<QuotaRefusal>> {
+    let stores = &performer.env.stores;
+    let admitted =
+        performer.leasing.quotas.admit_row(&*stores.quotas, &key.tenant, CountedQuota::OpenRuns).await?;
     let Err(refusal) = admitted else { return Ok(None) };
     let found = stores.runs.load_runs(std::slice::from_ref(key)).await?;
     Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
@@ -105,13 +106,13 @@ async fn quota_refusal(worker: &WorkerContext, key: &RunKey) -> StoreResult<Opti
 /// Closes the race with the withdrawal of an ended execution's runs, which may have looked before this run
 /// existed. This check follows the creation, so one of the two sees the other.
 async fn withdraw_if_execution_ended(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     execution: &ExecutionKey,
     run: &RunKey,
 ) -> StoreResult<()> {
-    let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
+    let found = performer.env.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
-        withdraw_run(worker, execution, run).await?;
+        withdraw_run(performer, execution, run).await?;
     }
     Ok(())
 }
@@ -124,37 +125,44 @@ fn run_key_of(action: &LeasedAction) -> Option<RunKey> {
 }
 
 /// The schedule of the action is missed: withdraws its run.
-pub(crate) async fn give_up_run(worker: &WorkerContext, action: &LeasedAction) {
+pub(crate) async fn give_up_run(performer: &ActionPerformer, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
     let (Some(Ok(ActionInput::Device(_))), Some(key)) = (input, run_key_of(action)) else { return };
-    if let Err(error) = withdraw_run(worker, &action.lease.key.execution, &key).await {
+    if let Err(error) = withdraw_run(performer, &action.lease.key.execution, &key).await {
         tracing::warn!(run = %key, error = %error, "could not withdraw an obsolete run");
     }
 }
 
 /// The execution has ended: withdraws its runs from devices.
-pub(crate) async fn withdraw_runs(worker: &WorkerContext, execution: &ExecutionKey) -> StoreResult<usize> {
+pub(crate) async fn withdraw_runs(
+    performer: &ActionPerformer,
+    execution: &ExecutionKey,
+) -> StoreResult<usize> {
     let filter = RunFilter { execution: Some(execution.execution.clone()), ..RunFilter::default() };
     let (mut withdrawn, mut after) = (0, None);
     loop {
-        let page = worker.deps.stores.run_views.list_runs(&execution.tenant, &filter, after, PAGE).await?;
+        let page = performer.env.stores.run_views.list_runs(&execution.tenant, &filter, after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|last| last.position);
         let open = page.into_iter().filter(|stored| !stored.run.status().is_ended());
-        withdrawn += withdraw_all(worker, execution, open.map(|stored| stored.key)).await?;
+        withdrawn += withdraw_all(performer, execution, open.map(|stored| stored.key)).await?;
         if is_last {
             return Ok(withdrawn);
         }
     }
 }
 
-async fn withdraw_run(worker: &WorkerContext, execution: &ExecutionKey, run: &RunKey) -> StoreResult<()> {
-    withdraw_all(worker, execution, [run.clone()]).await.map(|_| ())
+async fn withdraw_run(
+    performer: &ActionPerformer,
+    execution: &ExecutionKey,
+    run: &RunKey,
+) -> StoreResult<()> {
+    withdraw_all(performer, execution, [run.clone()]).await.map(|_| ())
 }
 
 /// A refused run has ended meanwhile.
 async fn withdraw_all(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     execution: &ExecutionKey,
     runs: impl IntoIterator<Item = RunKey>,
 ) -> StoreResult<usize> {
@@ -163,6 +171,6 @@ async fn withdraw_all(
     let order = |key| DeviceRunCommand { key, want: want.clone(), by: Some("execution".to_owned()) };
     let orders: Vec<DeviceRunCommand> = runs.into_iter().map(order).collect();
     let answers: Vec<_> =
-        run_service::perform_commands(worker, &orders).await.into_iter().collect::<StoreResult<_>>()?;
+        run_service::perform_commands(performer, &orders).await.into_iter().collect::<StoreResult<_>>()?;
     Ok(answers.len())
 }

@@ -9,7 +9,7 @@ use millstream_store::graph_store::{DispatchContext, NodeDispatch};
 use millstream_store::{StoreError, StoreResult};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::context::WorkerContext;
+use crate::environment::WorkerEnvironment;
 
 /// Upper bound on records per transaction.
 const BATCH: usize = 256;
@@ -50,7 +50,7 @@ impl DispatchRecorder {
 }
 
 pub(crate) async fn run_dispatch_recorder(
-    worker: Arc<WorkerContext>,
+    env: Arc<WorkerEnvironment>,
     mut wished: mpsc::Receiver<DispatchRequest>,
 ) {
     let mut wishes = Vec::new();
@@ -58,11 +58,11 @@ pub(crate) async fn run_dispatch_recorder(
         tokio::select! {
             biased;
             taken = wished.recv_many(&mut wishes, BATCH) => if taken == 0 { return },
-            () = worker.halt.cancelled() => return,
+            () = env.halt.cancelled() => return,
         }
         let (batch, answers): (Vec<NodeDispatch>, Vec<_>) =
             wishes.drain(..).map(|DispatchRequest { dispatch, answer }| (dispatch, answer)).unzip();
-        match worker.deps.stores.graphs.record_dispatches(&batch, RESULT_BYTES, worker.now()).await {
+        match env.stores.graphs.record_dispatches(&batch, RESULT_BYTES, env.now()).await {
             Ok(contexts) => {
                 for (answer, context) in answers.into_iter().zip(contexts) {
                     // The requester may have lost its lease meanwhile.
@@ -70,7 +70,7 @@ pub(crate) async fn run_dispatch_recorder(
                 }
             }
             Err(error) => {
-                worker.store_outage.record_failure(&error);
+                env.store_outage.record_failure(&error);
                 for answer in answers {
                     let _ = answer.send(Err(error.clone()));
                 }

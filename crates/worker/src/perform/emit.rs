@@ -16,9 +16,9 @@ use millstream_store::{StoreError, StoreResult};
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::leased_work::AttemptCredentials;
-use crate::context::WorkerContext;
-use crate::post_commit;
+use super::attempt_contract::AttemptCredentials;
+use super::performer::ActionPerformer;
+use crate::notifications::publish_bells;
 
 #[derive(Serialize)]
 struct EmittedEvent {
@@ -28,7 +28,7 @@ struct EmittedEvent {
 }
 
 pub(crate) async fn perform_emit(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: EmitInput,
     credentials: &AttemptCredentials,
@@ -37,10 +37,10 @@ pub(crate) async fn perform_emit(
     let event_id = derived_event_id(&format!("emit {}", credentials.idempotency_key));
     let actor = Some(format!("action:{}", action.lease.key.action));
     let emitted = match &input.to {
-        EmitTo::Execution(id) => to_execution(worker, tenant, id, &input, event_id, actor, action).await,
+        EmitTo::Execution(id) => to_execution(performer, tenant, id, &input, event_id, actor, action).await,
         EmitTo::Correlation(correlation) => {
             let signal_id = signal_id(event_id);
-            to_correlation(worker, tenant, correlation, &input, signal_id, actor, action).await
+            to_correlation(performer, tenant, correlation, &input, signal_id, actor, action).await
         }
     };
     match emitted {
@@ -50,7 +50,7 @@ pub(crate) async fn perform_emit(
 }
 
 async fn to_execution(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     tenant: &TenantId,
     id: &str,
     input: &EmitInput,
@@ -63,8 +63,8 @@ async fn to_execution(
         Err(error) => return Ok(refuse_target(format!("emit.to: {id:?} {error}"))),
     };
     if let Some(definition) =
-        worker.deps.stores.events.find_definitions(std::slice::from_ref(&execution)).await?.pop().flatten()
-        && let Some(refusal) = refuse_unmentioned(worker, tenant, &definition, &input.event).await?
+        performer.env.stores.events.find_definitions(std::slice::from_ref(&execution)).await?.pop().flatten()
+        && let Some(refusal) = refuse_unmentioned(performer, tenant, &definition, &input.event).await?
     {
         return Ok(refusal);
     }
@@ -78,11 +78,11 @@ async fn to_execution(
         actor,
         traceparent: action.traceparent.clone(),
     };
-    let appended = append_event(worker, AppendRequest::Event(event)).await?;
+    let appended = append_event(performer, AppendRequest::Event(event)).await?;
     Ok(match appended {
         Some(Appended::NoExecution) => refuse_target(format!("emit.to: there is no execution {id:?}")),
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
-            ring_execution(worker, &execution).await;
+            ring_execution(performer, &execution).await;
             emit_succeeded(event_id, Some(execution.execution))
         }
         other => refuse_target(format!("the event was not accepted: {other:?}")),
@@ -90,7 +90,7 @@ async fn to_execution(
 }
 
 async fn to_correlation(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     tenant: &TenantId,
     correlation: &str,
     input: &EmitInput,
@@ -101,9 +101,9 @@ async fn to_correlation(
     if let Err(why) = check_correlation(correlation) {
         return Ok(refuse_target(format!("emit.correlation {why}")));
     }
-    let found = worker.deps.stores.relations.find_correlated(tenant, correlation, None, 2).await?;
+    let found = performer.env.stores.relations.find_correlated(tenant, correlation, None, 2).await?;
     if let [(_, definition)] = found.as_slice()
-        && let Some(refusal) = refuse_unmentioned(worker, tenant, definition, &input.event).await?
+        && let Some(refusal) = refuse_unmentioned(performer, tenant, definition, &input.event).await?
     {
         return Ok(refusal);
     }
@@ -117,11 +117,11 @@ async fn to_correlation(
         idempotency: None,
         actor,
         traceparent: action.traceparent.clone(),
-        expires_at: worker.now().plus(worker.options.signal_ttl),
+        expires_at: performer.env.now().plus(performer.env.options.signal_ttl),
     };
-    Ok(match append_event(worker, AppendRequest::Signal(Box::new(signal))).await? {
+    Ok(match append_event(performer, AppendRequest::Signal(Box::new(signal))).await? {
         Some(Appended::Delivered { execution, .. }) => {
-            ring_execution(worker, &execution).await;
+            ring_execution(performer, &execution).await;
             emit_succeeded(event_id, Some(execution.execution))
         }
         Some(Appended::Buffered | Appended::Repeat { .. }) => emit_succeeded(event_id, None),
@@ -135,12 +135,12 @@ async fn to_correlation(
 /// Refuses an event that no state mentions, as the ingress does. A definition that this build cannot read is
 /// left to other builds.
 async fn refuse_unmentioned(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     tenant: &TenantId,
     definition: &DefinitionRef,
     event: &Name,
 ) -> StoreResult<Option<AttemptOutcome>> {
-    let program = worker.programs.get(&*worker.deps.stores.definitions, tenant, definition).await?;
+    let program = performer.programs.get(&*performer.env.stores.definitions, tenant, definition).await?;
     Ok(match program {
         Ok(ExecutionProgram::Machine(machine)) if !machine.knows_event(event) => {
             let definition = definition.name.as_str();
@@ -157,15 +157,15 @@ async fn refuse_unmentioned(
 }
 
 pub(super) async fn append_event(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     item: AppendRequest,
 ) -> StoreResult<Option<Appended>> {
-    Ok(worker.deps.stores.events.append(&[item], worker.now()).await?.pop())
+    Ok(performer.env.stores.events.append(&[item], performer.env.now()).await?.pop())
 }
 
 /// The overdue sweep repeats a lost doorbell.
-pub(super) async fn ring_execution(worker: &WorkerContext, execution: &ExecutionKey) {
-    post_commit::publish_bells(worker, &[Doorbell::Mailbox(execution.clone())]).await;
+pub(super) async fn ring_execution(performer: &ActionPerformer, execution: &ExecutionKey) {
+    publish_bells(&performer.env, &[Doorbell::Mailbox(execution.clone())]).await;
 }
 
 fn emit_succeeded(event_id: EventId, execution_id: Option<ExecutionId>) -> AttemptOutcome {

@@ -12,8 +12,9 @@ use reqwest::{Certificate, Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::address_guard::{AddressGuard, ForbiddenTarget};
+use super::attempt_contract::AttemptCredentials;
 use super::http_answer;
-use super::leased_work::{AttemptCredentials, HttpRequest, PerformHttp, SealedBody, SealedParts};
+use super::http_request::{HttpRequest, PerformHttp, SealedBody, SealedParts};
 use crate::error::WorkerFailure;
 use crate::options::HttpOptions;
 

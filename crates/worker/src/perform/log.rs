@@ -4,9 +4,7 @@ use millstream_core::action::AttemptOutcome;
 use millstream_core::id::ActionKey;
 use millstream_core::raw::RawJson;
 
-pub(crate) fn write_log_line(key: &ActionKey, text: &str) {
-    tracing::info!(target: "millstream::action", { action.key = %key }, "{text}");
-}
+use crate::action_log::write_log_line;
 
 pub(crate) fn perform_log(key: &ActionKey, text: &str) -> AttemptOutcome {
     write_log_line(key, text);

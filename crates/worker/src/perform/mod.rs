@@ -1,41 +1,47 @@
 //! Performing the actions of committed transitions.
 //!
-//! An action arrives here leased, as an [`LeasedWork`]; it leaves as a report to [`crate::settle`]. In between no
-//! lock is held and no transaction is open. Reading order: [`action_slots`] and [`leases`] (what an errand holds),
-//! [`leased_work`], [`fair_start`] (which attempt begins next), [`attempt`] (one attempt from beginning to end),
-//! then one file per kind of action.
+//! An action arrives here leased, as a [`LeasedWork`](crate::leasing::LeasedWork); it leaves as an
+//! [`AttemptReport`](attempt::AttemptReport) to [`crate::settle`]. In between no lock is held and no transaction is
+//! open. Reading order: [`performer`] (what all attempts share), [`fair_start`] (which attempt begins next),
+//! [`attempt`] (one attempt from beginning to end), [`attempt_contract`], [`run_action`] (the dispatch over the kinds
+//! of actions), then one file per kind of action. [`run_environment`] and [`item_environment`] settle the actions
+//! that wait for devices and for people.
 
-pub(crate) mod action_slots;
-pub(crate) mod address_guard;
+mod address_guard;
 pub(crate) mod attempt;
-pub(crate) mod call;
-pub(crate) mod device;
+mod attempt_contract;
+mod call;
+mod device;
 pub(crate) mod dispatch_recorder;
-pub(crate) mod emit;
-pub(crate) mod fair_start;
-pub(crate) mod graph_inputs;
+mod emit;
+mod fair_start;
+mod graph_inputs;
 pub(crate) mod http;
 pub(crate) mod http_answer;
-pub(crate) mod leased_work;
-pub(crate) mod leases;
-pub(crate) mod log;
-pub(crate) mod node;
-pub(crate) mod node_child;
-pub(crate) mod node_slots;
-pub(crate) mod noop;
+mod http_request;
+mod item_environment;
+mod log;
+mod node;
+mod node_attempt;
+mod node_child;
+mod node_client;
+mod noop;
 pub(crate) mod outcome;
-pub(crate) mod parent_child;
-pub(crate) mod secrets;
-pub(crate) mod start;
-pub(crate) mod task_for;
-pub(crate) mod tenant_slots;
-pub(crate) mod trace_context;
-pub(crate) mod wait;
+mod parent_child;
+mod performer;
+mod run_action;
+mod run_environment;
+mod secrets;
+mod start;
+mod task_for;
+mod trace_context;
+mod wait;
 pub(crate) mod webhook;
 
-pub use call::{ActionCall, AttemptBeat, AttemptPulse, PerformCalls};
-
-pub(crate) use leased_work::{ActionRunner, LeasedWork};
-pub use leased_work::{AttemptCredentials, HttpRequest, PerformHttp};
-pub use node::PerformNodes;
+pub use attempt_contract::AttemptCredentials;
+pub use call::{ActionCall, PerformCalls};
+pub use http_request::{HttpRequest, PerformHttp};
+pub use node_client::PerformNodes;
 pub use secrets::SecretSource;
+
+pub(crate) use performer::{ActionPerformer, PerformerClients};

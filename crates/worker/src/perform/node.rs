@@ -13,21 +13,21 @@ use millstream_core::action::AttemptOutcome;
 use millstream_core::graph::{self, ExecutorAnswer, NodeInput, NodePerformer, NodeStatus, NodeToken};
 use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
-use millstream_rpc::client::{CallFailure, ExecutorTarget};
-use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_rpc::client::CallFailure;
 use millstream_rpc::read::{self, NodeAnswer, NodeQuestion};
 use millstream_rpc::write;
 use millstream_store::StoreResult;
 use millstream_store::action_store::{LeaseOrigin, LeasedAction};
-use millstream_store::graph_store::{DispatchContext, ExecutorLogText, NodeDispatch, NodeFilter};
+use millstream_store::graph_store::{ExecutorLogText, NodeFilter};
 use tokio::time::Instant;
 
+use super::attempt_contract::{AttemptCredentials, PerformOutcome};
 use super::emit::store_unavailable;
-use super::leased_work::{AttemptCredentials, PerformOutcome};
-use super::leases::HeldLease;
+use super::node_attempt::{failed_answer, record_dispatch};
 use super::node_child;
-use crate::context::WorkerContext;
+use super::performer::ActionPerformer;
 use crate::executors::{ExecutorPlace, NoExecutorPlace, NodeRequirements};
+use crate::leasing::leases::HeldLease;
 use crate::metrics;
 
 /// Time that a node waits here for an executor before it is released.
@@ -37,52 +37,28 @@ const STORE_AWAY: Duration = Duration::from_secs(1);
 /// Longest delay until it is looked at again.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Calls executors.
-#[async_trait::async_trait]
-pub trait PerformNodes: Send + Sync + std::fmt::Debug {
-    /// Calls an executor once. Dropping the future cancels the call at the executor.
-    async fn execute_node(
-        &self,
-        executor: &ExecutorTarget,
-        request: ExecuteNodeRequest,
-        deadline: Instant,
-    ) -> std::result::Result<ExecuteNodeResponse, CallFailure>;
-}
-
-#[async_trait::async_trait]
-impl PerformNodes for millstream_rpc::client::ExecutorClients {
-    async fn execute_node(
-        &self,
-        executor: &ExecutorTarget,
-        request: ExecuteNodeRequest,
-        deadline: Instant,
-    ) -> std::result::Result<ExecuteNodeResponse, CallFailure> {
-        self.execute_node(executor, request, deadline).await
-    }
-}
-
 pub(crate) async fn perform_node(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
     input: NodeInput,
     credentials: &AttemptCredentials,
 ) -> PerformOutcome {
     if let Some(at) = input.not_before
-        && at > worker.now()
+        && at > performer.env.now()
     {
         return PerformOutcome::Postponed { at };
     }
     let performed = match input.work {
-        NodePerformer::Execute => call_executor(worker, action, held, &input, credentials).await,
+        NodePerformer::Execute => call_executor(performer, action, held, &input, credentials).await,
         NodePerformer::Graph | NodePerformer::Execution => {
-            node_child::perform_node_child(worker, action, &input, credentials).await
+            node_child::perform_node_child(performer, action, &input, credentials).await
         }
     };
     performed.unwrap_or_else(|error| {
-        worker.store_outage.record_failure(&error);
+        performer.env.store_outage.record_failure(&error);
         if error.is_transient() {
-            PerformOutcome::Postponed { at: worker.now().plus(worker.jittered(STORE_AWAY)) }
+            PerformOutcome::Postponed { at: performer.env.now().plus(performer.env.jittered(STORE_AWAY)) }
         } else {
             PerformOutcome::Attempt(store_unavailable(&error))
         }
@@ -90,7 +66,7 @@ pub(crate) async fn perform_node(
 }
 
 async fn call_executor(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
     input: &NodeInput,
@@ -100,11 +76,11 @@ async fn call_executor(
         let message = format!("the executor accepted it and sent no result within {}ms", input.timeout_ms);
         return Ok(answered_node(&failed_answer(input, NodeStatus::Timeout, message, None)));
     }
-    let place = match wait_for_place(worker, action, held, input).await {
+    let place = match wait_for_place(performer, action, held, input).await {
         Ok(place) => place,
         Err(at) => return Ok(PerformOutcome::Postponed { at }),
     };
-    let Some(context) = record_dispatch(worker, action, input, place.name.as_str(), &place.reason).await?
+    let Some(context) = record_dispatch(performer, action, input, place.name.as_str(), &place.reason).await?
     else {
         return Ok(answered_node(&failed_answer(
             input,
@@ -121,8 +97,8 @@ async fn call_executor(
         attempt: input.attempt,
         token: NodeToken::of_lease(action.lease.key.seq, action.lease.epoch),
         idempotency_key: credentials.idempotency_key.clone(),
-        input: worker.inputs.get(&*worker.deps.stores.graph_views, key).await?,
-        deadline: worker.now().plus(limit),
+        input: performer.inputs.get(&*performer.env.stores.graph_views, key).await?,
+        deadline: performer.env.now().plus(limit),
     };
     let request = match write::execute_request(&attempt, &context) {
         Ok(request) => request,
@@ -137,13 +113,13 @@ async fn call_executor(
     };
     // Waiting for capacity and for the store takes time: no call begins past the lease's deadline.
     if !held.is_good() {
-        return Ok(PerformOutcome::Postponed { at: worker.now() });
+        return Ok(PerformOutcome::Postponed { at: performer.env.now() });
     }
     let started = Instant::now();
-    let call_limit = caps::call_within(limit, &worker.quotas.quota_of(&key.tenant));
+    let call_limit = caps::call_within(limit, &performer.leasing.quotas.quota_of(&key.tenant));
     let called = tokio::select! {
         biased;
-        called = worker.nodes.execute_node(&place.target, request, started + call_limit) => called,
+        called = performer.nodes.execute_node(&place.target, request, started + call_limit) => called,
         () = held.until_cancelled() => {
             return Ok(answered_node(&failed_answer(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
@@ -162,13 +138,13 @@ async fn call_executor(
     match heard {
         Ok(NodeAnswer::Now { mut answer, logs }) => {
             measure_call(answer.status, elapsed);
-            store_node_log(worker, action, input, logs).await;
-            add_mentioned_results(worker, action, &mut answer).await?;
+            store_node_log(performer, action, input, logs).await;
+            add_mentioned_results(performer, action, &mut answer).await?;
             Ok(answered_node(&answer))
         }
         Ok(NodeAnswer::Later { logs }) => {
-            store_node_log(worker, action, input, logs).await;
-            Ok(PerformOutcome::Awaiting { until: Some(worker.now().plus(limit)) })
+            store_node_log(performer, action, input, logs).await;
+            Ok(PerformOutcome::Awaiting { until: Some(performer.env.now().plus(limit)) })
         }
         Err((status, message)) => {
             measure_call(status, elapsed);
@@ -197,7 +173,7 @@ fn measure_call(status: NodeStatus, seconds: f64) {
 
 /// Reserves capacity at an executor, or returns the time of the next look.
 async fn wait_for_place(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     held: &HeldLease,
     input: &NodeInput,
@@ -206,7 +182,7 @@ async fn wait_for_place(
     let wanted = NodeRequirements { role: &input.role, labels: &input.labels, avoid: &input.avoid };
     let begun = Instant::now();
     loop {
-        match worker.executors.reserve_place(tenant, &wanted) {
+        match performer.leasing.executors.reserve_place(tenant, &wanted) {
             Ok(place) => {
                 held.mark_placed();
                 return Ok(place);
@@ -214,58 +190,23 @@ async fn wait_for_place(
             Err(NoExecutorPlace::Busy) => {}
             Err(NoExecutorPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
                 tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform this node");
-                return Err(worker.now().plus(retry_delay(worker, action)));
+                return Err(performer.env.now().plus(retry_delay(performer, action)));
             }
             Err(NoExecutorPlace::Nobody(_)) => {}
         }
         tokio::select! {
             biased;
-            () = worker.executors.wait_for_capacity(tenant, &wanted, PATIENCE) => {}
+            () = performer.leasing.executors.wait_for_capacity(tenant, &wanted, PATIENCE) => {}
             // Not begun: released at once, for other workers.
-            () = worker.stop.cancelled() => return Err(worker.now()),
+            () = performer.env.stop.cancelled() => return Err(performer.env.now()),
         }
     }
 }
 
 /// Back-off: grows with the time waited so far.
-fn retry_delay(worker: &WorkerContext, action: &LeasedAction) -> Duration {
-    let waited = worker.now().since(action.ready_at);
-    worker.jittered((waited / 4).clamp(Duration::from_millis(500), LONGEST))
-}
-
-/// Records which executor performs it; returns the content of the request.
-pub(super) async fn record_dispatch(
-    worker: &WorkerContext,
-    action: &LeasedAction,
-    input: &NodeInput,
-    executor: &str,
-    reason: &str,
-) -> StoreResult<Option<DispatchContext>> {
-    let dispatch = NodeDispatch {
-        execution: action.lease.key.execution.clone(),
-        node: input.node.clone(),
-        attempt: input.attempt,
-        executor: executor.to_owned(),
-        reason: reason.to_owned(),
-    };
-    worker.dispatches.record_dispatch(dispatch).await
-}
-
-pub(super) fn failed_answer(
-    input: &NodeInput,
-    status: NodeStatus,
-    error: String,
-    place: Option<&ExecutorPlace>,
-) -> ExecutorAnswer {
-    ExecutorAnswer {
-        status,
-        attempt: input.attempt,
-        result: None,
-        error: Some(error),
-        edits: Vec::new(),
-        known: Vec::new(),
-        executor: place.map(|place| place.name.as_str().to_owned()),
-    }
+fn retry_delay(performer: &ActionPerformer, action: &LeasedAction) -> Duration {
+    let waited = performer.env.now().since(action.ready_at);
+    performer.env.jittered((waited / 4).clamp(Duration::from_millis(500), LONGEST))
 }
 
 fn answered_node(answer: &ExecutorAnswer) -> PerformOutcome {
@@ -274,7 +215,7 @@ fn answered_node(answer: &ExecutorAnswer) -> PerformOutcome {
 
 /// Adds results that the edits' expressions mention: the graph itself has only some.
 async fn add_mentioned_results(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     answer: &mut ExecutorAnswer,
 ) -> StoreResult<()> {
@@ -283,14 +224,14 @@ async fn add_mentioned_results(
         return Ok(());
     }
     let filter = NodeFilter { ids, statuses: Vec::new() };
-    let views = &worker.deps.stores.graph_views;
+    let views = &performer.env.stores.graph_views;
     let nodes = views.list_nodes(&action.lease.key.execution, &filter, None, filter.ids.len()).await?;
     answer.known = nodes.into_iter().filter_map(|node| Some((node.node, node.result?))).collect();
     Ok(())
 }
 
 /// Failing to store a log does not repeat the work.
-async fn store_node_log(worker: &WorkerContext, action: &LeasedAction, input: &NodeInput, text: String) {
+async fn store_node_log(performer: &ActionPerformer, action: &LeasedAction, input: &NodeInput, text: String) {
     if text.is_empty() {
         return;
     }
@@ -300,7 +241,7 @@ async fn store_node_log(worker: &WorkerContext, action: &LeasedAction, input: &N
         attempt: input.attempt,
         text,
     };
-    if let Err(error) = worker.deps.stores.graphs.append_logs(&[log], worker.now()).await {
+    if let Err(error) = performer.env.stores.graphs.append_logs(&[log], performer.env.now()).await {
         tracing::warn!(action.key = %action.lease.key, error = %error, "could not store the log of an executor");
     }
 }

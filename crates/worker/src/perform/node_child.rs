@@ -12,22 +12,22 @@ use millstream_store::StoreResult;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::graph_store::DispatchContext;
 
-use super::leased_work::{AttemptCredentials, PerformOutcome};
-use super::node::{failed_answer, record_dispatch};
+use super::attempt_contract::{AttemptCredentials, PerformOutcome};
+use super::node_attempt::{failed_answer, record_dispatch};
+use super::performer::ActionPerformer;
 use super::start::{self, ChildStart};
-use crate::context::WorkerContext;
 
 /// Name of the executor, in the feed and in the node's row.
 const EXECUTOR: &str = "child";
 
 pub(crate) async fn perform_node_child(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &NodeInput,
     credentials: &AttemptCredentials,
 ) -> StoreResult<PerformOutcome> {
     let reason = "the node is an execution of its own";
-    let Some(context) = record_dispatch(worker, action, input, EXECUTOR, reason).await? else {
+    let Some(context) = record_dispatch(performer, action, input, EXECUTOR, reason).await? else {
         return Ok(refused_node(input, "the node is gone".to_owned()));
     };
     let child = match child_of_node(input, &context) {
@@ -35,13 +35,13 @@ pub(crate) async fn perform_node_child(
         Err(reason) => return Ok(refused_node(input, reason)),
     };
     let limit = Duration::from_millis(input.timeout_ms);
-    if worker.now().since(action.ready_at) >= limit {
-        start::cancel_children(worker, action, &child).await;
+    if performer.env.now().since(action.ready_at) >= limit {
+        start::cancel_children(performer, action, &child).await;
         let message = format!("the child has not ended within {limit:?}");
         return Ok(failed_node(input, NodeStatus::Timeout, message));
     }
     let until = action.ready_at.plus(limit);
-    Ok(match start::begin_child(worker, action, &child, credentials).await? {
+    Ok(match start::begin_child(performer, action, &child, credentials).await? {
         PerformOutcome::Awaiting { until: None } => PerformOutcome::Awaiting { until: Some(until) },
         PerformOutcome::Awaiting { until: Some(soon) } => {
             PerformOutcome::Awaiting { until: Some(soon.min(until)) }

@@ -23,11 +23,11 @@ use millstream_store::views::{ActionRecord, ExecutionView};
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
+use super::attempt_contract::PerformOutcome;
 use super::emit::store_unavailable;
-use super::leased_work::PerformOutcome;
+use super::performer::ActionPerformer;
 use super::{device, outcome, task_for};
-use crate::context::WorkerContext;
-use crate::post_commit;
+use crate::notifications::publish_bells;
 
 /// Children closed in one transaction.
 const PAGE: usize = 256;
@@ -46,13 +46,13 @@ struct ChildOutcome<'a> {
 }
 
 pub(crate) async fn return_to_parent(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &ReturnInput,
 ) -> PerformOutcome {
-    match settle_parent(worker, action, input).await {
+    match settle_parent(performer, action, input).await {
         Ok(Some(attempt)) => PerformOutcome::Attempt(attempt),
-        Ok(None) => PerformOutcome::Postponed { at: worker.now().plus(NOT_AWAITED) },
+        Ok(None) => PerformOutcome::Postponed { at: performer.env.now().plus(NOT_AWAITED) },
         Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
 }
@@ -60,14 +60,14 @@ pub(crate) async fn return_to_parent(
 /// `None` while the parent's action does not await it yet: the worker that began the child has died, and
 /// another worker will find the child.
 async fn settle_parent(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     child: &LeasedAction,
     input: &ReturnInput,
 ) -> StoreResult<Option<AttemptOutcome>> {
     let child_key = &child.lease.key.execution;
     let parent = ExecutionKey { tenant: child_key.tenant.clone(), execution: input.parent.clone() };
     let key = ActionKey { execution: parent.clone(), seq: input.seq, action: input.action.clone() };
-    let found = worker.deps.stores.tasks.find_actions(std::slice::from_ref(&key)).await?;
+    let found = performer.env.stores.tasks.find_actions(std::slice::from_ref(&key)).await?;
     let Some(view) = found.into_iter().flatten().next() else {
         return Ok(Some(return_note("the parent is gone")));
     };
@@ -81,7 +81,7 @@ async fn settle_parent(
         | ActionStatus::Cancelled => return Ok(Some(return_note("the parent has its outcome"))),
     }
     let Some(definition) =
-        worker.deps.stores.events.find_definitions(std::slice::from_ref(&parent)).await?.pop().flatten()
+        performer.env.stores.events.find_definitions(std::slice::from_ref(&parent)).await?.pop().flatten()
     else {
         return Ok(Some(return_note("the parent is gone")));
     };
@@ -109,22 +109,22 @@ async fn settle_parent(
         Some(Ok(ActionInput::Node(node))) => node_answer(&node, input, attempt),
         Some(_) | None => attempt,
     };
-    let Some(settling) = outcome::conclude_for_other(worker, &leased, attempt).await? else {
+    let Some(settling) = outcome::conclude_for_other(performer, &leased, attempt).await? else {
         // Another build may be able to read it.
         let error = outcome::internal_error("the parent's definition cannot be read here".to_owned());
         return Ok(Some(AttemptOutcome::Transient { error, retry_after: None }));
     };
     let settlement = Settlement { lease: leased.lease.clone(), event_id: view.event_id, outcome: settling };
-    let grant = worker.lease_grant(0);
-    let settled = worker
-        .deps
+    let grant = performer.leasing.lease_grant(0);
+    let settled = performer
+        .env
         .stores
         .actions
-        .settle_actions(&worker.options.worker, &[settlement], &grant, worker.now())
+        .settle_actions(&performer.env.options.worker, &[settlement], &grant, performer.env.now())
         .await?;
     let recorded = matches!(settled.verdicts.first(), Some(SettleVerdict::Recorded { .. }));
-    worker.note_due_actions(&parent.tenant);
-    post_commit::publish_bells(worker, &[Doorbell::Mailbox(parent.clone()), Doorbell::Actions(parent)]).await;
+    performer.leasing.note_due_actions(&parent.tenant);
+    publish_bells(&performer.env, &[Doorbell::Mailbox(parent.clone()), Doorbell::Actions(parent)]).await;
     Ok(Some(return_note(if recorded { "told" } else { "already settled" })))
 }
 
@@ -169,10 +169,10 @@ fn waiting_action(view: &ActionRecord, definition: millstream_core::id::Definiti
 }
 
 /// Whether an ended execution has returned its outcome to its parent.
-pub(super) async fn has_returned(worker: &WorkerContext, child: &ExecutionView) -> StoreResult<bool> {
+pub(super) async fn has_returned(performer: &ActionPerformer, child: &ExecutionView) -> StoreResult<bool> {
     let action = Name::return_to_parent();
     let key = ActionKey { execution: child.execution.clone(), seq: child.state.seq, action };
-    let found = worker.deps.stores.tasks.find_actions(&[key]).await?;
+    let found = performer.env.stores.tasks.find_actions(&[key]).await?;
     Ok(found.into_iter().flatten().next().is_none_or(|telling| telling.status.is_settled()))
 }
 
@@ -192,12 +192,12 @@ fn return_note(how: &str) -> AttemptOutcome {
     AttemptOutcome::Success { result: RawJson::from_value(&how) }
 }
 
-pub(crate) async fn close_children(worker: &WorkerContext, action: &LeasedAction) -> AttemptOutcome {
+pub(crate) async fn close_children(performer: &ActionPerformer, action: &LeasedAction) -> AttemptOutcome {
     let execution = &action.lease.key.execution;
     let closed = async {
-        let children = close_page(worker, execution).await?;
-        let runs = device::withdraw_runs(worker, execution).await?;
-        Ok(children + runs + task_for::withdraw_open_items(worker, action).await?)
+        let children = close_page(performer, execution).await?;
+        let runs = device::withdraw_runs(performer, execution).await?;
+        Ok(children + runs + task_for::withdraw_open_items(performer, action).await?)
     };
     match closed.await {
         Ok(closed) => AttemptOutcome::Success { result: RawJson::from_value(&closed) },
@@ -205,19 +205,19 @@ pub(crate) async fn close_children(worker: &WorkerContext, action: &LeasedAction
     }
 }
 
-async fn close_page(worker: &WorkerContext, parent: &ExecutionKey) -> StoreResult<usize> {
+async fn close_page(performer: &ActionPerformer, parent: &ExecutionKey) -> StoreResult<usize> {
     let (mut closed, mut after) = (0, None);
     loop {
-        let relations = &worker.deps.stores.relations;
+        let relations = &performer.env.stores.relations;
         let children = relations.list_children(parent, ParentClose::Cancel, after.as_ref(), PAGE).await?;
         let Some(last) = children.last() else { return Ok(closed) };
         after = Some(last.clone());
         let cancels: Vec<AppendRequest> =
             children.iter().map(|child| AppendRequest::Event(cancel_event(parent, child))).collect();
-        worker.deps.stores.events.append(&cancels, worker.now()).await?;
+        performer.env.stores.events.append(&cancels, performer.env.now()).await?;
         closed += children.len();
         let bells: Vec<Doorbell> = children.into_iter().map(Doorbell::Mailbox).collect();
-        post_commit::publish_bells(worker, &bells).await;
+        publish_bells(&performer.env, &bells).await;
     }
 }
 

@@ -29,10 +29,10 @@ use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{AppendRequest, Appended, EventSubmission, ExecutionStart};
 use sha2::{Digest, Sha256};
 
+use super::attempt_contract::{AttemptCredentials, PerformOutcome};
 use super::emit::{append_event, refuse_target, ring_execution, store_unavailable};
-use super::leased_work::{AttemptCredentials, PerformOutcome};
 use super::parent_child::{self, cancel_event};
-use crate::context::WorkerContext;
+use super::performer::ActionPerformer;
 use crate::program_cache::UnusableProgram;
 
 /// Upper bound on children per action; more retries by an operator are unreasonable.
@@ -41,28 +41,28 @@ const CHILDREN: u32 = 20;
 const TELLING: Duration = Duration::from_secs(2);
 
 pub(crate) async fn perform_start(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: StartInput,
     credentials: &AttemptCredentials,
     timeouts: &millstream_core::definition::ActionTimeouts,
 ) -> PerformOutcome {
-    let left = schedule::remaining_time(timeouts, action.ready_at, worker.now());
+    let left = schedule::remaining_time(timeouts, action.ready_at, performer.env.now());
     let (close, wanted) = (input.parent_close, ChildStart::Execution(input));
-    let begun = match start_or_find_child(worker, action, &wanted, credentials).await {
-        Ok(ChildState::Awaited(child)) => cancel_if_parent_ended(worker, action, close, child).await,
+    let begun = match start_or_find_child(performer, action, &wanted, credentials).await {
+        Ok(ChildState::Awaited(child)) => cancel_if_parent_ended(performer, action, close, child).await,
         begun => begun,
     };
     match begun {
         Ok(ChildState::Awaited(_)) => {
-            PerformOutcome::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+            PerformOutcome::Awaiting { until: left.map(|left| performer.env.now().plus(left)) }
         }
         Ok(ChildState::Ended) => {
             let soon = left.map_or(TELLING, |left| left.min(TELLING));
-            PerformOutcome::Awaiting { until: Some(worker.now().plus(soon)) }
+            PerformOutcome::Awaiting { until: Some(performer.env.now().plus(soon)) }
         }
         Ok(ChildState::Not(attempt)) => PerformOutcome::Attempt(attempt),
-        Ok(ChildState::OverQuota(refusal)) => PerformOutcome::over_quota(worker, action, refusal),
+        Ok(ChildState::OverQuota(refusal)) => PerformOutcome::over_quota(&performer.env, action, refusal),
         Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
 }
@@ -85,22 +85,22 @@ impl ChildStart {
 
 /// Starts the child of a node, or finds it started.
 pub(super) async fn begin_child(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     child: &ChildStart,
     credentials: &AttemptCredentials,
 ) -> StoreResult<PerformOutcome> {
-    let begun = match start_or_find_child(worker, action, child, credentials).await? {
+    let begun = match start_or_find_child(performer, action, child, credentials).await? {
         ChildState::Awaited(child) => {
-            cancel_if_parent_ended(worker, action, ParentClose::Cancel, child).await?
+            cancel_if_parent_ended(performer, action, ParentClose::Cancel, child).await?
         }
         begun @ (ChildState::Ended | ChildState::Not(_) | ChildState::OverQuota(_)) => begun,
     };
     Ok(match begun {
         ChildState::Awaited(_) => PerformOutcome::Awaiting { until: None },
-        ChildState::Ended => PerformOutcome::Awaiting { until: Some(worker.now().plus(TELLING)) },
+        ChildState::Ended => PerformOutcome::Awaiting { until: Some(performer.env.now().plus(TELLING)) },
         ChildState::Not(attempt) => PerformOutcome::Attempt(attempt),
-        ChildState::OverQuota(refusal) => PerformOutcome::over_quota(worker, action, refusal),
+        ChildState::OverQuota(refusal) => PerformOutcome::over_quota(&performer.env, action, refusal),
     })
 }
 
@@ -120,24 +120,25 @@ enum ChildState {
 /// an ended execution's children, which may have looked before this child existed: this check follows the
 /// creation, so one of the two sees the other.
 async fn cancel_if_parent_ended(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     close: ParentClose,
     child: ExecutionKey,
 ) -> StoreResult<ChildState> {
     if close == ParentClose::Cancel {
         let parent = &action.lease.key.execution;
-        let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(parent)).await?;
+        let found =
+            performer.env.stores.execution_views.find_executions(std::slice::from_ref(parent)).await?;
         if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
-            append_event(worker, AppendRequest::Event(cancel_event(parent, &child))).await?;
-            ring_execution(worker, &child).await;
+            append_event(performer, AppendRequest::Event(cancel_event(parent, &child))).await?;
+            ring_execution(performer, &child).await;
         }
     }
     Ok(ChildState::Awaited(child))
 }
 
 async fn start_or_find_child(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     wanted: &ChildStart,
     credentials: &AttemptCredentials,
@@ -148,9 +149,10 @@ async fn start_or_find_child(
             Ok(execution) => ExecutionKey { tenant: tenant.clone(), execution },
             Err(attempt) => return Ok(ChildState::Not(attempt)),
         };
-        let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(&child)).await?;
+        let found =
+            performer.env.stores.execution_views.find_executions(std::slice::from_ref(&child)).await?;
         match found.into_iter().flatten().next() {
-            None => return create_child(worker, action, wanted, credentials, child).await,
+            None => return create_child(performer, action, wanted, credentials, child).await,
             Some(view) if !is_ours(&view.state.parent, action) => {
                 let message = format!(
                     "start: the execution {} exists and is not a child of this action",
@@ -161,7 +163,7 @@ async fn start_or_find_child(
             Some(view) => match view.status {
                 ExecutionStatus::Active | ExecutionStatus::Paused => return Ok(ChildState::Awaited(child)),
                 ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Cancelled
-                    if !parent_child::has_returned(worker, &view).await? =>
+                    if !parent_child::has_returned(performer, &view).await? =>
                 {
                     return Ok(ChildState::Ended);
                 }
@@ -197,41 +199,43 @@ fn child_id(
 }
 
 async fn create_child(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     wanted: &ChildStart,
     credentials: &AttemptCredentials,
     child: ExecutionKey,
 ) -> StoreResult<ChildState> {
     let tenant = &child.tenant;
-    if let Err(refusal) = worker.quotas.admit_child(tenant) {
+    if let Err(refusal) = performer.leasing.quotas.admit_child(tenant) {
         return Ok(ChildState::OverQuota(refusal));
     }
-    let depth = child_depth(worker, &action.lease.key.execution).await?;
-    if let Err(refusal) = worker.quotas.admit_depth(tenant, depth) {
+    let depth = child_depth(performer, &action.lease.key.execution).await?;
+    if let Err(refusal) = performer.leasing.quotas.admit_depth(tenant, depth) {
         let error =
             ActionFailure { class: ErrorClass::Quota, message: format!("start: {refusal}"), status: None };
         return Ok(ChildState::Not(AttemptOutcome::Permanent { error }));
     }
-    let store = &*worker.deps.stores.quotas;
-    if let Err(refusal) = worker.quotas.admit_row(store, tenant, CountedQuota::OpenExecutions).await? {
+    let store = &*performer.env.stores.quotas;
+    if let Err(refusal) =
+        performer.leasing.quotas.admit_row(store, tenant, CountedQuota::OpenExecutions).await?
+    {
         return Ok(ChildState::OverQuota(refusal));
     }
     let new = match wanted {
         ChildStart::Execution(input) => {
-            create_child_execution(worker, (action, depth), input, credentials, &child).await?
+            create_child_execution(performer, (action, depth), input, credentials, &child).await?
         }
         ChildStart::Graph(spec) => {
-            create_child_graph(worker, (action, depth), (**spec).clone(), credentials, &child).await
+            create_child_graph(performer, (action, depth), (**spec).clone(), credentials, &child).await
         }
     };
     let new = match new {
         Ok(new) => new,
         Err(attempt) => return Ok(ChildState::Not(attempt)),
     };
-    match append_event(worker, AppendRequest::Start(Box::new(new))).await? {
+    match append_event(performer, AppendRequest::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
-            ring_execution(worker, &child).await;
+            ring_execution(performer, &child).await;
             Ok(ChildState::Awaited(child))
         }
         other => Ok(ChildState::Not(refuse_target(format!(
@@ -242,8 +246,8 @@ async fn create_child(
 }
 
 /// Depth of a child of `parent`: 1 if the parent has no parent itself.
-async fn child_depth(worker: &WorkerContext, parent: &ExecutionKey) -> StoreResult<u64> {
-    let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(parent)).await?;
+async fn child_depth(performer: &ActionPerformer, parent: &ExecutionKey) -> StoreResult<u64> {
+    let found = performer.env.stores.execution_views.find_executions(std::slice::from_ref(parent)).await?;
     let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);
     Ok(above.map_or(1, |above| above.depth.saturating_add(1)))
 }
@@ -259,7 +263,7 @@ fn input_hash(credentials: &AttemptCredentials) -> [u8; 32] {
 }
 
 async fn create_child_graph(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     (action, depth): (&LeasedAction, u64),
     spec: GraphSpec,
     credentials: &AttemptCredentials,
@@ -268,18 +272,18 @@ async fn create_child_graph(
     let new = GraphStart {
         key: child.clone(),
         spec,
-        event_ids: [worker.new_event_id(), worker.new_event_id()],
+        event_ids: [performer.env.new_event_id(), performer.env.new_event_id()],
         input_hash: input_hash(credentials),
         idempotency: None,
         parent: Some(parent_of_child(action, ParentClose::Cancel, depth)),
         actor: Some(format!("action:{}", action.lease.key.action)),
         traceparent: action.traceparent.clone(),
     };
-    let now = worker.now();
+    let now = performer.env.now();
     let checked = if graph_check_bytes(&new.spec) < INLINE_CHECK_BYTES {
         graph_start::start_graph(new, now)
     } else {
-        let checked = worker.evaluations.run(move |_| graph_start::start_graph(new, now)).await;
+        let checked = performer.evaluations.run(move |_| graph_start::start_graph(new, now)).await;
         checked.map_err(|closed| {
             let error = ActionFailure {
                 class: ErrorClass::Internal,
@@ -293,7 +297,7 @@ async fn create_child_graph(
 }
 
 async fn create_child_execution(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     (action, depth): (&LeasedAction, u64),
     input: &StartInput,
     credentials: &AttemptCredentials,
@@ -301,25 +305,26 @@ async fn create_child_execution(
 ) -> StoreResult<std::result::Result<ExecutionStart, AttemptOutcome>> {
     let tenant = &child.tenant;
     let stored =
-        worker.deps.stores.definitions.get_definition(tenant, &input.definition, input.version).await?;
+        performer.env.stores.definitions.get_definition(tenant, &input.definition, input.version).await?;
     let Some(definition) = stored.map(|stored| stored.definition) else {
         return Ok(Err(refuse_target(format!("start.definition: unknown {}", definition_label(input)))));
     };
-    let machine = match worker.programs.get(&*worker.deps.stores.definitions, tenant, &definition).await? {
-        Ok(ExecutionProgram::Machine(machine)) => machine,
-        Ok(ExecutionProgram::Graph) => {
-            return Ok(Err(refuse_target(
-                "start.definition: a graph cannot be started by its name".to_owned(),
-            )));
-        }
-        Err(UnusableProgram::Gone(reason) | UnusableProgram::Foreign(reason)) => {
-            return Ok(Err(refuse_target(format!("start.definition: {reason}"))));
-        }
-    };
+    let machine =
+        match performer.programs.get(&*performer.env.stores.definitions, tenant, &definition).await? {
+            Ok(ExecutionProgram::Machine(machine)) => machine,
+            Ok(ExecutionProgram::Graph) => {
+                return Ok(Err(refuse_target(
+                    "start.definition: a graph cannot be started by its name".to_owned(),
+                )));
+            }
+            Err(UnusableProgram::Gone(reason) | UnusableProgram::Foreign(reason)) => {
+                return Ok(Err(refuse_target(format!("start.definition: {reason}"))));
+            }
+        };
     let parent = parent_of_child(action, input.parent_close, depth);
-    let event_id = worker.new_event_id();
+    let event_id = performer.env.new_event_id();
     let (applied, state) =
-        match decide_first_transition(worker, &machine, event_id, &input.input, parent).await {
+        match decide_first_transition(performer, &machine, event_id, &input.input, parent).await {
             Ok(created) => created,
             Err(CreationError::Rejected(reason)) => {
                 let message = format!("start.input: {reason}");
@@ -356,13 +361,13 @@ async fn create_child_execution(
 
 /// Decides the first transition of a child: in place if it is cheap, else on the pool.
 async fn decide_first_transition(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     machine: &Arc<Machine>,
     event_id: EventId,
     input: &RawJson,
     parent: ExecutionParent,
 ) -> std::result::Result<FirstTransition, CreationError> {
-    let now = worker.now();
+    let now = performer.env.now();
     let create = move |machine: &Machine, input: &RawJson, parent: ExecutionParent, stop: StopRule<'_>| {
         machine::create_execution_within(
             machine,
@@ -376,7 +381,7 @@ async fn decide_first_transition(
     match create(machine, input, parent.clone(), EvaluationPool::inline()) {
         Err(CreationError::Stopped) => {
             let (machine, input) = (machine.clone(), input.clone());
-            let decided = worker.evaluations.run(move |stop| create(&machine, &input, parent, stop));
+            let decided = performer.evaluations.run(move |stop| create(&machine, &input, parent, stop));
             decided.await.unwrap_or(Err(CreationError::Stopped))
         }
         decided @ (Ok(_) | Err(CreationError::Rejected(_))) => decided,
@@ -391,29 +396,31 @@ fn definition_label(input: &StartInput) -> String {
 }
 
 /// The schedule of a `start` is missed: cancels a child that follows its parent.
-pub(crate) async fn give_up_child(worker: &WorkerContext, action: &LeasedAction) {
+pub(crate) async fn give_up_child(performer: &ActionPerformer, action: &LeasedAction) {
     let Some(Ok(ActionInput::Start(input))) = action.input.as_ref().map(|input| input.decode()) else {
         return;
     };
     if input.parent_close == ParentClose::Abandon {
         return;
     }
-    cancel_children(worker, action, &ChildStart::Execution(input)).await;
+    cancel_children(performer, action, &ChildStart::Execution(input)).await;
 }
 
 /// Ends the children of an action that was given up.
-pub(super) async fn cancel_children(worker: &WorkerContext, action: &LeasedAction, child: &ChildStart) {
+pub(super) async fn cancel_children(performer: &ActionPerformer, action: &LeasedAction, child: &ChildStart) {
     let parent = &action.lease.key.execution;
     let key = action.lease.key.with_revision(action.revision);
     let children = (1..=CHILDREN).map_while(|number| child_id(child.execution_id(), &key, number).ok());
     let children: Vec<ExecutionKey> =
         children.map(|execution| ExecutionKey { tenant: parent.tenant.clone(), execution }).collect();
-    let Ok(views) = worker.deps.stores.execution_views.find_executions(&children).await else { return };
+    let Ok(views) = performer.env.stores.execution_views.find_executions(&children).await else { return };
     for view in views.into_iter().flatten().filter(|view| !view.state.phase.is_ended()) {
         if is_ours(&view.state.parent, action)
-            && append_event(worker, AppendRequest::Event(cancel_event(parent, &view.execution))).await.is_ok()
+            && append_event(performer, AppendRequest::Event(cancel_event(parent, &view.execution)))
+                .await
+                .is_ok()
         {
-            ring_execution(worker, &view.execution).await;
+            ring_execution(performer, &view.execution).await;
         }
     }
 }

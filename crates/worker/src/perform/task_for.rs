@@ -27,10 +27,10 @@ use millstream_store::item_service::{ItemCommand, ItemReply, apply_commands};
 use millstream_store::item_store::{ImportVerdict, ItemRef};
 use millstream_store::{StoreError, StoreResult};
 
+use super::attempt_contract::PerformOutcome;
 use super::emit::store_unavailable;
-use super::leased_work::PerformOutcome;
 use super::outcome::internal_error;
-use crate::context::WorkerContext;
+use super::performer::ActionPerformer;
 
 /// Upper bound on items per action; more retries by an operator are unreasonable.
 const ITEMS: u32 = 20;
@@ -38,16 +38,16 @@ const ITEMS: u32 = 20;
 const PAGE: usize = 256;
 
 pub(crate) async fn perform_task_for(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &TaskForInput,
     timeouts: &ActionTimeouts,
 ) -> PerformOutcome {
-    match create_or_adopt_item(worker, action, input).await {
+    match create_or_adopt_item(performer, action, input).await {
         Ok(Some(done)) => done,
         Ok(None) => {
-            let left = schedule::remaining_time(timeouts, action.ready_at, worker.now());
-            PerformOutcome::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+            let left = schedule::remaining_time(timeouts, action.ready_at, performer.env.now());
+            PerformOutcome::Awaiting { until: left.map(|left| performer.env.now().plus(left)) }
         }
         Err(error) => PerformOutcome::Attempt(store_unavailable(&error)),
     }
@@ -55,7 +55,7 @@ pub(crate) async fn perform_task_for(
 
 /// `None` while another holder of the action will report the outcome.
 async fn create_or_adopt_item(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     input: &TaskForInput,
 ) -> StoreResult<Option<PerformOutcome>> {
@@ -63,15 +63,15 @@ async fn create_or_adopt_item(
     let tenant = &lease.key.execution.tenant;
     for number in 1..=ITEMS {
         let Some(item) = item_key_of(&lease.key, action.revision, number) else { break };
-        if let Some(refusal) = quota_refusal(worker, &item).await? {
-            return Ok(Some(PerformOutcome::over_quota(worker, action, refusal)));
+        if let Some(refusal) = quota_refusal(performer, &item).await? {
+            return Ok(Some(PerformOutcome::over_quota(&performer.env, action, refusal)));
         }
-        let new = input.to_new_item(item.item.clone(), waiter_of_action(action), worker.now());
-        let items = &worker.deps.stores.items;
-        let imported = items.import_items(tenant, &input.queue, &[new], worker.now()).await?;
+        let new = input.to_new_item(item.item.clone(), waiter_of_action(action), performer.env.now());
+        let items = &performer.env.stores.items;
+        let imported = items.import_items(tenant, &input.queue, &[new], performer.env.now()).await?;
         match imported.into_iter().next() {
             Some(ImportVerdict::Created) => {}
-            Some(ImportVerdict::Repeat) => match adopt_item(worker, action, &item).await? {
+            Some(ImportVerdict::Repeat) => match adopt_item(performer, action, &item).await? {
                 ItemTakeover::Ours => {}
                 ItemTakeover::Over(done) => return Ok(Some(done)),
                 ItemTakeover::OfEarlierLife => continue,
@@ -87,7 +87,7 @@ async fn create_or_adopt_item(
             }
             None => return Err(StoreError::Unavailable("the store returned no result".to_owned())),
         }
-        withdraw_if_execution_ended(worker, &lease.key.execution, &item).await?;
+        withdraw_if_execution_ended(performer, &lease.key.execution, &item).await?;
         return Ok(None);
     }
     let message = format!("limit of {ITEMS} items per action reached");
@@ -95,9 +95,10 @@ async fn create_or_adopt_item(
 }
 
 /// The quota that refuses one more item; an item that exists already is not one more.
-async fn quota_refusal(worker: &WorkerContext, item: &ItemKey) -> StoreResult<Option<QuotaRefusal>> {
-    let stores = &worker.deps.stores;
-    let admitted = worker.quotas.admit_row(&*stores.quotas, &item.tenant, CountedQuota::QueueItems).await?;
+async fn quota_refusal(performer: &ActionPerformer, item: &ItemKey) -> StoreResult<Option<QuotaRefusal>> {
+    let stores = &performer.env.stores;
+    let admitted =
+        performer.leasing.quotas.admit_row(&*stores.quotas, &item.tenant, CountedQuota::QueueItems).await?;
     let Err(refusal) = admitted else { return Ok(None) };
     let found = stores.items.load_items(&[ItemRef::Item(item.clone())]).await?;
     Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
@@ -111,12 +112,12 @@ enum ItemTakeover {
 }
 
 async fn adopt_item(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     action: &LeasedAction,
     item: &ItemKey,
 ) -> StoreResult<ItemTakeover> {
     let ask = ItemCommand::for_adoption(ItemRef::Item(item.clone()), waiter_of_action(action));
-    let adopted = apply_commands(worker, &[ask]).await.into_iter().next();
+    let adopted = apply_commands(performer, &[ask]).await.into_iter().next();
     Ok(match adopted.unwrap_or(Ok(ItemReply::NoSuchItem))? {
         ItemReply::Done { told: None, .. } => ItemTakeover::Ours,
         ItemReply::Done { told: Some(told), work, .. } => match told.status {
@@ -197,40 +198,43 @@ fn retry_attempt(message: String) -> AttemptOutcome {
 /// Closes the race with the withdrawal of an ended execution's items, which may have looked before this item
 /// existed. This check follows the creation, so one of the two sees the other.
 async fn withdraw_if_execution_ended(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     execution: &ExecutionKey,
     item: &ItemKey,
 ) -> StoreResult<()> {
-    let found = worker.deps.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
+    let found = performer.env.stores.execution_views.find_executions(std::slice::from_ref(execution)).await?;
     if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
-        withdraw_items(worker, execution, std::slice::from_ref(item)).await?;
+        withdraw_items(performer, execution, std::slice::from_ref(item)).await?;
     }
     Ok(())
 }
 
 /// The schedule of the action is missed: withdraws its item.
-pub(crate) async fn give_up_item(worker: &WorkerContext, action: &LeasedAction) {
+pub(crate) async fn give_up_item(performer: &ActionPerformer, action: &LeasedAction) {
     let input = action.input.as_ref().map(|input| input.decode());
     let Some(Ok(ActionInput::TaskFor(_))) = input else { return };
     let key = &action.lease.key;
-    if let Err(error) = withdraw_all(worker, &key.execution, vec![(key.clone(), action.revision)]).await {
+    if let Err(error) = withdraw_all(performer, &key.execution, vec![(key.clone(), action.revision)]).await {
         tracing::warn!(action.key = %key, error = %error, "could not withdraw an obsolete item");
     }
 }
 
 /// The execution of this action has ended: withdraws its items from people.
-pub(crate) async fn withdraw_open_items(worker: &WorkerContext, action: &LeasedAction) -> StoreResult<usize> {
+pub(crate) async fn withdraw_open_items(
+    performer: &ActionPerformer,
+    action: &LeasedAction,
+) -> StoreResult<usize> {
     let execution = &action.lease.key.execution;
-    let asking = actions_with_items(worker, action).await?;
+    let asking = actions_with_items(performer, action).await?;
     let (mut withdrawn, mut after) = (0, None);
     while !asking.is_empty() {
-        let page = worker.deps.stores.execution_views.list_actions(execution, after, PAGE).await?;
+        let page = performer.env.stores.execution_views.list_actions(execution, after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(millstream_store::views::ActionRecord::place);
         let asked = page.into_iter().filter(|view| asking.contains(&view.key.action));
         let asked = asked.filter(|view| may_be_open(view.status));
         let asked = asked.map(|view| (view.key, view.revision)).collect();
-        withdrawn += withdraw_all(worker, execution, asked).await?;
+        withdrawn += withdraw_all(performer, execution, asked).await?;
         if is_last {
             break;
         }
@@ -239,9 +243,12 @@ pub(crate) async fn withdraw_open_items(worker: &WorkerContext, action: &LeasedA
 }
 
 /// The actions of its definition that create people items.
-async fn actions_with_items(worker: &WorkerContext, action: &LeasedAction) -> StoreResult<BTreeSet<Name>> {
-    let (stores, tenant) = (&worker.deps.stores, &action.lease.key.execution.tenant);
-    let program = worker.programs.get(&*stores.definitions, tenant, &action.definition).await?;
+async fn actions_with_items(
+    performer: &ActionPerformer,
+    action: &LeasedAction,
+) -> StoreResult<BTreeSet<Name>> {
+    let (stores, tenant) = (&performer.env.stores, &action.lease.key.execution.tenant);
+    let program = performer.programs.get(&*stores.definitions, tenant, &action.definition).await?;
     let Ok(program) = program else { return Ok(BTreeSet::new()) };
     let actions = program.machine().into_iter().flat_map(|machine| machine.definition().actions());
     let asking = actions.filter(|(_, spec)| matches!(spec.kind, ActionKind::TaskFor(_)));
@@ -264,7 +271,7 @@ fn may_be_open(status: ActionStatus) -> bool {
 
 /// Covers the items of all lives of each action; only the last one may be open.
 async fn withdraw_all(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     execution: &ExecutionKey,
     mut actions: Vec<(ActionKey, i32)>,
 ) -> StoreResult<usize> {
@@ -278,7 +285,7 @@ async fn withdraw_all(
             break;
         }
         let wanted: Vec<ItemRef> = items.iter().map(|(item, _)| ItemRef::Item(item.clone())).collect();
-        let found = worker.deps.stores.items.load_items(&wanted).await?;
+        let found = performer.env.stores.items.load_items(&wanted).await?;
         let (mut open, mut later) = (Vec::new(), Vec::new());
         for ((item, action), found) in items.into_iter().zip(found) {
             match found.map(|loaded| loaded.work.item.status) {
@@ -290,14 +297,14 @@ async fn withdraw_all(
             }
         }
         withdrawn += open.len();
-        withdraw_items(worker, execution, &open).await?;
+        withdraw_items(performer, execution, &open).await?;
         actions = later;
     }
     Ok(withdrawn)
 }
 
 async fn withdraw_items(
-    worker: &WorkerContext,
+    performer: &ActionPerformer,
     execution: &ExecutionKey,
     items: &[ItemKey],
 ) -> StoreResult<()> {
@@ -309,7 +316,7 @@ async fn withdraw_items(
             ItemCommand::for_input(ItemRef::Item(item.clone()), ItemInput::Withdraw { reason, by })
         })
         .collect();
-    for tended in apply_commands(worker, &asks).await {
+    for tended in apply_commands(performer, &asks).await {
         match tended? {
             ItemReply::Done { .. }
             | ItemReply::Refused { .. }

@@ -5,7 +5,7 @@ use millstream_core::machine::WaitInput;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
-use super::leased_work::PerformOutcome;
+use super::attempt_contract::PerformOutcome;
 
 pub(crate) fn perform_wait(input: WaitInput, now: Timestamp) -> PerformOutcome {
     if now < input.until {

@@ -17,7 +17,7 @@ use millstream_core::time::Timestamp;
 use serde::Serialize;
 use sha2::Sha256;
 
-use super::leased_work::{HttpRequest, SealedBody, SealedParts};
+use super::http_request::{HttpRequest, SealedBody, SealedParts};
 
 #[derive(Serialize)]
 struct WebhookBody<'a> {

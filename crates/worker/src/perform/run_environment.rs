@@ -11,23 +11,23 @@ use millstream_store::run_service::{RosterCache, RunCounters, RunEnvironment, Wr
 use millstream_store::views::ActionRecord;
 use millstream_store::{StoreResult, Stores};
 
-use crate::context::WorkerContext;
+use super::outcome;
+use super::performer::ActionPerformer;
 use crate::metrics;
-use crate::perform::outcome;
-use crate::post_commit::PostCommit;
+use crate::notifications::WriteNotifications;
 
 #[async_trait::async_trait]
-impl RunEnvironment for WorkerContext {
+impl RunEnvironment for ActionPerformer {
     fn stores(&self) -> &Stores {
-        &self.deps.stores
+        &self.env.stores
     }
 
     fn now(&self) -> Timestamp {
-        self.deps.clock.now()
+        self.env.clock.now()
     }
 
     fn weights(&self) -> SelectionWeights {
-        self.options.devices.weights
+        self.env.options.devices.weights
     }
 
     fn rosters(&self) -> &RosterCache {
@@ -44,7 +44,7 @@ impl RunEnvironment for WorkerContext {
     ) -> Vec<StoreResult<Option<Settlement>>> {
         let keys: Vec<ActionKey> = ended.iter().map(|(waiting, _)| waiting.key.clone()).collect();
         let executions: Vec<ExecutionKey> = keys.iter().map(|key| key.execution.clone()).collect();
-        let stores = &self.deps.stores;
+        let stores = &self.env.stores;
         let found =
             futures::try_join!(stores.tasks.find_actions(&keys), stores.events.find_definitions(&executions));
         let (views, targets) = match found {
@@ -63,20 +63,20 @@ impl RunEnvironment for WorkerContext {
 
     async fn publish_changes(&self, written: WrittenRuns) {
         count_run_changes(&written.tally);
-        let mut after = PostCommit::default();
+        let mut after = WriteNotifications::default();
         written.devices.iter().for_each(|device| after.announce_device(device));
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.add_settled(settlement, &verdict) else { continue };
             if written.unleased > 0 {
-                self.note_due_actions(&execution.tenant);
+                self.leasing.note_due_actions(&execution.tenant);
                 after.ring_actions(execution);
             }
         }
-        after.publish(self, std::future::ready(())).await;
+        after.publish(&self.env, std::future::ready(())).await;
     }
 }
 
-impl WorkerContext {
+impl ActionPerformer {
     async fn run_settlement(
         &self,
         waiting: &WaitingAction,

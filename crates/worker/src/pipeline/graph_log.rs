@@ -4,11 +4,11 @@ use millstream_core::graph::{NodeChange, NodeStatus};
 use millstream_core::status::ExecutionPhase;
 use millstream_store::execution_store::ExecutionCommit;
 
-use crate::context::WorkerContext;
+use super::ended_graphs::EndedGraphs;
 use crate::metrics;
 
 /// One line for each node that became ready, is retried or has ended, with the reason.
-pub(crate) fn log_commit(worker: &WorkerContext, commit: &ExecutionCommit) {
+pub(crate) fn log_commit(ended: &EndedGraphs, commit: &ExecutionCommit) {
     for transition in &commit.transitions {
         let Some(change) = &transition.decision.graph else { continue };
         for node in &change.nodes {
@@ -25,7 +25,7 @@ pub(crate) fn log_commit(worker: &WorkerContext, commit: &ExecutionCommit) {
     if last.decision.phase != ExecutionPhase::Active {
         let reason = last.decision.reason.as_deref().unwrap_or("all nodes passed");
         tracing::info!(graph.id = %commit.execution, status = %last.decision.phase, reason, "graph ended");
-        worker.ended_graphs.add_graph(commit.execution.clone(), last.decision.phase, last.at);
+        ended.add_graph(commit.execution.clone(), last.decision.phase, last.at);
         ::metrics::counter!(metrics::GRAPHS_ENDED, "status" => last.decision.phase.as_str()).increment(1);
     }
 }

@@ -12,9 +12,9 @@ use millstream_core::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::{ExecutionCommit, LeaseGrant, NewAction};
 
-use crate::context::WorkerContext;
-use crate::perform::action_slots::WorkSlot;
-use crate::perform::node_slots::NodeSlot;
+use super::action_leasing::ActionLeasing;
+use super::action_slots::WorkSlot;
+use super::node_slots::NodeSlot;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadyNodes {
@@ -40,10 +40,10 @@ impl ReadyNodes {
     }
 
     /// Reserves slots for the nodes that can be leased with the commit.
-    pub(crate) fn reserve_slots(&mut self, worker: &WorkerContext) {
+    pub(crate) fn reserve_slots(&mut self, leasing: &ActionLeasing) {
         for (queue, kind) in &mut self.kinds {
             let count = kind.keys.len();
-            let slots = worker.node_slots.reserve_all(&worker.executors, &worker.quotas, queue, count);
+            let slots = leasing.node_slots.reserve_all(&leasing.executors, &leasing.quotas, queue, count);
             kind.claimed = !slots.is_empty();
             self.slots.extend(kind.keys.iter().cloned().zip(slots));
         }
@@ -75,8 +75,8 @@ impl ReadyNodes {
 
     /// After the commit: leaves the other nodes to the duty. Returns whether other workers should be
     /// notified.
-    pub(crate) fn mark_rest_behind(&self, worker: &WorkerContext) -> bool {
-        worker
+    pub(crate) fn mark_rest_behind(&self, leasing: &ActionLeasing) -> bool {
+        leasing
             .node_slots
             .mark_behind(self.kinds.iter().filter(|(_, kind)| !kind.claimed).map(|(queue, _)| queue))
     }

@@ -24,9 +24,12 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::context::WorkerContext;
-use crate::inbox::{Inbox, MailboxVisit, RetryReason, VisitOutcome, VisitSuspicion};
-use crate::{metrics, process};
+use super::decider::MailboxDecider;
+use super::inbox::{Inbox, MailboxVisit, RetryReason, VisitOutcome, VisitSuspicion};
+use super::process;
+use crate::environment::WorkerEnvironment;
+use crate::metrics;
+use crate::panic_text::panic_text;
 
 /// Executions that need a visit, by source.
 #[derive(Debug)]
@@ -88,30 +91,30 @@ pub(crate) struct DriverState {
 
 /// Visits executions as their doorbells arrive, until the worker stops.
 pub(crate) async fn drive_visits(
-    worker: &Arc<WorkerContext>,
+    decider: &Arc<MailboxDecider>,
     arrivals: &mut mpsc::Receiver<DoorbellArrival>,
 ) -> DriverState {
-    let mut kept = Inbox::with_weights(&worker.options.weights);
+    let mut kept = Inbox::with_weights(&decider.env.options.weights);
     let mut visits = JoinSet::new();
     let mut extra_is_free = true;
     let mut under_way = RunningVisits::default();
     // Acks of doorbells for actions, and refreshes: fire and forget.
     let mut background = JoinSet::new();
-    let mut refresh = tokio::time::interval(worker.options.reclaim_idle / 3);
+    let mut refresh = tokio::time::interval(decider.env.options.reclaim_idle / 3);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        let bearable = worker.unsettled.has_capacity();
+        let bearable = decider.leasing.has_settle_capacity();
         if bearable && extra_is_free {
-            let batch = kept.take_beside_backlog(worker.options.batch, Instant::now());
+            let batch = kept.take_beside_backlog(decider.env.options.batch, Instant::now());
             if !batch.is_empty() {
                 extra_is_free = false;
-                visits.spawn(visit_catching_panics(Arc::clone(worker), VisitPlace::Extra, batch));
+                visits.spawn(visit_catching_panics(Arc::clone(decider), VisitPlace::Extra, batch));
             }
         }
         let mut hold = None;
-        while bearable && under_way.len() < worker.options.visits {
+        while bearable && under_way.len() < decider.env.options.visits {
             let now = Instant::now();
-            let ready = kept.count_ready(now).min(worker.options.batch);
+            let ready = kept.count_ready(now).min(decider.env.options.batch);
             if ready == 0 {
                 break;
             }
@@ -119,22 +122,22 @@ pub(crate) async fn drive_visits(
                 hold = Some(now + longest);
                 break;
             }
-            let batch = kept.take_visits(worker.options.batch, now);
+            let batch = kept.take_visits(decider.env.options.batch, now);
             if batch.is_empty() {
                 break;
             }
             under_way.0.push((batch.len(), now));
-            visits.spawn(visit_catching_panics(Arc::clone(worker), VisitPlace::Regular, batch));
+            visits.spawn(visit_catching_panics(Arc::clone(decider), VisitPlace::Regular, batch));
         }
-        let free = bearable && under_way.len() < worker.options.visits;
+        let free = bearable && under_way.len() < decider.env.options.visits;
         if extra_is_free && (!free || hold.is_some()) {
             // Backpressure: deciding waits for the settling of tenants that hold slots, and of no other
             // tenant.
-            let passes = |tenant: &TenantId| bearable || worker.holds_few_slots(tenant);
-            let batch = kept.take_newcomers(worker.options.batch, Instant::now(), passes);
+            let passes = |tenant: &TenantId| bearable || decider.leasing.holds_few_slots(tenant);
+            let batch = kept.take_newcomers(decider.env.options.batch, Instant::now(), passes);
             if !batch.is_empty() {
                 extra_is_free = false;
-                visits.spawn(visit_catching_panics(Arc::clone(worker), VisitPlace::Extra, batch));
+                visits.spawn(visit_catching_panics(Arc::clone(decider), VisitPlace::Extra, batch));
             }
         }
         let due = kept.next_retry().filter(|_| free && hold.is_none()).or(hold);
@@ -142,8 +145,8 @@ pub(crate) async fn drive_visits(
             // Batching: everything that has arrived goes with the next visit; more per visit means fewer
             // commits. `held` is the bound.
             biased;
-            () = worker.stop.cancelled() => DriverEvent::Stop,
-            arrival = arrivals.recv(), if kept.len() < worker.options.held => DriverEvent::Arrived(arrival),
+            () = decider.env.stop.cancelled() => DriverEvent::Stop,
+            arrival = arrivals.recv(), if kept.len() < decider.env.options.held => DriverEvent::Arrived(arrival),
             Some(ended) = visits.join_next(), if !visits.is_empty() => {
                 let (place, ended) = visit_result(ended);
                 match place {
@@ -153,25 +156,25 @@ pub(crate) async fn drive_visits(
                 DriverEvent::Ended((place, ended))
             }
             () = sleep_until(due), if due.is_some() => DriverEvent::KeptIsDue,
-            () = worker.unsettled.wait_for_capacity(), if !bearable => DriverEvent::KeptIsDue,
+            () = decider.leasing.wait_for_settle_capacity(), if !bearable => DriverEvent::KeptIsDue,
             _ = refresh.tick() => DriverEvent::Refresh,
         };
         while background.try_join_next().is_some() {}
         match next {
             DriverEvent::Arrived(Some(arrival)) => {
-                take_arrival(worker, &mut kept, &mut background, arrival);
-                update_full_tenants(worker, &kept, &mut background);
+                take_arrival(decider, &mut kept, &mut background, arrival);
+                update_full_tenants(decider, &kept, &mut background);
             }
             DriverEvent::Ended((_, ended)) => {
-                note_ended_visits(worker, &mut kept, ended);
-                update_full_tenants(worker, &kept, &mut background);
+                note_ended_visits(&decider.env, &mut kept, ended);
+                update_full_tenants(decider, &kept, &mut background);
             }
             DriverEvent::KeptIsDue => {}
             DriverEvent::Refresh => {
+                let me = &decider.env.options.worker;
                 #[expect(clippy::cast_precision_loss, reason = "bounded by the held option")]
-                ::metrics::gauge!(metrics::HELD, "worker" => worker.options.worker.to_string())
-                    .set(kept.len() as f64);
-                background.spawn(refresh_doorbells(Arc::clone(worker), kept.held_entries()));
+                ::metrics::gauge!(metrics::HELD, "worker" => me.to_string()).set(kept.len() as f64);
+                background.spawn(refresh_doorbells(Arc::clone(&decider.env), kept.held_entries()));
             }
             // All senders are gone: only when the worker stops.
             DriverEvent::Arrived(None) | DriverEvent::Stop => return DriverState { kept, visits },
@@ -180,31 +183,31 @@ pub(crate) async fn drive_visits(
 }
 
 /// Waits for the visits under way; those that exceed the deadline are left to reclaim.
-pub(crate) async fn finish_visits(worker: &WorkerContext, held: DriverState, deadline: Instant) -> Inbox {
+pub(crate) async fn finish_visits(env: &WorkerEnvironment, held: DriverState, deadline: Instant) -> Inbox {
     let DriverState { mut kept, mut visits } = held;
     while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, visits.join_next()).await {
-        note_ended_visits(worker, &mut kept, visit_result(ended).1);
+        note_ended_visits(env, &mut kept, visit_result(ended).1);
     }
     kept
 }
 
-fn note_ended_visits(worker: &WorkerContext, kept: &mut Inbox, ended: Vec<(MailboxVisit, VisitOutcome)>) {
+fn note_ended_visits(env: &WorkerEnvironment, kept: &mut Inbox, ended: Vec<(MailboxVisit, VisitOutcome)>) {
     for (visit, end) in ended {
-        kept.end_visit(visit, end, Instant::now(), worker.random_unit());
+        kept.end_visit(visit, end, Instant::now(), env.random_unit());
     }
 }
 
 /// Runs a visit. After a panic that the visit's own guard did not catch, all its executions are suspected.
 async fn visit_catching_panics(
-    worker: Arc<WorkerContext>,
+    decider: Arc<MailboxDecider>,
     place: VisitPlace,
     batch: Vec<MailboxVisit>,
 ) -> VisitEnded {
     let copy = batch.clone();
-    let ended = match AssertUnwindSafe(process::visit_batch(worker, batch)).catch_unwind().await {
+    let ended = match AssertUnwindSafe(process::visit_batch(decider, batch)).catch_unwind().await {
         Ok(ended) => ended,
         Err(panic) => {
-            let why = process::panic_text(&*panic);
+            let why = panic_text(&*panic);
             tracing::error!(error = %why, "visit panicked");
             let failed = || VisitOutcome::Kept(RetryReason::Failed { why: why.clone() });
             copy.into_iter().map(|visit| (visit, failed())).collect()
@@ -214,23 +217,23 @@ async fn visit_catching_panics(
 }
 
 /// Reports full tenants to the reader, and asks for more doorbells of those that are no longer full.
-fn update_full_tenants(worker: &Arc<WorkerContext>, kept: &Inbox, background: &mut JoinSet<()>) {
-    let full = kept.full_tenants(worker.options.held, worker.options.batch);
-    let wanted = worker.full_tenants.replace_all(full);
+fn update_full_tenants(decider: &Arc<MailboxDecider>, kept: &Inbox, background: &mut JoinSet<()>) {
+    let full = kept.full_tenants(decider.env.options.held, decider.env.options.batch);
+    let wanted = decider.full_tenants.replace_all(full);
     if !wanted.is_empty() {
-        background.spawn(replenish_lanes(Arc::clone(worker), wanted));
+        background.spawn(replenish_lanes(Arc::clone(&decider.env), wanted));
     }
 }
 
 /// A lost request is repeated by the next check of the overflow.
-async fn replenish_lanes(worker: Arc<WorkerContext>, tenants: Vec<TenantId>) {
-    if let Err(error) = worker.deps.streams.bells.replenish_tenants(&tenants).await {
-        worker.stream_outage.record_failure(&error);
+async fn replenish_lanes(env: Arc<WorkerEnvironment>, tenants: Vec<TenantId>) {
+    if let Err(error) = env.streams.bells.replenish_tenants(&tenants).await {
+        env.stream_outage.record_failure(&error);
     }
 }
 
 pub(crate) fn take_arrival(
-    worker: &Arc<WorkerContext>,
+    decider: &Arc<MailboxDecider>,
     kept: &mut Inbox,
     background: &mut JoinSet<()>,
     arrival: DoorbellArrival,
@@ -252,34 +255,33 @@ pub(crate) fn take_arrival(
                 match bell {
                     Doorbell::Mailbox(execution) => kept.enqueue_delivery(execution, Some(entry), suspicion),
                     Doorbell::Actions(execution) => {
-                        worker.due_tenants.note_due(&execution.tenant);
+                        decider.leasing.note_action_doorbell(&execution.tenant);
                         for_actions.push(entry);
                     }
                 }
             }
             if !for_actions.is_empty() {
-                worker.hunger.set_instant(Instant::now());
-                worker.node_hunger.set_instant(Instant::now());
+                decider.leasing.wake();
                 // A lost or late ack is harmless: the doorbell is reclaimed and acknowledged then.
-                background.spawn(ack_quietly(Arc::clone(worker), for_actions));
+                background.spawn(ack_quietly(Arc::clone(&decider.env), for_actions));
             }
         }
     }
 }
 
-async fn ack_quietly(worker: Arc<WorkerContext>, entries: Vec<StreamEntryId>) {
-    if let Err(error) = worker.deps.streams.bells.ack_entries(&entries).await {
-        worker.stream_outage.record_failure(&error);
+async fn ack_quietly(env: Arc<WorkerEnvironment>, entries: Vec<StreamEntryId>) {
+    if let Err(error) = env.streams.bells.ack_entries(&entries).await {
+        env.stream_outage.record_failure(&error);
     }
 }
 
 /// Refreshes held doorbells in the stream, so that no other worker reclaims them.
-async fn refresh_doorbells(worker: Arc<WorkerContext>, entries: Vec<StreamEntryId>) {
+async fn refresh_doorbells(env: Arc<WorkerEnvironment>, entries: Vec<StreamEntryId>) {
     if entries.is_empty() {
         return;
     }
-    if let Err(error) = worker.deps.streams.bells.refresh_entries(&worker.options.worker, &entries).await {
-        worker.stream_outage.record_failure(&error);
+    if let Err(error) = env.streams.bells.refresh_entries(&env.options.worker, &entries).await {
+        env.stream_outage.record_failure(&error);
     }
 }
 

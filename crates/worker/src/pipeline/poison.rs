@@ -20,9 +20,9 @@ use millstream_core::incident::NewIncident;
 use millstream_core::mutation::{self, Mutation};
 use millstream_store::intervention::EventBurial;
 
-use crate::context::WorkerContext;
-use crate::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
-use crate::load::{self, CommitSharing, DecidedBy, LoadedVisit};
+use super::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
+use super::load::{self, CommitSharing, DecidedBy, LoadedVisit};
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
 
 const DIED: &str = "its worker died or lost its connection while deciding it";
@@ -30,7 +30,7 @@ const DIED: &str = "its worker died or lost its connection while deciding it";
 /// Counts first offences in one write and removes repeated suspects from the batch, to be retried alone.
 /// Events that need no definition are not suspected.
 pub(crate) async fn separate_suspects(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     visits: &[MailboxVisit],
     found: Vec<LoadedVisit>,
     ends: &mut [Option<VisitOutcome>],
@@ -39,9 +39,9 @@ pub(crate) async fn separate_suspects(
     for found in found {
         let suspected = match (&visits[found.visit_index()].suspicion, &found.by) {
             (_, DecidedBy::Closing) => None,
-            (VisitSuspicion::None, DecidedBy::Program(_)) => found.head_event().filter(|head| {
-                worker.options.suspect_before.is_some_and(|before| head.accepted_at <= before)
-            }),
+            (VisitSuspicion::None, DecidedBy::Program(_)) => found
+                .head_event()
+                .filter(|head| env.options.suspect_before.is_some_and(|before| head.accepted_at <= before)),
             (VisitSuspicion::Redelivered | VisitSuspicion::Alone { .. }, DecidedBy::Program(_)) => {
                 found.head_event()
             }
@@ -64,10 +64,10 @@ pub(crate) async fn separate_suspects(
     if mutation::is_active(Mutation::AttemptNotCounted) {
         heads.clear();
     }
-    match worker.deps.stores.executions.count_attempts(&heads).await {
+    match env.stores.executions.count_attempts(&heads).await {
         Ok(_) => cleared.extend(first),
         Err(error) => {
-            worker.store_outage.record_failure(&error);
+            env.store_outage.record_failure(&error);
             for found in first {
                 ends[found.visit_index()] = Some(VisitOutcome::Kept(RetryReason::Unavailable));
             }
@@ -79,7 +79,7 @@ pub(crate) async fn separate_suspects(
 /// Counts an attempt on a suspect that is about to be decided alone; returns the end of the visit if it must
 /// not be decided.
 pub(crate) async fn count_suspect_attempt(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     found: &mut LoadedVisit,
     attempt: SuspectAttempt,
     why: &str,
@@ -95,15 +95,15 @@ pub(crate) async fn count_suspect_attempt(
         return Ok(());
     }
     let execution = found.loaded.execution.clone();
-    let attempts = match worker.deps.stores.executions.count_attempts(&[(execution.clone(), head)]).await {
+    let attempts = match env.stores.executions.count_attempts(&[(execution.clone(), head)]).await {
         Ok(attempts) => attempts.first().copied().unwrap_or(0),
         Err(error) => {
-            worker.store_outage.record_failure(&error);
+            env.store_outage.record_failure(&error);
             return Err(VisitOutcome::Kept(RetryReason::Unavailable));
         }
     };
-    if attempts >= worker.options.poison_cap {
-        return Err(quarantine_event(worker, execution, head, attempts, why).await);
+    if attempts >= env.options.poison_cap {
+        return Err(quarantine_event(env, execution, head, attempts, why).await);
     }
     if let Some(head) = found.loaded.mailbox.iter_mut().find(|event| event.event_id == head) {
         head.attempts = attempts.max(1);
@@ -112,20 +112,18 @@ pub(crate) async fn count_suspect_attempt(
 }
 
 async fn quarantine_event(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     execution: ExecutionKey,
     event_id: EventId,
     attempts: i32,
     why: &str,
 ) -> VisitOutcome {
     let error = format!("could not be decided in {attempts} attempts; last: {why}");
-    let id = IncidentId(worker.new_event_id().0);
+    let id = IncidentId(env.new_event_id().0);
     let incident = NewIncident { id, class: ErrorClass::Internal, reason: error.clone() };
     let burial = EventBurial { execution, event_id, error, incident };
-    if let Err(error) =
-        worker.deps.stores.interventions.bury_events(std::slice::from_ref(&burial), worker.now()).await
-    {
-        worker.store_outage.record_failure(&error);
+    if let Err(error) = env.stores.interventions.bury_events(std::slice::from_ref(&burial), env.now()).await {
+        env.store_outage.record_failure(&error);
         // Counted already: the next visit counts once more and quarantines the event then.
         return VisitOutcome::Kept(RetryReason::Unavailable);
     }

@@ -7,13 +7,13 @@
 use millstream_core::time::Timestamp;
 use millstream_store::{StoreError, Stores};
 
-use crate::duties;
+use super::LEASED_DUTIES;
 
 /// Number of dead workers. Only for a process that has the store to itself, before it starts a worker.
 pub async fn release_duties_of_dead_workers(stores: &Stores) -> Result<usize, StoreError> {
     let dead = stores.workers.list_workers(Timestamp::EPOCH).await?;
     for worker in dead.iter().map(|view| &view.beat.worker) {
-        for duty in duties::LEASED_DUTIES {
+        for duty in LEASED_DUTIES {
             // An unfinished duty counts as not done, even if it was done before.
             stores.workers.finish_duty(duty, worker, Timestamp::EPOCH).await?;
         }

@@ -9,27 +9,27 @@ use millstream_store::action_store::Settlement;
 use millstream_store::item_service::{self, ItemEnvironment, ItemOutcome, WrittenItems};
 use millstream_store::{StoreError, StoreResult, Stores};
 
-use crate::context::WorkerContext;
+use super::performer::ActionPerformer;
 use crate::metrics;
-use crate::post_commit::PostCommit;
+use crate::notifications::WriteNotifications;
 use crate::program_cache::UnusableProgram;
 
 #[async_trait::async_trait]
-impl ItemEnvironment for WorkerContext {
+impl ItemEnvironment for ActionPerformer {
     fn stores(&self) -> &Stores {
-        &self.deps.stores
+        &self.env.stores
     }
 
     fn now(&self) -> Timestamp {
-        self.deps.clock.now()
+        self.env.clock.now()
     }
 
     fn new_assignment_id(&self) -> AssignmentId {
-        AssignmentId(entropy::uuid_v7(self.deps.clock.now(), &*self.deps.entropy))
+        AssignmentId(entropy::uuid_v7(self.env.clock.now(), &*self.env.entropy))
     }
 
     fn settling_worker(&self) -> &WorkerId {
-        &self.options.worker
+        &self.env.options.worker
     }
 
     async fn build_settlement(
@@ -38,7 +38,7 @@ impl ItemEnvironment for WorkerContext {
         told: ItemOutcome,
     ) -> StoreResult<Option<Settlement>> {
         let key = &waiter.action;
-        let definitions = &*self.deps.stores.definitions;
+        let definitions = &*self.env.stores.definitions;
         let program = self.programs.get(definitions, &key.execution.tenant, &waiter.definition).await?;
         let program = match program {
             Ok(program) => program,
@@ -47,21 +47,21 @@ impl ItemEnvironment for WorkerContext {
             Err(UnusableProgram::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
         };
         let Some(machine) = program.machine() else { return Ok(None) };
-        let now = self.deps.clock.now();
-        Ok(item_service::settle_waiter(machine, waiter, &told, now, &mut || self.new_event_id()))
+        let now = self.env.clock.now();
+        Ok(item_service::settle_waiter(machine, waiter, &told, now, &mut || self.env.new_event_id()))
     }
 
     async fn publish_changes(&self, written: WrittenItems) {
         for entry in written.items.iter().flat_map(|(_, log)| log) {
             ::metrics::counter!(metrics::PEOPLE, "what" => entry.what.as_str()).increment(1);
         }
-        let mut after = PostCommit::default();
+        let mut after = WriteNotifications::default();
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.add_settled(settlement, &verdict) else { continue };
             // No action that became ready by this write was leased with it.
-            self.note_due_actions(&execution.tenant);
+            self.leasing.note_due_actions(&execution.tenant);
             after.ring_actions(execution);
         }
-        after.publish(self, std::future::ready(())).await;
+        after.publish(&self.env, std::future::ready(())).await;
     }
 }

@@ -1,47 +1,25 @@
-//! Post-commit effects of a visit: actions to perform, announcements, doorbells, log lines.
+//! Announcements and doorbells that follow a committed write.
 //!
-//! All of them may be lost with the process. Each loss is repaired elsewhere: leases run out, listeners read
-//! the store again, and the overdue sweep finds undecided events.
+//! All of them may be lost with the process. Each loss is repaired elsewhere: listeners read the store again,
+//! and the overdue sweep finds undecided events.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use millstream_core::id::{DeviceKey, EventId, ExecutionKey, Seq};
-use millstream_store::action_store::{AfterFailure, LeasedAction, SettleOutcome, SettleVerdict, Settlement};
+use millstream_store::action_store::{AfterFailure, SettleOutcome, SettleVerdict, Settlement};
 use millstream_stream::announcement::Announcement;
 use millstream_stream::doorbell::Doorbell;
-use tokio::time::Instant;
 
-use crate::commit_builder::LogLine;
-use crate::context::WorkerContext;
-use crate::metrics;
-use crate::perform::action_slots::ReservedSlots;
-use crate::perform::{self, LeasedWork};
+use crate::environment::WorkerEnvironment;
 
 #[derive(Debug, Default)]
-pub(crate) struct PostCommit {
+pub(crate) struct WriteNotifications {
     news: Vec<Announcement>,
     work: Option<Announcement>,
     bells: BTreeSet<Doorbell>,
-    lines: Vec<LogLine>,
-    /// Events decided, by verdict; counted once per visit.
-    decided: BTreeMap<&'static str, u64>,
 }
 
-impl PostCommit {
-    /// Hands leased actions over at once, without waiting for the rest of the visit.
-    pub(crate) fn start_actions(
-        &mut self,
-        worker: &WorkerContext,
-        leased: Vec<LeasedAction>,
-        reserved: &mut ReservedSlots,
-        asked: Instant,
-    ) {
-        for action in leased {
-            let errand = LeasedWork::new(worker, action, reserved.take_slot(), asked);
-            worker.performers.hand_over(errand);
-        }
-    }
-
+impl WriteNotifications {
     pub(crate) fn announce_transition(&mut self, execution: &ExecutionKey, seq: Seq, event: EventId) {
         self.news.push(Announcement { execution: execution.clone(), seq, event: Some(event) });
     }
@@ -105,55 +83,41 @@ impl PostCommit {
         }
     }
 
-    pub(crate) fn count_verdict(&mut self, verdict: &'static str) {
-        *self.decided.entry(verdict).or_default() += 1;
-    }
-
-    pub(crate) fn add_log_lines(&mut self, lines: Vec<LogLine>) {
-        self.lines.extend(lines);
-    }
-
-    /// Publishes all effects; returns the executions whose mailbox could not be rung. `before_bells` is
-    /// awaited before ringing, so that the workers that read a doorbell find the execution unlocked.
+    /// Publishes them; returns the executions whose mailbox could not be rung. `before_bells` is awaited before
+    /// ringing, so that the workers that read a doorbell find the execution unlocked.
     pub(crate) async fn publish(
         self,
-        worker: &WorkerContext,
+        env: &WorkerEnvironment,
         before_bells: impl Future<Output = ()>,
     ) -> HashSet<ExecutionKey> {
-        for (verdict, count) in self.decided {
-            ::metrics::counter!(metrics::DECIDED, "verdict" => verdict).increment(count);
-        }
-        for line in self.lines {
-            perform::log::write_log_line(&line.key, &line.text);
-        }
         let news: Vec<Announcement> = self.work.into_iter().chain(self.news).collect();
         let announce = async {
             if !news.is_empty() {
                 // A lost announcement is harmless: listeners read the store again by themselves.
-                let _ = worker.deps.streams.announcer.announce_commits(&news).await;
+                let _ = env.streams.announcer.announce_commits(&news).await;
             }
         };
         let ring = async {
             before_bells.await;
             let bells: Vec<Doorbell> = self.bells.into_iter().collect();
-            if publish_bells(worker, &bells).await { HashSet::new() } else { mailboxes_of_bells(bells) }
+            if publish_bells(env, &bells).await { HashSet::new() } else { mailboxes_of_bells(bells) }
         };
         futures::join!(announce, ring).1
     }
 }
 
 /// Publishes doorbells; `false` when the stream is unreachable.
-pub(crate) async fn publish_bells(worker: &WorkerContext, bells: &[Doorbell]) -> bool {
+pub(crate) async fn publish_bells(env: &WorkerEnvironment, bells: &[Doorbell]) -> bool {
     if bells.is_empty() {
         return true;
     }
-    match worker.deps.streams.bells.publish_bells(bells).await {
+    match env.streams.bells.publish_bells(bells).await {
         Ok(()) => {
-            worker.ring_outage.record_success();
+            env.ring_outage.record_success();
             true
         }
         Err(error) => {
-            worker.ring_outage.record_failure(&error);
+            env.ring_outage.record_failure(&error);
             false
         }
     }

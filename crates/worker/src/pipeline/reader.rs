@@ -10,24 +10,30 @@ use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
 use millstream_stream::StreamError;
-use millstream_stream::doorbell::DoorbellReader;
+use millstream_stream::doorbell::{DoorbellReader, FullTenants};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::consume::DoorbellArrival;
-use crate::context::WorkerContext;
+use super::consume::DoorbellArrival;
+use crate::environment::WorkerEnvironment;
 use crate::metrics;
+use crate::stream_loss::StreamLossWatch;
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run_reader(worker: Arc<WorkerContext>, arrivals: mpsc::Sender<DoorbellArrival>) {
+pub(crate) async fn run_reader(
+    env: Arc<WorkerEnvironment>,
+    full_tenants: FullTenants,
+    losses: Arc<StreamLossWatch>,
+    arrivals: mpsc::Sender<DoorbellArrival>,
+) {
     let mut reader: Option<Box<dyn DoorbellReader>> = None;
     let mut wait = FIRST_WAIT;
-    while !worker.stop.is_cancelled() {
-        match read_doorbells(&worker, &mut reader).await {
+    while !env.stop.is_cancelled() {
+        match read_doorbells(&env, &full_tenants, &mut reader).await {
             Ok(deliveries) => {
-                worker.stream_outage.record_success();
+                env.stream_outage.record_success();
                 wait = FIRST_WAIT;
                 if !deliveries.is_empty() && arrivals.send(DoorbellArrival::Rung(deliveries)).await.is_err() {
                     return;
@@ -35,12 +41,12 @@ pub(crate) async fn run_reader(worker: Arc<WorkerContext>, arrivals: mpsc::Sende
             }
             Err(StreamError::Amnesia(what)) => {
                 tracing::warn!(error = %what, "stream consumer group is missing; re-publishing all undecided executions");
-                worker.amnesia.notify_one();
-                tokio::time::sleep(worker.jittered(FIRST_WAIT)).await;
+                losses.report_missing_group();
+                tokio::time::sleep(env.jittered(FIRST_WAIT)).await;
             }
             Err(error @ (StreamError::Unavailable(_) | StreamError::Unusable(_))) => {
-                worker.stream_outage.record_failure(&error);
-                poll_during_outage(&worker, &arrivals, worker.jittered(wait)).await;
+                env.stream_outage.record_failure(&error);
+                poll_during_outage(&env, &arrivals, env.jittered(wait)).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         }
@@ -49,15 +55,16 @@ pub(crate) async fn run_reader(worker: Arc<WorkerContext>, arrivals: mpsc::Sende
 
 /// Never cancelled: it ends by itself after at most `block`.
 async fn read_doorbells(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
+    full_tenants: &FullTenants,
     reader: &mut Option<Box<dyn DoorbellReader>>,
 ) -> Result<Vec<millstream_stream::doorbell::DoorbellDelivery>, StreamError> {
-    let options = &worker.options;
+    let options = &env.options;
     let open = match reader {
         Some(open) => open,
         None => {
-            let mut new = worker.deps.streams.bells.open_reader(&options.worker, &options.lanes).await?;
-            new.skip_full_tenants(&worker.full_tenants);
+            let mut new = env.streams.bells.open_reader(&options.worker, &options.lanes).await?;
+            new.skip_full_tenants(full_tenants);
             reader.insert(new)
         }
     };
@@ -66,18 +73,18 @@ async fn read_doorbells(
 
 /// Polls the store for `length`, once at the beginning and then at every tick.
 async fn poll_during_outage(
-    worker: &WorkerContext,
+    env: &WorkerEnvironment,
     arrivals: &mpsc::Sender<DoorbellArrival>,
     length: Duration,
 ) {
     let end = Instant::now() + length;
     loop {
-        poll_undecided(worker, arrivals).await;
-        let pause = worker.options.tick.min(end.saturating_duration_since(Instant::now()));
+        poll_undecided(env, arrivals).await;
+        let pause = env.options.tick.min(end.saturating_duration_since(Instant::now()));
         tokio::select! {
             biased;
             () = tokio::time::sleep(pause) => {}
-            () = worker.stop.cancelled() => return,
+            () = env.stop.cancelled() => return,
         }
         if Instant::now() >= end {
             return;
@@ -85,11 +92,11 @@ async fn poll_during_outage(
     }
 }
 
-async fn poll_undecided(worker: &WorkerContext, arrivals: &mpsc::Sender<DoorbellArrival>) {
-    let page = worker.options.batch * 4;
+async fn poll_undecided(env: &WorkerEnvironment, arrivals: &mpsc::Sender<DoorbellArrival>) {
+    let page = env.options.batch * 4;
     let mut after: Option<ExecutionKey> = None;
-    while !worker.stop.is_cancelled() {
-        let Ok(mut found) = worker.deps.stores.events.page_undecided(None, after.as_ref(), page).await else {
+    while !env.stop.is_cancelled() {
+        let Ok(mut found) = env.stores.events.page_undecided(None, after.as_ref(), page).await else {
             return;
         };
         after = found.last().cloned();
@@ -98,7 +105,7 @@ async fn poll_undecided(worker: &WorkerContext, arrivals: &mpsc::Sender<Doorbell
             return;
         }
         ::metrics::counter!(metrics::POLLED).increment(found.len() as u64);
-        let middle = (worker.random_unit() * found.len() as f64) as usize % found.len();
+        let middle = (env.random_unit() * found.len() as f64) as usize % found.len();
         found.rotate_left(middle);
         if arrivals.send(DoorbellArrival::Found(found)).await.is_err() || last_page {
             return;

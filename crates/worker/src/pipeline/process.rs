@@ -12,10 +12,9 @@
 //! | an execution is unreadable | paused with the reason; the others continue |
 //! | the database refuses the data | the batch is bisected; the execution that fails alone is suspected |
 //! | the definition is not for this build | kept for a while, then rung again for other workers |
-//! | a panic | the executions of that commit are suspected (see [`crate::poison`]) |
-//! | the process dies | the doorbells stay pending and are reclaimed (see [`crate::reclaim`]) |
+//! | a panic | the executions of that commit are suspected (see [`super::poison`]) |
+//! | the process dies | the doorbells stay pending and are reclaimed (see [`super::reclaim`]) |
 
-use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -23,13 +22,16 @@ use futures::FutureExt;
 use millstream_core::id::ExecutionKey;
 use millstream_core::mutation::{self, Mutation};
 use millstream_stream::doorbell::StreamEntryId;
-use millstream_stream::locks::LockToken;
 
-use crate::context::WorkerContext;
-use crate::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
-use crate::load::{self, FetchedVisit, LoadedVisit};
-use crate::post_commit::PostCommit;
-use crate::{commit, lease_renewal, metrics, poison};
+use super::decider::MailboxDecider;
+use super::inbox::{MailboxVisit, RetryReason, SuspectAttempt, VisitOutcome, VisitSuspicion};
+use super::load::{self, FetchedVisit, LoadedVisit};
+use super::post_commit::PostCommit;
+use super::visit_locks::HeldVisitLocks;
+use super::{commit, poison};
+use crate::environment::WorkerEnvironment;
+use crate::metrics;
+use crate::panic_text::panic_text;
 
 /// Optimistic concurrency: a commit with this many conflicts in a row is kept instead, as another worker is
 /// active.
@@ -37,111 +39,62 @@ const ROUNDS: usize = 4;
 
 /// Visits each execution once and returns the outcome of each.
 pub(crate) async fn visit_batch(
-    worker: Arc<WorkerContext>,
+    decider: Arc<MailboxDecider>,
     visits: Vec<MailboxVisit>,
 ) -> Vec<(MailboxVisit, VisitOutcome)> {
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
     let mut ends = vec![None; visits.len()];
-    skip_answered(&worker, &visits, &mut ends).await;
+    skip_answered(&decider.env, &visits, &mut ends).await;
     if mutation::is_active(Mutation::AckBeforeCommit) {
         let entries: Vec<StreamEntryId> =
             visits.iter().flat_map(|visit| visit.entries.iter().cloned()).collect();
-        let _ = worker.deps.streams.bells.ack_entries(&entries).await;
+        let _ = decider.env.streams.bells.ack_entries(&entries).await;
     }
     let (token, first) = if is_suspect(&visits) {
-        (lock_executions(&worker, &visits, &mut ends).await, Vec::new())
+        (decider.locks.lock_executions(&decider.env, &visits, &mut ends).await, Vec::new())
     } else {
         // Concurrent: the lock is rarely busy, and the fence protects what was loaded without it.
         let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
         let load = async {
             // The lock request is sent first; otherwise its answer would come after the store's.
             tokio::task::yield_now().await;
-            load::fetch_visits(&worker, &visits, &open).await
+            load::fetch_visits(&decider, &visits, &open).await
         };
-        futures::join!(lock_executions(&worker, &visits, &mut ends), load)
+        futures::join!(decider.locks.lock_executions(&decider.env, &visits, &mut ends), load)
     };
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
 
-    let mut aftermath = PostCommit::default();
+    let mut effects = PostCommit::default();
     let work = async {
         match &visits[..] {
             [MailboxVisit { suspicion: VisitSuspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
-                decide_alone(&worker, &visits, (why, *attempt), &mut ends, &mut aftermath).await;
+                decide_alone(&decider, &visits, (why, *attempt), &mut ends, &mut effects).await;
             }
-            _ => decide_loaded(&worker, &visits, first, open, &mut ends, &mut aftermath).await,
+            _ => decide_loaded(&decider, &visits, first, open, &mut ends, &mut effects).await,
         }
-        pass_on_foreign(&visits, &mut ends, &mut aftermath);
+        pass_on_foreign(&visits, &mut ends, &mut effects);
     };
-    match &token {
-        Some(token) => lease_renewal::while_locked(&worker, &keys, token, work).await,
+    let locks = token.map(|token| HeldVisitLocks::new(keys, token));
+    match &locks {
+        Some(locks) => locks.while_held(&decider.env, work).await,
         None => work.await,
     }
-    // Starts the leased actions now: the rest of the visit takes far less time than an action.
-    tokio::task::yield_now().await;
-    let unrung = {
-        let unlock = async {
-            if let Some(token) = &token {
-                // A lock that cannot be released expires by itself.
-                let _ = worker.deps.streams.locks.release_locks(&keys, token).await;
-            }
-        };
-        aftermath.publish(&worker, unlock).await
-    };
-    let ended = visits.into_iter().zip(ends).map(|(visit, end)| {
-        let end = match end {
-            Some(VisitOutcome::Answered) if unrung.contains(&visit.execution) => {
-                VisitOutcome::Kept(RetryReason::Unavailable)
-            }
-            Some(end) => end,
-            None => VisitOutcome::Kept(RetryReason::Busy),
-        };
-        (visit, end)
-    });
-    acknowledge_answered(&worker, ended.collect()).await
+    effects.finish_visit(&decider.env, visits, ends, locks).await
 }
 
 /// Skips lock and load for kept executions that another worker has finished meanwhile.
-async fn skip_answered(worker: &WorkerContext, visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>]) {
+async fn skip_answered(env: &WorkerEnvironment, visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>]) {
     let tried: Vec<usize> = (0..visits.len()).filter(|at| visits[*at].tries > 0).collect();
     if tried.is_empty() {
         return;
     }
     let keys: Vec<ExecutionKey> = tried.iter().map(|at| visits[*at].execution.clone()).collect();
     // After an error they are loaded like the others, and loading meets the same error.
-    if let Ok(work) = worker.deps.stores.events.has_work(&keys).await {
+    if let Ok(work) = env.stores.events.has_work(&keys).await {
         for (at, _) in tried.into_iter().zip(work).filter(|(_, has_work)| !has_work) {
             ends[at] = Some(VisitOutcome::Answered);
-        }
-    }
-}
-
-/// Locks the open visits; busy ones are kept. `None` when there is no lock to release.
-async fn lock_executions(
-    worker: &WorkerContext,
-    visits: &[MailboxVisit],
-    ends: &mut [Option<VisitOutcome>],
-) -> Option<LockToken> {
-    let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
-    if open.is_empty() {
-        return None;
-    }
-    let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
-    let token = worker.new_lock_token();
-    match worker.deps.streams.locks.acquire_locks(&keys, &token, worker.options.lock_ttl).await {
-        Ok(granted) => {
-            worker.lock_outage.record_success();
-            for (at, _) in open.into_iter().zip(granted).filter(|(_, granted)| !granted) {
-                ::metrics::counter!(metrics::LOCK_BUSY).increment(1);
-                ends[at] = Some(VisitOutcome::Kept(RetryReason::Busy));
-            }
-            Some(token)
-        }
-        Err(error) => {
-            worker.lock_outage.record_failure(&error);
-            // Some may have been locked before the failure: they are released like any others.
-            Some(token)
         }
     }
 }
@@ -154,27 +107,27 @@ fn is_suspect(visits: &[MailboxVisit]) -> bool {
 /// Decides and commits the loaded executions, and reloads those with a conflict, until none is left. Fills in
 /// the ends of `open`; a visit still open afterwards lost every round.
 async fn decide_loaded(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     first: Vec<FetchedVisit>,
     mut open: Vec<usize>,
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) {
     let mut first = Some(first);
     for _ in 0..ROUNDS {
         let found = match first.take() {
             Some(fetched) => {
-                let found = load::select_decidable(worker, visits, fetched, ends).await;
-                poison::separate_suspects(worker, visits, found, ends).await
+                let found = load::select_decidable(decider, visits, fetched, ends).await;
+                poison::separate_suspects(&decider.env, visits, found, ends).await
             }
             None if open.is_empty() => return,
-            None => load::load_visits(worker, visits, &open, ends).await,
+            None => load::load_visits(decider, visits, &open, ends).await,
         };
         open.clear();
-        for group in commit::group_for_commit(found, worker.options.visit_bytes) {
+        for group in commit::group_for_commit(found, decider.env.options.visit_bytes) {
             let members: Vec<usize> = group.iter().map(LoadedVisit::visit_index).collect();
-            let committed = AssertUnwindSafe(commit::decide_and_commit(worker, group, ends, aftermath))
+            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, effects))
                 .catch_unwind()
                 .await;
             match committed {
@@ -194,26 +147,26 @@ async fn decide_loaded(
 /// Decides a suspect: one event at a time, each counted just before, up to the limit of one visit. The events
 /// behind an innocent head are as suspect as the head was.
 async fn decide_alone(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     (why, attempt): (&str, SuspectAttempt),
     ends: &mut [Option<VisitOutcome>],
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) {
     let (mut attempt, mut conflicts) = (attempt, 0);
     for _ in 0..worker.options.mailbox.events {
-        let Some(mut found) = load::load_visits(worker, visits, &[0], ends).await.pop() else {
+        let Some(mut found) = load::load_visits(decider, visits, &[0], ends).await.pop() else {
             if ends[0] == Some(VisitOutcome::Answered) {
-                aftermath.forget_mailbox(&visits[0].execution);
+                effects.notifications.forget_mailbox(&visits[0].execution);
             }
             return;
         };
-        if let Err(end) = poison::count_suspect_attempt(worker, &mut found, attempt, why).await {
+        if let Err(end) = poison::count_suspect_attempt(&decider.env, &mut found, attempt, why).await {
             ends[0] = Some(end);
             return;
         }
-        for group in commit::group_for_commit(vec![found], worker.options.visit_bytes) {
-            let committed = AssertUnwindSafe(commit::decide_and_commit(worker, group, ends, aftermath))
+        for group in commit::group_for_commit(vec![found], decider.env.options.visit_bytes) {
+            let committed = AssertUnwindSafe(commit::decide_and_commit(decider, group, ends, effects))
                 .catch_unwind()
                 .await;
             attempt = match committed {
@@ -250,45 +203,11 @@ async fn decide_alone(
 
 /// Passes on a doorbell that this build cannot answer: the second time it is rung again, so that any worker
 /// may read it.
-fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], aftermath: &mut PostCommit) {
+fn pass_on_foreign(visits: &[MailboxVisit], ends: &mut [Option<VisitOutcome>], effects: &mut PostCommit) {
     for (visit, end) in visits.iter().zip(ends) {
         if *end == Some(VisitOutcome::Kept(RetryReason::Foreign)) && visit.tries > 0 {
-            aftermath.ring_mailbox(visit.execution.clone());
+            effects.notifications.ring_mailbox(visit.execution.clone());
             *end = Some(VisitOutcome::Answered);
         }
     }
-}
-
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&'static str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
-}
-
-/// Acknowledges the answered doorbells in one call. Those that cannot be acknowledged are kept: the next
-/// visit finds no work and tries again.
-async fn acknowledge_answered(
-    worker: &WorkerContext,
-    mut ended: Vec<(MailboxVisit, VisitOutcome)>,
-) -> Vec<(MailboxVisit, VisitOutcome)> {
-    let entries: Vec<StreamEntryId> = ended
-        .iter()
-        .filter(|(_, end)| *end == VisitOutcome::Answered)
-        .flat_map(|(visit, _)| visit.entries.iter().cloned())
-        .collect();
-    if entries.is_empty() {
-        return ended;
-    }
-    if let Err(error) = worker.deps.streams.bells.ack_entries(&entries).await {
-        worker.stream_outage.record_failure(&error);
-        let unacked: HashSet<StreamEntryId> = entries.into_iter().collect();
-        for (visit, end) in &mut ended {
-            if visit.entries.iter().any(|entry| unacked.contains(entry)) {
-                *end = VisitOutcome::Kept(RetryReason::Unavailable);
-            }
-        }
-    }
-    ended
 }

@@ -22,9 +22,9 @@ use millstream_store::execution_store::{
 use millstream_store::intervention::ExecutionPause;
 use tokio::time::Instant;
 
+use super::decider::MailboxDecider;
+use super::inbox::{MailboxVisit, RetryReason, VisitOutcome};
 use crate::bisect::BatchBisect;
-use crate::context::WorkerContext;
-use crate::inbox::{MailboxVisit, RetryReason, VisitOutcome};
 use crate::metrics;
 use crate::program_cache::UnusableProgram;
 
@@ -77,23 +77,23 @@ pub(crate) struct FetchedVisit {
 
 /// Loads the `open` visits and records the outcome of those that end here.
 pub(crate) async fn load_visits(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     open: &[usize],
     ends: &mut [Option<VisitOutcome>],
 ) -> Vec<LoadedVisit> {
-    let fetched = fetch_visits(worker, visits, open).await;
-    select_decidable(worker, visits, fetched, ends).await
+    let fetched = fetch_visits(decider, visits, open).await;
+    select_decidable(decider, visits, fetched, ends).await
 }
 
 /// Reads the `open` visits from the store.
 pub(crate) async fn fetch_visits(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     open: &[usize],
 ) -> Vec<FetchedVisit> {
     let cached: Vec<Option<(AcceptNo, ExecutionState)>> =
-        open.iter().map(|at| worker.states.take_state(&visits[*at].execution)).collect();
+        open.iter().map(|at| decider.states.take_state(&visits[*at].execution)).collect();
     let wanted: Vec<LoadRequest> = open
         .iter()
         .zip(&cached)
@@ -105,7 +105,7 @@ pub(crate) async fn fetch_visits(
         })
         .collect();
     let started = Instant::now();
-    let loaded = load_all(worker, &wanted).await;
+    let loaded = load_all(decider, &wanted).await;
     ::metrics::histogram!(metrics::LOAD_SECONDS).record(started.elapsed().as_secs_f64());
     let fetched = open.iter().copied().zip(cached).zip(loaded);
     fetched.map(|((at, cached), loaded)| FetchedVisit { at, cached, loaded }).collect()
@@ -114,7 +114,7 @@ pub(crate) async fn fetch_visits(
 /// Returns the executions with undecided events. The state of a visit that has ended meanwhile (its lock is
 /// busy) goes back to the cache.
 pub(crate) async fn select_decidable(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     fetched: Vec<FetchedVisit>,
     ends: &mut [Option<VisitOutcome>],
@@ -124,11 +124,11 @@ pub(crate) async fn select_decidable(
     for FetchedVisit { at, cached, loaded } in fetched {
         if ends[at].is_some() {
             if let Some((position, state)) = cached {
-                worker.states.put_state(visits[at].execution.clone(), position, state);
+                decider.states.put_state(visits[at].execution.clone(), position, state);
             }
             continue;
         }
-        match sort_loaded(worker, cached.map(|(_, state)| state), loaded).await {
+        match sort_loaded(decider, cached.map(|(_, state)| state), loaded).await {
             SortedVisit::Decide(loaded, state, by) => {
                 found.push(LoadedVisit { at, loaded: *loaded, state, by, company: CommitSharing::Welcome });
             }
@@ -136,7 +136,7 @@ pub(crate) async fn select_decidable(
             SortedVisit::Unreadable(reason) => unreadable.push((at, reason)),
         }
     }
-    pause_unreadable(worker, visits, unreadable, ends).await;
+    pause_unreadable(decider, visits, unreadable, ends).await;
     found
 }
 
@@ -147,7 +147,7 @@ enum SortedVisit {
 }
 
 async fn sort_loaded(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     cached: Option<ExecutionState>,
     loaded: Result<LoadVerdict, StoreError>,
 ) -> SortedVisit {
@@ -158,7 +158,7 @@ async fn sort_loaded(
             return SortedVisit::Unreadable(reason);
         }
         Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
-            worker.store_outage.record_failure(&error);
+            decider.env.store_outage.record_failure(&error);
             return SortedVisit::End(VisitOutcome::Kept(RetryReason::Unavailable));
         }
     };
@@ -183,11 +183,11 @@ async fn sort_loaded(
         return SortedVisit::Unreadable(format!("its log ends at seq {}, not at {}", state.seq, loaded.seq));
     }
     if loaded.mailbox.iter().all(|event| event.kept == KeptAs::Deferred) {
-        worker.states.put_state(loaded.execution, loaded.position, state);
+        decider.states.put_state(loaded.execution, loaded.position, state);
         return SortedVisit::End(VisitOutcome::Answered);
     }
-    let store = &*worker.deps.stores.definitions;
-    match worker.programs.get(store, &loaded.execution.tenant, &loaded.definition).await {
+    let store = &*decider.env.stores.definitions;
+    match decider.programs.get(store, &loaded.execution.tenant, &loaded.definition).await {
         Ok(Ok(program)) => SortedVisit::Decide(loaded, state, DecidedBy::Program(program)),
         Ok(Err(_)) if can_decide_without_program(&state, &loaded) => {
             SortedVisit::Decide(loaded, state, DecidedBy::Closing)
@@ -195,7 +195,7 @@ async fn sort_loaded(
         Ok(Err(reason @ UnusableProgram::Gone(_))) => SortedVisit::Unreadable(reason.to_string()),
         Ok(Err(UnusableProgram::Foreign(_))) => SortedVisit::End(VisitOutcome::Kept(RetryReason::Foreign)),
         Err(error) => {
-            worker.store_outage.record_failure(&error);
+            decider.env.store_outage.record_failure(&error);
             SortedVisit::End(VisitOutcome::Kept(RetryReason::Unavailable))
         }
     }
@@ -208,12 +208,12 @@ fn can_decide_without_program(state: &ExecutionState, loaded: &LoadedExecution) 
 }
 
 /// One call if the whole batch is readable; otherwise bisected so that one execution fails alone.
-async fn load_all(worker: &WorkerContext, wanted: &[LoadRequest]) -> Vec<Result<LoadVerdict, StoreError>> {
-    let limits = worker.options.mailbox_limits(wanted.len());
+async fn load_all(decider: &MailboxDecider, wanted: &[LoadRequest]) -> Vec<Result<LoadVerdict, StoreError>> {
+    let limits = decider.env.options.mailbox_limits(wanted.len());
     let mut results = Vec::with_capacity(wanted.len());
     let mut parts = BatchBisect::whole_batch(wanted.len());
     while let Some(range) = parts.next_range() {
-        match worker.deps.stores.executions.load_executions(&wanted[range.clone()], limits).await {
+        match decider.env.stores.executions.load_executions(&wanted[range.clone()], limits).await {
             Ok(loaded) => results.extend(loaded.into_iter().map(Ok)),
             Err(StoreError::Corrupt(_)) if range.len() > 1 => {
                 parts.split_range(range);
@@ -228,7 +228,7 @@ async fn load_all(worker: &WorkerContext, wanted: &[LoadRequest]) -> Vec<Result<
 }
 
 async fn pause_unreadable(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     visits: &[MailboxVisit],
     unreadable: Vec<(usize, String)>,
     ends: &mut [Option<VisitOutcome>],
@@ -239,13 +239,13 @@ async fn pause_unreadable(
     let pausing = |(at, reason): &(usize, String)| ExecutionPause {
         execution: visits[*at].execution.clone(),
         incident: NewIncident {
-            id: IncidentId(worker.new_event_id().0),
+            id: IncidentId(decider.env.new_event_id().0),
             class: ErrorClass::Corrupt,
             reason: reason.clone(),
         },
     };
     let pauses: Vec<ExecutionPause> = unreadable.iter().map(pausing).collect();
-    let paused = worker.deps.stores.interventions.pause_executions(&pauses, worker.now()).await;
+    let paused = decider.env.stores.interventions.pause_executions(&pauses, decider.env.now()).await;
     for ((at, reason), ExecutionPause { execution, .. }) in unreadable.into_iter().zip(&pauses) {
         ends[at] = Some(match &paused {
             Ok(()) => {

@@ -25,7 +25,7 @@ use millstream_core::id::{ExecutionKey, TenantId};
 use millstream_stream::doorbell::StreamEntryId;
 use tokio::time::Instant;
 
-use crate::tenant_shares::TenantShares;
+use super::tenant_shares::TenantShares;
 
 /// A tenant with more executions ready than this has a backlog.
 const FEW_EXECUTIONS: usize = 16;

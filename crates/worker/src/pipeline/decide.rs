@@ -17,11 +17,11 @@ use millstream_core::visit_limits::VisitLimits;
 use millstream_rpc::evaluation_pool::{EvaluationPool, PoolClosed};
 use millstream_store::execution_store::{ExecutionCommit, LoadedExecution, PageRemainder};
 
-use crate::commit_builder::{self, LogLine, StateBeforeTurn};
-use crate::context::WorkerContext;
+use super::commit_builder::{self, LogLine, StateBeforeTurn};
+use super::decider::MailboxDecider;
+use super::load::{DecidedBy, LoadedVisit};
+use super::post_commit::PostCommit;
 use crate::crash_point;
-use crate::load::{DecidedBy, LoadedVisit};
-use crate::post_commit::PostCommit;
 
 const TOO_LONG: &str = "deciding it exceeded the time limit";
 
@@ -49,19 +49,19 @@ pub(crate) enum DecidedVisit {
 
 /// Decides as many events as are cheap.
 pub(crate) fn decide_inline(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     found: LoadedVisit,
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> DecidedVisit {
     let limits = VisitLimits { units: EvaluationPool::inline().units, stop: EvaluationPool::inline() };
     let before = state_before_turn(&found);
     let LoadedVisit { at, loaded, state, by, company } = found;
     let turn = match &by {
         DecidedBy::Program(program) => {
-            crash_point::crash_on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
-            program.decide_mailbox_within(state, &loaded.mailbox, loaded.pause, worker.now(), limits)
+            crash_point::crash_on_event(decider.env.options.crash_on.as_ref(), &loaded.mailbox);
+            program.decide_mailbox_within(state, &loaded.mailbox, loaded.pause, decider.env.now(), limits)
         }
-        DecidedBy::Closing => machine::decide_without_definition(state, &loaded.mailbox, worker.now()),
+        DecidedBy::Closing => machine::decide_without_definition(state, &loaded.mailbox, decider.env.now()),
     };
     match turn.unfinished {
         Some(UnfinishedReason::Abandoned(_)) if turn.outcomes.is_empty() => {
@@ -72,16 +72,16 @@ pub(crate) fn decide_inline(
                 DecidedBy::Program(program) => Some(program),
                 DecidedBy::Closing => None,
             };
-            decided_visit(worker, at, loaded, before, (turn, program), aftermath)
+            decided_visit(decider, at, loaded, before, (turn, program), effects)
         }
     }
 }
 
 /// Decides on a thread of the pool, within its time limit.
 pub(crate) async fn decide_in_pool(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     found: LoadedVisit,
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> Result<DecidedVisit, PoolClosed> {
     let (at, before) = (found.visit_index(), state_before_turn(&found));
     let program = match &found.by {
@@ -90,8 +90,8 @@ pub(crate) async fn decide_in_pool(
         DecidedBy::Closing => return Ok(DecidedVisit::Dear(Box::new(found))),
     };
     let LoadedVisit { loaded, state, .. } = found;
-    let (now, deciding) = (worker.now(), program.clone());
-    let (turn, loaded) = worker
+    let (now, deciding) = (decider.env.now(), program.clone());
+    let (turn, loaded) = decider
         .evaluations
         .run(move |stop| {
             let limits = VisitLimits { units: STEP_UNITS, stop };
@@ -105,14 +105,14 @@ pub(crate) async fn decide_in_pool(
             Ok(DecidedVisit::Abandoned { why: TOO_LONG.to_owned() })
         }
         Some(UnfinishedReason::Abandoned(_) | UnfinishedReason::Rest) | None => {
-            Ok(decided_visit(worker, at, loaded, before, (turn, Some(&program)), aftermath))
+            Ok(decided_visit(decider, at, loaded, before, (turn, Some(&program)), effects))
         }
     }
 }
 
 /// Returns the decoded state to the cache, for the retry that follows soon.
-pub(crate) fn return_state_to_cache(worker: &WorkerContext, found: LoadedVisit) {
-    worker.states.put_state(found.loaded.execution, found.loaded.position, found.state);
+pub(crate) fn return_state_to_cache(decider: &MailboxDecider, found: LoadedVisit) {
+    decider.states.put_state(found.loaded.execution, found.loaded.position, found.state);
 }
 
 fn state_before_turn(found: &LoadedVisit) -> StateBeforeTurn {
@@ -126,24 +126,24 @@ fn state_before_turn(found: &LoadedVisit) -> StateBeforeTurn {
 }
 
 fn decided_visit(
-    worker: &WorkerContext,
+    decider: &MailboxDecider,
     at: usize,
     mut loaded: LoadedExecution,
     before: StateBeforeTurn,
     (turn, program): (VisitDecisions, Option<&ExecutionProgram>),
-    aftermath: &mut PostCommit,
+    effects: &mut PostCommit,
 ) -> DecidedVisit {
     if turn.unfinished.is_some() {
         loaded.more = PageRemainder::Remains;
     }
     if turn.outcomes.is_empty() {
         if loaded.more == PageRemainder::Remains {
-            aftermath.ring_mailbox(loaded.execution.clone());
+            effects.notifications.ring_mailbox(loaded.execution.clone());
         }
-        worker.states.put_state(loaded.execution, loaded.position, turn.state);
+        decider.states.put_state(loaded.execution, loaded.position, turn.state);
         return DecidedVisit::Nothing;
     }
-    let mut new_id = || worker.new_event_id();
+    let mut new_id = || decider.env.new_event_id();
     let decision = commit_builder::build_commit(program, before, turn, &loaded.mailbox, &mut new_id);
     let Some(decision) = decision else { return DecidedVisit::Nothing };
     // A paused mailbox was loaded without its waiting events; its cancellation makes them available.

@@ -16,8 +16,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{AttemptBeat, AttemptPulse};
 use super::node_slots::WaitsForPlace;
+use super::pulse::{AttemptBeat, AttemptPulse};
 use super::tenant_slots::TenantSlots;
 
 #[derive(Debug, Default, Clone)]

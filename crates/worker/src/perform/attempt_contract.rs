@@ -1,0 +1,50 @@
+//! What every attempt sends besides its input, and what it comes to.
+
+use millstream_core::action::AttemptOutcome;
+use millstream_core::assignment::ItemOutcome;
+use millstream_core::quota::QuotaRefusal;
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::LeasedAction;
+
+use crate::environment::WorkerEnvironment;
+use crate::quota_rows::pause_at_quota;
+
+/// Identity of an attempt, sent besides its input.
+#[derive(Debug)]
+pub struct AttemptCredentials {
+    pub idempotency_key: String,
+    pub fencing_token: i64,
+    pub traceparent: String,
+}
+
+/// Outcome of performing.
+#[derive(Debug)]
+pub(crate) enum PerformOutcome {
+    Attempt(AttemptOutcome),
+    /// A people item that had ended before.
+    Told(Box<ItemOutcome>),
+    /// Not due yet.
+    Postponed {
+        at: Timestamp,
+    },
+    /// The tenant is at a quota: retried later, and the attempt is not counted.
+    OverQuota {
+        at: Timestamp,
+        refusal: QuotaRefusal,
+    },
+    /// Another party will report the outcome; given up at `until`.
+    Awaiting {
+        until: Option<Timestamp>,
+    },
+    /// An external worker had it and its lease has ended.
+    Lost,
+}
+
+impl PerformOutcome {
+    /// For an action over a quota.
+    pub(super) fn over_quota(env: &WorkerEnvironment, action: &LeasedAction, refusal: QuotaRefusal) -> Self {
+        let now = env.now();
+        let pause = pause_at_quota(now.since(action.ready_at), refusal.retry_after);
+        Self::OverQuota { at: now.plus(env.jittered(pause)), refusal }
+    }
+}

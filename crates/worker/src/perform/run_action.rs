@@ -1,0 +1,142 @@
+//! Performs an action: the dispatch over the kinds of actions, one file per kind.
+
+use std::sync::Arc;
+
+use millstream_core::action::{ActionFailure, AttemptOutcome, ErrorClass};
+use millstream_core::definition::ActionSpec;
+use millstream_core::machine::{ActionInput, CallInput, HttpInput};
+use millstream_core::secrets::{self, MissingSecret, SecretValues};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::LeasedAction;
+use tokio::time::Instant;
+
+use super::attempt_contract::{AttemptCredentials, PerformOutcome};
+use super::call::ActionCall;
+use super::http_request::{HttpRequest, SealedBody, SealedParts};
+use super::outcome::internal_error;
+use super::performer::ActionPerformer;
+use super::{device, emit, log, node, noop, parent_child, start, task_for, wait, webhook};
+use crate::leasing::leases::HeldLease;
+
+#[expect(clippy::too_many_arguments, reason = "everything that an attempt has")]
+pub(crate) async fn run_action(
+    performer: &ActionPerformer,
+    spec: &ActionSpec,
+    action: &LeasedAction,
+    held: &HeldLease,
+    input: ActionInput,
+    credentials: &AttemptCredentials,
+    filled: &Arc<SecretValues>,
+    deadline: Instant,
+) -> PerformOutcome {
+    PerformOutcome::Attempt(match input {
+        ActionInput::Http(input) => match fill_http_request(&input, filled, performer.env.now()) {
+            Ok(request) => performer.http.send_request(&request, credentials).await,
+            Err(missing) => missing_secret(&missing),
+        },
+        ActionInput::Webhook(input) => {
+            match webhook::webhook_request(&input, filled, &credentials.idempotency_key, performer.env.now())
+            {
+                Ok(request) => performer.http.send_request(&request, credentials).await,
+                Err(missing) => missing_secret(&missing),
+            }
+        }
+        ActionInput::Log(text) => log::perform_log(&action.lease.key, &text),
+        ActionInput::Noop(value) => noop::perform_noop(value),
+        ActionInput::Call(input) => {
+            run_call(performer, action, held, &input, credentials, filled, deadline).await
+        }
+        ActionInput::Emit(input) => emit::perform_emit(performer, action, input, credentials).await,
+        ActionInput::Start(input) => {
+            return start::perform_start(performer, action, input, credentials, &spec.timeouts).await;
+        }
+        ActionInput::Wait(input) => return wait::perform_wait(input, performer.env.now()),
+        ActionInput::Return(input) => {
+            return parent_child::return_to_parent(performer, action, &input).await;
+        }
+        ActionInput::CloseChildren => parent_child::close_children(performer, action).await,
+        ActionInput::Node(input) => {
+            return node::perform_node(performer, action, held, input, credentials).await;
+        }
+        ActionInput::Device(input) => {
+            return device::perform_device(performer, action, &input, &spec.timeouts).await;
+        }
+        ActionInput::TaskFor(input) => {
+            return task_for::perform_task_for(performer, action, &input, &spec.timeouts).await;
+        }
+        // Only external workers perform these.
+        ActionInput::Task(_) => return PerformOutcome::Lost,
+    })
+}
+
+/// The schedule of the action is missed: withdraws what it began.
+pub(crate) async fn withdraw_begun(performer: &ActionPerformer, action: &LeasedAction) {
+    start::give_up_child(performer, action).await;
+    device::give_up_run(performer, action).await;
+    task_for::give_up_item(performer, action).await;
+}
+
+async fn run_call(
+    performer: &ActionPerformer,
+    action: &LeasedAction,
+    held: &HeldLease,
+    input: &CallInput,
+    credentials: &AttemptCredentials,
+    filled: &Arc<SecretValues>,
+    deadline: Instant,
+) -> AttemptOutcome {
+    let Some(calls) = &performer.calls else {
+        let message = format!("this worker has no function {:?}", input.function.as_str());
+        return AttemptOutcome::Transient { error: internal_error(message), retry_after: None };
+    };
+    let full = match secrets::fill_holes(&input.input, &input.secrets, filled) {
+        Ok(full) => full,
+        Err(missing) => return missing_secret(&missing),
+    };
+    let call = ActionCall {
+        name: input.function.clone(),
+        key: credentials.idempotency_key.clone(),
+        action: action.lease.key.clone(),
+        attempt: action.attempt,
+        token: action.lease.epoch.0,
+        deadline,
+        input: full,
+        progress: action.progress.clone(),
+        pulse: held.attempt_pulse().redacting(Arc::clone(filled)),
+    };
+    calls.perform_call(call).await
+}
+
+fn fill_http_request(
+    input: &HttpInput,
+    filled: &SecretValues,
+    now: Timestamp,
+) -> Result<HttpRequest, MissingSecret> {
+    let headers = input.headers.iter().map(|(name, phrase)| Ok((name.clone(), phrase.fill_secrets(filled)?)));
+    Ok(HttpRequest {
+        method: input.method,
+        url: input.url.fill_secrets(filled)?,
+        headers: headers.collect::<Result<_, _>>()?,
+        body: match &input.body {
+            Some(body) => Some(secrets::fill_holes(body, &input.body_secrets, filled)?),
+            None => None,
+        },
+        expect: input.expect.clone(),
+        max_response: input.max_response,
+        sealed: SealedParts {
+            headers: input
+                .headers
+                .iter()
+                .filter(|(_, phrase)| phrase.secret_names().next().is_some())
+                .map(|(name, _)| name.clone())
+                .collect(),
+            body: SealedBody::of_holes(&input.body_secrets),
+        },
+        at: now,
+    })
+}
+
+fn missing_secret(missing: &MissingSecret) -> AttemptOutcome {
+    let error = ActionFailure { class: ErrorClass::Secret, message: missing.to_string(), status: None };
+    AttemptOutcome::Transient { error, retry_after: None }
+}
