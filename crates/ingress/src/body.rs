@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::{HeldQuota, QuotaPermit, RequestClass, TenantQuotas};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// Size and time limits of a body.
 #[derive(Debug, Clone, Copy)]
@@ -76,10 +76,10 @@ impl BodyBudget {
     }
 
     /// Charges `kib` KiB.
-    pub(crate) fn charge_kib(&self, kib: usize) -> Result<PaidBytes, ApiProblem> {
+    pub(crate) fn charge_kib(&self, kib: usize) -> Result<PaidBytes, RequestRefusal> {
         let process = self.process.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
         let process =
-            process.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many bytes are in flight"))?;
+            process.map_err(|_| RequestRefusal::new(RefusalKind::Busy, "too many bytes are in flight"))?;
         let share = u64::try_from(kib).unwrap_or(u64::MAX);
         let tenant = self.tenant.as_ref();
         let tenant =
@@ -101,7 +101,7 @@ impl RequestBody {
         headers: &HeaderMap,
         allowed: BodyLimits,
         budget: &BodyBudget,
-    ) -> Result<Self, ApiProblem> {
+    ) -> Result<Self, RequestRefusal> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: usize| length > allowed.bytes) {
@@ -110,8 +110,8 @@ impl RequestBody {
         let announced = announced.unwrap_or(0);
         match tokio::time::timeout(allowed.time, collect_body(body, announced, allowed.bytes, budget)).await {
             Ok(read) => read,
-            Err(_) => Err(ApiProblem::new(
-                ProblemKind::BodyTimeout,
+            Err(_) => Err(RequestRefusal::new(
+                RefusalKind::BodyTimeout,
                 format!("the body did not arrive within {} s", allowed.time.as_secs()),
             )),
         }
@@ -121,16 +121,16 @@ impl RequestBody {
         self.bytes.is_empty()
     }
 
-    pub(crate) fn text(&self) -> Result<&str, ApiProblem> {
+    pub(crate) fn text(&self) -> Result<&str, RequestRefusal> {
         std::str::from_utf8(&self.bytes)
-            .map_err(|error| ApiProblem::bad_request(format!("the body is not UTF-8: {error}")))
+            .map_err(|error| RequestRefusal::bad_request(format!("the body is not UTF-8: {error}")))
     }
 
     /// The text, if all of it is one JSON value. The reader checks depth and fields.
-    pub(crate) fn json(&self) -> Result<&str, ApiProblem> {
+    pub(crate) fn json(&self) -> Result<&str, RequestRefusal> {
         let text = self.text()?;
         let raw: &RawValue = serde_json::from_str(text)
-            .map_err(|error| ApiProblem::bad_request(format!("the body is not valid JSON: {error}")))?;
+            .map_err(|error| RequestRefusal::bad_request(format!("the body is not valid JSON: {error}")))?;
         Ok(raw.get())
     }
 }
@@ -140,15 +140,15 @@ async fn collect_body(
     announced: usize,
     limit: usize,
     budget: &BodyBudget,
-) -> Result<RequestBody, ApiProblem> {
+) -> Result<RequestBody, RequestRefusal> {
     let mut paid_kib = announced.div_ceil(1024);
     let mut paid = if paid_kib > 0 { Some(budget.charge_kib(paid_kib)?) } else { None };
     let mut stream = body.into_data_stream();
     // Only received bytes are resident.
     let mut bytes = BytesMut::with_capacity(announced);
     while let Some(chunk) = stream.next().await {
-        let chunk =
-            chunk.map_err(|error| ApiProblem::bad_request(format!("the body could not be read: {error}")))?;
+        let chunk = chunk
+            .map_err(|error| RequestRefusal::bad_request(format!("the body could not be read: {error}")))?;
         if bytes.len() + chunk.len() > limit {
             return Err(too_large(limit));
         }
@@ -166,8 +166,8 @@ async fn collect_body(
     Ok(RequestBody { bytes: bytes.freeze(), _paid: paid })
 }
 
-fn too_large(limit: usize) -> ApiProblem {
-    ApiProblem::new(ProblemKind::TooLarge, format!("the body is larger than {limit} bytes"))
+fn too_large(limit: usize) -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::TooLarge, format!("the body is larger than {limit} bytes"))
 }
 
 /// Media type of a body.
@@ -180,7 +180,7 @@ pub(crate) enum MediaType {
 
 impl MediaType {
     /// The media type of the request, if it is one of `accepted`.
-    pub(crate) fn of(headers: &HeaderMap, accepted: &[MediaType]) -> Result<MediaType, ApiProblem> {
+    pub(crate) fn of(headers: &HeaderMap, accepted: &[MediaType]) -> Result<MediaType, RequestRefusal> {
         let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let essence = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
         let media = match essence.as_str() {
@@ -191,8 +191,8 @@ impl MediaType {
         };
         media.filter(|media| accepted.contains(media)).ok_or_else(|| {
             let names: Vec<_> = accepted.iter().map(|media| media.name()).collect();
-            ApiProblem::new(
-                ProblemKind::UnsupportedMediaType,
+            RequestRefusal::new(
+                RefusalKind::UnsupportedMediaType,
                 format!("Content-Type is {given:?}; this path reads {}", names.join(" or ")),
             )
         })
@@ -249,7 +249,7 @@ mod tests {
         let (body, read) = pieces(11);
         let refused =
             RequestBody::read_within(body, &announcing(11 * 1024), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!(refused.kind, ProblemKind::Busy);
+        assert_eq!(refused.kind, RefusalKind::Busy);
         assert!(!read.load(Ordering::Relaxed), "nothing of it was read");
         let (body, _) = pieces(10);
         assert!(
@@ -263,7 +263,7 @@ mod tests {
         let budget = budget(10);
         let (body, read) = pieces(11);
         let refused = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap_err();
-        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (ProblemKind::Busy, true));
+        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (RefusalKind::Busy, true));
         let (body, _) = pieces(8);
         let held = RequestBody::read_within(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap();
         assert!(budget.charge_kib(3).is_err(), "8 of 10 are held");

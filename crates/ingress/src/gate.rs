@@ -21,9 +21,9 @@ use crate::answer_body::{AnswerHold, whole_bytes};
 use crate::auth::{self, TenantCaller};
 use crate::body::BodyBudget;
 use crate::connection_use::{BeyondUnproven, OnReserve};
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::options::IngressLimits;
 use crate::quotas::{QuotaPermit, RepeatAnswer, RequestClass};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// Semaphores that bound the work in flight.
@@ -85,10 +85,10 @@ impl RequestGate {
         &self,
         share: Option<QuotaPermit>,
         beyond: Option<QuotaRefusal>,
-    ) -> Result<RequestSlot, ApiProblem> {
+    ) -> Result<RequestSlot, RequestRefusal> {
         let permit = self.requests.clone().try_acquire_owned();
         let permit =
-            permit.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many requests are in flight"))?;
+            permit.map_err(|_| RequestRefusal::new(RefusalKind::Busy, "too many requests are in flight"))?;
         Ok(RequestSlot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
     }
 
@@ -101,7 +101,7 @@ impl RequestGate {
     pub(crate) fn admit_anonymous(
         &self,
         budget: AnonymousBudget,
-    ) -> Result<OwnedSemaphorePermit, ApiProblem> {
+    ) -> Result<OwnedSemaphorePermit, RequestRefusal> {
         let semaphore = match budget {
             AnonymousBudget::Probe => &self.probes,
             AnonymousBudget::OpenApi => &self.documents,
@@ -111,13 +111,16 @@ impl RequestGate {
         };
         semaphore.clone().try_acquire_owned().map_err(|_| {
             crate::metrics::record_anonymous_refusal(budget);
-            ApiProblem::new(ProblemKind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+            RequestRefusal::new(
+                RefusalKind::Busy,
+                format!("too many calls are in flight ({})", budget.as_str()),
+            )
         })
     }
 
-    pub(crate) fn admit_tail(&self) -> Result<OwnedSemaphorePermit, ApiProblem> {
+    pub(crate) fn admit_tail(&self) -> Result<OwnedSemaphorePermit, RequestRefusal> {
         let permit = self.tails.clone().try_acquire_owned();
-        permit.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many tails are open"))
+        permit.map_err(|_| RequestRefusal::new(RefusalKind::Busy, "too many tails are open"))
     }
 }
 
@@ -139,17 +142,17 @@ impl RequestSlot {
     }
 
     /// Admits new work. Where the tenant has reached its rate or its share, only repeats are answered.
-    pub(crate) fn admit_new(&self) -> Result<(), ApiProblem> {
+    pub(crate) fn admit_new(&self) -> Result<(), RequestRefusal> {
         self.beyond.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for RequestSlot {
-    type Rejection = ApiProblem;
+    type Rejection = RequestRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestRefusal> {
         let slot = parts.extensions.get::<RequestSlot>().cloned();
-        slot.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the request has no slot"))
+        slot.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the request has no slot"))
     }
 }
 
@@ -162,7 +165,7 @@ pub(crate) async fn limit_in_flight(
     let class = RequestClass::of(needs, repeats, request.headers());
     let slot = match door.request_slot(request.extensions().get::<TenantCaller>(), class) {
         Ok(slot) => slot,
-        Err(problem) => return problem.into_response(),
+        Err(refusal) => return refusal.into_response(),
     };
     request.extensions_mut().insert(slot.clone());
     request.extensions_mut().insert(class);
@@ -194,10 +197,10 @@ pub(crate) fn hold_answer(
     slot: RequestSlot,
     bodies: &BodyBudget,
     call: AnsweredCall,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let paid = if bytes > SMALL_ANSWER { Some(bodies.charge_kib(bytes.div_ceil(1024))) } else { None };
     let paid = match (paid.transpose(), call) {
-        (Err(problem), AnsweredCall::Read) => return Err(problem),
+        (Err(refusal), AnsweredCall::Read) => return Err(refusal),
         (Err(_), AnsweredCall::Act) => None,
         (Ok(paid), _) => paid,
     };
@@ -220,7 +223,7 @@ pub(crate) async fn limit_anonymous_calls(
 ) -> Response {
     let place = match door.gate.admit_anonymous(budget) {
         Ok(place) => place,
-        Err(problem) => return problem.into_response(),
+        Err(refusal) => return refusal.into_response(),
     };
     let mut response = next.run(request).await;
     match budget {
@@ -243,7 +246,7 @@ pub(crate) async fn check_request(
     next: Next,
 ) -> Response {
     match refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
-        Some(problem) => problem.into_response(),
+        Some(refusal) => refusal.into_response(),
         None => next.run(request).await,
     }
 }
@@ -257,19 +260,19 @@ pub(crate) async fn refuse_early(
     headers: &HeaderMap,
     marks: &Extensions,
     door: &IngressState,
-) -> Option<ApiProblem> {
+) -> Option<RequestRefusal> {
     let is_probe = PROBES.contains(&uri.path());
     if marks.get::<OnReserve>().is_some() && !is_probe {
-        return Some(ApiProblem::new(ProblemKind::Busy, "too many connections are open"));
+        return Some(RequestRefusal::new(RefusalKind::Busy, "too many connections are open"));
     }
     if marks.get::<BeyondUnproven>().is_some() {
-        return Some(ApiProblem::new(
-            ProblemKind::Busy,
+        return Some(RequestRefusal::new(
+            RefusalKind::Busy,
             "too many requests are in progress on this connection, none of them with a valid key",
         ));
     }
-    if let Some(problem) = too_long(uri, headers, &door.options.limits) {
-        return Some(problem);
+    if let Some(refusal) = too_long(uri, headers, &door.options.limits) {
+        return Some(refusal);
     }
     // When the store is unavailable, the host check stays on; a probe does not wait for the store.
     let is_open = auth::is_open(door);
@@ -286,16 +289,16 @@ pub(crate) async fn refuse_early(
 /// How long a probe waits for the store's answer whether keys exist.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
-fn too_long(uri: &Uri, headers: &HeaderMap, limits: &IngressLimits) -> Option<ApiProblem> {
+fn too_long(uri: &Uri, headers: &HeaderMap, limits: &IngressLimits) -> Option<RequestRefusal> {
     let address = uri.path_and_query().map_or(0, |path| path.as_str().len());
     if address > limits.uri_bytes {
         let detail = format!("path and query are {address} bytes, at most {} are read", limits.uri_bytes);
-        return Some(ApiProblem::new(ProblemKind::UriTooLong, detail));
+        return Some(RequestRefusal::new(RefusalKind::UriTooLong, detail));
     }
     let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     (size > limits.header_bytes).then(|| {
         let detail = format!("the headers are {size} bytes, at most {} are read", limits.header_bytes);
-        ApiProblem::new(ProblemKind::HeadersTooLarge, detail)
+        RequestRefusal::new(RefusalKind::HeadersTooLarge, detail)
     })
 }
 
@@ -306,7 +309,7 @@ const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 /// Host check. While calls need no key, a web page must not reach the ingress: neither by a DNS name that
 /// was rebound to this address, nor by a cross-origin request, not even from another port of this machine.
 /// A request that a proxy forwards, or that names no host, is refused as well.
-fn foreign_host(uri: &Uri, headers: &HeaderMap, door: &IngressState) -> Option<ApiProblem> {
+fn foreign_host(uri: &Uri, headers: &HeaderMap, door: &IngressState) -> Option<RequestRefusal> {
     // HTTP/2 carries the host in the URI (`:authority`).
     let authority = uri.authority().map(|authority| authority.as_str());
     let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
@@ -334,7 +337,7 @@ fn foreign_host(uri: &Uri, headers: &HeaderMap, door: &IngressState) -> Option<A
     } else {
         return None;
     };
-    Some(ApiProblem::new(ProblemKind::HostRefused, detail))
+    Some(RequestRefusal::new(RefusalKind::HostRefused, detail))
 }
 
 fn is_own_host(authority: &str, door: &IngressState) -> bool {

@@ -45,6 +45,7 @@ mod prefer;
 pub mod process_metrics;
 mod query;
 mod quotas;
+mod refusal;
 mod ring;
 pub mod role_table;
 pub mod serve;

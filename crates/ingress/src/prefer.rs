@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use millstream_core::status::EventStatus;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 
 /// The caller's preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,11 +48,11 @@ impl WaitUntil {
 }
 
 impl PreferHeader {
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiProblem> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, RequestRefusal> {
         let mut prefer = Self::default();
         for header in headers.get_all("prefer") {
             let text =
-                header.to_str().map_err(|_| ApiProblem::bad_request("the Prefer header is not text"))?;
+                header.to_str().map_err(|_| RequestRefusal::bad_request("the Prefer header is not text"))?;
             for part in text.split([',', ';']) {
                 prefer.take_preference(part.trim())?;
             }
@@ -60,7 +60,7 @@ impl PreferHeader {
         Ok(prefer)
     }
 
-    fn take_preference(&mut self, preference: &str) -> Result<(), ApiProblem> {
+    fn take_preference(&mut self, preference: &str) -> Result<(), RequestRefusal> {
         let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
         let value = value.trim().trim_matches('"');
         match name.trim().to_ascii_lowercase().as_str() {
@@ -105,15 +105,15 @@ impl PreferHeader {
     }
 }
 
-fn bad_preference(preference: &str, message: &str) -> ApiProblem {
-    ApiProblem::bad_request(format!("Prefer: {preference}: {message}"))
+fn bad_preference(preference: &str, message: &str) -> RequestRefusal {
+    RequestRefusal::bad_request(format!("Prefer: {preference}: {message}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(values: &[&str]) -> Result<PreferHeader, ApiProblem> {
+    fn of(values: &[&str]) -> Result<PreferHeader, RequestRefusal> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append("prefer", value.parse().unwrap());

@@ -16,7 +16,8 @@ use futures::FutureExt;
 use millstream_core::entropy::{self, Entropy};
 use tracing::Instrument;
 
-use crate::http::problem::{self, ApiProblem, ProblemKind};
+use crate::http::problem;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -29,11 +30,11 @@ pub(crate) struct TraceContext {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for TraceContext {
-    type Rejection = ApiProblem;
+    type Rejection = RequestRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiProblem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RequestRefusal> {
         let trace = parts.extensions.get::<TraceContext>().cloned();
-        trace.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the request was not traced"))
+        trace.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the request was not traced"))
     }
 }
 
@@ -57,7 +58,7 @@ pub(crate) async fn trace_request(
 
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let response = answered.unwrap_or_else(|_| {
-        ApiProblem::new(ProblemKind::Internal, "the handler of this request panicked").into_response()
+        RequestRefusal::new(RefusalKind::Internal, "the handler of this request panicked").into_response()
     });
     let mut response = problem::write_problem_document(response, &request_id, &path);
     if let Ok(value) = HeaderValue::from_str(&request_id) {

@@ -16,8 +16,8 @@ use super::life::{HeldKey, run_while_live};
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ConnectionUse;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::options::AuthMode;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// In front of a route: refuses a caller whose key does not permit what the route needs.
@@ -28,7 +28,7 @@ pub(crate) async fn authorize_request(
 ) -> Response {
     let answered = match authorize_call(&door, &mut request, needs).await {
         Ok(identity) => run_while_live(&door.keys, identity.key(), next.run(request)).await,
-        Err(problem) => Err(problem),
+        Err(refusal) => Err(refusal),
     };
     answered.unwrap_or_else(IntoResponse::into_response)
 }
@@ -39,7 +39,7 @@ pub(crate) async fn authorize_call(
     door: &IngressState,
     request: &mut Request,
     needs: Permission,
-) -> Result<CallerIdentity, ApiProblem> {
+) -> Result<CallerIdentity, RequestRefusal> {
     // Present as long as the connection is not proven.
     let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
     let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
@@ -71,7 +71,7 @@ pub(crate) async fn authenticate_caller(
     headers: &HeaderMap,
     origin: KeyOrigin,
     door: &IngressState,
-) -> Result<CallerIdentity, ApiProblem> {
+) -> Result<CallerIdentity, RequestRefusal> {
     if !is_open(door).await? {
         return authenticate_key(headers, origin, &door.keys).await;
     }
@@ -79,7 +79,7 @@ pub(crate) async fn authenticate_caller(
         return Ok(CallerIdentity::open_identity());
     }
     match authenticate_key(headers, origin, &door.keys).await {
-        Err(problem) if problem.kind == ProblemKind::Unauthorized => Ok(CallerIdentity::open_identity()),
+        Err(refusal) if refusal.kind == RefusalKind::Unauthorized => Ok(CallerIdentity::open_identity()),
         identified => identified,
     }
 }
@@ -88,8 +88,8 @@ pub(super) async fn authenticate_key(
     headers: &HeaderMap,
     origin: KeyOrigin,
     keys: &KeyLookup,
-) -> Result<CallerIdentity, ApiProblem> {
-    let unauthorized = |detail: &str| ApiProblem::new(ProblemKind::Unauthorized, detail);
+) -> Result<CallerIdentity, RequestRefusal> {
+    let unauthorized = |detail: &str| RequestRefusal::new(RefusalKind::Unauthorized, detail);
     let header = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| unauthorized("send an API key as \"Authorization: Bearer ms_…\""))?;

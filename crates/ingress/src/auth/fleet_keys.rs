@@ -17,6 +17,7 @@ use super::authorize::authenticate_key;
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
 use crate::connection_use::ClientNetwork;
+use crate::http::problem::status_of_kind;
 
 /// Cache time of a key, or of its absence.
 const BELIEVED: Duration = Duration::from_secs(3);
@@ -45,6 +46,6 @@ impl FleetKeys {
         let origin = KeyOrigin::Unproven(ClientNetwork::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         let identified = authenticate_key(headers, origin, &self.0).await;
         let permitted = identified.and_then(|identity| identity.require_permission(needs));
-        permitted.map_err(|problem| (problem.kind.status(), problem.detail))
+        permitted.map_err(|refusal| (status_of_kind(refusal.kind), refusal.detail))
     }
 }

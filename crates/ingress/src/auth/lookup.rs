@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::life::WatchedKeys;
 use super::waiting_lookups::{KeyOrigin, WaitingLookups};
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// A cached key, and its last use in this process.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl KeyLookup {
         &self,
         secret: &str,
         origin: KeyOrigin,
-    ) -> Result<Option<Arc<CachedKey>>, ApiProblem> {
+    ) -> Result<Option<Arc<CachedKey>>, RequestRefusal> {
         let hash: KeyHash = Sha256::digest(secret.as_bytes()).into();
         let known = lock_ignoring_poison(&self.known).get(&hash).cloned();
         let found = match known {
@@ -174,14 +174,16 @@ impl KeyLookup {
         &self,
         hash: KeyHash,
         origin: KeyOrigin,
-    ) -> Result<Option<KeyView>, ApiProblem> {
+    ) -> Result<Option<KeyView>, RequestRefusal> {
         loop {
             let (answer, mut answered) = oneshot::channel();
             {
                 let mut waiting = lock_ignoring_poison(&self.waiting);
                 waiting.retain_waiters(|(_, answer)| !answer.is_closed());
                 let added = waiting.push_waiter(origin, (hash, answer));
-                added.map_err(|_| ApiProblem::new(ProblemKind::Busy, "too many keys are being looked up"))?;
+                added.map_err(|_| {
+                    RequestRefusal::new(RefusalKind::Busy, "too many keys are being looked up")
+                })?;
             }
             let mut not_before = self.turn.lock().await;
             // Answered while waiting for the turn.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::heartbeat::{self, HeartbeatRun};
 use super::runs;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// The actor of a request: device, seat and token.
@@ -60,7 +60,7 @@ pub(crate) async fn act_on_run(
     key: RunKey,
     who: DeviceActor,
     deed: DeviceActRequest,
-) -> Result<SeatStanding, ApiProblem> {
+) -> Result<SeatStanding, RequestRefusal> {
     let DeviceActor { device, seat, token } = who;
     let act = || SeatAct { device: device.clone(), seat: seat.unwrap_or(0), token };
     let ask = match deed {
@@ -89,7 +89,7 @@ async fn record_progress(
     key: &RunKey,
     act: &SeatAct,
     progress: &SeatProgress,
-) -> Result<bool, ApiProblem> {
+) -> Result<bool, RequestRefusal> {
     let device = DeviceKey { tenant: key.tenant.clone(), device: act.device.clone() };
     let said = HeartbeatRun {
         run: key.run.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use millstream_core::claim::{OccupiedSeat, RunRecord};
 use millstream_core::id::DeviceKey;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Interval at which a waiting device polls the store. Every writer announces its changes; this covers lost
@@ -23,7 +23,7 @@ pub(crate) struct DeviceAssignment {
 pub(crate) async fn list_assignments(
     door: &IngressState,
     key: &DeviceKey,
-) -> Result<Vec<DeviceAssignment>, ApiProblem> {
+) -> Result<Vec<DeviceAssignment>, RequestRefusal> {
     let seats = door.fleet.seats_of(key.clone()).await?;
     let runs = door.fleet.load_runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
     let both = seats.into_iter().zip(runs);
@@ -53,7 +53,7 @@ pub(crate) async fn wait_for_change(
     key: &DeviceKey,
     seen: Option<&str>,
     wait: Duration,
-) -> Result<Vec<DeviceAssignment>, ApiProblem> {
+) -> Result<Vec<DeviceAssignment>, RequestRefusal> {
     let until = tokio::time::Instant::now() + wait;
     let mut ear = door.fleet.ears.subscribe_to(key.clone());
     let mut permit = None;

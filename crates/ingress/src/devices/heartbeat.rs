@@ -10,19 +10,22 @@ use millstream_core::time::Timestamp;
 use millstream_store::run_store::{SeatHeartbeat, SeatPulse, StoredRun};
 
 use crate::auth::TenantCaller;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// The key of a path; devices of other tenants are not found.
-pub(crate) fn parse_device_key(caller: &TenantCaller, text: &str) -> Result<DeviceKey, ApiProblem> {
-    let device = DeviceId::parse(text).map_err(|_| ApiProblem::not_found("device", text))?;
+pub(crate) fn parse_device_key(caller: &TenantCaller, text: &str) -> Result<DeviceKey, RequestRefusal> {
+    let device = DeviceId::parse(text).map_err(|_| RequestRefusal::not_found("device", text))?;
     caller.require_device(&device)?;
     Ok(DeviceKey { tenant: caller.tenant.clone(), device })
 }
 
-pub(crate) async fn find_device(door: &IngressState, key: &DeviceKey) -> Result<DeviceCandidate, ApiProblem> {
+pub(crate) async fn find_device(
+    door: &IngressState,
+    key: &DeviceKey,
+) -> Result<DeviceCandidate, RequestRefusal> {
     let found = door.fleet.find_device(key.clone()).await?;
-    found.ok_or_else(|| ApiProblem::not_found("device", &key.device))
+    found.ok_or_else(|| RequestRefusal::not_found("device", &key.device))
 }
 
 /// One run in a heartbeat, as the device reports it.
@@ -50,7 +53,7 @@ pub(crate) async fn record_heartbeat(
     key: &DeviceKey,
     device: DeviceReport,
     said: &[HeartbeatRun],
-) -> Result<Vec<HeartbeatReply>, ApiProblem> {
+) -> Result<Vec<HeartbeatReply>, RequestRefusal> {
     door.hear_device(&key.tenant, device).await?;
     let beats: Vec<SeatHeartbeat> = said.iter().map(|said| beat_of(key, said)).collect();
     let pulses = door.fleet.record_beats(beats).await?;
@@ -75,7 +78,7 @@ pub(crate) async fn record_progress(
     door: &IngressState,
     key: &DeviceKey,
     said: &HeartbeatRun,
-) -> Result<bool, ApiProblem> {
+) -> Result<bool, RequestRefusal> {
     let pulses = door.fleet.record_beats(vec![beat_of(key, said)]).await?;
     Ok(pulses.iter().any(|pulse| matches!(pulse, SeatPulse::Held { .. })))
 }

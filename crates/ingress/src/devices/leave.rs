@@ -7,12 +7,12 @@ use millstream_core::id::{DeviceKey, RunKey};
 use millstream_store::run_service::{DeviceRunCommand, DeviceRunCommandKind, RunOperation};
 
 use super::batcher::SEATS;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// The registration is removed first, so that the device gets no new assignments. The monitor reassigns any
 /// seat that is left, because the device sends no more heartbeats.
-pub(crate) async fn remove_device(door: &IngressState, key: &DeviceKey) -> Result<(), ApiProblem> {
+pub(crate) async fn remove_device(door: &IngressState, key: &DeviceKey) -> Result<(), RequestRefusal> {
     door.stores.devices.remove_devices(std::slice::from_ref(key)).await?;
     door.fleet.rosters.invalidate_tenant(&key.tenant);
     let want =

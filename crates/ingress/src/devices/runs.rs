@@ -12,16 +12,16 @@ use millstream_store::run_store::StoredRun;
 use super::refusals::{no_run, run_refusal};
 use super::run_metrics;
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// The key of a path; runs of other tenants are not found.
-pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey, ApiProblem> {
-    let run = RunId::parse(text).map_err(|_| ApiProblem::not_found("run", text))?;
+pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey, RequestRefusal> {
+    let run = RunId::parse(text).map_err(|_| RequestRefusal::not_found("run", text))?;
     Ok(RunKey { tenant: caller.tenant.clone(), run })
 }
 
-pub(crate) async fn find_run(door: &IngressState, key: &RunKey) -> Result<StoredRun, ApiProblem> {
+pub(crate) async fn find_run(door: &IngressState, key: &RunKey) -> Result<StoredRun, RequestRefusal> {
     let found = door.fleet.load_runs(vec![key.clone()]).await?;
     found.into_iter().flatten().next().ok_or_else(|| no_run(key))
 }
@@ -38,7 +38,7 @@ pub(crate) async fn create_run(
     caller: &TenantCaller,
     id: Option<RunId>,
     spec: RunSpec,
-) -> Result<(RunKey, RunRecord, RunCreated), ApiProblem> {
+) -> Result<(RunKey, RunRecord, RunCreated), RequestRefusal> {
     let run = match id {
         Some(run) => run,
         None => new_run_id(door)?,
@@ -54,29 +54,32 @@ pub(crate) async fn create_run(
         }
         Some(RunReply::Created(CreateRunReply::Exists(_))) => {
             let detail = format!("there is a run {:?} that asks for something else", key.run.as_str());
-            Err(ApiProblem::new(ProblemKind::Exists, detail))
+            Err(RequestRefusal::new(RefusalKind::Exists, detail))
         }
         Some(RunReply::Acted(_)) | None => Err(unanswered_command()),
     }
 }
 
-async fn apply_command(door: &IngressState, order: DeviceRunCommand) -> Result<Option<RunReply>, ApiProblem> {
+async fn apply_command(
+    door: &IngressState,
+    order: DeviceRunCommand,
+) -> Result<Option<RunReply>, RequestRefusal> {
     match door.fleet.apply_commands(vec![order]).await?.pop().transpose() {
         Err(StoreError::Contention(_)) => {
-            Err(ApiProblem::new(ProblemKind::Busy, "the run is being changed by many at once, try again"))
+            Err(RequestRefusal::new(RefusalKind::Busy, "the run is being changed by many at once, try again"))
         }
         Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
         Ok(answer) => Ok(answer),
     }
 }
 
-fn unanswered_command() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the store returned no answer for a run command")
+fn unanswered_command() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, "the store returned no answer for a run command")
 }
 
-fn new_run_id(door: &IngressState) -> Result<RunId, ApiProblem> {
+fn new_run_id(door: &IngressState) -> Result<RunId, RequestRefusal> {
     let id = entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string();
-    RunId::parse(&id).map_err(|_| ApiProblem::new(ProblemKind::Internal, "a run has no id"))
+    RunId::parse(&id).map_err(|_| RequestRefusal::new(RefusalKind::Internal, "a run has no id"))
 }
 
 /// Applies a command to a run: returns the run afterwards, or the refusal.
@@ -85,7 +88,7 @@ pub(crate) async fn apply_to_run(
     key: &RunKey,
     ask: &RunOperation,
     by: Option<&str>,
-) -> Result<RunRecord, ApiProblem> {
+) -> Result<RunRecord, RequestRefusal> {
     let order = DeviceRunCommand {
         key: key.clone(),
         want: DeviceRunCommandKind::Ask(ask.clone()),
@@ -99,7 +102,7 @@ pub(crate) async fn apply_to_run(
         }
         Some(RunReply::Acted(RunOperationReply::NoSuchRun)) => Err(no_run(key)),
         Some(RunReply::Acted(RunOperationReply::NoSuchDevice)) => {
-            Err(ApiProblem::not_found("device", named_device(ask)))
+            Err(RequestRefusal::not_found("device", named_device(ask)))
         }
         Some(RunReply::Created(_)) | None => Err(unanswered_command()),
     }

@@ -10,8 +10,8 @@ use millstream_core::id::DeviceKey;
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
 use super::heartbeat;
 use super::wakeups::DeviceSubscription;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::HeldPlace;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// A device's assignments and their version tag.
@@ -43,7 +43,7 @@ pub(crate) async fn watch_assignments(
     door: Arc<IngressState>,
     device: DeviceKey,
     seen: Option<String>,
-) -> Result<AssignmentWatch, ApiProblem> {
+) -> Result<AssignmentWatch, RequestRefusal> {
     let permit = door.stream_place(&device.tenant)?;
     heartbeat::find_device(&door, &device).await?;
     // Subscribe before the first read, so that no write falls between the two.
@@ -53,14 +53,14 @@ pub(crate) async fn watch_assignments(
 
 impl AssignmentWatch {
     /// The next list. The stream ends with an error that states the reason and whether to reconnect.
-    pub(crate) async fn next_list(&mut self) -> Option<Result<AssignmentList, ApiProblem>> {
+    pub(crate) async fn next_list(&mut self) -> Option<Result<AssignmentList, RequestRefusal>> {
         loop {
             match self.stage {
                 AssignmentWatchStage::Done => return None,
                 AssignmentWatchStage::Reading | AssignmentWatchStage::Listening
                     if self.door.draining.is_cancelled() =>
                 {
-                    return Some(Err(self.break_stream(draining_problem())));
+                    return Some(Err(self.break_stream(draining_refusal())));
                 }
                 AssignmentWatchStage::Listening => {
                     let draining = self.door.draining.clone();
@@ -73,13 +73,13 @@ impl AssignmentWatch {
                 AssignmentWatchStage::Reading => match self.read_list().await {
                     Ok(Some(listed)) => return Some(Ok(listed)),
                     Ok(None) => {}
-                    Err(problem) => return Some(Err(self.break_stream(problem))),
+                    Err(refusal) => return Some(Err(self.break_stream(refusal))),
                 },
             }
         }
     }
 
-    async fn read_list(&mut self) -> Result<Option<AssignmentList>, ApiProblem> {
+    async fn read_list(&mut self) -> Result<Option<AssignmentList>, RequestRefusal> {
         let all = assignments::list_assignments(&self.door, &self.device).await?;
         if all.is_empty() {
             // A device that was removed gets no more lists.
@@ -94,12 +94,12 @@ impl AssignmentWatch {
         Ok(Some(AssignmentList { all, version }))
     }
 
-    fn break_stream(&mut self, problem: ApiProblem) -> ApiProblem {
+    fn break_stream(&mut self, refusal: RequestRefusal) -> RequestRefusal {
         self.stage = AssignmentWatchStage::Done;
-        problem
+        refusal
     }
 }
 
-fn draining_problem() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Draining, "this process is shutting down; reconnect to another one")
+fn draining_refusal() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Draining, "this process is shutting down; reconnect to another one")
 }

@@ -13,7 +13,7 @@ use millstream_store::graph_store::NodeView;
 use millstream_store::views::ActionRecord;
 
 use super::nodes;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
@@ -38,7 +38,7 @@ pub(super) async fn resolve_attempt(
     graph: &ExecutionKey,
     node: &NodeId,
     said: &AttemptReference,
-) -> Result<NodeAttempt, ApiProblem> {
+) -> Result<NodeAttempt, RequestRefusal> {
     let node = nodes::find_node(door, graph, node).await?;
     let key = ActionKey { execution: graph.clone(), seq: said.token.seq(), action: node.node.clone() };
     let is_its_key = is_key_of(said, &key)?;
@@ -57,19 +57,19 @@ pub(super) async fn resolve_attempt(
 }
 
 /// Whether the given idempotency key, if any, is that of the attempt.
-fn is_key_of(said: &AttemptReference, attempt: &ActionKey) -> Result<bool, ApiProblem> {
+fn is_key_of(said: &AttemptReference, attempt: &ActionKey) -> Result<bool, RequestRefusal> {
     let Some(text) = &said.idempotency_key else { return Ok(true) };
     let key = ActionKey::parse_within(&attempt.execution.tenant, text).map(|(key, _)| key);
     let key = key.filter(|key| key.execution == attempt.execution && key.action == attempt.action);
     let key = key.ok_or_else(|| {
         let message = "is not the key of an attempt at this node";
-        ApiProblem::invalid(vec![Fault::new("idempotency_key", message)])
+        RequestRefusal::invalid(vec![Fault::new("idempotency_key", message)])
     })?;
     Ok(key == *attempt)
 }
 
 /// Checks that the token is that of an attempt under way, which an executor performs.
-pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(), ApiProblem> {
+pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(), RequestRefusal> {
     let under_way = match attempt.action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => true,
         ActionStatus::Ready
@@ -85,8 +85,8 @@ pub(super) fn check_token(attempt: &NodeAttempt, token: NodeToken) -> Result<(),
     }
     match attempt.input.work {
         NodePerformer::Execute => Ok(()),
-        NodePerformer::Graph | NodePerformer::Execution => Err(ApiProblem::new(
-            ProblemKind::Conflict,
+        NodePerformer::Graph | NodePerformer::Execution => Err(RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("{} is performed by a child execution, which reports its own outcome", attempt.node.node),
         )),
     }
@@ -101,7 +101,7 @@ pub(super) async fn last_action(
     door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeView,
-) -> Result<Option<ActionRecord>, ApiProblem> {
+) -> Result<Option<ActionRecord>, RequestRefusal> {
     let spec = node.spec.decode::<NodeSpec>().ok();
     // Of a fan-out only its instances are performed.
     if node.attempt == 0 || spec.is_none_or(|spec| spec.fan_out.is_some()) {
@@ -124,15 +124,15 @@ pub(super) async fn last_action(
     Ok(None)
 }
 
-fn nothing_under_way(node: &NodeView) -> ApiProblem {
-    ApiProblem::new(
-        ProblemKind::Conflict,
+fn nothing_under_way(node: &NodeView) -> RequestRefusal {
+    RequestRefusal::new(
+        RefusalKind::Conflict,
         format!("{} is {}: it has no attempt under way", node.node, node.status),
     )
 }
 
 /// The refusal of a token that is not current.
-pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem {
+pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> RequestRefusal {
     let NodeAttempt { node, action, input } = attempt;
     let who = node.executor.as_deref().unwrap_or("no executor");
     let detail = match action.status {
@@ -152,5 +152,5 @@ pub(super) fn token_lost(attempt: &NodeAttempt, token: NodeToken) -> ApiProblem 
             format!("attempt {} of {} waits for an executor: no executor holds it", input.attempt, node.node)
         }
     };
-    ApiProblem::new(ProblemKind::Conflict, detail)
+    RequestRefusal::new(RefusalKind::Conflict, detail)
 }

@@ -8,7 +8,7 @@ use super::edit::GraphCaller;
 use super::event_decision::{self, EventDecision};
 use super::find::{FoundGraph, find_graph};
 use crate::http::event_draft::{self, EventDraft};
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ pub(crate) async fn cancel_graph(
     asker: GraphCaller<'_>,
     execution: ExecutionKey,
     reason: Option<String>,
-) -> Result<(GraphCancellation, FoundGraph), ApiProblem> {
+) -> Result<(GraphCancellation, FoundGraph), RequestRefusal> {
     let found = find_graph(door, &execution).await?;
     if found.execution.state.phase.is_ended() {
         return Ok((GraphCancellation::Ended, found));

@@ -18,8 +18,8 @@ use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::event_draft;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::quotas::StartCharge;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -47,10 +47,10 @@ pub(crate) async fn create_graph(
     trace: &TraceContext,
     slot: &RequestSlot,
     wish: GraphToCreate,
-) -> Result<(GraphCreation, FoundGraph), ApiProblem> {
+) -> Result<(GraphCreation, FoundGraph), RequestRefusal> {
     let GraphToCreate { id, spec, idempotency_key, bytes } = wish;
     if spec.name.is_empty() {
-        return Err(ApiProblem::invalid(vec![Fault::new("name", "must have at least one character")]));
+        return Err(RequestRefusal::invalid(vec![Fault::new("name", "must have at least one character")]));
     }
     let quota = door.quotas.quota_of(&caller.tenant);
     let (input_hash, spec, beyond) = run_off_runtime(&door.machines.graph_work, bytes, move || {
@@ -83,15 +83,16 @@ pub(crate) async fn create_graph(
     let new = admit_and_check(door, caller, slot, new, bytes).await;
     let new = match new {
         Ok(new) => door.admit_graph(&new.key, beyond).await.map(|()| new),
-        Err(problem) => Err(problem),
+        Err(refusal) => Err(refusal),
     };
     let new = match new {
         Ok(new) => new,
         // Refused now; but a graph created earlier with this idempotency key gets its original answer.
-        Err(problem) => {
-            let refused = vec![(&caller.tenant, idempotency, problem)];
+        Err(refusal) => {
+            let refused = vec![(&caller.tenant, idempotency, refusal)];
             let recalled = event_draft::recall_accepted(door, refused).await?.pop();
-            recalled.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
+            recalled
+                .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
             return Ok((GraphCreation::Existed, find_graph(door, &key).await?));
         }
     };
@@ -106,7 +107,7 @@ async fn admit_and_check(
     slot: &RequestSlot,
     new: GraphStart,
     bytes: usize,
-) -> Result<ExecutionStart, ApiProblem> {
+) -> Result<ExecutionStart, RequestRefusal> {
     slot.admit_new()?;
     let charge = StartCharge { key: &new.key, events: 2, bytes: new.spec.name.len() + new.spec.input.len() };
     door.admit_start(&caller.tenant, charge).await?;
@@ -122,7 +123,7 @@ async fn append_start(
     door: &IngressState,
     new: ExecutionStart,
     named: bool,
-) -> Result<GraphCreation, ApiProblem> {
+) -> Result<GraphCreation, RequestRefusal> {
     let (key, idempotency) = (new.key.clone(), new.start.idempotency.clone());
     let definition: DefinitionRef = new.definition.clone();
     let verdict = door.accept.submit_batch(vec![AppendRequest::Start(Box::new(new))]).await?.pop();
@@ -142,13 +143,16 @@ async fn append_start(
                 }
             };
             Err(if reused {
-                ApiProblem::new(
-                    ProblemKind::KeyReused,
+                RequestRefusal::new(
+                    RefusalKind::KeyReused,
                     "this idempotency key was used before with another request",
                 )
             } else {
                 let id = key.execution.as_str();
-                ApiProblem::new(ProblemKind::Exists, format!("{id:?} already exists with different content"))
+                RequestRefusal::new(
+                    RefusalKind::Exists,
+                    format!("{id:?} already exists with different content"),
+                )
             })
         }
         Some(
@@ -160,17 +164,17 @@ async fn append_start(
             )
             | AppendVerdict::Refused,
         )
-        | None => Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this graph")),
+        | None => Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this graph")),
     }
 }
 
-fn invalid_graph(invalid: InvalidGraph) -> ApiProblem {
+fn invalid_graph(invalid: InvalidGraph) -> RequestRefusal {
     match invalid {
-        InvalidGraph::TooLarge(fault) => ApiProblem {
+        InvalidGraph::TooLarge(fault) => RequestRefusal {
             faults: vec![fault.clone()],
-            ..ApiProblem::new(ProblemKind::TooLarge, fault.to_string())
+            ..RequestRefusal::new(RefusalKind::TooLarge, fault.to_string())
         },
-        InvalidGraph::Problems(ValidationProblems(faults)) => ApiProblem::invalid(faults),
+        InvalidGraph::Problems(ValidationProblems(faults)) => RequestRefusal::invalid(faults),
     }
 }
 

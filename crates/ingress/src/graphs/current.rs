@@ -13,7 +13,7 @@ use millstream_store::execution_store::{LoadRequest, LoadVerdict, MailboxLimits}
 
 use super::find::{no_graph, unreadable_graph};
 use super::run_off_runtime;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ const NO_MAIL: MailboxLimits = MailboxLimits { events: 1, bytes: 1 };
 pub(crate) async fn load_current_graph(
     door: &IngressState,
     key: &ExecutionKey,
-) -> Result<CurrentGraph, ApiProblem> {
+) -> Result<CurrentGraph, RequestRefusal> {
     let wanted = LoadRequest { execution: key.clone(), known: None };
     let loaded = door.stores.executions.load_executions(&[wanted], NO_MAIL).await?.pop();
     let gone = || no_graph(key.execution.as_str());
@@ -46,6 +46,6 @@ pub(crate) async fn load_current_graph(
         });
     let state = folded.await?.map_err(unreadable_graph)?;
     let graph =
-        state.graph.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the graph cannot be read"))?;
+        state.graph.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the graph cannot be read"))?;
     Ok(CurrentGraph { graph, phase: state.phase })
 }

@@ -9,8 +9,8 @@ use millstream_store::views::EventView;
 
 use crate::gate::RequestSlot;
 use crate::http::event_draft;
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::prefer::WaitUntil;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
 
@@ -28,11 +28,11 @@ pub(super) async fn submit_event(
     slot: &RequestSlot,
     event: EventSubmission,
     longest: Option<Duration>,
-) -> Result<EventDecision, ApiProblem> {
+) -> Result<EventDecision, RequestRefusal> {
     let ear = longest.map(|_| door.news.subscribe_to(event.execution.clone()));
     let verdict = door.accept.submit_batch(vec![AppendRequest::Event(event.clone())]).await?.pop();
     let verdict =
-        verdict.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
+        verdict.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))?;
     let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
     let since = match (ear, status) {
         (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),
@@ -49,7 +49,7 @@ pub(super) async fn await_earlier_event(
     event: &EventSubmission,
     event_id: EventId,
     longest: Option<Duration>,
-) -> Result<EventDecision, ApiProblem> {
+) -> Result<EventDecision, RequestRefusal> {
     let Some(longest) = longest else { return Ok(EventDecision::NotYet(event_id)) };
     await_event(door, slot, event, event_id, longest, WaitStart::Nothing).await
 }
@@ -61,7 +61,7 @@ async fn await_event(
     event_id: EventId,
     longest: Duration,
     since: WaitStart,
-) -> Result<EventDecision, ApiProblem> {
+) -> Result<EventDecision, RequestRefusal> {
     let patience = OutcomeWait { longest, until: WaitUntil::Applied };
     match wait::wait_for_outcome(door, slot, &event.execution, event_id, patience, since).await {
         Ok(WaitResult::Met(view)) => Ok(EventDecision::Event(view)),

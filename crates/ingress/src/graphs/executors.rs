@@ -7,7 +7,7 @@ use millstream_core::quota::CountedQuota;
 use millstream_core::time::Timestamp;
 use millstream_store::executor_store::RegisteredExecutor;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Heartbeat interval of an executor.
@@ -19,7 +19,7 @@ const MISSED: u32 = 3;
 pub(crate) async fn register_executor(
     door: &IngressState,
     executor: RegisteredExecutor,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let known = async {
         let all = door.stores.executors.list_executors_of(&executor.tenant, Timestamp::EPOCH).await?;
         Ok(all.iter().any(|(one, _)| one.name == executor.name))
@@ -33,7 +33,7 @@ pub(crate) async fn retire_executor(
     door: &IngressState,
     tenant: &TenantId,
     name: &Name,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     Ok(door.stores.executors.retire_executors(&[(tenant.clone(), name.clone())]).await?)
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn retire_executor(
 pub(crate) async fn list_executors(
     door: &IngressState,
     tenant: &TenantId,
-) -> Result<Vec<(RegisteredExecutor, Timestamp)>, ApiProblem> {
+) -> Result<Vec<(RegisteredExecutor, Timestamp)>, RequestRefusal> {
     let since = door.clock.now().minus(BEAT_EVERY * MISSED);
     Ok(door.stores.executors.list_executors_of(tenant, since).await?)
 }

@@ -7,7 +7,7 @@ use millstream_store::graph_store::GraphView;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
 use crate::auth::TenantCaller;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// A graph and its execution.
@@ -18,12 +18,15 @@ pub(crate) struct FoundGraph {
 }
 
 /// The graph that a request names; an invalid id is answered like an unknown one.
-pub(crate) fn parse_graph_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, ApiProblem> {
+pub(crate) fn parse_graph_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, RequestRefusal> {
     let execution = ExecutionId::parse(id).map_err(|_| no_graph(id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
 }
 
-pub(crate) async fn find_graph(door: &IngressState, key: &ExecutionKey) -> Result<FoundGraph, ApiProblem> {
+pub(crate) async fn find_graph(
+    door: &IngressState,
+    key: &ExecutionKey,
+) -> Result<FoundGraph, RequestRefusal> {
     let keys = std::slice::from_ref(key);
     let (graphs, executions) = tokio::try_join!(
         door.stores.graph_views.find_graphs(keys),
@@ -46,7 +49,7 @@ pub(crate) async fn list_graphs<T>(
     after: Option<AcceptNo>,
     limit: usize,
     mut show: impl FnMut(FoundGraph) -> Result<T, StoredFormError>,
-) -> Result<Vec<(AcceptNo, T)>, ApiProblem> {
+) -> Result<Vec<(AcceptNo, T)>, RequestRefusal> {
     let filter = ExecutionFilter { definition: Some(Name::graph()), state: None, status };
     let views = &door.stores.execution_views;
     let executions = views.list_executions(&caller.tenant, &filter, after, limit + 1).await?;
@@ -66,12 +69,12 @@ pub(crate) async fn list_graphs<T>(
     Ok(shown)
 }
 
-pub(super) fn no_graph(id: &str) -> ApiProblem {
-    ApiProblem::not_found("graph", id)
+pub(super) fn no_graph(id: &str) -> RequestRefusal {
+    RequestRefusal::not_found("graph", id)
 }
 
 /// Stored data that cannot be read is logged for operators and answered as an internal error.
-pub(crate) fn unreadable_graph(error: StoredFormError) -> ApiProblem {
+pub(crate) fn unreadable_graph(error: StoredFormError) -> RequestRefusal {
     tracing::error!(%error, "stored graph data cannot be read");
-    ApiProblem::new(ProblemKind::Internal, "stored data cannot be read; the log has more")
+    RequestRefusal::new(RefusalKind::Internal, "stored data cannot be read; the log has more")
 }

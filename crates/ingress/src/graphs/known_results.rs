@@ -9,7 +9,7 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
 use millstream_store::graph_store::NodeFilter;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Rows with their results in memory at once.
@@ -28,7 +28,7 @@ pub(super) async fn load_known_results(
     door: &IngressState,
     key: &ExecutionKey,
     missing: &[NodeId],
-) -> Result<Vec<(NodeId, RawJson)>, ApiProblem> {
+) -> Result<Vec<(NodeId, RawJson)>, RequestRefusal> {
     let mut known = Vec::new();
     for ids in missing.chunks(AT_ONCE) {
         let filter = NodeFilter { ids: ids.to_vec(), statuses: Vec::new() };

@@ -6,7 +6,7 @@ use millstream_core::raw::RawJson;
 use millstream_store::graph_store::{LogView, NodeFilter, NodeView};
 
 use super::find::{find_graph, no_graph};
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Rows with their results in memory at once: each may have a megabyte.
@@ -19,8 +19,8 @@ pub(crate) async fn list_nodes<T>(
     filter: &NodeFilter,
     after: Option<NodeId>,
     limit: usize,
-    mut show: impl FnMut(NodeView) -> Result<T, ApiProblem>,
-) -> Result<Vec<(NodeId, T)>, ApiProblem> {
+    mut show: impl FnMut(NodeView) -> Result<T, RequestRefusal>,
+) -> Result<Vec<(NodeId, T)>, RequestRefusal> {
     let (mut shown, mut after) = (Vec::new(), after);
     while shown.len() <= limit {
         let wanted = (limit + 1 - shown.len()).min(AT_ONCE);
@@ -39,15 +39,15 @@ pub(crate) async fn list_nodes<T>(
 }
 
 /// The node that a request names; an invalid id is answered like an unknown one.
-pub(crate) fn parse_node_id(id: &str) -> Result<NodeId, ApiProblem> {
-    Name::parse(id).map_err(|_| ApiProblem::not_found("node", id))
+pub(crate) fn parse_node_id(id: &str) -> Result<NodeId, RequestRefusal> {
+    Name::parse(id).map_err(|_| RequestRefusal::not_found("node", id))
 }
 
 pub(crate) async fn find_node(
     door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeId,
-) -> Result<NodeView, ApiProblem> {
+) -> Result<NodeView, RequestRefusal> {
     let filter = NodeFilter { ids: vec![node.clone()], statuses: Vec::new() };
     let found = door.stores.graph_views.list_nodes(graph, &filter, None, 1).await?;
     match found.into_iter().next() {
@@ -55,7 +55,7 @@ pub(crate) async fn find_node(
         None => {
             // The graph itself may be missing.
             find_graph(door, graph).await?;
-            Err(ApiProblem::not_found("node", node))
+            Err(RequestRefusal::not_found("node", node))
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) async fn node_details(
     door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeView,
-) -> Result<NodeDetails, ApiProblem> {
+) -> Result<NodeDetails, RequestRefusal> {
     if node.status.is_ended() {
         return Ok(NodeDetails { edits: outcome_edits(door, graph, node).await?, progress: None });
     }
@@ -86,7 +86,7 @@ async fn outcome_edits(
     door: &IngressState,
     graph: &ExecutionKey,
     node: &NodeView,
-) -> Result<Vec<NodeEdit>, ApiProblem> {
+) -> Result<Vec<NodeEdit>, RequestRefusal> {
     let before = Seq(node.seq.0.saturating_sub(1));
     let page = door.stores.execution_views.read_history(graph, before, 1).await?;
     let outcome = page
@@ -105,7 +105,7 @@ pub(crate) async fn list_logs(
     node: &NodeId,
     after: i64,
     limit: usize,
-) -> Result<Vec<LogView>, ApiProblem> {
+) -> Result<Vec<LogView>, RequestRefusal> {
     let found = door.stores.graph_views.read_logs(graph, node, after, limit).await?;
     if found.is_empty() {
         find_node(door, graph, node).await?;
@@ -114,7 +114,10 @@ pub(crate) async fn list_logs(
 }
 
 /// Checks that the execution exists and is a graph.
-pub(crate) async fn check_graph_exists(door: &IngressState, graph: &ExecutionKey) -> Result<(), ApiProblem> {
+pub(crate) async fn check_graph_exists(
+    door: &IngressState,
+    graph: &ExecutionKey,
+) -> Result<(), RequestRefusal> {
     let found = door.stores.events.find_definitions(std::slice::from_ref(graph)).await?;
     match found.into_iter().next().flatten() {
         Some(definition) if definition.name == Name::graph() => Ok(()),

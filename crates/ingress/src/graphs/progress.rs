@@ -8,7 +8,7 @@ use millstream_store::graph_store::NodeView;
 
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
 use super::result::keep_logs;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// A progress report of an executor.
@@ -26,7 +26,7 @@ pub(crate) async fn report_progress(
     node: &NodeId,
     said: &AttemptReference,
     told: ProgressReport,
-) -> Result<(NodeView, OutcomeDemand), ApiProblem> {
+) -> Result<(NodeView, OutcomeDemand), RequestRefusal> {
     let attempt = resolve_attempt(door, graph, node, said).await?;
     check_token(&attempt, said.token)?;
     let wanted = renew_attempt(door, &attempt, said, told.progress).await?;
@@ -39,7 +39,7 @@ async fn renew_attempt(
     attempt: &NodeAttempt,
     said: &AttemptReference,
     progress: Option<RawJson>,
-) -> Result<OutcomeDemand, ApiProblem> {
+) -> Result<OutcomeDemand, RequestRefusal> {
     let lease = Lease { key: attempt.action.key.clone(), epoch: said.token.epoch() };
     match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
         LeasePulse::Held { until: _, wanted } => Ok(wanted),

@@ -14,7 +14,7 @@ use millstream_store::outcome::{self, ActionAttempt};
 use super::attempt::{AttemptReference, NodeAttempt, check_token, resolve_attempt, token_lost};
 use super::current::load_current_graph;
 use super::{known_results, nodes, run_off_runtime};
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -37,7 +37,7 @@ pub(crate) async fn report_result(
     node: &NodeId,
     said: &AttemptReference,
     report: NodeResultReport,
-) -> Result<NodeView, ApiProblem> {
+) -> Result<NodeView, RequestRefusal> {
     let attempt = resolve_attempt(door, graph, node, said).await?;
     let answer = ExecutorAnswer {
         status: report.status,
@@ -74,7 +74,7 @@ async fn load_known_for_edits(
     door: &IngressState,
     key: &ExecutionKey,
     answer: &ExecutorAnswer,
-) -> Result<Vec<(NodeId, RawJson)>, ApiProblem> {
+) -> Result<Vec<(NodeId, RawJson)>, RequestRefusal> {
     if answer.edits.is_empty() || answer.status != NodeStatus::Pass {
         return Ok(Vec::new());
     }
@@ -96,7 +96,7 @@ async fn settle_attempt(
     attempt: NodeAttempt,
     said: &AttemptReference,
     answer: &ExecutorAnswer,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let action = &attempt.action;
     let whose =
         ActionAttempt { key: &action.key, revision: action.revision, traceparent: Some(&trace.traceparent) };
@@ -115,7 +115,7 @@ async fn settle_attempt(
             let key = action.key.clone();
             match door.reports.find_task(key).await? {
                 Some(action) => Err(token_lost(&NodeAttempt { action, ..attempt }, said.token)),
-                None => Err(ApiProblem::not_found("node", &attempt.node.node)),
+                None => Err(RequestRefusal::not_found("node", &attempt.node.node)),
             }
         }
     }

@@ -23,8 +23,8 @@ use tracing::{Instrument, Span};
 
 use super::call::GrpcCallerName;
 use super::{method_label, status};
-use crate::http::problem::{ApiProblem, ProblemKind};
 use crate::metrics;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::{REQUEST_ID, TraceContext, request_id, traceparent_of};
 
@@ -46,7 +46,10 @@ pub(super) async fn trace_call(
     );
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let mut response = answered.unwrap_or_else(|_| {
-        status::problem_response(ApiProblem::new(ProblemKind::Internal, "the handler of this call panicked"))
+        status::refusal_response(RequestRefusal::new(
+            RefusalKind::Internal,
+            "the handler of this call panicked",
+        ))
     });
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);

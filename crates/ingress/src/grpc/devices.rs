@@ -16,14 +16,14 @@ use millstream_rpc::proto::{
 use tonic::{Request, Response, Status};
 
 use super::call::begin_call;
-use super::status::status_of_problem;
+use super::status::status_of_refusal;
 use super::{assignments, run_acts};
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
 use crate::devices::{acts, runs};
 use crate::http::devices::heartbeat::{DeviceHeartbeatRequest, RunHeartbeatRequest, record_heartbeat};
 use crate::http::devices::views::NewDeviceRequest;
-use crate::http::problem::{ApiProblem, SeatHolderOut};
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(super) struct GrpcDeviceService(pub(super) Arc<IngressState>);
@@ -36,7 +36,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
         let call = begin_call(&request)?;
         let answer = register_device(&self.0, &call.caller, request.into_inner()).await;
-        answer.map(Response::new).map_err(status_of_problem)
+        answer.map(Response::new).map_err(status_of_refusal)
     }
 
     async fn heartbeat_device(
@@ -45,7 +45,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<HeartbeatDeviceResponse>, Status> {
         let call = begin_call(&request)?;
         let answer = heartbeat_device(&self.0, &call.caller, request.into_inner()).await;
-        answer.map(Response::new).map_err(status_of_problem)
+        answer.map(Response::new).map_err(status_of_refusal)
     }
 
     type WatchAssignmentsStream = BoxStream<'static, Result<WatchAssignmentsResponse, Status>>;
@@ -56,7 +56,7 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<Self::WatchAssignmentsStream>, Status> {
         let call = begin_call(&request)?;
         let WatchAssignmentsRequest { device_id, if_version } = request.into_inner();
-        let device = heartbeat::parse_device_key(&call.caller, &device_id).map_err(status_of_problem)?;
+        let device = heartbeat::parse_device_key(&call.caller, &device_id).map_err(status_of_refusal)?;
         let if_version = Some(if_version).filter(|version| !version.is_empty());
         assignments::watch_lists(self.0.clone(), device, if_version).await.map(Response::new)
     }
@@ -67,11 +67,11 @@ impl DeviceService for GrpcDeviceService {
     ) -> Result<Response<ActOnRunResponse>, Status> {
         let call = begin_call(&request)?;
         let given = request.into_inner();
-        let key = runs::parse_run_key(&call.caller, &given.run_id).map_err(status_of_problem)?;
-        let (who, deed) =
-            run_acts::decode_act(given).map_err(|faults| status_of_problem(ApiProblem::invalid(faults)))?;
-        call.caller.require_device(&who.device).map_err(status_of_problem)?;
-        let stands = acts::act_on_run(&self.0, key, who, deed).await.map_err(status_of_problem)?;
+        let key = runs::parse_run_key(&call.caller, &given.run_id).map_err(status_of_refusal)?;
+        let (who, deed) = run_acts::decode_act(given)
+            .map_err(|faults| status_of_refusal(RequestRefusal::invalid(faults)))?;
+        call.caller.require_device(&who.device).map_err(status_of_refusal)?;
+        let stands = acts::act_on_run(&self.0, key, who, deed).await.map_err(status_of_refusal)?;
         Ok(Response::new(run_acts::encode_standing(stands)))
     }
 }
@@ -80,7 +80,7 @@ async fn register_device(
     door: &IngressState,
     caller: &TenantCaller,
     given: RegisterDeviceRequest,
-) -> Result<RegisterDeviceResponse, ApiProblem> {
+) -> Result<RegisterDeviceResponse, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, &given.device_id)?;
     let mut faults = Vec::new();
     let capabilities = given.capabilities.iter().enumerate().filter_map(|(at, text)| {
@@ -99,8 +99,8 @@ async fn register_device(
     };
     let device = match device.into_device(key.device.clone(), door.clock.now()) {
         Ok(device) if faults.is_empty() => device,
-        Ok(_) => return Err(ApiProblem::invalid(faults)),
-        Err(more) => return Err(ApiProblem::invalid([faults, more].concat())),
+        Ok(_) => return Err(RequestRefusal::invalid(faults)),
+        Err(more) => return Err(RequestRefusal::invalid([faults, more].concat())),
     };
     door.hear_device(&caller.tenant, device).await?;
     let known = heartbeat::find_device(door, &key).await?;
@@ -116,7 +116,7 @@ async fn heartbeat_device(
     door: &IngressState,
     caller: &TenantCaller,
     given: HeartbeatDeviceRequest,
-) -> Result<HeartbeatDeviceResponse, ApiProblem> {
+) -> Result<HeartbeatDeviceResponse, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, &given.device_id)?;
     let mut faults = Vec::new();
     let runs = given.runs.into_iter().enumerate().filter_map(|(at, run)| {
@@ -132,7 +132,7 @@ async fn heartbeat_device(
         runs: runs.collect(),
     };
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
     let heard = record_heartbeat(door, &key, beat).await?;
     Ok(HeartbeatDeviceResponse { runs: heard.into_iter().map(encode_reply).collect() })
@@ -166,7 +166,7 @@ fn encode_reply((said, heard): (HeartbeatRun, HeartbeatReply)) -> RunHeard {
         HeartbeatReply::Held { until, paused } => RunHeard { until: Some(time_out(until)), paused, ..one },
         HeartbeatReply::Asked => one,
         HeartbeatReply::Lost { status: _, holder } => {
-            let holder = holder.map(SeatHolderOut::from).map(|holder| SeatHolder {
+            let holder = holder.map(|holder| SeatHolder {
                 device_id: holder.device.to_string(),
                 since: Some(time_out(holder.since)),
                 status: holder.status.to_string(),

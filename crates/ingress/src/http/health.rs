@@ -16,10 +16,10 @@ use millstream_core::permission::Permission;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use crate::auth::CallerIdentity;
 use crate::gate::AnonymousBudget;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::write_evidence::WriteOutcome;
 use crate::{metrics, process_metrics};
@@ -94,28 +94,28 @@ struct ReadinessOut {
     stream: DependencyState,
 }
 
-async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, ApiProblem> {
+async fn readyz(State(door): State<Arc<IngressState>>) -> Result<Json<ReadinessOut>, RequestRefusal> {
     let ReadinessCheck { store, stream } = check_readiness(&door).await?;
     Ok(Json(ReadinessOut { status: "ready", store, stream }))
 }
 
 /// Whether the process can do its job.
-pub(crate) async fn is_ready(door: &IngressState) -> Result<(), ApiProblem> {
+pub(crate) async fn is_ready(door: &IngressState) -> Result<(), RequestRefusal> {
     check_readiness(door).await.map(|_| ())
 }
 
-async fn check_readiness(door: &IngressState) -> Result<ReadinessCheck, ApiProblem> {
+async fn check_readiness(door: &IngressState) -> Result<ReadinessCheck, RequestRefusal> {
     if door.draining.is_cancelled() {
-        return Err(ApiProblem::new(ProblemKind::Draining, "this process is shutting down"));
+        return Err(RequestRefusal::new(RefusalKind::Draining, "this process is shutting down"));
     }
     if door.accept.writes.current() == Some(WriteOutcome::Failed) {
-        return Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not take writes"));
+        return Err(RequestRefusal::new(RefusalKind::StoreUnavailable, "the store does not take writes"));
     }
     let found = check_dependencies(door).await;
     match found.store {
         DependencyState::Up => Ok(found),
         DependencyState::Down => {
-            Err(ApiProblem::new(ProblemKind::StoreUnavailable, "the store does not answer"))
+            Err(RequestRefusal::new(RefusalKind::StoreUnavailable, "the store does not answer"))
         }
     }
 }

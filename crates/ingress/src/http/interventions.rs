@@ -17,7 +17,6 @@ use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
 use super::event_draft::{self, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::views::AcceptedEventOut;
 use super::{events, executions};
@@ -27,6 +26,7 @@ use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
 use crate::prefer::PreferHeader;
 use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -64,7 +64,7 @@ async fn retry_event(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let event_id = events::parse_event_id(&id)?;
     let (parts, body) = request.into_parts();
@@ -72,9 +72,9 @@ async fn retry_event(
     let by = DecisionRecord { actor: caller.actor.clone(), reason };
     let now = door.clock.now();
     match door.stores.interventions.retry_event(&caller.tenant, event_id, &by, now).await? {
-        RetryVerdict::NotFound => Err(ApiProblem::not_found("event", id)),
-        RetryVerdict::NotApplicable { status } => Err(ApiProblem::new(
-            ProblemKind::Conflict,
+        RetryVerdict::NotFound => Err(RequestRefusal::not_found("event", id)),
+        RetryVerdict::NotApplicable { status } => Err(RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("the event is {status}; only dead and failed events can be retried"),
         )),
         RetryVerdict::Accepted { execution } => {
@@ -111,7 +111,7 @@ async fn cancel_execution(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
@@ -130,11 +130,11 @@ async fn cancel_execution(
     }
 }
 
-async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Result<(), ApiProblem> {
+async fn check_cancellable(door: &IngressState, execution: &ExecutionKey) -> Result<(), RequestRefusal> {
     let view = executions::find_execution(door, execution).await?;
     if view.state.phase.is_ended() {
         let detail = format!("the execution is already {}", view.status);
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     Ok(())
 }
@@ -144,15 +144,15 @@ pub(super) async fn read_reason(
     door: &IngressState,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Option<String>, ApiProblem> {
+) -> Result<Option<String>, RequestRefusal> {
     let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
     let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
     if body.is_empty() {
         return Ok(None);
     }
     MediaType::of(headers, &[MediaType::Json])?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let reason = fields.take_text("reason").map(|text| text.into_owned());
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     Ok(reason)
 }

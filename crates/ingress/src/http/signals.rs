@@ -25,7 +25,6 @@ use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
 use super::event_draft::{self, EventContent};
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
@@ -33,6 +32,7 @@ use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
 use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -129,7 +129,7 @@ async fn post_signal(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
@@ -166,8 +166,8 @@ fn read_signal(
     text: &str,
     payload_limit: usize,
     idempotency_key: Option<String>,
-) -> Result<SignalDraft, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+) -> Result<SignalDraft, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let correlation = fields.required_text("correlation");
     let correlation = fields
         .parse_text("correlation", correlation, |text| check_correlation(text).map(|()| text.to_owned()));
@@ -176,12 +176,12 @@ fn read_signal(
     let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
     let wait = fields.take_text("wait_for");
     let wait = fields.parse_text("wait_for", wait, parse_wait_for).unwrap_or(DEFAULT_WAIT);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     match (correlation, said) {
         (Some(correlation), Some(said)) => {
             Ok(SignalDraft { correlation, definition, said, wait, idempotency_key })
         }
-        (None, _) | (_, None) => Err(ApiProblem::bad_request("the signal has no correlation or no name")),
+        (None, _) | (_, None) => Err(RequestRefusal::bad_request("the signal has no correlation or no name")),
     }
 }
 
@@ -203,7 +203,7 @@ async fn admit_signal(
     door: &IngressState,
     caller: &TenantCaller,
     draft: &SignalDraft,
-) -> Result<(), ApiProblem> {
+) -> Result<(), RequestRefusal> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     event_draft::check_unreserved(name)?;
     door.admit_events(tenant, 1, draft.said.payload.len()).await?;
@@ -214,7 +214,7 @@ async fn admit_signal(
         Some((_, machine)) => event_draft::check_mentioned(&machine, name),
         None => {
             tracing::error!(%definition, "definition of an execution is missing in the store");
-            Err(ApiProblem::new(ProblemKind::Internal, "the definition cannot be read"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the definition cannot be read"))
         }
     }
 }
@@ -224,7 +224,7 @@ async fn submit_signal(
     caller: &TenantCaller,
     trace: &TraceContext,
     draft: SignalDraft,
-) -> Result<AcceptedSignalOut, ApiProblem> {
+) -> Result<AcceptedSignalOut, RequestRefusal> {
     let now = door.clock.now();
     let signal_id = entropy::signal_id(entropy::event_id(now, &*door.entropy));
     let idempotency = draft.idempotency();
@@ -259,18 +259,18 @@ async fn submit_signal(
                 "{executions} executions have this correlation, a signal goes to one; name its `definition`, \
                  or post the event to the execution itself"
             );
-            Err(ApiProblem::new(ProblemKind::Conflict, detail))
+            Err(RequestRefusal::new(RefusalKind::Conflict, detail))
         }
         AppendVerdict::Stored(Appended::Mismatch) => Err(event_draft::key_reused()),
         // These answer events and starts only.
         AppendVerdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | AppendVerdict::Refused => {
-            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this signal"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this signal"))
         }
     }
 }
 
-fn no_verdict() -> ApiProblem {
-    ApiProblem::new(ProblemKind::Internal, "the store gave no verdict")
+fn no_verdict() -> RequestRefusal {
+    RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict")
 }
 
 /// The answer to a signal that was accepted before. If it is undecided, its doorbell is rung again: the first
@@ -280,7 +280,7 @@ async fn repeated_signal(
     door: &IngressState,
     caller: &TenantCaller,
     signal_id: EventId,
-) -> Result<AcceptedSignalOut, ApiProblem> {
+) -> Result<AcceptedSignalOut, RequestRefusal> {
     let (status, execution_id) = match locate_signal(door, &caller.tenant, signal_id).await? {
         Some(StoredSignal::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
         Some(StoredSignal::Event(event)) => {
@@ -300,9 +300,9 @@ async fn get_signal(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<SignalOut>, ApiProblem> {
+) -> Result<Json<SignalOut>, RequestRefusal> {
     params.finish_params()?;
-    let nothing = || ApiProblem::not_found("signal", &id);
+    let nothing = || RequestRefusal::not_found("signal", &id);
     let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
     if !entropy::is_signal(signal_id) {
         return Err(nothing());
@@ -349,7 +349,7 @@ async fn locate_signal(
     door: &IngressState,
     tenant: &TenantId,
     id: EventId,
-) -> Result<Option<StoredSignal>, ApiProblem> {
+) -> Result<Option<StoredSignal>, RequestRefusal> {
     let key = [(tenant.clone(), id)];
     if let Some(signal) = door.stores.relations.find_signals(&key).await?.into_iter().next().flatten() {
         return Ok(Some(StoredSignal::Waiting(signal)));

@@ -20,7 +20,6 @@ use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 
 use super::event_draft;
 use super::events::longest_wait;
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::{LocationHeader, Route};
 use super::start_decision::{self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash};
 use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
@@ -33,6 +32,7 @@ use crate::gate::RequestSlot;
 use crate::options::IngressLimits;
 use crate::prefer::PreferHeader;
 use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitStart};
@@ -66,7 +66,7 @@ async fn start_execution(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
@@ -80,7 +80,7 @@ async fn start_execution(
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {
-            return Err(ApiProblem::bad_request(
+            return Err(RequestRefusal::bad_request(
                 "an array of starts takes no Idempotency-Key; give each an execution_id",
             ));
         }
@@ -104,7 +104,7 @@ async fn start_execution(
             let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
             let (event_id, status) = recalled
-                .ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))??;
+                .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
             let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
             return answer_existing(&door, &key, event_id, status).await;
         }
@@ -113,8 +113,9 @@ async fn start_execution(
     let last_events: Vec<EventId> = ready.new.events.iter().map(|event| event.event_id).collect();
     let mut verdicts =
         door.accept.submit_batch(vec![AppendRequest::Start(Box::new(ready.new.clone()))]).await?;
-    let verdict =
-        verdicts.pop().ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the store gave no verdict"))?;
+    let verdict = verdicts
+        .pop()
+        .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))?;
     if let AppendVerdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
         return answer_existing(&door, &ready.new.key, *event_id, *status).await;
     }
@@ -156,13 +157,13 @@ async fn admit_and_decide(
     slot: &RequestSlot,
     wish: StartRequest,
     idempotency: Option<IdempotencyKey>,
-) -> Result<ReadyStart, ApiProblem> {
+) -> Result<ReadyStart, RequestRefusal> {
     let found = start_decision::find_start_machine(door, caller, &wish).await?;
     let pending = PendingStart::new(door, caller, wish, idempotency, found)?;
     slot.admit_new()?;
     door.admit_start(&caller.tenant, pending.charge()).await?;
     let decided = start_decision::decide_starts(door, caller, trace, vec![pending]).await.pop();
-    decided.ok_or_else(|| ApiProblem::new(ProblemKind::Internal, "the start was not decided"))?
+    decided.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the start was not decided"))?
 }
 
 /// The answer to a start that was accepted before: the execution, or, if retention has removed it, the data
@@ -172,10 +173,10 @@ async fn answer_existing(
     key: &ExecutionKey,
     event_id: EventId,
     status: EventStatus,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     match executions::find_execution(door, key).await {
         Ok(view) => Ok(with_location((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
-        Err(problem) if problem.kind == ProblemKind::NotFound => {
+        Err(problem) if problem.kind == RefusalKind::NotFound => {
             let accepted = AcceptedEventOut { event_id, execution_id: key.execution.clone(), status };
             Ok(with_location((StatusCode::ACCEPTED, Json(accepted)), key))
         }
@@ -191,8 +192,12 @@ fn with_location(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
     response
 }
 
-pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Result<StartRequest, ApiProblem> {
-    let mut fields = JsonFields::of(text, path).map_err(ApiProblem::invalid)?;
+pub(super) fn read_start(
+    text: &str,
+    path: &str,
+    limits: &IngressLimits,
+) -> Result<StartRequest, RequestRefusal> {
+    let mut fields = JsonFields::of(text, path).map_err(RequestRefusal::invalid)?;
     let definition = fields.required_text("definition");
     let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
     let version = fields.take_field("version");
@@ -229,9 +234,9 @@ pub(super) fn read_start(text: &str, path: &str, limits: &IngressLimits) -> Resu
             }
         }
     }
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let Some(definition) = definition else {
-        return Err(ApiProblem::invalid(vec![Fault::new(path, "is incomplete")]));
+        return Err(RequestRefusal::invalid(vec![Fault::new(path, "is incomplete")]));
     };
     Ok(StartRequest { definition, version, execution_id, input, events })
 }
@@ -262,7 +267,7 @@ pub(super) async fn conclude_start(
     door: &IngressState,
     ready: &ReadyStart,
     verdict: AppendVerdict,
-) -> Result<(StartOutcome, ExecutionOut), ApiProblem> {
+) -> Result<(StartOutcome, ExecutionOut), RequestRefusal> {
     let key = &ready.new.key;
     match verdict {
         AppendVerdict::Stored(Appended::Accepted { .. }) => {
@@ -296,13 +301,13 @@ pub(super) async fn conclude_start(
             | Appended::Ambiguous { .. },
         )
         | AppendVerdict::Refused => {
-            Err(ApiProblem::new(ProblemKind::Internal, "the store cannot take this execution"))
+            Err(RequestRefusal::new(RefusalKind::Internal, "the store cannot take this execution"))
         }
     }
 }
 
 /// Tells a reused idempotency key from an execution id that exists with other content.
-async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiProblem, ApiProblem> {
+async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<RequestRefusal, RequestRefusal> {
     let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
     let reused = match (ready.id_from, idempotency) {
         (ExecutionIdSource::Key, _) => true,
@@ -313,11 +318,14 @@ async fn start_mismatch(door: &IngressState, ready: &ReadyStart) -> Result<ApiPr
         }
     };
     Ok(if reused {
-        ApiProblem::new(ProblemKind::KeyReused, "this idempotency key was used before with another request")
+        RequestRefusal::new(
+            RefusalKind::KeyReused,
+            "this idempotency key was used before with another request",
+        )
     } else {
         let id = key.execution.as_str();
-        ApiProblem::new(
-            ProblemKind::Conflict,
+        RequestRefusal::new(
+            RefusalKind::Conflict,
             format!("execution {id:?} exists with another definition, input or events"),
         )
     })

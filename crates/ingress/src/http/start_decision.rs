@@ -25,9 +25,9 @@ use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::event_log::{EventSubmission, ExecutionStart, IdempotencyKey};
 
 use super::event_draft::{self, EventContent, EventDraft};
-use super::problem::{ApiProblem, ProblemKind};
 use crate::auth::TenantCaller;
 use crate::quotas::StartCharge;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -75,11 +75,13 @@ pub(super) async fn find_start_machine(
     door: &IngressState,
     caller: &TenantCaller,
     wish: &StartRequest,
-) -> Result<FoundMachine, ApiProblem> {
+) -> Result<FoundMachine, RequestRefusal> {
     let found = door.machines.find_machine(&caller.tenant, &wish.definition, wish.version).await?;
     found.ok_or_else(|| match wish.version {
-        None => ApiProblem::not_found("definition", &wish.definition),
-        Some(version) => ApiProblem::not_found("definition", format_args!("{}@{version}", wish.definition)),
+        None => RequestRefusal::not_found("definition", &wish.definition),
+        Some(version) => {
+            RequestRefusal::not_found("definition", format_args!("{}@{version}", wish.definition))
+        }
     })
 }
 
@@ -90,7 +92,7 @@ impl PendingStart {
         wish: StartRequest,
         idempotency: Option<IdempotencyKey>,
         (definition, machine): FoundMachine,
-    ) -> Result<Self, ApiProblem> {
+    ) -> Result<Self, RequestRefusal> {
         for event in &wish.events {
             event_draft::check_mentioned(&machine, &event.name)?;
         }
@@ -158,12 +160,12 @@ pub(super) async fn decide_starts(
     caller: &TenantCaller,
     trace: &TraceContext,
     starts: Vec<PendingStart>,
-) -> Vec<Result<ReadyStart, ApiProblem>> {
+) -> Vec<Result<ReadyStart, RequestRefusal>> {
     let creations = starts.iter().map(|start| start.creation.clone()).collect();
     let mut decided = create_executions(&door.machines.evaluations, creations).await.into_iter();
     let decided = starts.into_iter().map(|start| match decided.next() {
         Some(Ok(first)) => Ok(start.into_ready(door, caller, trace, first)),
-        Some(Err(reason)) => Err(ApiProblem::invalid(vec![Fault::new("input", reason)])),
+        Some(Err(reason)) => Err(RequestRefusal::invalid(vec![Fault::new("input", reason)])),
         None => Err(undecided_start()),
     });
     decided.collect()
@@ -190,10 +192,10 @@ fn create_inline(creations: &[ExecutionCreation]) -> Vec<Result<FirstTransition,
     machine::create_executions(creations, VisitLimits { units: stop.units, stop })
 }
 
-fn undecided_start() -> ApiProblem {
+fn undecided_start() -> RequestRefusal {
     let detail = "the start was not decided: \"correlate\" of this start, or of the starts before it in the array, \
                   takes much work. Nothing was accepted; send it again, in a smaller array";
-    ApiProblem::new(ProblemKind::Busy, detail)
+    RequestRefusal::new(RefusalKind::Busy, detail)
 }
 
 /// The hash that identifies a repeat. It covers the request, not the version that "latest" resolves to now.

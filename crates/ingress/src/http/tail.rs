@@ -22,13 +22,13 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::status::ExecutionStatus;
 use serde::Serialize;
 
-use super::problem::ApiProblem;
 use super::route::Route;
 use super::views::TransitionOut;
 use super::{event_draft, executions};
 use crate::auth::TenantCaller;
 use crate::query::QueryParams;
 use crate::quotas::HeldPlace;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::waiters::{ExecutionSubscription, RereadPause};
 
@@ -53,7 +53,7 @@ async fn tail_execution(
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: QueryParams,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let number = |text: &str| {
         text.parse().ok().filter(|seq| *seq >= 0).map(Seq).ok_or("is not the seq of a transition")
     };
@@ -63,7 +63,7 @@ async fn tail_execution(
         None => None,
         Some(value) => Some(
             number(value.to_str().unwrap_or(""))
-                .map_err(|message| ApiProblem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+                .map_err(|message| RequestRefusal::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
         ),
     };
     let after = resumed.or(after).unwrap_or(Seq(0));

@@ -21,13 +21,14 @@ use millstream_store::outcome::{self, ActionAttempt};
 use serde::Serialize;
 
 use super::batch::split_json_array;
-use super::problem::ApiProblem;
+use super::problem::ProblemDocument;
 use super::route::Route;
 use super::tasks::{find_held_task, lease_lost, parse_task_key, read_json_body, read_token};
 use super::views::{BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
 use crate::fields::JsonFields;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::tasks::handed_out_tasks::HeldTask;
 
@@ -91,13 +92,13 @@ async fn complete_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<TaskSettledOut>, ApiProblem> {
+) -> Result<Json<TaskSettledOut>, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let (token, result) = (read_token(&mut fields), read_result(&mut fields));
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let held = find_held_task(&door, &key, revision, token).await?;
     settle_task(&door, held, AttemptOutcome::Success { result }).await.map(Json)
 }
@@ -108,7 +109,7 @@ async fn complete_tasks(
     caller: TenantCaller,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let limits = &door.options.limits;
     let body = read_json_body(&door, request, limits.batch_bytes).await?;
@@ -118,7 +119,7 @@ async fn complete_tasks(
             .await;
     let items = verdicts.iter().map(|verdict| match verdict {
         Ok(settled) => BatchItemOut::Good(settled),
-        Err(problem) => BatchItemOut::Bad { problem: problem.document() },
+        Err(problem) => BatchItemOut::Bad { problem: ProblemDocument::of(problem) },
     });
     Ok(Json(ItemList { items: items.collect() }).into_response())
 }
@@ -128,11 +129,11 @@ async fn complete_batch_item(
     caller: &TenantCaller,
     at: usize,
     text: &str,
-) -> Result<TaskSettledOut, ApiProblem> {
-    let mut fields = JsonFields::of(text, &format!("items[{at}]")).map_err(ApiProblem::invalid)?;
+) -> Result<TaskSettledOut, RequestRefusal> {
+    let mut fields = JsonFields::of(text, &format!("items[{at}]")).map_err(RequestRefusal::invalid)?;
     let key = fields.required_text("key").unwrap_or_default();
     let (token, result) = (read_token(&mut fields), read_result(&mut fields));
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let (key, revision) = parse_task_key(caller, &key)?;
     let held = find_held_task(door, &key, revision, token).await?;
     settle_task(door, held, AttemptOutcome::Success { result }).await
@@ -152,14 +153,14 @@ async fn fail_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<TaskSettledOut>, ApiProblem> {
+) -> Result<Json<TaskSettledOut>, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let token = read_token(&mut fields);
     let attempt = read_failure(&mut fields);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let held = find_held_task(&door, &key, revision, token).await?;
     settle_task(&door, held, attempt).await.map(Json)
 }
@@ -190,9 +191,9 @@ pub(crate) async fn settle_task(
     door: &IngressState,
     held: HeldTask,
     attempt: AttemptOutcome,
-) -> Result<TaskSettledOut, ApiProblem> {
+) -> Result<TaskSettledOut, RequestRefusal> {
     let key = &held.key;
-    let unknown = || ApiProblem::not_found("task", key);
+    let unknown = || RequestRefusal::not_found("task", key);
     let definition = match held.definition {
         Some(definition) => definition,
         None => {

@@ -24,13 +24,13 @@ use millstream_store::action_store::{Lease, LeaseHeartbeat, LeasePulse, OutcomeD
 use millstream_store::views::ActionRecord;
 use serde::Serialize;
 
-use super::problem::{ApiProblem, ProblemKind};
 use super::route::Route;
 use crate::auth::TenantCaller;
 use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::fields::{self, ItemsError, JsonFields};
 use crate::gate::RequestSlot;
 use crate::query::QueryParams;
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::tasks::board::LeasePatience;
 use crate::tasks::delivery::{ReadyTask, prepare_tasks};
@@ -113,7 +113,7 @@ async fn lease_tasks(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Json<LeasedTasksOut>, ApiProblem> {
+) -> Result<Json<LeasedTasksOut>, RequestRefusal> {
     params.finish_params()?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let TaskLeaseRequest { worker, can, most, wait } = read_lease_request(&caller, body.json()?)?;
@@ -164,8 +164,8 @@ fn view_task(task: ReadyTask) -> TaskOut {
     }
 }
 
-fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequest, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequest, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let kinds = read_names(&mut fields, "types").unwrap_or_default();
     if kinds.is_empty() {
         fields.add_fault("types", "names no type: at least one is needed");
@@ -182,7 +182,7 @@ fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequ
     let wait = read_wait(&mut fields);
     let given = fields.take_text("worker");
     let named = fields.parse_text("worker", given, |text: &str| WorkerId::parse(text));
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let worker = worker_of_caller(caller, named)?;
     let can = WorkerCapability { tenant: caller.tenant.clone(), kinds, labels };
     Ok(TaskLeaseRequest { worker, can, most, wait })
@@ -192,12 +192,12 @@ fn read_lease_request(caller: &TenantCaller, text: &str) -> Result<TaskLeaseRequ
 pub(crate) fn worker_of_caller(
     caller: &TenantCaller,
     named: Option<WorkerId>,
-) -> Result<WorkerId, ApiProblem> {
+) -> Result<WorkerId, RequestRefusal> {
     match (named, caller.actor.as_deref().map(WorkerId::parse)) {
         (Some(worker), _) => Ok(worker),
         (None, Some(Ok(actor))) => Ok(actor),
         (None, Some(Err(_)) | None) => WorkerId::parse(UNNAMED)
-            .map_err(|_| ApiProblem::new(ProblemKind::Internal, "the worker has no name")),
+            .map_err(|_| RequestRefusal::new(RefusalKind::Internal, "the worker has no name")),
     }
 }
 
@@ -254,14 +254,14 @@ async fn heartbeat_task(
     Path(key): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (key, revision) = parse_task_key(&caller, &key)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let token = read_token(&mut fields);
     let progress = fields.raw_json("progress");
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     find_held_task(&door, &key, revision, token).await?;
     let lease = Lease { key: key.clone(), epoch: token };
     match door.reports.beat_task(LeaseHeartbeat { lease, progress }).await? {
@@ -287,7 +287,7 @@ async fn explain_task(
     caller: TenantCaller,
     Path(key): Path<String>,
     params: QueryParams,
-) -> Result<Json<TaskWhyOut>, ApiProblem> {
+) -> Result<Json<TaskWhyOut>, RequestRefusal> {
     params.finish_params()?;
     let (key, _) = parse_task_key(&caller, &key)?;
     let view = find_task(&door, &key).await?;
@@ -309,7 +309,7 @@ pub(super) async fn read_json_body(
     door: &IngressState,
     request: Request,
     bytes: usize,
-) -> Result<RequestBody, ApiProblem> {
+) -> Result<RequestBody, RequestRefusal> {
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
@@ -317,8 +317,8 @@ pub(super) async fn read_json_body(
 }
 
 /// Parses the task key of a path; a task of another tenant is answered with 404.
-pub(crate) fn parse_task_key(caller: &TenantCaller, text: &str) -> Result<(ActionKey, i32), ApiProblem> {
-    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| ApiProblem::not_found("task", text))
+pub(crate) fn parse_task_key(caller: &TenantCaller, text: &str) -> Result<(ActionKey, i32), RequestRefusal> {
+    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| RequestRefusal::not_found("task", text))
 }
 
 /// Parses a whole number: JSON makes no difference between `2` and `2.0`.
@@ -346,8 +346,8 @@ pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {
     }
 }
 
-pub(super) async fn find_task(door: &IngressState, key: &ActionKey) -> Result<ActionRecord, ApiProblem> {
-    door.reports.find_task(key.clone()).await?.ok_or_else(|| ApiProblem::not_found("task", key))
+pub(super) async fn find_task(door: &IngressState, key: &ActionKey) -> Result<ActionRecord, RequestRefusal> {
+    door.reports.find_task(key.clone()).await?.ok_or_else(|| RequestRefusal::not_found("task", key))
 }
 
 /// The task, if the token is that of its lease, or was when this process leased it out; the write makes the
@@ -357,31 +357,31 @@ pub(crate) async fn find_held_task(
     key: &ActionKey,
     revision: i32,
     token: Epoch,
-) -> Result<HeldTask, ApiProblem> {
+) -> Result<HeldTask, RequestRefusal> {
     if let Some(held) = door.handed.held_under_token(key, revision, token) {
         return Ok(held);
     }
     let view = find_task(door, key).await?;
     if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
-        return Err(stale_token_problem(&view, token));
+        return Err(stale_token_refusal(&view, token));
     }
     if !view.queue.is_external() {
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
-        return Err(ApiProblem::new(ProblemKind::Conflict, detail));
+        return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     Ok(view.into())
 }
 
-pub(crate) async fn lease_lost(door: &IngressState, key: &ActionKey, token: Epoch) -> ApiProblem {
+pub(crate) async fn lease_lost(door: &IngressState, key: &ActionKey, token: Epoch) -> RequestRefusal {
     door.handed.forget_task(key);
     match find_task(door, key).await {
-        Ok(view) => stale_token_problem(&view, token),
+        Ok(view) => stale_token_refusal(&view, token),
         Err(problem) => problem,
     }
 }
 
 /// The conflict that explains a stale token.
-fn stale_token_problem(view: &ActionRecord, token: Epoch) -> ApiProblem {
+fn stale_token_refusal(view: &ActionRecord, token: Epoch) -> RequestRefusal {
     let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
     let detail = match view.status {
         ActionStatus::Leased if view.epoch == token => {
@@ -400,5 +400,5 @@ fn stale_token_problem(view: &ActionRecord, token: Epoch) -> ApiProblem {
             format!("the task is not leased: it is {}", view.status)
         }
     };
-    ApiProblem::new(ProblemKind::Conflict, detail)
+    RequestRefusal::new(RefusalKind::Conflict, detail)
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::item_metrics;
 use crate::fields::JsonFields;
 use crate::http::event_draft::hash_parts;
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// Size of an item beside its payload.
@@ -92,7 +92,7 @@ impl ItemImport {
     }
 
     /// Adds an item. The item that fills the batch triggers the import; returns whether it did.
-    pub(crate) async fn take_item(&mut self, text: &str) -> Result<bool, ApiProblem> {
+    pub(crate) async fn take_item(&mut self, text: &str) -> Result<bool, RequestRefusal> {
         let index = self.tally.read;
         self.tally.read += 1;
         match read_item(text, &self.tenant, &self.queue) {
@@ -124,7 +124,7 @@ impl ItemImport {
         }
     }
 
-    pub(crate) async fn flush_batch(&mut self) -> Result<(), ApiProblem> {
+    pub(crate) async fn flush_batch(&mut self) -> Result<(), RequestRefusal> {
         let (places, items): (Vec<u64>, Vec<NewQueueItem>) =
             std::mem::take(&mut self.waiting).into_iter().unzip();
         self.bytes = 0;
@@ -149,7 +149,7 @@ impl ItemImport {
                 }
                 ImportVerdict::Taken => vec![Fault::new("item_id", "another item with this id exists")],
                 ImportVerdict::Refused(problems) => problems,
-                ImportVerdict::NoQueue => return Err(ApiProblem::not_found("queue", &self.queue)),
+                ImportVerdict::NoQueue => return Err(RequestRefusal::not_found("queue", &self.queue)),
             };
             self.refuse_item(index, Some(item.id), problems);
         }
@@ -161,7 +161,7 @@ impl ItemImport {
 
 impl ItemImport {
     /// Checks that the tenant may have `items` more; existing items may be imported again.
-    async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), ApiProblem> {
+    async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), RequestRefusal> {
         let (quotas, tenant) = (&self.door.quotas, &self.tenant);
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
@@ -172,11 +172,11 @@ impl ItemImport {
             }
             refused => refused,
         };
-        let Err(problem) = refused else { return Ok(()) };
+        let Err(refusal) = refused else { return Ok(()) };
         let keys = items.iter().map(|item| ItemKey { tenant: tenant.clone(), item: item.id.clone() });
         let keys: Vec<ItemRef> = keys.map(ItemRef::Item).collect();
         let known = self.door.stores.items.load_items(&keys).await?;
-        if known.iter().all(Option::is_some) { Ok(()) } else { Err(problem) }
+        if known.iter().all(Option::is_some) { Ok(()) } else { Err(refusal) }
     }
 }
 

@@ -10,7 +10,7 @@ use millstream_store::item_service::{ItemCommand, ItemReply};
 use millstream_store::item_store::ItemRef;
 
 use super::refusals::{self, missing_verdict};
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 /// A request for work.
@@ -31,7 +31,7 @@ pub(crate) async fn give_next_work(
     door: &IngressState,
     tenant: &TenantId,
     wanted: &WorkRequest,
-) -> Result<NextAssignment, ApiProblem> {
+) -> Result<NextAssignment, RequestRefusal> {
     for _ in 0..TRIES {
         let caller = AssignmentCaller {
             tenant: tenant.clone(),
@@ -60,7 +60,7 @@ async fn start_assignment(
     door: &IngressState,
     tenant: &TenantId,
     one: &ItemAssignment,
-) -> Result<Option<ItemAssignment>, ApiProblem> {
+) -> Result<Option<ItemAssignment>, RequestRefusal> {
     let input = ItemInput::Start { assignment: one.id, person: one.person.clone() };
     let ask = ItemCommand::for_input(ItemRef::Assignment(tenant.clone(), one.id), input);
     match door.desk.apply_judged(ask).await? {
@@ -77,7 +77,7 @@ async fn latest_started(
     door: &IngressState,
     tenant: &TenantId,
     wanted: &WorkRequest,
-) -> Result<Option<NextAssignment>, ApiProblem> {
+) -> Result<Option<NextAssignment>, RequestRefusal> {
     let filter = AssignmentFilter {
         person: Some(wanted.person.clone()),
         status: Some(AssignmentStatus::InProgress),

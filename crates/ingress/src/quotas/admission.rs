@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
-use crate::http::problem::{ApiProblem, ProblemKind};
+use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
 /// A permit of the process and of the tenant; released on drop.
@@ -33,15 +33,15 @@ pub(crate) struct StartCharge<'a> {
 
 impl IngressState {
     /// A permit to wait for an outcome, a task or an assignment.
-    pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, ApiProblem> {
+    pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, RequestRefusal> {
         let process = self.gate.admit_wait();
         let process =
-            process.ok_or_else(|| ApiProblem::new(ProblemKind::Busy, "too many callers wait already"))?;
+            process.ok_or_else(|| RequestRefusal::new(RefusalKind::Busy, "too many callers wait already"))?;
         Ok(HeldPlace { _process: process, _tenant: self.quotas.hold_share(tenant, HeldQuota::Waits, 1)? })
     }
 
     /// A permit to keep a tail or a watch open.
-    pub(crate) fn stream_place(&self, tenant: &TenantId) -> Result<HeldPlace, ApiProblem> {
+    pub(crate) fn stream_place(&self, tenant: &TenantId) -> Result<HeldPlace, RequestRefusal> {
         let process = self.gate.admit_tail()?;
         Ok(HeldPlace { _process: process, _tenant: self.quotas.hold_share(tenant, HeldQuota::Streams, 1)? })
     }
@@ -52,7 +52,7 @@ impl IngressState {
         &self,
         caller: Option<&TenantCaller>,
         class: RequestClass,
-    ) -> Result<RequestSlot, ApiProblem> {
+    ) -> Result<RequestSlot, RequestRefusal> {
         let Some(TenantCaller { tenant, .. }) = caller else { return self.gate.admit_request(None, None) };
         let quotas = &self.quotas;
         let within = || {
@@ -81,7 +81,7 @@ impl IngressState {
         tenant: &TenantId,
         events: usize,
         bytes: usize,
-    ) -> Result<(), ApiProblem> {
+    ) -> Result<(), RequestRefusal> {
         self.quotas.take_tokens(tenant, RateQuota::Events, u64::try_from(events).unwrap_or(u64::MAX))?;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.quotas.admit_rows(tenant, CountedQuota::StoredBytes, bytes).await
@@ -92,7 +92,7 @@ impl IngressState {
         &self,
         tenant: &TenantId,
         start: StartCharge<'_>,
-    ) -> Result<(), ApiProblem> {
+    ) -> Result<(), RequestRefusal> {
         self.admit_starts(tenant, &[start]).await?.into_iter().collect()
     }
 
@@ -101,7 +101,7 @@ impl IngressState {
         &self,
         tenant: &TenantId,
         starts: &[StartCharge<'_>],
-    ) -> Result<Vec<Result<(), ApiProblem>>, ApiProblem> {
+    ) -> Result<Vec<Result<(), RequestRefusal>>, RequestRefusal> {
         let open = CountedQuota::OpenExecutions;
         let count = |starts: usize| u64::try_from(starts).unwrap_or(u64::MAX);
         let is_free = if self.quotas.admits_without_counting(tenant, open, count(starts.len())) {
@@ -130,7 +130,7 @@ impl IngressState {
                 .into())
             } else {
                 match self.admit_events(tenant, start.events, start.bytes).await {
-                    Err(problem) if problem.kind == ProblemKind::StoreUnavailable => return Err(problem),
+                    Err(refusal) if refusal.kind == RefusalKind::StoreUnavailable => return Err(refusal),
                     admitted => admitted,
                 }
             });
@@ -143,7 +143,7 @@ impl IngressState {
         &self,
         tenant: &TenantId,
         device: DeviceReport,
-    ) -> Result<(), ApiProblem> {
+    ) -> Result<(), RequestRefusal> {
         let key = DeviceKey { tenant: tenant.clone(), device: device.id.clone() };
         let known = async { Ok(self.fleet.find_device(key).await?.is_some()) };
         self.admit_known(tenant, CountedQuota::Devices, known).await?;
@@ -155,8 +155,8 @@ impl IngressState {
         &self,
         tenant: &TenantId,
         counted: CountedQuota,
-        known: impl Future<Output = Result<bool, ApiProblem>>,
-    ) -> Result<(), ApiProblem> {
+        known: impl Future<Output = Result<bool, RequestRefusal>>,
+    ) -> Result<(), RequestRefusal> {
         if self.quotas.admits_without_counting(tenant, counted, 1) || known.await? {
             return Ok(());
         }

@@ -6,12 +6,12 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::quota::{CountedQuota, caps};
 use millstream_store::key_store::KeyView;
 
-use crate::http::problem::ApiProblem;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 impl IngressState {
     /// Whether the tenant may have one more open run; an existing one may be requested again.
-    pub(crate) async fn admit_run(&self, key: &RunKey, bytes: usize) -> Result<(), ApiProblem> {
+    pub(crate) async fn admit_run(&self, key: &RunKey, bytes: usize) -> Result<(), RequestRefusal> {
         let RunKey { tenant, .. } = key;
         let admitted = async {
             self.admit_events(tenant, 1, bytes).await?;
@@ -28,7 +28,7 @@ impl IngressState {
         &self,
         issuer: &KeyView,
         tenant: Option<&TenantId>,
-    ) -> Result<(), ApiProblem> {
+    ) -> Result<(), RequestRefusal> {
         match (&issuer.tenant, tenant) {
             (Some(_), Some(tenant)) => self.quotas.admit_rows(tenant, CountedQuota::Keys, 1).await,
             (None, Some(_)) | (Some(_) | None, None) => Ok(()),
@@ -36,20 +36,24 @@ impl IngressState {
     }
 
     /// Refuses a graph beyond the caps of its tenant, unless it exists already.
-    pub(crate) async fn admit_graph(&self, key: &ExecutionKey, beyond: Vec<Fault>) -> Result<(), ApiProblem> {
+    pub(crate) async fn admit_graph(
+        &self,
+        key: &ExecutionKey,
+        beyond: Vec<Fault>,
+    ) -> Result<(), RequestRefusal> {
         if beyond.is_empty() {
             return Ok(());
         }
         let found = self.stores.execution_views.find_executions(std::slice::from_ref(key)).await?;
         match found.into_iter().flatten().next() {
             Some(_) => Ok(()),
-            None => Err(ApiProblem::invalid(beyond)),
+            None => Err(RequestRefusal::invalid(beyond)),
         }
     }
 
     /// Refuses edits with nodes beyond the caps of the tenant.
-    pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), ApiProblem> {
+    pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), RequestRefusal> {
         let beyond = caps::edit_problems(edits, &self.quotas.quota_of(tenant));
-        if beyond.is_empty() { Ok(()) } else { Err(ApiProblem::invalid(beyond)) }
+        if beyond.is_empty() { Ok(()) } else { Err(RequestRefusal::invalid(beyond)) }
     }
 }

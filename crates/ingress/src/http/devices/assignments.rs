@@ -16,10 +16,10 @@ use crate::auth::TenantCaller;
 use crate::devices::assignments::{self, DeviceAssignment};
 use crate::devices::heartbeat;
 use crate::gate::RequestSlot;
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::http::tasks::LONGEST_WAIT;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -73,7 +73,7 @@ async fn get_device_assignments(
     slot: RequestSlot,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<DeviceAssignmentsOut>, ApiProblem> {
+) -> Result<Json<DeviceAssignmentsOut>, RequestRefusal> {
     let wait = params.parse_param("wait", parse_wait_seconds).unwrap_or_default();
     let if_version = params.take_param("if_version");
     params.finish_params()?;

@@ -15,12 +15,13 @@ use super::views::fraction_faults;
 use crate::auth::TenantCaller;
 use crate::devices::batcher::SEATS;
 use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
-use crate::http::problem::{ApiProblem, SeatHolderOut};
+use crate::http::problem::SeatHolderOut;
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
 use crate::http::strict_json::{StrictObject, decode_object, objects, whole, whole_or_none};
 use crate::http::tasks::read_json_body;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 512 * 1024;
@@ -106,11 +107,11 @@ async fn heartbeat_device(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceHeartbeatOut>, ApiProblem> {
+) -> Result<Json<DeviceHeartbeatOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
+    let given: DeviceHeartbeatRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
     let runs = record_heartbeat(&door, &key, given).await?;
     Ok(Json(DeviceHeartbeatOut {
         runs: runs.into_iter().map(|(said, heard)| view_run_heartbeat(said, heard)).collect(),
@@ -122,7 +123,7 @@ pub(crate) async fn record_heartbeat(
     door: &IngressState,
     key: &DeviceKey,
     given: DeviceHeartbeatRequest,
-) -> Result<Vec<(HeartbeatRun, HeartbeatReply)>, ApiProblem> {
+) -> Result<Vec<(HeartbeatRun, HeartbeatReply)>, RequestRefusal> {
     let known = heartbeat::find_device(door, key).await?.device;
     let device = DeviceReport {
         load: given.load.unwrap_or(known.load),
@@ -134,7 +135,7 @@ pub(crate) async fn record_heartbeat(
     let mut faults = fraction_faults(device.load, device.quality, device.battery);
     faults.extend(run_limit_faults(&given.runs));
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
     let said: Vec<HeartbeatRun> = given.runs.into_iter().map(HeartbeatRun::from).collect();
     let heard = heartbeat::record_heartbeat(door, key, device, &said).await?;

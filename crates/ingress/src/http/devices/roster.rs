@@ -14,12 +14,12 @@ use super::views::{DeviceOut, NewDeviceRequest};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::devices::{heartbeat, leave};
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::http::strict_json::decode_object;
 use crate::http::tasks::read_json_body;
 use crate::http::views::PageOut;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 64 * 1024;
@@ -68,12 +68,12 @@ async fn put_device(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
-    let given: NewDeviceRequest = decode_object(body.json()?).map_err(ApiProblem::invalid)?;
-    let device = given.into_device(key.device.clone(), door.clock.now()).map_err(ApiProblem::invalid)?;
+    let given: NewDeviceRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
+    let device = given.into_device(key.device.clone(), door.clock.now()).map_err(RequestRefusal::invalid)?;
     door.hear_device(&caller.tenant, device).await?;
     Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
 }
@@ -82,7 +82,7 @@ async fn list_devices(
     State(door): State<Arc<IngressState>>,
     caller: TenantCaller,
     mut params: QueryParams,
-) -> Result<Json<PageOut<DeviceOut>>, ApiProblem> {
+) -> Result<Json<PageOut<DeviceOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::Devices, |text| DeviceId::parse(text).ok());
     params.finish_params()?;
@@ -96,7 +96,7 @@ async fn get_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
@@ -107,7 +107,7 @@ async fn pause_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     set_device_pause(&door, &caller, &id, PauseState::Paused).await
 }
@@ -117,7 +117,7 @@ async fn resume_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     set_device_pause(&door, &caller, &id, PauseState::Running).await
 }
@@ -127,7 +127,7 @@ async fn set_device_pause(
     caller: &TenantCaller,
     id: &str,
     pause: PauseState,
-) -> Result<Json<DeviceOut>, ApiProblem> {
+) -> Result<Json<DeviceOut>, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
     door.fleet.rosters.invalidate_tenant(&key.tenant);
@@ -139,7 +139,7 @@ async fn delete_device(
     caller: TenantCaller,
     Path(id): Path<String>,
     params: QueryParams,
-) -> Result<StatusCode, ApiProblem> {
+) -> Result<StatusCode, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
     leave::remove_device(&door, &key).await?;

@@ -17,9 +17,9 @@ use super::assignments::DeviceAssignmentsOut;
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat;
 use crate::devices::watch::{self, AssignmentList, AssignmentWatch};
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -45,7 +45,7 @@ async fn stream_assignments(
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: QueryParams,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;

@@ -20,9 +20,9 @@ use crate::gate::RequestSlot;
 use crate::graphs::create::{self, GraphCreation, GraphToCreate};
 use crate::graphs::{find, run_off_runtime};
 use crate::http::event_draft;
-use crate::http::problem::ApiProblem;
 use crate::http::route::{LocationHeader, Route};
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -68,7 +68,7 @@ async fn create_graph(
     slot: RequestSlot,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
@@ -98,14 +98,17 @@ async fn create_graph(
     Ok(response)
 }
 
-fn read_new_graph(body: &RequestBody, idempotency_key: Option<String>) -> Result<GraphToCreate, ApiProblem> {
+fn read_new_graph(
+    body: &RequestBody,
+    idempotency_key: Option<String>,
+) -> Result<GraphToCreate, RequestRefusal> {
     let text = body.json()?;
     let NewGraphRequest { graph_id, name, description, input, options, nodes } =
-        json::decode_json(text, "").map_err(ApiProblem::invalid)?;
+        json::decode_json(text, "").map_err(RequestRefusal::invalid)?;
     let spec = GraphSpec { name, description, input, options, nodes };
     let faults = json::graph_depth_faults(&spec);
     if !faults.is_empty() {
-        return Err(ApiProblem::invalid(faults));
+        return Err(RequestRefusal::invalid(faults));
     }
     Ok(GraphToCreate { id: graph_id, spec, idempotency_key, bytes: text.len() })
 }

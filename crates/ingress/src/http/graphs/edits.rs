@@ -18,10 +18,10 @@ use crate::gate::RequestSlot;
 use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
 use crate::graphs::find;
 use crate::http::event_draft;
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::prefer::PreferHeader;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -46,7 +46,7 @@ async fn edit_graph(
     Path(id): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
@@ -77,8 +77,8 @@ async fn edit_graph(
     }
 }
 
-fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<EditsToApply, ApiProblem> {
-    let mut fields = JsonFields::of(text, "").map_err(ApiProblem::invalid)?;
+fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<EditsToApply, RequestRefusal> {
+    let mut fields = JsonFields::of(text, "").map_err(RequestRefusal::invalid)?;
     let expected_revision = fields.whole_number("expected_revision", 0..=u32::MAX);
     if expected_revision.is_none() && !fields.has_fault("expected_revision") {
         fields.add_fault("expected_revision", "is required: the revision that the edits are based on");
@@ -87,7 +87,7 @@ fn read_edit_request(text: &str, idempotency_key: Option<String>) -> Result<Edit
     if edits.is_none() && !fields.has_fault("edits") {
         fields.add_fault("edits", "is required");
     }
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let (expected_revision, edits) = (expected_revision.unwrap_or_default(), edits.unwrap_or_default());
     Ok(EditsToApply { expected_revision, edits, idempotency_key })
 }

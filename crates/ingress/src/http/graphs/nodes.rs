@@ -13,10 +13,10 @@ use super::views::{NodeLogOut, NodeOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::graphs::{find, nodes};
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -46,7 +46,7 @@ async fn list_nodes(
     caller: TenantCaller,
     Path(id): Path<String>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<NodeOut>>, ApiProblem> {
+) -> Result<Json<PageOut<NodeOut>>, RequestRefusal> {
     let status = params.parse_word("status", NodeStatus::ALL);
     let limit = params.parse_limit(100, 1_000);
     let after = params.parse_cursor(CursorList::Nodes, |text| Name::parse(text).ok());
@@ -65,7 +65,7 @@ async fn get_node(
     caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
     params: QueryParams,
-) -> Result<Json<NodeOut>, ApiProblem> {
+) -> Result<Json<NodeOut>, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let view = nodes::find_node(&door, &graph, &nodes::parse_node_id(&node)?).await?;
@@ -78,7 +78,7 @@ async fn get_node_logs(
     caller: TenantCaller,
     Path((id, node)): Path<(String, String)>,
     mut params: QueryParams,
-) -> Result<Json<PageOut<NodeLogOut>>, ApiProblem> {
+) -> Result<Json<PageOut<NodeLogOut>>, RequestRefusal> {
     let limit = params.parse_limit(100, 1_000);
     let after =
         params.parse_cursor(CursorList::NodeLogs, |text| text.parse().ok().filter(|after: &i64| *after >= 0));

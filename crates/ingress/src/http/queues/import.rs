@@ -19,11 +19,12 @@ use super::configure::{find_queue, parse_queue_name};
 use crate::auth::TenantCaller;
 use crate::body::{BodyLimits, MediaType, PaidBytes, RequestBody};
 use crate::http::batch::split_json_array;
-use crate::http::problem::{ApiProblem, ProblemDocument};
+use crate::http::problem::ProblemDocument;
 use crate::http::route::Route;
 use crate::people::body_lines::{BodyLine, BodyLines};
 use crate::people::importing::{HELD_KIB, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem};
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -75,7 +76,7 @@ async fn import_items(
     Path(name): Path<String>,
     params: QueryParams,
     request: Request,
-) -> Result<Response, ApiProblem> {
+) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
     let name = parse_queue_name(&name)?;
     let (parts, body) = request.into_parts();
@@ -108,7 +109,7 @@ async fn import_items(
     import.flush_batch().await?;
     // A rejected item that was sent alone is the answer itself.
     if alone && let Some(refused) = import.refused.pop() {
-        return Err(ApiProblem::invalid(refused.problems));
+        return Err(RequestRefusal::invalid(refused.problems));
     }
     Ok(Json(import_report(import)).into_response())
 }
@@ -131,7 +132,7 @@ struct LineImport {
 
 impl LineImport {
     /// Reads lines until one batch is imported; `false` at the end of the lines.
-    async fn import_batch(&mut self) -> Result<bool, ApiProblem> {
+    async fn import_batch(&mut self) -> Result<bool, RequestRefusal> {
         while let Some(line) = self.lines.next_line().await? {
             let written = match line {
                 BodyLine::TooLong => {
@@ -154,7 +155,7 @@ impl LineImport {
         Ok(false)
     }
 
-    async fn import_all(mut self) -> Result<Response, ApiProblem> {
+    async fn import_all(mut self) -> Result<Response, RequestRefusal> {
         while self.import_batch().await? {}
         let answer = Json(import_report(self.import)).into_response();
         drop(self.paid);
@@ -190,7 +191,7 @@ fn stream_import(going: LineImport) -> Response {
         let (line, next) = match &went {
             Ok(true) => (ndjson_line(&ImportProgress { tally: &import.tally }), true),
             Ok(false) => (ndjson_line(&last(true, None)), false),
-            Err(problem) => (ndjson_line(&last(false, Some(problem.document()))), false),
+            Err(problem) => (ndjson_line(&last(false, Some(ProblemDocument::of(problem)))), false),
         };
         Some((Ok::<Bytes, Infallible>(line), next.then_some(going)))
     });

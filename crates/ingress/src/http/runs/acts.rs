@@ -15,11 +15,11 @@ use crate::auth::TenantCaller;
 use crate::devices::acts::{self, DeviceActRequest, DeviceActor, SeatStanding};
 use crate::devices::runs;
 use crate::fields::JsonFields;
-use crate::http::problem::ApiProblem;
 use crate::http::route::Route;
 use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
 use crate::http::tasks::{parse_whole_number, read_json_body};
 use crate::query::QueryParams;
+use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
 const BODY_BYTES: usize = 256 * 1024;
@@ -105,15 +105,15 @@ async fn act_on_run(
     id: &str,
     word: RunInputKind,
     request: Request,
-) -> Result<SeatStanding, ApiProblem> {
+) -> Result<SeatStanding, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
     let body = read_json_body(door, request, BODY_BYTES).await?;
-    let mut fields = JsonFields::of(body.json()?, "").map_err(ApiProblem::invalid)?;
+    let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let who = read_actor(&mut fields, word);
     let doing = read_device_action(&mut fields, word);
-    fields.finish_fields().map_err(ApiProblem::invalid)?;
+    fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
-    let Some(who) = who else { return Err(ApiProblem::bad_request("device is missing")) };
+    let Some(who) = who else { return Err(RequestRefusal::bad_request("device is missing")) };
     caller.require_device(&who.device)?;
     let deed = match (word, doing) {
         (RunInputKind::OfflineClaim, _) => DeviceActRequest::OfflineClaim,
