@@ -8,9 +8,9 @@ use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
 use crate::cursor::{self, CursorList};
-use crate::fields::{self, JsonFields};
 use crate::http::event_draft::{self, EventContent};
-use crate::prefer::PreferHeader;
+use crate::http::fields::{self, JsonFields};
+use crate::http::prefer::PreferHeader;
 use crate::trace;
 
 /// For each list that accepts `text` as a cursor: the cursor that it writes for the same position.

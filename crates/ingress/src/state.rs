@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::EventAcceptor;
-use crate::auth::{KeyLookup, attend_keys};
-use crate::body::BodyBudget;
+use crate::auth::{CallAuthenticator, KeyLookup, attend_keys};
+use crate::body_budget::BodyBudget;
 use crate::coalescer::Coalescer;
 use crate::definition_cache::DefinitionCache;
 use crate::devices::batcher::DeviceBatcher;
@@ -81,7 +81,7 @@ pub(crate) struct IngressState {
     pub(crate) desk: PeopleBatcher,
     /// Event outcomes for waiting callers.
     pub(crate) outcomes: Coalescer<(TenantId, EventId), Option<EventView>>,
-    pub(crate) keys: Arc<KeyLookup>,
+    pub(crate) auth: CallAuthenticator,
     pub(crate) gate: RequestGate,
     pub(crate) bodies: BodyBudget,
     /// Quotas of each tenant.
@@ -205,7 +205,7 @@ impl IngressState {
             reports,
             told,
             desk,
-            keys,
+            auth: CallAuthenticator { keys, mode: options.auth },
             gate: RequestGate::of(&options.limits),
             bodies: BodyBudget::of(options.limits.body_bytes_in_flight, quotas.clone()),
             quotas,

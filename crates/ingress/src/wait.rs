@@ -8,14 +8,33 @@
 use std::time::Duration;
 
 use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::status::EventStatus;
 use millstream_store::StoreResult;
 use millstream_store::views::EventView;
 use tokio::time::Instant;
 
 use crate::gate::RequestSlot;
-use crate::prefer::WaitUntil;
 use crate::state::IngressState;
 use crate::waiters::ExecutionSubscription;
+
+/// The state that ends the wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum WaitUntil {
+    /// The event has its final status.
+    #[default]
+    Final,
+    /// The transition of the event is committed.
+    Applied,
+}
+
+impl WaitUntil {
+    pub(crate) fn is_met(self, status: EventStatus) -> bool {
+        match self {
+            Self::Final => status.is_final(),
+            Self::Applied => status.is_final() || status.is_applied(),
+        }
+    }
+}
 
 /// The state to wait for, and the timeout.
 #[derive(Debug, Clone, Copy)]
@@ -92,4 +111,17 @@ async fn read_event(
 ) -> StoreResult<Option<EventView>> {
     let found = door.outcomes.ask_batched(vec![(execution.tenant.clone(), event)]).await?;
     Ok(found.into_iter().next().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applied_wait_ends_at_transition() {
+        assert!(WaitUntil::Applied.is_met(EventStatus::Processing));
+        assert!(!WaitUntil::Final.is_met(EventStatus::Processing));
+        assert!(WaitUntil::Applied.is_met(EventStatus::Rejected));
+        assert!(!WaitUntil::Applied.is_met(EventStatus::Deferred));
+    }
 }

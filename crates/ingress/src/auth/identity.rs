@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use millstream_core::id::{DeviceId, PersonId, TenantId};
 use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
 use super::life::HeldKey;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::state::IngressState;
 
 /// An authenticated caller. An operator belongs to no tenant.
 #[derive(Debug, Clone)]
@@ -130,25 +127,4 @@ impl TenantCaller {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-impl FromRequestParts<Arc<IngressState>> for CallerIdentity {
-    type Rejection = RequestRefusal;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, RequestRefusal> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
-    }
-}
-
-impl FromRequestParts<Arc<IngressState>> for TenantCaller {
-    type Rejection = RequestRefusal;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<IngressState>) -> Result<Self, RequestRefusal> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified_caller)
-    }
-}
-
-/// A route without a declared permission has no caller.
-fn unidentified_caller() -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::Internal, "the caller was not identified")
 }

@@ -228,7 +228,7 @@ impl KeyLookup {
     /// Whether a key was ever created: from then on keys are required, even if all of them are revoked.
     /// Single flight: one query at a time answers all concurrent callers; a store that does not answer in
     /// time counts as unavailable.
-    pub(super) async fn keys_exist(&self) -> StoreResult<bool> {
+    pub(crate) async fn keys_exist(&self) -> StoreResult<bool> {
         if let Some((exist, at)) = *lock_ignoring_poison(&self.exist)
             && (exist || at.elapsed() < OPEN_FOR)
         {

@@ -12,9 +12,9 @@ use millstream_store::run_store::{SeatHeartbeat, SeatPulse, StoredRun};
 use millstream_store::{StoreError, StoreResult, Stores};
 use tokio_util::task::TaskTracker;
 
-use super::wakeups::DeviceWakeups;
 use crate::coalescer::Coalescer;
 use crate::state::IngressState;
+use crate::waiters::DeviceWakeups;
 
 /// Upper bound of a device's assignments in one list.
 pub(crate) const SEATS: usize = 256;

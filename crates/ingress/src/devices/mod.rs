@@ -11,5 +11,4 @@ pub(crate) mod leave;
 pub(crate) mod refusals;
 mod run_metrics;
 pub(crate) mod runs;
-pub(crate) mod wakeups;
 pub(crate) mod watch;

@@ -9,10 +9,10 @@ use millstream_core::id::DeviceKey;
 
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
 use super::heartbeat;
-use super::wakeups::DeviceSubscription;
 use crate::quotas::HeldPlace;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::waiters::DeviceSubscription;
 
 /// A device's assignments and their version tag.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ use crate::gate::RequestSlot;
 use crate::http::event_draft;
 use crate::quotas::StartCharge;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -55,12 +56,12 @@ pub(crate) async fn create_graph(
     let quota = door.quotas.quota_of(&caller.tenant);
     let (input_hash, spec, beyond) = run_off_runtime(&door.machines.graph_work, bytes, move || {
         let (canonical, beyond) = (RawJson::from_value(&spec), caps::graph_problems(&spec, &quota));
-        (event_draft::hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
+        (request_hash::hash_parts(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
     .await?;
     let idempotency = idempotency_key.map(|key| {
         let id = id.as_ref().map_or("", ExecutionId::as_str);
-        let request_hash = event_draft::hash_parts(&[b"graph", id.as_bytes(), &input_hash]);
+        let request_hash = request_hash::hash_parts(&[b"graph", id.as_bytes(), &input_hash]);
         IdempotencyKey { key, request_hash }
     });
     let now = door.clock.now();

@@ -24,6 +24,7 @@ use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::event_draft::{self, EventDraft};
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -102,7 +103,7 @@ fn edit_idempotency(execution: &ExecutionKey, wish: &EditsToApply) -> Option<Ide
         expected_revision: wish.expected_revision,
         edits: &wish.edits,
     });
-    let request_hash = event_draft::hash_parts(&[
+    let request_hash = request_hash::hash_parts(&[
         b"edit",
         execution.execution.as_str().as_bytes(),
         said.as_str().as_bytes(),

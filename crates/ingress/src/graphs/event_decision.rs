@@ -9,9 +9,9 @@ use millstream_store::views::EventView;
 
 use crate::gate::RequestSlot;
 use crate::http::event_draft;
-use crate::prefer::WaitUntil;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::wait::WaitUntil;
 use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
 
 /// The decision of an event, as far as it is known.

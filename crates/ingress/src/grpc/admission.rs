@@ -23,9 +23,11 @@ use tonic::Status;
 use super::methods::{self, MethodAccess, MethodAnswer};
 use super::status::{refusal_response, status_of_refusal};
 use super::whole_message::WholeMessage;
-use crate::auth::{self, TenantCaller};
-use crate::body::{BodyBudget, PaidBytes};
-use crate::gate::{self, AnonymousBudget, AnsweredCall};
+use crate::answer_body::{AnsweredCall, hold_answer};
+use crate::auth::{TenantCaller, run_while_live};
+use crate::body_budget::{BodyBudget, PaidBytes};
+use crate::early_refusal::refuse_early;
+use crate::gate::AnonymousBudget;
 use crate::held_body::HeldBody;
 use crate::metrics::InFlight;
 use crate::quotas::{RepeatAnswer, RequestClass};
@@ -38,7 +40,7 @@ pub(super) async fn check_call(
     request: Request,
     next: Next,
 ) -> Response {
-    match gate::refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
+    match refuse_early(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(refusal) => refusal_response(refusal),
         None => next.run(request).await,
     }
@@ -61,8 +63,8 @@ pub(super) async fn authenticate_call(
         Some(MethodAccess::Anonymous) => return next.run(request).await,
         Some(MethodAccess::Needs(permission)) => permission,
     };
-    let answered = match auth::authorize_call(&door, &mut request, needs).await {
-        Ok(identity) => auth::run_while_live(&door.keys, identity.key(), next.run(request)).await,
+    let answered = match door.auth.authorize_call(&mut request, needs).await {
+        Ok(identity) => run_while_live(&door.auth.keys, identity.key(), next.run(request)).await,
         Err(refusal) => Err(refusal),
     };
     answered.unwrap_or_else(refusal_response)
@@ -110,7 +112,7 @@ pub(super) async fn limit_in_flight(
                 Some(_) | None => AnsweredCall::Act,
             };
             let (answer, bytes) = whole_answer(answer).await;
-            gate::hold_answer(answer, bytes, slot, &bodies, call).unwrap_or_else(refusal_response)
+            hold_answer(answer, bytes, slot, &bodies, call).unwrap_or_else(refusal_response)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tracing of gRPC calls, as [`crate::trace`] does it for HTTP: a request id, a trace context, a span,
+//! Tracing of gRPC calls, as `http::trace` does it for HTTP: a request id, a trace context, a span,
 //! metrics, and one access log line with caller, method, code and duration.
 //!
 //! The code of an answered call follows its body, so the line is written when the body ends: for a stream,
@@ -35,7 +35,7 @@ pub(super) async fn trace_call(
     next: Next,
 ) -> Response {
     let begun = Instant::now();
-    let request_id = request_id(request.headers(), &door);
+    let request_id = request_id(request.headers(), &*door.clock, &*door.entropy);
     let traceparent = traceparent_of(request.headers(), &*door.entropy);
     let method = method_label::label_of(request.uri().path());
     let who = GrpcCallerName::default();

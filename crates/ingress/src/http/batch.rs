@@ -19,10 +19,10 @@ use super::problem::ProblemDocument;
 use super::route::Route;
 use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::{self, ItemsError, JsonFields};
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::{self, ItemsError, JsonFields};
+use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
-use crate::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -59,10 +59,7 @@ async fn post_events(
         ));
     }
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let texts = match media {
         MediaType::Ndjson => split_lines(body.text()?, limits.batch_items)?,
         MediaType::Json | MediaType::Yaml => split_json_array(body.text()?, limits.batch_items)?,

@@ -20,9 +20,9 @@ use serde::Serialize;
 use super::route::{LocationHeader, Route};
 use super::views::PageOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
@@ -95,10 +95,7 @@ async fn put_definition(
         MediaType::Json | MediaType::Ndjson => SourceFormat::Json,
     };
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.definition_bytes).await?;
     let source = match format {
         SourceFormat::Json => body.json()?,
         SourceFormat::Yaml => body.text()?,

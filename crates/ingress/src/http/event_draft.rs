@@ -16,14 +16,14 @@ use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_store::event_log::{Appended, EventSubmission, IdempotencyKey};
-use sha2::{Digest, Sha256};
 
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::definition_cache::TargetEviction;
-use crate::fields::JsonFields;
 use crate::graphs::create::is_graph;
+use crate::http::fields::JsonFields;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash::hash_parts;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -261,16 +261,6 @@ pub(crate) fn new_event(
         actor: caller.actor.clone(),
         traceparent: Some(trace.traceparent.to_string()),
     }
-}
-
-/// SHA-256 over the parts, each preceded by its length, so that different lists have different inputs.
-pub(crate) fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hasher = Sha256::new();
-    for part in parts {
-        hasher.update((part.len() as u64).to_be_bytes());
-        hasher.update(part);
-    }
-    hasher.finalize().into()
 }
 
 /// Derives the execution id from an idempotency key.

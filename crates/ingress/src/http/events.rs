@@ -19,12 +19,12 @@ use super::event_draft::{self, EventContent, EventDraft};
 use super::route::{LocationHeader, Route};
 use super::views::{AcceptedEventOut, EventOut, PageOut};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::cursor::{self, CursorList};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -81,10 +81,7 @@ async fn post_event(
     let strictness = EventValidation::of(&parts.headers)?;
     let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
 
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;

@@ -17,7 +17,7 @@ use super::route::Route;
 use super::views::{ExecutionOut, PageOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 

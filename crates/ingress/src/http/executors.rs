@@ -20,7 +20,7 @@ use super::tasks;
 use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::graphs::executors;
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

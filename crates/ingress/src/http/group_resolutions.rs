@@ -18,13 +18,12 @@ use millstream_store::intervention::DecisionRecord;
 use serde::Serialize;
 
 use super::incidents::parse_fingerprint;
-use super::resolutions::{
-    ENVELOPE_BYTES, ManualEnding, body_text, read_decision_reason, read_optional_body, resolution_bells,
-};
+use super::resolutions::{ENVELOPE_BYTES, ManualEnding, read_decision_reason, resolution_bells};
 use super::route::Route;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
-use crate::query::QueryParams;
+use crate::http::body::{body_text, read_optional_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;

@@ -16,13 +16,14 @@ use millstream_core::permission::Permission;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+use super::metrics_scrape;
 use super::route::Route;
 use crate::auth::CallerIdentity;
 use crate::gate::AnonymousBudget;
+use crate::process_metrics;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::write_evidence::WriteOutcome;
-use crate::{metrics, process_metrics};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -148,7 +149,7 @@ async fn takes_writes(door: &IngressState) -> bool {
 /// All metrics for operators; for a tenant's key, only those that reveal nothing about other tenants.
 async fn get_metrics(State(door): State<Arc<IngressState>>, identity: CallerIdentity) -> Response {
     let text = if identity.permits(Permission::SeeFleet) {
-        metrics::render_scrape(&door).await
+        metrics_scrape::render_scrape(&door).await
     } else {
         Bytes::from(process_metrics::render_for_tenant())
     };

@@ -19,7 +19,7 @@ use super::route::Route;
 use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -21,11 +21,11 @@ use super::route::{LocationHeader, Route};
 use super::views::AcceptedEventOut;
 use super::{events, executions};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
+use crate::http::body::read_optional_body;
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -145,12 +145,10 @@ pub(super) async fn read_reason(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<Option<String>, RequestRefusal> {
-    let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
+    let body = read_optional_body(door, headers, body, BODY_BYTES).await?;
     if body.is_empty() {
         return Ok(None);
     }
-    MediaType::of(headers, &[MediaType::Json])?;
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let reason = fields.take_text("reason").map(|text| text.into_owned());
     fields.finish_fields().map_err(RequestRefusal::invalid)?;

@@ -1,13 +1,19 @@
 //! The HTTP routes, one file per resource.
 
+mod admission;
 mod assignments;
 mod batch;
+pub(crate) mod body;
 mod definitions;
 pub(crate) mod devices;
+mod edited_input;
 pub(crate) mod event_draft;
 mod events;
 mod executions;
 mod executors;
+mod extractors;
+pub(crate) mod fields;
+mod fleet_keys;
 mod graphs;
 mod group_resolutions;
 pub(crate) mod health;
@@ -16,9 +22,12 @@ mod incidents;
 mod interventions;
 mod items;
 mod keys;
+mod metrics_scrape;
 mod people;
 mod point_in_time;
-pub mod problem;
+pub(crate) mod prefer;
+pub(crate) mod problem;
+pub(crate) mod query;
 mod queues;
 mod quotas;
 mod resolutions;
@@ -33,8 +42,10 @@ mod strict_json;
 mod tail;
 pub(crate) mod task_outcomes;
 pub(crate) mod tasks;
+mod trace;
 mod views;
 mod workers;
 
+pub use fleet_keys::FleetKeys;
 pub use router::build_router;
 pub(crate) use router::{all_routes, serve_routes};

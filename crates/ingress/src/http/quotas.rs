@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::route::Route;
 use super::tasks;
 use crate::auth::CallerIdentity;
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::quotas::HeldQuota;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;

@@ -31,10 +31,10 @@ use super::incidents::{find_incident, find_incident_action, parse_incident_id};
 use super::route::Route;
 use super::task_outcomes::MAX_RESULT;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::edited_input;
-use crate::fields::JsonFields;
-use crate::query::QueryParams;
+use crate::http::body::{body_text, read_optional_body};
+use crate::http::edited_input;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -343,25 +343,6 @@ async fn find_machine(door: &IngressState, incident: &IncidentView) -> Result<Ar
         RequestRefusal::new(RefusalKind::Internal, "the definition cannot be read")
     })?;
     Ok(machine)
-}
-
-/// Reads a body that may be missing.
-pub(super) async fn read_optional_body(
-    door: &IngressState,
-    headers: &HeaderMap,
-    body: Incoming,
-    bytes: usize,
-) -> Result<RequestBody, RequestRefusal> {
-    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
-    let body = RequestBody::read_within(body, headers, allowed, &door.bodies).await?;
-    if !body.is_empty() {
-        MediaType::of(headers, &[MediaType::Json])?;
-    }
-    Ok(body)
-}
-
-pub(super) fn body_text(body: &RequestBody) -> Result<&str, RequestRefusal> {
-    if body.is_empty() { Ok("{}") } else { body.json() }
 }
 
 /// The reason of the resolution.

@@ -18,9 +18,9 @@ use super::{
     health, history, incidents, interventions, items, keys, people, queues, quotas, resolutions, runs,
     signals, start, tail, task_outcomes, tasks, workers,
 };
+use crate::grpc;
 use crate::options::IngressOptions;
 use crate::state::{IngressDeps, IngressLifecycle, IngressState};
-use crate::{auth, gate, grpc, trace};
 
 /// The router without a listener, for tests and for embedding. Its tasks run in `life`.
 pub fn build_router(deps: IngressDeps, options: IngressOptions, life: &IngressLifecycle) -> Router {
@@ -30,13 +30,12 @@ pub fn build_router(deps: IngressDeps, options: IngressOptions, life: &IngressLi
 pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
     let api = api_routes().into_iter().map(|Route { doc, handler }| {
         let state = (door.clone(), doc.needs, doc.repeats());
-        (doc, handler.route_layer(from_fn_with_state(state, gate::limit_in_flight)))
+        (doc, handler.route_layer(from_fn_with_state(state, admission::limit_in_flight)))
     });
     let health = health::routes().into_iter().map(|Route { doc, handler }| {
         let handler = match health::anonymous_budget(doc.path) {
-            Some(budget) => {
-                handler.route_layer(from_fn_with_state((door.clone(), budget), gate::limit_anonymous_calls))
-            }
+            Some(budget) => handler
+                .route_layer(from_fn_with_state((door.clone(), budget), admission::limit_anonymous_calls)),
             None => handler,
         };
         (doc, handler)
@@ -46,7 +45,7 @@ pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
         // Outside of the limit on requests in flight: a rejected caller takes no slot.
         let handler = match doc.needs {
             Some(needs) => {
-                handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize_request))
+                handler.route_layer(from_fn_with_state((door.clone(), needs), admission::authorize_request))
             }
             None => handler,
         };
@@ -55,7 +54,7 @@ pub(crate) fn serve_routes(door: Arc<IngressState>) -> Router {
     api.chain(health)
         .fold(Router::new(), mount)
         .fallback(not_found)
-        .layer(from_fn_with_state(door.clone(), gate::check_request))
+        .layer(from_fn_with_state(door.clone(), admission::check_request))
         .layer(from_fn_with_state(door.clone(), trace::trace_request))
         .with_state(door.clone())
         .merge(grpc::grpc_routes(&door))

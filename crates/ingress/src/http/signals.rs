@@ -28,11 +28,12 @@ use super::event_draft::{self, EventContent};
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
-use crate::query::QueryParams;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -111,7 +112,7 @@ impl SignalDraft {
     fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);
-        let request_hash = event_draft::hash_parts(&[
+        let request_hash = request_hash::hash_parts(&[
             b"signal",
             self.correlation.as_bytes(),
             definition.as_bytes(),
@@ -135,10 +136,7 @@ async fn post_signal(
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
     let draft = read_signal(body.json()?, limits.payload_bytes, idempotency_key)?;
 
     let admitted = match slot.admit_new() {

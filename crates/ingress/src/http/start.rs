@@ -26,13 +26,14 @@ use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
 use super::{executions, start_batch};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitStart};
@@ -73,10 +74,7 @@ async fn start_execution(
     let prefer = PreferHeader::of(&parts.headers)?;
     let key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {
@@ -215,7 +213,7 @@ pub(super) fn read_start(
     let mut events = Vec::new();
     if let Some(list) = fields.take_field("events") {
         let base = fields.path_of("events");
-        let items = crate::fields::split_array(list, limits.batch_items);
+        let items = crate::http::fields::split_array(list, limits.batch_items);
         match items {
             Err(_) => fields
                 .add_fault("events", format!("must be an array of at most {} events", limits.batch_items)),
@@ -244,7 +242,7 @@ pub(super) fn read_start(
 /// The same with an idempotency key, which may be sent together with an id.
 fn request_hash(wish: &StartRequest) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
-    event_draft::hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
+    request_hash::hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
 /// Whether the start created an execution.

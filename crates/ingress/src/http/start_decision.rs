@@ -28,6 +28,7 @@ use super::event_draft::{self, EventContent, EventDraft};
 use crate::auth::TenantCaller;
 use crate::quotas::StartCharge;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::request_hash;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
 
@@ -207,7 +208,7 @@ pub(super) fn input_hash(wish: &StartRequest) -> [u8; 32] {
         parts.push(event.name.as_str().as_bytes());
         parts.push(event.payload.as_str().as_bytes());
     }
-    event_draft::hash_parts(&parts)
+    request_hash::hash_parts(&parts)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::route::Route;
 use super::views::TransitionOut;
 use super::{event_draft, executions};
 use crate::auth::TenantCaller;
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::quotas::HeldPlace;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;

@@ -21,13 +21,14 @@ use millstream_store::outcome::{self, ActionAttempt};
 use serde::Serialize;
 
 use super::batch::split_json_array;
+use super::body::read_json_body;
 use super::problem::ProblemDocument;
 use super::route::Route;
-use super::tasks::{find_held_task, lease_lost, parse_task_key, read_json_body, read_token};
+use super::tasks::{find_held_task, lease_lost, parse_task_key, read_token};
 use super::views::{BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
-use crate::query::QueryParams;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::tasks::handed_out_tasks::HeldTask;

@@ -26,10 +26,10 @@ use serde::Serialize;
 
 use super::route::Route;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::{self, ItemsError, JsonFields};
 use crate::gate::RequestSlot;
-use crate::query::QueryParams;
+use crate::http::body::read_json_body;
+use crate::http::fields::{self, ItemsError, JsonFields, parse_whole_number};
+use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 use crate::tasks::board::LeasePatience;
@@ -305,31 +305,9 @@ async fn explain_task(
     Ok(Json(TaskWhyOut { key: shown, status, attempts, why }))
 }
 
-pub(super) async fn read_json_body(
-    door: &IngressState,
-    request: Request,
-    bytes: usize,
-) -> Result<RequestBody, RequestRefusal> {
-    let (parts, body) = request.into_parts();
-    MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let allowed = BodyLimits { bytes, time: door.options.limits.body_timeout };
-    RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions)).await
-}
-
 /// Parses the task key of a path; a task of another tenant is answered with 404.
 pub(crate) fn parse_task_key(caller: &TenantCaller, text: &str) -> Result<(ActionKey, i32), RequestRefusal> {
     ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| RequestRefusal::not_found("task", text))
-}
-
-/// Parses a whole number: JSON makes no difference between `2` and `2.0`.
-pub(crate) fn parse_whole_number<T: TryFrom<i64>>(text: &str) -> Option<T> {
-    let number = text.parse::<i64>().ok().or_else(|| {
-        let number = text.parse::<f64>().ok()?;
-        // Larger whole numbers are not all exact as a double.
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-        (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
-    })?;
-    T::try_from(number).ok()
 }
 
 pub(super) fn read_token(fields: &mut JsonFields<'_>) -> Epoch {

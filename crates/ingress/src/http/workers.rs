@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::route::Route;
 use super::views::PageOut;
 use crate::auth::CallerIdentity;
-use crate::query::QueryParams;
+use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

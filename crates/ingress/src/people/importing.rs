@@ -1,22 +1,19 @@
 //! Bulk import of items into a queue: read one by one, written in batches, and counted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream_core::assignment::NewQueueItem;
 use millstream_core::assignment::item::ItemOverrides;
-use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
+use millstream_core::assignment::limits::MAX_PAYLOAD_BYTES;
 use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
 use millstream_store::item_store::{ImportVerdict, ItemRef};
 use serde::Serialize;
 
 use super::item_metrics;
-use crate::fields::JsonFields;
-use crate::http::event_draft::hash_parts;
+use crate::http::request_hash::hash_parts;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -42,6 +39,9 @@ pub(crate) struct ImportTally {
     pub(crate) refused: u64,
 }
 
+/// An item that cannot be read: its id where that can be read, and its faults.
+pub(crate) type UnreadableItem = (Option<ItemId>, Vec<Fault>);
+
 /// A refused item.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RefusedItem {
@@ -57,8 +57,8 @@ pub(crate) struct RefusedItem {
 
 pub(crate) struct ItemImport {
     door: Arc<IngressState>,
-    tenant: TenantId,
-    queue: Name,
+    pub(crate) tenant: TenantId,
+    pub(crate) queue: Name,
     waiting: Vec<(u64, NewQueueItem)>,
     bytes: usize,
     lines: bool,
@@ -92,10 +92,13 @@ impl ItemImport {
     }
 
     /// Adds an item. The item that fills the batch triggers the import; returns whether it did.
-    pub(crate) async fn take_item(&mut self, text: &str) -> Result<bool, RequestRefusal> {
+    pub(crate) async fn take_item(
+        &mut self,
+        item: Result<NewQueueItem, UnreadableItem>,
+    ) -> Result<bool, RequestRefusal> {
         let index = self.tally.read;
         self.tally.read += 1;
-        match read_item(text, &self.tenant, &self.queue) {
+        match item {
             Ok(item) => {
                 self.bytes += item.payload.len();
                 self.waiting.push((index, item));
@@ -180,58 +183,14 @@ impl ItemImport {
     }
 }
 
-type UnreadableItem = (Option<ItemId>, Vec<Fault>);
-
-fn read_item(text: &str, tenant: &TenantId, queue: &Name) -> Result<NewQueueItem, UnreadableItem> {
-    let mut fields = JsonFields::of(text, "").map_err(|faults| (None, faults))?;
-    let id = fields.take_text("item_id");
-    let has_id = id.is_some();
-    let id = fields.parse_text("item_id", id, |text| ItemId::parse(text));
-    let payload = fields.raw_json_or_null("payload");
-    if payload.is_none() && !fields.has_fault("payload") {
-        fields.add_fault("payload", "is required");
-    }
-    let priority = fields.take_field("priority").map(parse_priority);
-    if matches!(priority, Some(None)) {
-        fields
-            .add_fault("priority", format!("must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}"));
-    }
-    let skills = read_skills(&mut fields);
-    let overlap = fields.whole_number("overlap", 1..=u32::try_from(MAX_OVERLAP).unwrap_or(u32::MAX));
-    let due = fields.take_text("due_at");
-    let due_at = fields.parse_text("due_at", due, |text| {
-        Timestamp::parse(text).map_err(|_| "is not a time like 2026-01-31T12:00:00Z")
-    });
-    fields.finish_fields().map_err(|faults| (id.clone(), faults))?;
-    let Some(payload) = payload else { return Err((id, vec![Fault::new("payload", "is required")])) };
-    let own = ItemOverrides { priority: priority.flatten(), skills, overlap };
-    let id = match (id, has_id) {
-        (Some(id), _) => id,
-        (None, true) => return Err((None, vec![Fault::new("item_id", "cannot be read")])),
-        (None, false) => derive_item_id(tenant, queue, &payload, &own)
-            .ok_or_else(|| (None, vec![Fault::new("item_id", "is required")]))?,
-    };
-    Ok(NewQueueItem { id, payload, own, due_at, waiter: None })
-}
-
-pub(crate) fn read_skills(fields: &mut JsonFields<'_>) -> BTreeSet<Name> {
-    let Some(text) = fields.take_field("skills") else { return BTreeSet::new() };
-    match serde_json::from_str::<BTreeSet<Name>>(text) {
-        Ok(skills) if skills.len() <= MAX_SKILLS => return skills,
-        Ok(_) => fields.add_fault("skills", format!("are more than {MAX_SKILLS}")),
-        Err(error) => fields.add_fault("skills", format!("must be a list of names: {error}")),
-    }
-    BTreeSet::new()
-}
-
-fn parse_priority(text: &str) -> Option<i32> {
-    let number = crate::http::tasks::parse_whole_number::<i32>(text)?;
-    (i64::from(number).abs() <= MAX_PRIORITY).then_some(number)
-}
-
 /// The id of an item without an explicit one, derived from its content: the same content in the same queue
 /// is the same item, so that an import can be repeated.
-fn derive_item_id(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &ItemOverrides) -> Option<ItemId> {
+pub(crate) fn derive_item_id(
+    tenant: &TenantId,
+    queue: &Name,
+    payload: &RawJson,
+    own: &ItemOverrides,
+) -> Option<ItemId> {
     let own = RawJson::from_value(own);
     let parts: [&[u8]; 5] = [
         b"item",

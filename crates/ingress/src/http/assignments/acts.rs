@@ -13,10 +13,10 @@ use millstream_core::permission::Permission;
 use super::next::required_person;
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
 use crate::http::items::views::ItemOut;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
 use crate::people::next_work::{self, WorkRequest};
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

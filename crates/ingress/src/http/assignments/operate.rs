@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::acts::{parse_assignment_id, view_assignment};
 use super::views::AssignmentOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -56,10 +56,7 @@ async fn read_person_field(
     field: &'static str,
 ) -> Result<Option<PersonId>, RequestRefusal> {
     let (parts, body) = request.into_parts();
-    let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(door, &parts, body, BODY_BYTES).await?;
     if body.is_empty() {
         return Ok(None);
     }

@@ -16,9 +16,9 @@ use crate::auth::TenantCaller;
 use crate::devices::assignments::{self, DeviceAssignment};
 use crate::devices::heartbeat;
 use crate::gate::RequestSlot;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::tasks::LONGEST_WAIT;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -15,12 +15,12 @@ use super::views::fraction_faults;
 use crate::auth::TenantCaller;
 use crate::devices::batcher::SEATS;
 use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
+use crate::http::body::read_json_body;
 use crate::http::problem::SeatHolderOut;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
 use crate::http::strict_json::{StrictObject, decode_object, objects, whole, whole_or_none};
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -14,11 +14,11 @@ use super::views::{DeviceOut, NewDeviceRequest};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::devices::{heartbeat, leave};
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::strict_json::decode_object;
-use crate::http::tasks::read_json_body;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -17,8 +17,8 @@ use super::assignments::DeviceAssignmentsOut;
 use crate::auth::TenantCaller;
 use crate::devices::heartbeat;
 use crate::devices::watch::{self, AssignmentList, AssignmentWatch};
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

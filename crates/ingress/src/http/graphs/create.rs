@@ -15,13 +15,13 @@ use serde::Deserialize;
 use super::json;
 use super::views::GraphOut;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
 use crate::gate::RequestSlot;
 use crate::graphs::create::{self, GraphCreation, GraphToCreate};
 use crate::graphs::{find, run_off_runtime};
+use crate::http::body::{MediaType, RequestBody, read_body};
 use crate::http::event_draft;
+use crate::http::query::QueryParams;
 use crate::http::route::{LocationHeader, Route};
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -74,10 +74,7 @@ async fn create_graph(
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.graph_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.graph_bytes).await?;
     let bytes = body.text()?.len();
     // The body's bytes stay charged until the answer: the decoded graph is as large.
     let (wish, _paid) = run_off_runtime(&door.machines.graph_work, bytes, move || {

@@ -12,15 +12,15 @@ use millstream_core::permission::Permission;
 use super::json;
 use super::views::{GraphEditAcceptedOut, GraphEditedOut};
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
 use crate::gate::RequestSlot;
 use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
 use crate::graphs::find;
+use crate::http::body::{MediaType, read_body};
 use crate::http::event_draft;
+use crate::http::fields::JsonFields;
+use crate::http::prefer::PreferHeader;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::prefer::PreferHeader;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -54,10 +54,7 @@ async fn edit_graph(
     let prefer = PreferHeader::of(&parts.headers)?;
     let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
-    let allowed = BodyLimits { bytes: limits.message_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.message_bytes).await?;
     let wish = read_edit_request(body.json()?, idempotency_key)?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };

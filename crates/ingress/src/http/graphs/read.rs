@@ -11,9 +11,9 @@ use super::views::{GraphOut, GraphStatus};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::graphs::find;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

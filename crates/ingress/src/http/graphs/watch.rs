@@ -22,8 +22,8 @@ use crate::auth::TenantCaller;
 use crate::graphs::find;
 use crate::graphs::watch::{self, GraphWatch, GraphWatchStart, WatchedEvent, WatchedEventKind};
 use crate::graphs::watch_position::WatchPosition;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -13,9 +13,9 @@ use millstream_store::item_store::{ItemRef, LoadedItem};
 use super::views::{ItemDetailOut, ItemOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -11,8 +11,8 @@ use super::read::parse_item_key;
 use super::views::ItemDetailOut;
 use crate::auth::TenantCaller;
 use crate::http::interventions::read_reason;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -25,11 +25,11 @@ use serde::Serialize;
 
 use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
-use crate::body::{BodyLimits, MediaType, RequestBody};
-use crate::fields::JsonFields;
+use crate::http::body::{MediaType, read_body};
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::tasks;
-use crate::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
@@ -135,7 +135,7 @@ async fn rotate_key(
         return Err(RequestRefusal::new(RefusalKind::Conflict, detail));
     }
     // The cached entry is dropped, so that the next use reads the new expiry.
-    door.keys.forget_key(&key.hash);
+    door.auth.keys.forget_key(&key.hash);
     show_issued(&door, &secret, now).await
 }
 
@@ -253,14 +253,7 @@ struct KeyRotationRequest {
 impl KeyRotationRequest {
     async fn read(door: &IngressState, request: Request) -> Result<Self, RequestRefusal> {
         let (parts, body) = request.into_parts();
-        let allowed = BodyLimits { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-        let body = RequestBody::read_within(
-            body,
-            &parts.headers,
-            allowed,
-            &door.bodies.for_caller(&parts.extensions),
-        )
-        .await?;
+        let body = read_body(door, &parts, body, BODY_BYTES).await?;
         if body.is_empty() {
             return Ok(Self { overlap: OVERLAP, expires_in: None });
         }

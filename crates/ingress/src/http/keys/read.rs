@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use crate::auth::CallerIdentity;
 use crate::cursor::{self, CursorList};
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -11,8 +11,8 @@ use millstream_store::key_store::KeyChoice;
 use super::issue::{confirm_caller, find_managed};
 use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -37,7 +37,7 @@ async fn revoke_key(
     let key = find_managed(&door, &caller, &id).await?;
     let now = door.clock.now();
     door.stores.keys.revoke_key(key.tenant.as_ref(), &KeyChoice::Id(key.id()), now).await?;
-    door.keys.end_key(&key.hash);
+    door.auth.keys.end_key(&key.hash);
     let revoked = door.stores.keys.find_key_by_id(key.id()).await?.unwrap_or(key);
     Ok(Json(ApiKeyOut::of(revoked, now)))
 }

@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::query::QueryParams;
+use crate::http::queues::item_fields::read_skills;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
 use crate::http::views::PageOut;
-use crate::people::importing::read_skills;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -15,15 +15,17 @@ use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
 use serde::Serialize;
 
+use super::body_lines::{BodyLine, BodyLines};
 use super::configure::{find_queue, parse_queue_name};
+use super::item_fields::read_item;
 use crate::auth::TenantCaller;
-use crate::body::{BodyLimits, MediaType, PaidBytes, RequestBody};
+use crate::body_budget::PaidBytes;
 use crate::http::batch::split_json_array;
+use crate::http::body::{MediaType, read_body};
 use crate::http::problem::ProblemDocument;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::people::body_lines::{BodyLine, BodyLines};
 use crate::people::importing::{HELD_KIB, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem};
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -95,16 +97,14 @@ async fn import_items(
             going.import_all().await
         };
     }
-    let allowed = BodyLimits { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body =
-        RequestBody::read_within(body, &parts.headers, allowed, &door.bodies.for_caller(&parts.extensions))
-            .await?;
+    let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let text = body.json()?;
     let alone = !text.starts_with('[');
     let texts = if alone { vec![text] } else { split_json_array(text, limits.batch_items)? };
     let mut import = ItemImport::new(door, tenant, name, ImportFormat::Json);
     for text in texts {
-        import.take_item(text).await?;
+        let item = read_item(text, &import.tenant, &import.queue);
+        import.take_item(item).await?;
     }
     import.flush_batch().await?;
     // A rejected item that was sent alone is the answer itself.
@@ -140,7 +140,10 @@ impl LineImport {
                     false
                 }
                 BodyLine::Whole(line) => match std::str::from_utf8(&line) {
-                    Ok(text) => self.import.take_item(text.trim()).await?,
+                    Ok(text) => {
+                        let item = read_item(text.trim(), &self.import.tenant, &self.import.queue);
+                        self.import.take_item(item).await?
+                    }
                     Err(error) => {
                         self.import.skip_item(format!("the line is not UTF-8: {error}"));
                         false

@@ -14,9 +14,9 @@ use millstream_store::assignments::TotalsFilter;
 use serde::Serialize;
 
 use crate::auth::TenantCaller;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::ItemList;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

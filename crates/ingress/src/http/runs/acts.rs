@@ -14,11 +14,12 @@ use millstream_core::raw::RawJson;
 use crate::auth::TenantCaller;
 use crate::devices::acts::{self, DeviceActRequest, DeviceActor, SeatStanding};
 use crate::devices::runs;
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
+use crate::http::fields::parse_whole_number;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
-use crate::http::tasks::{parse_whole_number, read_json_body};
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -17,10 +17,10 @@ use serde::Deserialize;
 use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::devices::runs::{self, RunCreated};
+use crate::http::body::read_json_body;
+use crate::http::query::QueryParams;
 use crate::http::route::{LocationHeader, Route};
 use crate::http::strict_json::{StrictObject, decode_object, whole, whole_or_none};
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

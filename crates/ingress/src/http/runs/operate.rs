@@ -13,11 +13,11 @@ use super::acts::read_seat;
 use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::devices::{heartbeat, runs};
-use crate::fields::JsonFields;
+use crate::http::body::read_json_body;
+use crate::http::fields::JsonFields;
 use crate::http::interventions::read_reason;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::read_json_body;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -14,9 +14,9 @@ use super::views::RunOut;
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::devices::runs;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::http::views::PageOut;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -14,8 +14,8 @@ use super::read::RunEntryOut;
 use super::views::SeatOut;
 use crate::auth::TenantCaller;
 use crate::devices::runs;
+use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use millstream_core::status::EventStatus;
 
 use crate::refusal::RequestRefusal;
+use crate::wait::WaitUntil;
 
 /// The caller's preferences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,25 +26,6 @@ pub(crate) enum WaitPreference {
     /// `respond-async`: answer at once, in any mode of the definition.
     Never,
     For(Duration),
-}
-
-/// The state that ends the wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum WaitUntil {
-    /// The event has its final status.
-    #[default]
-    Final,
-    /// The transition of the event is committed.
-    Applied,
-}
-
-impl WaitUntil {
-    pub(crate) fn is_met(self, status: EventStatus) -> bool {
-        match self {
-            Self::Final => status.is_final(),
-            Self::Applied => status.is_final() || status.is_applied(),
-        }
-    }
 }
 
 impl PreferHeader {
@@ -144,13 +125,5 @@ mod tests {
         assert_eq!(of(&[]).unwrap().granted_wait(None, max), None);
         assert_eq!(of(&[]).unwrap().granted_wait(Some(Duration::from_secs(10)), max).unwrap().as_secs(), 10);
         assert_eq!(of(&["respond-async"]).unwrap().granted_wait(Some(max), max), None);
-    }
-
-    #[test]
-    fn applied_wait_ends_at_transition() {
-        assert!(WaitUntil::Applied.is_met(EventStatus::Processing));
-        assert!(!WaitUntil::Final.is_met(EventStatus::Processing));
-        assert!(WaitUntil::Applied.is_met(EventStatus::Rejected));
-        assert!(!WaitUntil::Applied.is_met(EventStatus::Deferred));
     }
 }

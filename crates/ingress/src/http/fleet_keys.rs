@@ -13,11 +13,9 @@ use millstream_store::StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::KeyStore;
 
-use super::authorize::authenticate_key;
-use super::lookup::KeyLookup;
-use super::waiting_lookups::KeyOrigin;
+use super::problem::status_of_kind;
+use crate::auth::{KeyLookup, KeyOrigin, authenticate_key};
 use crate::connection_use::ClientNetwork;
-use crate::http::problem::status_of_kind;
 
 /// Cache time of a key, or of its absence.
 const BELIEVED: Duration = Duration::from_secs(3);

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use millstream_core::problem::ValidationProblem as Fault;
 
 use crate::cursor::{self, CursorList};
-use crate::fields::clip_text;
+use crate::http::fields::clip_text;
 use crate::refusal::RequestRefusal;
 
 /// Parameters that had another name: (old name, current name).
