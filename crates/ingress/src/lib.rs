@@ -14,6 +14,7 @@
 //! `people` (for every transport) and `grpc` (the services, on the same port).
 
 mod accept;
+mod admission;
 mod answer_body;
 mod auth;
 mod body_budget;
@@ -33,7 +34,7 @@ mod gate;
 mod graphs;
 mod grpc;
 mod held_body;
-pub mod http;
+mod http;
 mod http_version;
 pub mod metrics;
 pub mod metrics_page;
@@ -42,13 +43,16 @@ pub mod options;
 mod people;
 pub mod process_metrics;
 mod quotas;
+mod readiness;
 mod refusal;
 mod request_hash;
 mod ring;
 pub mod role_table;
+mod router;
 pub mod serve;
 mod stall_timeout;
 mod state;
+mod submit;
 mod tasks;
 mod tls;
 mod trace;
@@ -57,8 +61,9 @@ mod wait;
 mod waiters;
 mod write_evidence;
 
-pub use http::{FleetKeys, build_router};
+pub use http::FleetKeys;
 pub use options::{AuthMode, IngressLimits, IngressOptions};
+pub use router::build_router;
 pub use serve::{IngressError, run_ingress, run_router};
 pub use state::{IngressDeps, IngressLifecycle};
 pub use tls::{ServerTls, TlsFiles, TlsFilesError};

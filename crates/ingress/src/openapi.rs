@@ -4,6 +4,7 @@
 //! schemas are written by hand in `openapi/schemas.json` and checked against real answers by the tests (see
 //! `docs/decisions/openapi.md`).
 
+use bytes::Bytes;
 use millstream_core::status::Role;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +14,11 @@ use crate::http::route::{BodyUse, LocationHeader, OperationLink, RouteOperation}
 use crate::refusal::RefusalKind;
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
+
+/// The whole document, as it is served.
+pub(crate) fn render_document() -> Bytes {
+    document().to_string().into()
+}
 
 /// The whole document.
 pub fn document() -> Value {

@@ -3,17 +3,18 @@
 use millstream_core::claim::{RunRecord, RunSpec};
 use millstream_core::entropy;
 use millstream_core::id::{DeviceId, RunId, RunKey};
+use millstream_core::quota::CountedQuota;
 use millstream_store::StoreError;
 use millstream_store::run_service::{
     CreateRunReply, DeviceRunCommand, DeviceRunCommandKind, RunOperation, RunOperationReply, RunReply,
 };
 use millstream_store::run_store::StoredRun;
 
+use super::DeviceDeps;
 use super::refusals::{no_run, run_refusal};
 use super::run_metrics;
 use crate::auth::TenantCaller;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::state::IngressState;
 
 /// The key of a path; runs of other tenants are not found.
 pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey, RequestRefusal> {
@@ -21,8 +22,8 @@ pub(crate) fn parse_run_key(caller: &TenantCaller, text: &str) -> Result<RunKey,
     Ok(RunKey { tenant: caller.tenant.clone(), run })
 }
 
-pub(crate) async fn find_run(door: &IngressState, key: &RunKey) -> Result<StoredRun, RequestRefusal> {
-    let found = door.fleet.load_runs(vec![key.clone()]).await?;
+pub(crate) async fn find_run(deps: &DeviceDeps, key: &RunKey) -> Result<StoredRun, RequestRefusal> {
+    let found = deps.fleet.load_runs(vec![key.clone()]).await?;
     found.into_iter().flatten().next().ok_or_else(|| no_run(key))
 }
 
@@ -34,20 +35,20 @@ pub(crate) enum RunCreated {
 }
 
 pub(crate) async fn create_run(
-    door: &IngressState,
+    deps: &DeviceDeps,
     caller: &TenantCaller,
     id: Option<RunId>,
     spec: RunSpec,
 ) -> Result<(RunKey, RunRecord, RunCreated), RequestRefusal> {
     let run = match id {
         Some(run) => run,
-        None => new_run_id(door)?,
+        None => new_run_id(deps)?,
     };
     let key = RunKey { tenant: caller.tenant.clone(), run };
-    door.admit_run(&key, spec.input.len()).await?;
+    admit_run(deps, &key, spec.input.len()).await?;
     let want = DeviceRunCommandKind::Create(Box::new(spec.clone()));
     let order = DeviceRunCommand { key: key.clone(), want, by: caller.actor.clone() };
-    match apply_command(door, order).await? {
+    match apply_command(deps, order).await? {
         Some(RunReply::Created(CreateRunReply::New(run))) => Ok((key, *run, RunCreated::Now)),
         Some(RunReply::Created(CreateRunReply::Exists(stored))) if stored.run.asks_for(&spec) => {
             Ok((key, stored.run, RunCreated::Before))
@@ -60,11 +61,23 @@ pub(crate) async fn create_run(
     }
 }
 
+/// Whether the tenant may have one more open run; an existing one may be requested again.
+async fn admit_run(deps: &DeviceDeps, key: &RunKey, bytes: usize) -> Result<(), RequestRefusal> {
+    let RunKey { tenant, .. } = key;
+    let admitted = async {
+        deps.admission.admit_events(tenant, 1, bytes).await?;
+        deps.admission.quotas.admit_rows(tenant, CountedQuota::OpenRuns, 1).await
+    };
+    let Err(refusal) = admitted.await else { return Ok(()) };
+    let known = deps.fleet.load_runs(vec![key.clone()]).await?;
+    if known.into_iter().flatten().next().is_some() { Ok(()) } else { Err(refusal) }
+}
+
 async fn apply_command(
-    door: &IngressState,
+    deps: &DeviceDeps,
     order: DeviceRunCommand,
 ) -> Result<Option<RunReply>, RequestRefusal> {
-    match door.fleet.apply_commands(vec![order]).await?.pop().transpose() {
+    match deps.fleet.apply_commands(vec![order]).await?.pop().transpose() {
         Err(StoreError::Contention(_)) => {
             Err(RequestRefusal::new(RefusalKind::Busy, "the run is being changed by many at once, try again"))
         }
@@ -77,14 +90,14 @@ fn unanswered_command() -> RequestRefusal {
     RequestRefusal::new(RefusalKind::Internal, "the store returned no answer for a run command")
 }
 
-fn new_run_id(door: &IngressState) -> Result<RunId, RequestRefusal> {
-    let id = entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string();
+fn new_run_id(deps: &DeviceDeps) -> Result<RunId, RequestRefusal> {
+    let id = entropy::uuid_v7(deps.clock.now(), &*deps.entropy).to_string();
     RunId::parse(&id).map_err(|_| RequestRefusal::new(RefusalKind::Internal, "a run has no id"))
 }
 
 /// Applies a command to a run: returns the run afterwards, or the refusal.
 pub(crate) async fn apply_to_run(
-    door: &IngressState,
+    deps: &DeviceDeps,
     key: &RunKey,
     ask: &RunOperation,
     by: Option<&str>,
@@ -94,7 +107,7 @@ pub(crate) async fn apply_to_run(
         want: DeviceRunCommandKind::Ask(ask.clone()),
         by: by.map(str::to_owned),
     };
-    match apply_command(door, order).await? {
+    match apply_command(deps, order).await? {
         Some(RunReply::Acted(RunOperationReply::Done { run, told: _ })) => Ok(*run),
         Some(RunReply::Acted(RunOperationReply::Refused(refusal))) => {
             run_metrics::count_refusal(&refusal);

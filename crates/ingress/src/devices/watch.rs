@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use millstream_core::id::DeviceKey;
 
+use super::DeviceDeps;
 use super::assignments::{self, DeviceAssignment, LOOK_AGAIN};
 use super::heartbeat;
-use crate::quotas::HeldPlace;
+use crate::admission::HeldPlace;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::state::IngressState;
 use crate::waiters::DeviceSubscription;
 
 /// A device's assignments and their version tag.
@@ -22,7 +22,7 @@ pub(crate) struct AssignmentList {
 }
 
 pub(crate) struct AssignmentWatch {
-    door: Arc<IngressState>,
+    deps: Arc<DeviceDeps>,
     device: DeviceKey,
     ear: DeviceSubscription,
     /// Version tag of the list that the device has.
@@ -40,15 +40,15 @@ enum AssignmentWatchStage {
 }
 
 pub(crate) async fn watch_assignments(
-    door: Arc<IngressState>,
+    deps: Arc<DeviceDeps>,
     device: DeviceKey,
     seen: Option<String>,
 ) -> Result<AssignmentWatch, RequestRefusal> {
-    let permit = door.stream_place(&device.tenant)?;
-    heartbeat::find_device(&door, &device).await?;
+    let permit = deps.admission.stream_place(&device.tenant)?;
+    heartbeat::find_device(&deps, &device).await?;
     // Subscribe before the first read, so that no write falls between the two.
-    let ear = door.fleet.ears.subscribe_to(device.clone());
-    Ok(AssignmentWatch { door, device, ear, seen, stage: AssignmentWatchStage::Reading, _permit: permit })
+    let ear = deps.fleet.ears.subscribe_to(device.clone());
+    Ok(AssignmentWatch { deps, device, ear, seen, stage: AssignmentWatchStage::Reading, _permit: permit })
 }
 
 impl AssignmentWatch {
@@ -58,12 +58,12 @@ impl AssignmentWatch {
             match self.stage {
                 AssignmentWatchStage::Done => return None,
                 AssignmentWatchStage::Reading | AssignmentWatchStage::Listening
-                    if self.door.draining.is_cancelled() =>
+                    if self.deps.draining.is_cancelled() =>
                 {
                     return Some(Err(self.break_stream(draining_refusal())));
                 }
                 AssignmentWatchStage::Listening => {
-                    let draining = self.door.draining.clone();
+                    let draining = self.deps.draining.clone();
                     tokio::select! {
                         () = self.ear.wait_for_news(LOOK_AGAIN) => {}
                         () = draining.cancelled() => {}
@@ -80,10 +80,10 @@ impl AssignmentWatch {
     }
 
     async fn read_list(&mut self) -> Result<Option<AssignmentList>, RequestRefusal> {
-        let all = assignments::list_assignments(&self.door, &self.device).await?;
+        let all = assignments::list_assignments(&self.deps, &self.device).await?;
         if all.is_empty() {
             // A device that was removed gets no more lists.
-            heartbeat::find_device(&self.door, &self.device).await?;
+            heartbeat::find_device(&self.deps, &self.device).await?;
         }
         self.stage = AssignmentWatchStage::Listening;
         let version = assignments::version_tag(&all);

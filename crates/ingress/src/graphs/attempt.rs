@@ -12,9 +12,9 @@ use millstream_core::status::ActionStatus;
 use millstream_store::graph_store::NodeView;
 use millstream_store::views::ActionRecord;
 
+use super::GraphDeps;
 use super::nodes;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::state::IngressState;
 
 /// The reference to an attempt, as it came with the request to perform it. The token alone is sufficient.
 #[derive(Debug, Clone)]
@@ -34,17 +34,17 @@ pub(crate) struct NodeAttempt {
 
 /// The referenced attempt, under any lease.
 pub(super) async fn resolve_attempt(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeId,
     said: &AttemptReference,
 ) -> Result<NodeAttempt, RequestRefusal> {
-    let node = nodes::find_node(door, graph, node).await?;
+    let node = nodes::find_node(deps, graph, node).await?;
     let key = ActionKey { execution: graph.clone(), seq: said.token.seq(), action: node.node.clone() };
     let is_its_key = is_key_of(said, &key)?;
-    let (is_known, found) = match door.reports.find_task(key).await? {
+    let (is_known, found) = match deps.reports.find_task(key).await? {
         Some(action) => (is_its_key, Some(action)),
-        None => (false, last_action(door, graph, &node).await?),
+        None => (false, last_action(deps, graph, &node).await?),
     };
     let action = found.ok_or_else(|| nothing_under_way(&node))?;
     let input = match action.input.as_ref().map(|input| input.decode::<ActionInput>()) {
@@ -98,7 +98,7 @@ const PAGE: i64 = 500;
 /// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given
 /// the node other children since.
 pub(super) async fn last_action(
-    door: &IngressState,
+    deps: &GraphDeps,
     graph: &ExecutionKey,
     node: &NodeView,
 ) -> Result<Option<ActionRecord>, RequestRefusal> {
@@ -108,14 +108,14 @@ pub(super) async fn last_action(
         return Ok(None);
     }
     let key = |seq| ActionKey { execution: graph.clone(), seq: Seq(seq), action: node.node.clone() };
-    if let Some(action) = door.reports.find_task(key(node.seq.0)).await? {
+    if let Some(action) = deps.reports.find_task(key(node.seq.0)).await? {
         return Ok(Some(action));
     }
     let mut last = node.seq.0 - 1;
     while last >= 1 {
         let first = (last - PAGE + 1).max(1);
         let keys: Vec<ActionKey> = (first..=last).map(key).collect();
-        let found = door.stores.tasks.find_actions(&keys).await?;
+        let found = deps.stores.tasks.find_actions(&keys).await?;
         if let Some(action) = found.into_iter().rev().flatten().next() {
             return Ok(Some(action));
         }

@@ -19,11 +19,11 @@ use millstream_rpc::proto::NodeDispatched;
 use millstream_rpc::write::decode_dispatches;
 use millstream_store::feed::{FeedContent, FeedEntry};
 
+use super::GraphDeps;
 use super::find::{find_graph, unreadable_graph};
 use super::watch_position::WatchPosition;
-use crate::quotas::HeldPlace;
+use crate::admission::HeldPlace;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::state::IngressState;
 use crate::waiters::{ExecutionSubscription, RereadPause};
 
 /// Page sizes of the feed and of the transitions.
@@ -78,7 +78,7 @@ pub(crate) enum GraphWatchStart {
 }
 
 pub(crate) struct GraphWatch {
-    door: Arc<IngressState>,
+    deps: Arc<GraphDeps>,
     graph: ExecutionKey,
     ear: ExecutionSubscription,
     pause: RereadPause,
@@ -113,16 +113,16 @@ enum GraphWatchStage {
 }
 
 pub(crate) async fn watch_graph(
-    door: Arc<IngressState>,
+    deps: Arc<GraphDeps>,
     graph: ExecutionKey,
     after: Option<WatchPosition>,
 ) -> Result<GraphWatchStart, RequestRefusal> {
-    let permit = door.stream_place(&graph.tenant)?;
-    let ear = door.news.subscribe_to(graph.clone());
-    let found = find_graph(&door, &graph).await?;
+    let permit = deps.admission.stream_place(&graph.tenant)?;
+    let ear = deps.news.subscribe_to(graph.clone());
+    let found = find_graph(&deps, &graph).await?;
     let mut watch = GraphWatch {
-        pause: RereadPause::of(door.options.reread),
-        door,
+        pause: RereadPause::of(deps.reread),
+        deps,
         graph,
         ear,
         seen: after,
@@ -163,14 +163,14 @@ impl GraphWatch {
             match self.stage {
                 GraphWatchStage::Done => return None,
                 GraphWatchStage::Reading | GraphWatchStage::Listening
-                    if self.door.draining.is_cancelled() =>
+                    if self.deps.draining.is_cancelled() =>
                 {
                     return Some(Err(self.break_stream(draining_refusal())));
                 }
                 GraphWatchStage::Listening => {
-                    let draining = self.door.draining.clone();
+                    let draining = self.deps.draining.clone();
                     tokio::select! {
-                        () = self.ear.wait_for_news(self.pause.next_pause(self.door.entropy.next_u64())) => {}
+                        () = self.ear.wait_for_news(self.pause.next_pause(self.deps.entropy.next_u64())) => {}
                         () = draining.cancelled() => {}
                     }
                     self.stage = GraphWatchStage::Reading;
@@ -205,7 +205,7 @@ impl GraphWatch {
 
     async fn has_ended(&self) -> Result<bool, RequestRefusal> {
         let key = std::slice::from_ref(&self.graph);
-        let found = self.door.stores.execution_views.find_executions(key).await?;
+        let found = self.deps.stores.execution_views.find_executions(key).await?;
         // Removed by retention: the graph had ended.
         Ok(found.into_iter().next().flatten().is_none_or(|view| view.state.phase.is_ended()))
     }
@@ -232,7 +232,7 @@ impl GraphWatch {
             }
             return Ok(WatchRead::Something);
         }
-        let page = self.door.stores.feed.read_feed(&self.graph, self.taken, ENTRIES).await?;
+        let page = self.deps.stores.feed.read_feed(&self.graph, self.taken, ENTRIES).await?;
         let Some(last) = page.last() else { return Ok(WatchRead::Nothing) };
         self.taken = last.position;
         self.entries = page.into();
@@ -245,7 +245,7 @@ impl GraphWatch {
         mut telling: FeedCommitCursor,
     ) -> Result<Option<FeedCommitCursor>, RequestRefusal> {
         let before = Seq(telling.next.0 - 1);
-        let views = &self.door.stores.execution_views;
+        let views = &self.deps.stores.execution_views;
         let page = views.read_history(&self.graph, before, TRANSITIONS).await?;
         for entry in &page.entries {
             let transition = &entry.transition;

@@ -86,7 +86,7 @@ pub(super) async fn limit_in_flight(
         Some(_) | None => RepeatAnswer::None,
     };
     let class = RequestClass::of(needs, repeats, request.headers());
-    let slot = match door.request_slot(request.extensions().get::<TenantCaller>(), class) {
+    let slot = match door.admission.request_slot(request.extensions().get::<TenantCaller>(), class) {
         Ok(slot) => slot,
         Err(refusal) => return refusal_response(refusal),
     };
@@ -151,7 +151,7 @@ pub(super) async fn limit_anonymous_calls(
         path if path.starts_with("/grpc.reflection.") => AnonymousBudget::Reflection,
         _ => AnonymousBudget::HealthCheck,
     };
-    let permit = match door.gate.admit_anonymous(budget) {
+    let permit = match door.admission.gate.admit_anonymous(budget) {
         Ok(permit) => permit,
         Err(refusal) => return refusal_response(refusal),
     };

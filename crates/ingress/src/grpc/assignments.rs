@@ -22,7 +22,7 @@ pub(super) async fn watch_lists(
     device: DeviceKey,
     seen: Option<String>,
 ) -> Result<AssignmentListStream, Status> {
-    let watch = watch_assignments(door, device, seen).await.map_err(status_of_refusal)?;
+    let watch = watch_assignments(door.devices.clone(), device, seen).await.map_err(status_of_refusal)?;
     let lists = futures::stream::unfold(watch, |mut watch| async move {
         let list = watch.next_list().await?.map(encode_list).map_err(status_of_refusal);
         Some((list, watch))

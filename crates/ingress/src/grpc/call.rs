@@ -9,6 +9,7 @@ use super::status::status_of_refusal;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::refusal::{RefusalKind, RequestRefusal};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ fn read_call<T>(request: &Request<T>) -> Result<GrpcCall, RequestRefusal> {
         caller,
         trace: extension_of(request.extensions())?,
         slot: extension_of(request.extensions())?,
-        idempotency_key: crate::http::event_draft::idempotency_header(headers)?,
+        idempotency_key: idempotency_key::idempotency_header(headers)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
-use millstream_core::claim::SeatProgress;
+use millstream_core::claim::{SeatProgress, SeatToken};
 use millstream_core::id::{Name, RunId};
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_rpc::length::time_out;
@@ -19,10 +19,9 @@ use super::call::begin_call;
 use super::status::status_of_refusal;
 use super::{assignments, run_acts};
 use crate::auth::TenantCaller;
-use crate::devices::heartbeat::{self, HeartbeatReply, HeartbeatRun};
+use crate::devices::heartbeat::{self, DeviceReadings, HeartbeatReply, HeartbeatRun};
+use crate::devices::registration::{self, DeviceRegistration};
 use crate::devices::{acts, runs};
-use crate::http::devices::heartbeat::{DeviceHeartbeatRequest, RunHeartbeatRequest, record_heartbeat};
-use crate::http::devices::views::NewDeviceRequest;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -71,7 +70,7 @@ impl DeviceService for GrpcDeviceService {
         let (who, deed) = run_acts::decode_act(given)
             .map_err(|faults| status_of_refusal(RequestRefusal::invalid(faults)))?;
         call.caller.require_device(&who.device).map_err(status_of_refusal)?;
-        let stands = acts::act_on_run(&self.0, key, who, deed).await.map_err(status_of_refusal)?;
+        let stands = acts::act_on_run(&self.0.devices, key, who, deed).await.map_err(status_of_refusal)?;
         Ok(Response::new(run_acts::encode_standing(stands)))
     }
 }
@@ -87,7 +86,7 @@ async fn register_device(
         let name = Name::parse(text);
         name.map_err(|error| faults.push(Fault::new(format!("capabilities[{at}]"), error.to_string()))).ok()
     });
-    let device = NewDeviceRequest {
+    let device = DeviceRegistration {
         capabilities: capabilities.collect(),
         capability: given.capability,
         capacity: given.capacity,
@@ -102,8 +101,8 @@ async fn register_device(
         Ok(_) => return Err(RequestRefusal::invalid(faults)),
         Err(more) => return Err(RequestRefusal::invalid([faults, more].concat())),
     };
-    door.hear_device(&caller.tenant, device).await?;
-    let known = heartbeat::find_device(door, &key).await?;
+    registration::register_device(&door.devices, &caller.tenant, device).await?;
+    let known = heartbeat::find_device(&door.devices, &key).await?;
     Ok(RegisterDeviceResponse { paused: known.device.paused, open: known.open })
 }
 
@@ -124,7 +123,7 @@ async fn heartbeat_device(
         read.map_err(|fault| faults.push(Fault::new(format!("runs[{at}].{}", fault.path), fault.message)))
             .ok()
     });
-    let beat = DeviceHeartbeatRequest {
+    let beat = DeviceReadings {
         load: given.load,
         quality: given.quality,
         battery: given.battery.map(clamp_percent),
@@ -134,17 +133,17 @@ async fn heartbeat_device(
     if !faults.is_empty() {
         return Err(RequestRefusal::invalid(faults));
     }
-    let heard = record_heartbeat(door, &key, beat).await?;
+    let heard = heartbeat::record_heartbeat(&door.devices, &key, beat).await?;
     Ok(HeartbeatDeviceResponse { runs: heard.into_iter().map(encode_reply).collect() })
 }
 
-fn decode_run_beat(given: BeatIn) -> Result<RunHeartbeatRequest, Fault> {
-    let run_id = RunId::parse(&given.run_id).map_err(|error| Fault::new("run_id", error.to_string()))?;
+fn decode_run_beat(given: BeatIn) -> Result<HeartbeatRun, Fault> {
+    let run = RunId::parse(&given.run_id).map_err(|error| Fault::new("run_id", error.to_string()))?;
     let seat = u16::try_from(given.seat).map_err(|_| Fault::new("seat", "is not the number of a seat"))?;
-    Ok(RunHeartbeatRequest {
-        run_id,
+    Ok(HeartbeatRun {
+        run,
         seat,
-        token: given.token,
+        token: SeatToken(given.token),
         progress: given.progress.map(decode_progress),
     })
 }

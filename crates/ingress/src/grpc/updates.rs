@@ -71,9 +71,12 @@ async fn replace_node(
     let spec = read::read_node(spec).map_err(|problems| refusal::invalid_argument(&problems))?;
     let edits = vec![NodeEdit::Update(Arc::new(spec))];
     let wish = edit::EditsToApply { expected_revision, edits, idempotency_key: call.idempotency_key.clone() };
-    match edit::edit_graph(door, graph_caller(call), graph.clone(), wish).await.map_err(status_of_refusal)? {
+    match edit::edit_graph(&door.graphs, graph_caller(call), graph.clone(), wish)
+        .await
+        .map_err(status_of_refusal)?
+    {
         GraphEditOutcome::Applied { revision: _ } => {
-            nodes::find_node(door, graph, node).await.map_err(status_of_refusal)
+            nodes::find_node(&door.graphs, graph, node).await.map_err(status_of_refusal)
         }
         GraphEditOutcome::Undecided { event_id } => Err(undecided_edits(event_id)),
     }
@@ -98,7 +101,9 @@ async fn report_result(
         edits: answer.edits,
         logs,
     };
-    result::report_result(door, &call.trace, graph, node, &said, report).await.map_err(status_of_refusal)
+    result::report_result(&door.graphs, &call.trace, graph, node, &said, report)
+        .await
+        .map_err(status_of_refusal)
 }
 
 async fn report_progress(
@@ -118,7 +123,7 @@ async fn report_progress(
     if progress.as_ref().is_some_and(|progress| progress.len() > PROGRESS_BYTES) {
         return Err(invalid_field("progress.subtasks_done", "there are too many"));
     }
-    progress::report_progress(door, graph, node, &said, ProgressReport { progress, logs })
+    progress::report_progress(&door.graphs, graph, node, &said, ProgressReport { progress, logs })
         .await
         .map_err(status_of_refusal)
 }

@@ -28,7 +28,7 @@ pub(super) async fn watch_events(
         })?),
     };
     let id = graph.execution.clone();
-    match watch_graph(door, graph, after).await.map_err(status_of_refusal)? {
+    match watch_graph(door.graphs.clone(), graph, after).await.map_err(status_of_refusal)? {
         GraphWatchStart::SeenAll => Ok(futures::stream::empty().boxed()),
         GraphWatchStart::On(watch) => {
             Ok(futures::stream::unfold((watch, id), |(mut watch, id)| async move {

@@ -52,7 +52,7 @@ impl WorkflowService for GrpcWorkflowService {
             .map_err(status_of_refusal)?;
         let spec = spec.map_err(|problems| refusal::invalid_argument(&problems))?;
         let wish = create::GraphToCreate { id, spec, idempotency_key: call.idempotency_key, bytes };
-        let (_, found) = create::create_graph(&self.0, &call.caller, &call.trace, &call.slot, wish)
+        let (_, found) = create::create_graph(&self.0.graphs, &call.caller, &call.trace, &call.slot, wish)
             .await
             .map_err(status_of_refusal)?;
         Ok(Response::new(CreateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
@@ -68,13 +68,13 @@ impl WorkflowService for GrpcWorkflowService {
         let limit = paging::parse_page_size(page_size, 0, 1_000)?;
         let filter = NodeFilter { statuses: paging::decode_statuses(&statuses)?, ids: Vec::new() };
         let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
-        let found = find_graph(&self.0, &key).await.map_err(status_of_refusal)?;
+        let found = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?;
         let (nodes, next_page_token) = if limit == 0 {
             (Vec::new(), String::new())
         } else {
             let id = key.execution.clone();
             let show = |view| node_view(&view, &id, NodeResultForm::Sizes).map_err(find::unreadable_graph);
-            let nodes = nodes::list_nodes(&self.0, &key, &filter, after, limit, show)
+            let nodes = nodes::list_nodes(&self.0.graphs, &key, &filter, after, limit, show)
                 .await
                 .map_err(status_of_refusal)?;
             paging::cut_page(nodes, limit, CursorList::Nodes, ToString::to_string)
@@ -101,7 +101,7 @@ impl WorkflowService for GrpcWorkflowService {
             wanted => wanted,
         };
         let show = |found: FoundGraph| workflow_view(&found.graph, &found.execution, Vec::new());
-        let found = find::list_graphs(&self.0, &call.caller, wanted, after, limit, show)
+        let found = find::list_graphs(&self.0.graphs, &call.caller, wanted, after, limit, show)
             .await
             .map_err(status_of_refusal)?;
         let (workflows, next_page_token) =
@@ -122,12 +122,12 @@ impl WorkflowService for GrpcWorkflowService {
         }
         let idempotency_key = call.idempotency_key.clone();
         let wish = edit::EditsToApply { expected_revision, edits, idempotency_key };
-        let edited = edit::edit_graph(&self.0, graph_caller(&call), key.clone(), wish)
+        let edited = edit::edit_graph(&self.0.graphs, graph_caller(&call), key.clone(), wish)
             .await
             .map_err(status_of_refusal)?;
         match edited {
             GraphEditOutcome::Applied { revision: _ } => {
-                let found = find_graph(&self.0, &key).await.map_err(status_of_refusal)?;
+                let found = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?;
                 Ok(Response::new(UpdateWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
             }
             GraphEditOutcome::Undecided { event_id } => Err(super::status::undecided_edits(event_id)),
@@ -138,10 +138,10 @@ impl WorkflowService for GrpcWorkflowService {
         let call = begin_call(&request)?;
         let GetNodeRequest { workflow_id, node_id } = request.into_inner();
         let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
-        let revision = find_graph(&self.0, &key).await.map_err(status_of_refusal)?.graph.revision;
+        let revision = find_graph(&self.0.graphs, &key).await.map_err(status_of_refusal)?.graph.revision;
         let id = nodes::parse_node_id(&node_id).map_err(status_of_refusal)?;
-        let view = nodes::find_node(&self.0, &key, &id).await.map_err(status_of_refusal)?;
-        let beyond = nodes::node_details(&self.0, &key, &view).await.map_err(status_of_refusal)?;
+        let view = nodes::find_node(&self.0.graphs, &key, &id).await.map_err(status_of_refusal)?;
+        let beyond = nodes::node_details(&self.0.graphs, &key, &view).await.map_err(status_of_refusal)?;
         let node = node_view(&view, &key.execution, NodeResultForm::Whole);
         let node = with_details(node.map_err(find::unreadable_graph).map_err(status_of_refusal)?, &beyond);
         Ok(Response::new(GetNodeResponse { node: Some(node), revision }))
@@ -175,7 +175,7 @@ impl WorkflowService for GrpcWorkflowService {
         let CancelWorkflowRequest { workflow_id, reason } = request.into_inner();
         let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        let (_, found) = cancel::cancel_graph(&self.0, graph_caller(&call), key, reason)
+        let (_, found) = cancel::cancel_graph(&self.0.graphs, graph_caller(&call), key, reason)
             .await
             .map_err(status_of_refusal)?;
         Ok(Response::new(CancelWorkflowResponse { workflow: Some(encode_workflow(&found)?) }))
@@ -190,8 +190,9 @@ impl WorkflowService for GrpcWorkflowService {
         let limit = paging::parse_page_size(page_size, 100, 1_000)?;
         let key = parse_graph_key(&call.caller, &workflow_id).map_err(status_of_refusal)?;
         let id = nodes::parse_node_id(&node_id).map_err(status_of_refusal)?;
-        let found =
-            nodes::list_logs(&self.0, &key, &id, after_position, limit).await.map_err(status_of_refusal)?;
+        let found = nodes::list_logs(&self.0.graphs, &key, &id, after_position, limit)
+            .await
+            .map_err(status_of_refusal)?;
         let entries = found.iter().map(|entry| ((), log_entry(entry))).collect();
         // An entry may have 64 KiB; the client requests the rest after the last entry.
         let (entries, _) = paging::cut_page(entries, limit, CursorList::NodeLogs, |()| String::new());

@@ -48,7 +48,7 @@ pub(crate) async fn limit_in_flight(
     next: Next,
 ) -> Response {
     let class = RequestClass::of(needs, repeats, request.headers());
-    let slot = match door.request_slot(request.extensions().get::<TenantCaller>(), class) {
+    let slot = match door.admission.request_slot(request.extensions().get::<TenantCaller>(), class) {
         Ok(slot) => slot,
         Err(refusal) => return refusal.into_response(),
     };
@@ -76,7 +76,7 @@ pub(crate) async fn limit_anonymous_calls(
     request: Request,
     next: Next,
 ) -> Response {
-    let place = match door.gate.admit_anonymous(budget) {
+    let place = match door.admission.gate.admit_anonymous(budget) {
         Ok(place) => place,
         Err(refusal) => return refusal.into_response(),
     };

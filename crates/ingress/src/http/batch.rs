@@ -14,17 +14,19 @@ use millstream_core::permission::Permission;
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 
-use super::event_draft::{self, EventContent, EventDraft};
 use super::problem::ProblemDocument;
 use super::route::Route;
 use super::views::{AcceptedEventOut, BatchItemOut, ItemList};
 use crate::auth::TenantCaller;
 use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
 use crate::http::fields::{self, ItemsError, JsonFields};
 use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -68,9 +70,9 @@ async fn post_events(
     let drafts: Vec<Result<EventDraft, RequestRefusal>> =
         texts.iter().enumerate().map(|(at, text)| parse_batch_item(&caller, at, text, limits)).collect();
     let good: Vec<&EventDraft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
-    let mut checked = event_draft::check_drafts(&door, &good).await?.into_iter();
+    let mut checked = event_draft::check_drafts(&door.submit, &good).await?.into_iter();
     let bytes = good.iter().map(|draft| draft.payload.len()).sum();
-    let over = door.admit_events(&caller.tenant, good.len(), bytes).await.err();
+    let over = door.admission.admit_events(&caller.tenant, good.len(), bytes).await.err();
     if let Some(problem) = &over
         && good.iter().all(|draft| draft.idempotency_key.is_none())
     {
@@ -83,7 +85,7 @@ async fn post_events(
             Ok(draft) => match checked.next() {
                 Some(Ok(_)) => match &over {
                     Some(problem) => CheckedEvent::Refused(draft, problem.clone()),
-                    None => CheckedEvent::Good(event_draft::new_event(&door, &caller, &trace, draft)),
+                    None => CheckedEvent::Good(event_draft::new_event(&door.submit, &caller, &trace, draft)),
                 },
                 Some(Err(problem)) => CheckedEvent::Refused(draft, problem),
                 None => CheckedEvent::Unreadable(RequestRefusal::new(
@@ -100,7 +102,7 @@ async fn post_events(
         }
         CheckedEvent::Good(_) | CheckedEvent::Unreadable(_) => None,
     });
-    let mut recalled = event_draft::recall_accepted(&door, refused.collect()).await?.into_iter();
+    let mut recalled = event_draft::recall_accepted(&door.submit, refused.collect()).await?.into_iter();
     let good = items.iter().filter_map(|item| match item {
         CheckedEvent::Good(event) => Some(AppendRequest::Event(event.clone())),
         CheckedEvent::Refused(..) | CheckedEvent::Unreadable(_) => None,
@@ -115,7 +117,7 @@ async fn post_events(
                 CheckedEvent::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
                 CheckedEvent::Good(event) => {
                     let verdict = verdicts.next().ok_or_else(silent)?;
-                    let accepted = event_draft::accepted_event(&door, &event, verdict)?;
+                    let accepted = event_draft::accepted_event(&door.submit, &event, verdict)?;
                     (event.execution, accepted)
                 }
             };
@@ -168,9 +170,9 @@ fn parse_batch_item(
     let mut fields = JsonFields::of(text, &path).map_err(RequestRefusal::invalid)?;
     let id = fields.required_text("execution_id");
     let execution = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
-    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
+    let said = event_fields::read_event_content(&mut fields, limits.payload_bytes)?;
     let key = fields.take_text("idempotency_key");
-    let idempotency_key = fields.parse_text("idempotency_key", key, event_draft::parse_idempotency_key);
+    let idempotency_key = fields.parse_text("idempotency_key", key, idempotency_key::parse_idempotency_key);
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     match (execution, said) {
         (Some(execution), Some(EventContent { name, payload })) => {

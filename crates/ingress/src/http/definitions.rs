@@ -113,7 +113,7 @@ async fn put_definition(
         Ok(latest.is_some_and(|latest| latest.checksum == new.checksum))
     };
     if beyond.is_empty() {
-        door.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
+        door.admission.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
     } else if !unchanged.await? {
         return Err(RequestRefusal::invalid(beyond));
     }

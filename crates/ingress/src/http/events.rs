@@ -15,18 +15,20 @@ use millstream_core::status::EventStatus;
 use millstream_store::event_log::{AppendRequest, EventSubmission};
 use millstream_store::views::{EventFilter, EventView};
 
-use super::event_draft::{self, EventContent, EventDraft};
 use super::route::{LocationHeader, Route};
 use super::views::{AcceptedEventOut, EventOut, PageOut};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
 use crate::gate::RequestSlot;
 use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
 use crate::http::fields::JsonFields;
 use crate::http::prefer::PreferHeader;
 use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitResult, WaitStart};
 
@@ -79,12 +81,12 @@ async fn post_event(
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
     let strictness = EventValidation::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
 
     let mut fields = JsonFields::of(body.json()?, "").map_err(RequestRefusal::invalid)?;
-    let said = event_draft::read_event_content(&mut fields, limits.payload_bytes)?;
+    let said = event_fields::read_event_content(&mut fields, limits.payload_bytes)?;
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let Some(EventContent { name, payload }) = said else {
         return Err(RequestRefusal::bad_request("the event has no name"));
@@ -97,7 +99,7 @@ async fn post_event(
     };
     match admitted {
         Ok(mode) => {
-            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            let event = event_draft::new_event(&door.submit, &caller, &trace, draft);
             submit_event(&door, &slot, event, prefer, mode).await
         }
         Err(problem) => answer_repeat(&door, &slot, &draft, prefer, problem).await,
@@ -110,14 +112,14 @@ async fn admit_event(
     draft: &EventDraft,
     strictness: EventValidation,
 ) -> Result<ResponseMode, RequestRefusal> {
-    let machine = match event_draft::check_drafts(door, &[draft]).await?.pop() {
+    let machine = match event_draft::check_drafts(&door.submit, &[draft]).await?.pop() {
         Some(target) => target?.machine,
         None => return Err(RequestRefusal::new(RefusalKind::Internal, "the event was not checked")),
     };
     if strictness == EventValidation::State {
         check_state_handles(door, &draft.execution, &machine, &draft.name).await?;
     }
-    door.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
+    door.admission.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
     Ok(machine.definition().mode())
 }
 
@@ -131,7 +133,7 @@ pub(super) async fn answer_repeat(
     problem: RequestRefusal,
 ) -> Result<Response, RequestRefusal> {
     let refused = vec![(&draft.execution.tenant, draft.idempotency(), problem)];
-    let recalled = event_draft::recall_accepted(door, refused).await?.pop();
+    let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
     let (event_id, status) =
         recalled.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
     let known = (event_id, status, WaitStart::Nothing);
@@ -152,7 +154,7 @@ pub(super) async fn submit_event(
     let verdict = verdicts
         .pop()
         .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))?;
-    let (event_id, status) = event_draft::accepted_event(door, &event, verdict)?;
+    let (event_id, status) = event_draft::accepted_event(&door.submit, &event, verdict)?;
     let since = match (ear, status) {
         (Some(ear), EventStatus::Pending) => WaitStart::Undecided(ear),
         (Some(_) | None, _) => WaitStart::Nothing,
@@ -182,7 +184,7 @@ async fn answer_event(
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
             let patience = OutcomeWait { longest, until: prefer.until };
-            match wait::wait_for_outcome(door, slot, execution, event_id, patience, since).await {
+            match wait::wait_for_outcome(&door.waits, slot, execution, event_id, patience, since).await {
                 Ok(WaitResult::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
                 Ok(WaitResult::TimeUp(view)) => {
                     let status = view.map_or(accepted.status, |view| view.status);

@@ -11,7 +11,6 @@ use millstream_core::status::ExecutionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
-use super::event_draft;
 use super::point_in_time::{self, HistoryPoint};
 use super::route::Route;
 use super::views::{ExecutionOut, PageOut};
@@ -20,6 +19,7 @@ use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![

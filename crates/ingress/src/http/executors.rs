@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::graphs::json::decode_json;
 use super::route::Route;
-use super::tasks;
 use super::views::PageOut;
 use crate::auth::TenantCaller;
 use crate::graphs::executors;
+use crate::http::body::read_json_body;
 use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
@@ -72,7 +72,7 @@ async fn register_executor(
     request: Request,
 ) -> Result<Json<ExecutorRegisteredOut>, RequestRefusal> {
     params.finish_params()?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let NewExecutorRequest { name, address, roles, labels, capacity, load } =
         decode_json(body.json()?, "").map_err(RequestRefusal::invalid)?;
     let given = proto::Executor { name, address, roles, labels, capacity, load, seen_at: None };
@@ -86,7 +86,7 @@ async fn register_executor(
         RequestRefusal::invalid(problems.0.into_iter().map(at_top).collect())
     })?;
     let name = executor.name.clone();
-    executors::register_executor(&door, executor).await?;
+    executors::register_executor(&door.graphs, executor).await?;
     Ok(Json(ExecutorRegisteredOut { name, beat_every: duration::format_duration(executors::BEAT_EVERY) }))
 }
 
@@ -107,7 +107,7 @@ async fn list_executors(
     params: QueryParams,
 ) -> Result<Json<PageOut<ExecutorOut>>, RequestRefusal> {
     params.finish_params()?;
-    let found = executors::list_executors(&door, &caller.tenant).await?;
+    let found = executors::list_executors(&door.graphs, &caller.tenant).await?;
     let items = found.into_iter().map(|(executor, seen_at)| ExecutorOut {
         name: executor.name,
         address: executor.address,
@@ -128,6 +128,6 @@ async fn retire_executor(
 ) -> Result<StatusCode, RequestRefusal> {
     params.finish_params()?;
     let name = Name::parse(&name).map_err(|_| RequestRefusal::not_found("executor", &name))?;
-    executors::retire_executor(&door, &caller.tenant, &name).await?;
+    executors::retire_executor(&door.graphs, &caller.tenant, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,7 +10,6 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::PageRemainder;
 use millstream_store::views::{ActionPlace, ActionRecord, TimerPlace, TimerView};
 
-use super::event_draft;
 use super::route::Route;
 use super::views::{ActionOut, PageOut, TimerOut, TransitionOut};
 use crate::auth::TenantCaller;
@@ -18,6 +17,7 @@ use crate::cursor::{self, CursorList};
 use crate::http::query::QueryParams;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::event_draft;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![

@@ -16,7 +16,6 @@ use millstream_store::intervention::{DecisionRecord, RetryVerdict};
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventDraft};
 use super::route::{LocationHeader, Route};
 use super::views::AcceptedEventOut;
 use super::{events, executions};
@@ -28,6 +27,8 @@ use crate::http::prefer::PreferHeader;
 use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventDraft};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -116,14 +117,14 @@ async fn cancel_execution(
     let execution = event_draft::parse_execution_key(&caller, &id)?;
     let (parts, body) = request.into_parts();
     let prefer = PreferHeader::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let reason = read_reason(&door, &parts.headers, body).await?;
 
     let payload = RawJson::from_value(&CancelEventPayload { reason });
     let draft = EventDraft { execution, name: Name::cancel_event(), payload, idempotency_key };
     match check_cancellable(&door, &draft.execution).await {
         Ok(()) => {
-            let event = event_draft::new_event(&door, &caller, &trace, draft);
+            let event = event_draft::new_event(&door.submit, &caller, &trace, draft);
             events::submit_event(&door, &slot, event, prefer, ResponseMode::Async).await
         }
         Err(problem) => events::answer_repeat(&door, &slot, &draft, prefer, problem).await,

@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::route::Route;
-use super::tasks;
 use crate::auth::CallerIdentity;
+use crate::http::body::read_json_body;
 use crate::http::query::QueryParams;
 use crate::quotas::HeldQuota;
 use crate::refusal::RequestRefusal;
@@ -89,7 +89,7 @@ async fn put_tenant_quota(
 ) -> Result<Json<TenantQuotaOut>, RequestRefusal> {
     params.finish_params()?;
     let tenant = parse_visible_tenant(&identity, &tenant)?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let given: Value = serde_json::from_str(body.json()?)
         .map_err(|error| RequestRefusal::bad_request(format!("the body is not valid JSON: {error}")))?;
     let row = QuotaSet::read(&given, "").map_err(|problems| RequestRefusal::invalid(problems.0))?;

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::action::{self, ErrorClass};
 use millstream_core::entropy;
@@ -26,17 +25,18 @@ use millstream_store::views::ActionRecord;
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventDraft};
 use super::incidents::{find_incident, find_incident_action, parse_incident_id};
 use super::route::Route;
-use super::task_outcomes::MAX_RESULT;
 use crate::auth::TenantCaller;
 use crate::http::body::{body_text, read_optional_body};
 use crate::http::edited_input;
+use crate::http::event_fields;
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventDraft};
+use crate::tasks::outcome::MAX_RESULT;
 use crate::trace::TraceContext;
 
 /// Size limit of a resolution beside its input or result.
@@ -95,7 +95,7 @@ async fn retry_incident(
     let body = read_optional_body(&door, &parts.headers, body, limit + ENVELOPE_BYTES).await?;
     let mut fields = JsonFields::of(body_text(&body)?, "").map_err(RequestRefusal::invalid)?;
     let reason = read_decision_reason(&mut fields);
-    let input = event_draft::read_bounded(&mut fields, "input", limit)?;
+    let input = event_fields::read_bounded(&mut fields, "input", limit)?;
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
 
     let incident = require_open(find_incident(&door, &caller, id).await?)?;
@@ -233,7 +233,7 @@ impl ManualEnding {
         let draft = EventDraft { execution, name, payload, idempotency_key: None };
         IncidentDecision::End {
             resolution,
-            event: Box::new(event_draft::new_event(door, caller, trace, draft)),
+            event: Box::new(event_draft::new_event(&door.submit, caller, trace, draft)),
         }
     }
 }

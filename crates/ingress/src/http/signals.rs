@@ -24,17 +24,19 @@ use millstream_store::views::EventView;
 use millstream_stream::doorbell::Doorbell;
 use serde::Serialize;
 
-use super::event_draft::{self, EventContent};
 use super::route::{LocationHeader, Route};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::request_hash;
+use crate::request_hash::hash_parts;
 use crate::state::IngressState;
+use crate::submit::event_draft::{self, EventContent};
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -112,7 +114,7 @@ impl SignalDraft {
     fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let definition = self.definition.as_ref().map_or("", Name::as_str);
-        let request_hash = request_hash::hash_parts(&[
+        let request_hash = hash_parts(&[
             b"signal",
             self.correlation.as_bytes(),
             definition.as_bytes(),
@@ -134,7 +136,7 @@ async fn post_signal(
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let body = read_body(&door, &parts, body, limits.payload_bytes + ENVELOPE_BYTES).await?;
     let draft = read_signal(body.json()?, limits.payload_bytes, idempotency_key)?;
@@ -147,7 +149,7 @@ async fn post_signal(
         Ok(()) => submit_signal(&door, &caller, &trace, draft).await?,
         Err(problem) => {
             let refused = vec![(&caller.tenant, draft.idempotency(), problem)];
-            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
             let (signal_id, _) = recalled.ok_or_else(no_verdict)??;
             repeated_signal(&door, &caller, signal_id).await?
         }
@@ -169,7 +171,7 @@ fn read_signal(
     let correlation = fields.required_text("correlation");
     let correlation = fields
         .parse_text("correlation", correlation, |text| check_correlation(text).map(|()| text.to_owned()));
-    let said = event_draft::read_event_content(&mut fields, payload_limit)?;
+    let said = event_fields::read_event_content(&mut fields, payload_limit)?;
     let definition = fields.take_text("definition");
     let definition = fields.parse_text("definition", definition, |text| Name::parse(text));
     let wait = fields.take_text("wait_for");
@@ -204,7 +206,7 @@ async fn admit_signal(
 ) -> Result<(), RequestRefusal> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     event_draft::check_unreserved(name)?;
-    door.admit_events(tenant, 1, draft.said.payload.len()).await?;
+    door.admission.admit_events(tenant, 1, draft.said.payload.len()).await?;
     let definition = draft.definition.as_ref();
     let found = door.stores.relations.find_correlated(tenant, &draft.correlation, definition, 2).await?;
     let [(_, definition)] = found.as_slice() else { return Ok(()) };

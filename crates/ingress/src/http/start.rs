@@ -18,23 +18,27 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, ExecutionStatus, PauseState};
 use millstream_store::event_log::{AppendRequest, Appended, IdempotencyKey};
 
-use super::event_draft;
 use super::events::longest_wait;
 use super::route::{LocationHeader, Route};
-use super::start_decision::{self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash};
 use super::views::{AcceptedEventOut, ExecutionOut, ParentOut};
 use super::{executions, start_batch};
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::gate::RequestSlot;
 use crate::http::body::{MediaType, read_body};
+use crate::http::event_fields;
 use crate::http::fields::JsonFields;
 use crate::http::prefer::PreferHeader;
 use crate::http::query::QueryParams;
 use crate::options::IngressLimits;
 use crate::refusal::{RefusalKind, RequestRefusal};
-use crate::request_hash;
+use crate::request_hash::hash_parts;
 use crate::state::IngressState;
+use crate::submit::event_draft;
+use crate::submit::idempotency_key;
+use crate::submit::start_decision::{
+    self, ExecutionIdSource, PendingStart, ReadyStart, StartRequest, input_hash,
+};
 use crate::trace::TraceContext;
 use crate::wait::{self, OutcomeWait, WaitStart};
 
@@ -72,7 +76,7 @@ async fn start_execution(
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
-    let key = event_draft::idempotency_header(&parts.headers)?;
+    let key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let body = read_body(&door, &parts, body, limits.batch_bytes).await?;
     let text = body.text()?;
@@ -100,7 +104,7 @@ async fn start_execution(
         // Rejected by the checks; a start that this key made before still gets its original answer.
         (Err(problem), Some(execution)) => {
             let refused = vec![(&caller.tenant, idempotency, problem)];
-            let recalled = event_draft::recall_accepted(&door, refused).await?.pop();
+            let recalled = event_draft::recall_accepted(&door.submit, refused).await?.pop();
             let (event_id, status) = recalled
                 .ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the store gave no verdict"))??;
             let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
@@ -127,9 +131,15 @@ async fn start_execution(
         for event in last_events {
             let patience =
                 OutcomeWait { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
-            if let Err(error) =
-                wait::wait_for_outcome(&door, &slot, &ready.new.key, event, patience, WaitStart::Nothing)
-                    .await
+            if let Err(error) = wait::wait_for_outcome(
+                &door.waits,
+                &slot,
+                &ready.new.key,
+                event,
+                patience,
+                WaitStart::Nothing,
+            )
+            .await
             {
                 tracing::warn!(%error, "store failed during a wait for an execution");
                 break;
@@ -156,11 +166,11 @@ async fn admit_and_decide(
     wish: StartRequest,
     idempotency: Option<IdempotencyKey>,
 ) -> Result<ReadyStart, RequestRefusal> {
-    let found = start_decision::find_start_machine(door, caller, &wish).await?;
-    let pending = PendingStart::new(door, caller, wish, idempotency, found)?;
+    let found = start_decision::find_start_machine(&door.submit, caller, &wish).await?;
+    let pending = PendingStart::new(&door.submit, caller, wish, idempotency, found)?;
     slot.admit_new()?;
-    door.admit_start(&caller.tenant, pending.charge()).await?;
-    let decided = start_decision::decide_starts(door, caller, trace, vec![pending]).await.pop();
+    door.admission.admit_start(&caller.tenant, pending.charge()).await?;
+    let decided = start_decision::decide_starts(&door.submit, caller, trace, vec![pending]).await.pop();
     decided.ok_or_else(|| RequestRefusal::new(RefusalKind::Internal, "the start was not decided"))?
 }
 
@@ -209,7 +219,7 @@ pub(super) fn read_start(
     let id = fields.take_text("execution_id");
     let execution_id = fields.parse_text("execution_id", id, |text| ExecutionId::parse(text));
     let input =
-        event_draft::read_bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
+        event_fields::read_bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
     let mut events = Vec::new();
     if let Some(list) = fields.take_field("events") {
         let base = fields.path_of("events");
@@ -222,7 +232,8 @@ pub(super) fn read_start(
                     match JsonFields::of(item, &format!("{base}[{at}]")) {
                         Err(faults) => fields.add_faults(faults),
                         Ok(mut event) => {
-                            events.extend(event_draft::read_event_content(&mut event, limits.payload_bytes)?);
+                            events
+                                .extend(event_fields::read_event_content(&mut event, limits.payload_bytes)?);
                             if let Err(faults) = event.finish_fields() {
                                 fields.add_faults(faults);
                             }
@@ -242,7 +253,7 @@ pub(super) fn read_start(
 /// The same with an idempotency key, which may be sent together with an id.
 fn request_hash(wish: &StartRequest) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
-    request_hash::hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
+    hash_parts(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
 /// Whether the start created an execution.

@@ -14,12 +14,12 @@ use millstream_store::event_log::AppendRequest;
 use super::batch;
 use super::problem::ProblemDocument;
 use super::start::{self, StartOutcome};
-use super::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
 use super::views::{BatchItemOut, ItemList};
+use crate::admission::StartCharge;
 use crate::auth::TenantCaller;
-use crate::quotas::StartCharge;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
+use crate::submit::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
 use crate::trace::TraceContext;
 
 /// One verdict per item, in order.
@@ -39,12 +39,12 @@ pub(super) async fn start_many(
                 let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
                 let found = match known {
                     Some(found) => Ok(found),
-                    None => start_decision::find_start_machine(door, caller, &wish).await,
+                    None => start_decision::find_start_machine(&door.submit, caller, &wish).await,
                 };
                 if let (Ok(found), None) = (&found, wish.version) {
                     latest.insert(wish.definition.clone(), found.clone());
                 }
-                found.and_then(|found| PendingStart::new(door, caller, wish, None, found))
+                found.and_then(|found| PendingStart::new(&door.submit, caller, wish, None, found))
             }
             Err(problem) => Err(problem),
         };
@@ -56,7 +56,7 @@ pub(super) async fn start_many(
     }
     let charges = prepared.iter().filter_map(|pending| pending.as_ref().ok()).map(PendingStart::charge);
     let charges: Vec<StartCharge> = charges.collect();
-    let mut admitted = door.admit_starts(&caller.tenant, &charges).await?.into_iter();
+    let mut admitted = door.admission.admit_starts(&caller.tenant, &charges).await?.into_iter();
     let silent = || RequestRefusal::new(RefusalKind::Internal, "the start was not decided");
     let prepared = prepared.into_iter().map(|pending| {
         let pending = pending?;
@@ -72,7 +72,7 @@ pub(super) async fn start_many(
             Err(problem) => refused.push(Some(problem)),
         }
     }
-    let mut decided = start_decision::decide_starts(door, caller, trace, pending).await.into_iter();
+    let mut decided = start_decision::decide_starts(&door.submit, caller, trace, pending).await.into_iter();
     let prepared = refused.into_iter().map(|refused| match refused {
         Some(problem) => Err(problem),
         None => decided.next().unwrap_or_else(|| Err(silent())),

@@ -29,7 +29,7 @@ pub(crate) struct PeopleBatcher {
     next: Coalescer<AssignmentCaller, NextAssignment>,
     tend: Coalescer<ItemCommand, StoreResult<ItemReply>>,
     items: Coalescer<ItemRef, Option<LoadedItem>>,
-    shell: Arc<PeopleEnvironment>,
+    pub(super) shell: Arc<PeopleEnvironment>,
 }
 
 impl PeopleBatcher {

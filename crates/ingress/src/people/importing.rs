@@ -9,13 +9,14 @@ use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
 use millstream_core::problem::ValidationProblem as Fault;
 use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
-use millstream_store::item_store::{ImportVerdict, ItemRef};
+use millstream_store::clock::Clock;
+use millstream_store::item_store::{ImportVerdict, ItemRef, ItemStore};
 use serde::Serialize;
 
 use super::item_metrics;
-use crate::http::request_hash::hash_parts;
+use crate::quotas::TenantQuotas;
 use crate::refusal::RequestRefusal;
-use crate::state::IngressState;
+use crate::request_hash::hash_parts;
 
 /// Size of an item beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -55,8 +56,15 @@ pub(crate) struct RefusedItem {
     pub(crate) problems: Vec<Fault>,
 }
 
+/// Dependencies of an import.
+pub(crate) struct ImportDeps {
+    pub(crate) items: Arc<dyn ItemStore>,
+    pub(crate) quotas: Arc<TenantQuotas>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
 pub(crate) struct ItemImport {
-    door: Arc<IngressState>,
+    deps: ImportDeps,
     pub(crate) tenant: TenantId,
     pub(crate) queue: Name,
     waiting: Vec<(u64, NewQueueItem)>,
@@ -76,10 +84,10 @@ pub(crate) enum ImportFormat {
 }
 
 impl ItemImport {
-    pub(crate) fn new(door: Arc<IngressState>, tenant: TenantId, queue: Name, form: ImportFormat) -> Self {
+    pub(crate) fn new(deps: ImportDeps, tenant: TenantId, queue: Name, form: ImportFormat) -> Self {
         let lines = form == ImportFormat::Lines;
         Self {
-            door,
+            deps,
             tenant,
             queue,
             waiting: Vec::new(),
@@ -135,8 +143,8 @@ impl ItemImport {
             return Ok(());
         }
         self.admit_items(&items).await?;
-        let now = self.door.clock.now();
-        let verdicts = self.door.stores.items.import_items(&self.tenant, &self.queue, &items, now).await?;
+        let now = self.deps.clock.now();
+        let verdicts = self.deps.items.import_items(&self.tenant, &self.queue, &items, now).await?;
         let mut created = 0;
         for ((index, item), verdict) in places.into_iter().zip(items).zip(verdicts) {
             let problems = match verdict {
@@ -165,7 +173,7 @@ impl ItemImport {
 impl ItemImport {
     /// Checks that the tenant may have `items` more; existing items may be imported again.
     async fn admit_items(&self, items: &[NewQueueItem]) -> Result<(), RequestRefusal> {
-        let (quotas, tenant) = (&self.door.quotas, &self.tenant);
+        let (quotas, tenant) = (&self.deps.quotas, &self.tenant);
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
         let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
         let refused = match quotas.admit_rows(tenant, CountedQuota::QueueItems, count).await {
@@ -178,7 +186,7 @@ impl ItemImport {
         let Err(refusal) = refused else { return Ok(()) };
         let keys = items.iter().map(|item| ItemKey { tenant: tenant.clone(), item: item.id.clone() });
         let keys: Vec<ItemRef> = keys.map(ItemRef::Item).collect();
-        let known = self.door.stores.items.load_items(&keys).await?;
+        let known = self.deps.items.load_items(&keys).await?;
         if known.iter().all(Option::is_some) { Ok(()) } else { Err(refusal) }
     }
 }

@@ -83,7 +83,7 @@ async fn next_assignment(
     let Some(person) = person else { return Err(RequestRefusal::bad_request("person is missing")) };
     caller.require_person(&person)?;
     let wanted = WorkRequest { person, queues, start };
-    Ok(Json(next_work::give_next_work(&door, &caller.tenant, &wanted).await?.into()))
+    Ok(Json(next_work::give_next_work(&door.desk, &caller.tenant, &wanted).await?.into()))
 }
 
 pub(super) fn required_person(fields: &mut JsonFields<'_>) -> Option<PersonId> {

@@ -18,9 +18,9 @@ use crate::devices::heartbeat;
 use crate::gate::RequestSlot;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::LONGEST_WAIT;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::tasks::lease_request::LONGEST_WAIT;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -78,12 +78,12 @@ async fn get_device_assignments(
     let if_version = params.take_param("if_version");
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    heartbeat::find_device(&door, &key).await?;
+    heartbeat::find_device(&door.devices, &key).await?;
     if !wait.is_zero() {
         // A waiting request holds no slot among the requests in flight.
         slot.give_back();
     }
-    let all = assignments::wait_for_change(&door, &key, if_version.as_deref(), wait).await?;
+    let all = assignments::wait_for_change(&door.devices, &key, if_version.as_deref(), wait).await?;
     let version = assignments::version_tag(&all);
     Ok(Json(DeviceAssignmentsOut::of(all, version)))
 }

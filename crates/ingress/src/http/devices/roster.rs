@@ -13,6 +13,7 @@ use millstream_core::status::PauseState;
 use super::views::{DeviceOut, NewDeviceRequest};
 use crate::auth::TenantCaller;
 use crate::cursor::{self, CursorList};
+use crate::devices::registration::{self, DeviceRegistration};
 use crate::devices::{heartbeat, leave};
 use crate::http::body::read_json_body;
 use crate::http::query::QueryParams;
@@ -73,9 +74,11 @@ async fn put_device(
     let key = heartbeat::parse_device_key(&caller, &id)?;
     let body = read_json_body(&door, request, BODY_BYTES).await?;
     let given: NewDeviceRequest = decode_object(body.json()?).map_err(RequestRefusal::invalid)?;
-    let device = given.into_device(key.device.clone(), door.clock.now()).map_err(RequestRefusal::invalid)?;
-    door.hear_device(&caller.tenant, device).await?;
-    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
+    let device = DeviceRegistration::from(given)
+        .into_device(key.device.clone(), door.clock.now())
+        .map_err(RequestRefusal::invalid)?;
+    registration::register_device(&door.devices, &caller.tenant, device).await?;
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn list_devices(
@@ -99,7 +102,7 @@ async fn get_device(
 ) -> Result<Json<DeviceOut>, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    Ok(Json(heartbeat::find_device(&door, &key).await?.into()))
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn pause_device(
@@ -130,8 +133,8 @@ async fn set_device_pause(
 ) -> Result<Json<DeviceOut>, RequestRefusal> {
     let key = heartbeat::parse_device_key(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
-    door.fleet.rosters.invalidate_tenant(&key.tenant);
-    Ok(Json(heartbeat::find_device(door, &key).await?.into()))
+    door.devices.fleet.rosters.invalidate_tenant(&key.tenant);
+    Ok(Json(heartbeat::find_device(&door.devices, &key).await?.into()))
 }
 
 async fn delete_device(
@@ -142,6 +145,6 @@ async fn delete_device(
 ) -> Result<StatusCode, RequestRefusal> {
     params.finish_params()?;
     let key = heartbeat::parse_device_key(&caller, &id)?;
-    leave::remove_device(&door, &key).await?;
+    leave::remove_device(&door.devices, &key).await?;
     Ok(StatusCode::NO_CONTENT)
 }

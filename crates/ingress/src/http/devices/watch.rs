@@ -52,7 +52,7 @@ async fn stream_assignments(
     // An unreadable `Last-Event-ID` counts as the version of another list.
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = watch::watch_assignments(door, key, resumed.or(if_version)).await?;
+    let watch = watch::watch_assignments(door.devices.clone(), key, resumed.or(if_version)).await?;
     let events = futures::stream::unfold(watch, |mut watch| async move {
         let event = next_message(&mut watch).await?;
         Some((Ok::<_, Infallible>(event), watch))

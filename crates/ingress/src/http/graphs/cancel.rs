@@ -52,7 +52,7 @@ async fn cancel_graph(
     let reason = read_reason(&door, &parts.headers, body).await?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
-    let (cancelled, found) = cancel::cancel_graph(&door, asker, graph, reason).await?;
+    let (cancelled, found) = cancel::cancel_graph(&door.graphs, asker, graph, reason).await?;
     let status = match cancelled {
         GraphCancellation::Ended => StatusCode::OK,
         GraphCancellation::NotYet => StatusCode::ACCEPTED,

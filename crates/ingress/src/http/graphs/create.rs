@@ -19,11 +19,11 @@ use crate::gate::RequestSlot;
 use crate::graphs::create::{self, GraphCreation, GraphToCreate};
 use crate::graphs::{find, run_off_runtime};
 use crate::http::body::{MediaType, RequestBody, read_body};
-use crate::http::event_draft;
 use crate::http::query::QueryParams;
 use crate::http::route::{LocationHeader, Route};
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -72,7 +72,7 @@ async fn create_graph(
     params.finish_params()?;
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let body = read_body(&door, &parts, body, limits.graph_bytes).await?;
     let bytes = body.text()?.len();
@@ -81,7 +81,7 @@ async fn create_graph(
         (read_new_graph(&body, idempotency_key), body)
     })
     .await?;
-    let (made, found) = create::create_graph(&door, &caller, &trace, &slot, wish?).await?;
+    let (made, found) = create::create_graph(&door.graphs, &caller, &trace, &slot, wish?).await?;
     let status = match made {
         GraphCreation::Created => StatusCode::CREATED,
         GraphCreation::Existed => StatusCode::OK,

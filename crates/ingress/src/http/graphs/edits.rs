@@ -16,13 +16,13 @@ use crate::gate::RequestSlot;
 use crate::graphs::edit::{self, EditsToApply, GraphCaller, GraphEditOutcome};
 use crate::graphs::find;
 use crate::http::body::{MediaType, read_body};
-use crate::http::event_draft;
 use crate::http::fields::JsonFields;
 use crate::http::prefer::PreferHeader;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::submit::idempotency_key;
 use crate::trace::TraceContext;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
@@ -52,14 +52,14 @@ async fn edit_graph(
     let (parts, body) = request.into_parts();
     MediaType::of(&parts.headers, &[MediaType::Json])?;
     let prefer = PreferHeader::of(&parts.headers)?;
-    let idempotency_key = event_draft::idempotency_header(&parts.headers)?;
+    let idempotency_key = idempotency_key::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let body = read_body(&door, &parts, body, limits.message_bytes).await?;
     let wish = read_edit_request(body.json()?, idempotency_key)?;
     let patience = prefer.granted_wait(Some(edit::WAIT), door.options.max_wait);
     let asker = GraphCaller { caller: &caller, trace: &trace, slot: &slot, patience };
     let graph_id = graph.execution.clone();
-    match edit::edit_graph(&door, asker, graph, wish).await? {
+    match edit::edit_graph(&door.graphs, asker, graph, wish).await? {
         GraphEditOutcome::Applied { revision } => {
             Ok((StatusCode::OK, Json(GraphEditedOut { graph_id, revision })).into_response())
         }

@@ -52,10 +52,11 @@ async fn list_nodes(
     let after = params.parse_cursor(CursorList::Nodes, |text| Name::parse(text).ok());
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
-    nodes::check_graph_exists(&door, &graph).await?;
+    nodes::check_graph_exists(&door.graphs, &graph).await?;
     let filter = NodeFilter { statuses: status.into_iter().collect(), ids: Vec::new() };
     let found =
-        nodes::list_nodes(&door, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view))).await?;
+        nodes::list_nodes(&door.graphs, &graph, &filter, after, limit, |view| Ok(NodeOut::brief(view)))
+            .await?;
     let cursor = |(node, _): &(NodeId, NodeOut)| cursor::encode(CursorList::Nodes, node);
     Ok(Json(PageOut::of(found, limit, cursor, |(_, node)| node)))
 }
@@ -68,8 +69,8 @@ async fn get_node(
 ) -> Result<Json<NodeOut>, RequestRefusal> {
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
-    let view = nodes::find_node(&door, &graph, &nodes::parse_node_id(&node)?).await?;
-    let beyond = nodes::node_details(&door, &graph, &view).await?;
+    let view = nodes::find_node(&door.graphs, &graph, &nodes::parse_node_id(&node)?).await?;
+    let beyond = nodes::node_details(&door.graphs, &graph, &view).await?;
     Ok(Json(NodeOut::whole(view, beyond)))
 }
 
@@ -85,7 +86,7 @@ async fn get_node_logs(
     params.finish_params()?;
     let graph = find::parse_graph_key(&caller, &id)?;
     let node = nodes::parse_node_id(&node)?;
-    let found = nodes::list_logs(&door, &graph, &node, after.unwrap_or(0), limit + 1).await?;
+    let found = nodes::list_logs(&door.graphs, &graph, &node, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &LogView| cursor::encode(CursorList::NodeLogs, last.position);
     Ok(Json(PageOut::of(found, limit, cursor, NodeLogOut::from)))
 }

@@ -39,7 +39,7 @@ async fn get_graph(
     params: QueryParams,
 ) -> Result<Json<GraphOut>, RequestRefusal> {
     params.finish_params()?;
-    let found = find::find_graph(&door, &find::parse_graph_key(&caller, &id)?).await?;
+    let found = find::find_graph(&door.graphs, &find::parse_graph_key(&caller, &id)?).await?;
     GraphOut::try_from(found).map(Json).map_err(find::unreadable_graph)
 }
 
@@ -52,7 +52,7 @@ async fn list_graphs(
     let limit = params.parse_limit(50, 500);
     let after = params.parse_cursor(CursorList::Graphs, |text| text.parse().ok().map(AcceptNo));
     params.finish_params()?;
-    let found = find::list_graphs(&door, &caller, status, after, limit, GraphOut::brief).await?;
+    let found = find::list_graphs(&door.graphs, &caller, status, after, limit, GraphOut::brief).await?;
     let cursor = |(position, _): &(AcceptNo, GraphOut)| cursor::encode(CursorList::Graphs, position.0);
     Ok(Json(PageOut::of(found, limit, cursor, |(_, graph)| graph)))
 }

@@ -18,10 +18,11 @@ use crate::graphs::attempt::AttemptReference;
 use crate::graphs::progress::{self, ProgressReport};
 use crate::graphs::result::{self, NodeResultReport};
 use crate::graphs::{find, nodes};
+use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks::{read_json_body, read_token};
+use crate::http::tasks::read_token;
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 use crate::trace::TraceContext;
@@ -73,7 +74,7 @@ async fn report_result(
     // Unreachable: a missing status is a fault, which `finish` reports.
     let status = status.unwrap_or(NodeStatus::TaskError);
     let report = NodeResultReport { status, result, error, edits, logs };
-    let view = result::report_result(&door, &trace, &graph, &node, &said, report).await?;
+    let view = result::report_result(&door.graphs, &trace, &graph, &node, &said, report).await?;
     Ok(Json(NodeOut::brief(view)))
 }
 
@@ -102,7 +103,7 @@ async fn report_progress(
     let logs = fields.take_text("logs").unwrap_or_default().into_owned();
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     let update = ProgressReport { progress, logs };
-    let (_, wanted) = progress::report_progress(&door, &graph, &node, &said, update).await?;
+    let (_, wanted) = progress::report_progress(&door.graphs, &graph, &node, &said, update).await?;
     Ok(Json(NodeLeaseOut { cancelled: wanted == OutcomeDemand::Cancelled }))
 }
 

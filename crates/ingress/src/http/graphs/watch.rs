@@ -61,7 +61,7 @@ async fn watch_graph(
     let graph = find::parse_graph_key(&caller, &id)?;
     let graph_id = graph.execution.clone();
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
-    let watch = match watch::watch_graph(door, graph, resumed.or(after)).await? {
+    let watch = match watch::watch_graph(door.graphs.clone(), graph, resumed.or(after)).await? {
         GraphWatchStart::SeenAll => return Ok(StatusCode::NO_CONTENT.into_response()),
         GraphWatchStart::On(watch) => watch,
     };

@@ -25,11 +25,10 @@ use serde::Serialize;
 
 use super::read::ApiKeyOut;
 use crate::auth::CallerIdentity;
-use crate::http::body::{MediaType, read_body};
+use crate::http::body::{MediaType, read_body, read_json_body};
 use crate::http::fields::JsonFields;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::tasks;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::state::IngressState;
 
@@ -73,7 +72,7 @@ async fn create_key(
     request: Request,
 ) -> Result<Response, RequestRefusal> {
     params.finish_params()?;
-    let body = tasks::read_json_body(&door, request, BODY_BYTES).await?;
+    let body = read_json_body(&door, request, BODY_BYTES).await?;
     let wanted = NewKeyRequest::read(body.json()?)?;
     let caller = confirm_caller(&door, &identity).await?;
     let issuer = issuer_of(&caller);
@@ -81,7 +80,7 @@ async fn create_key(
     let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(grant_refusal)?;
     issuer.check_grant(wanted.role, tenant.as_ref()).map_err(grant_refusal)?;
     let expires_at = wanted.expires_in.map(|length| now.plus(length));
-    door.admit_key(&caller, tenant.as_ref()).await?;
+    door.admission.admit_key(&caller, tenant.as_ref()).await?;
     let secret = KeySecret::generate();
     let key = NewKey {
         tenant,
@@ -117,7 +116,7 @@ async fn rotate_key(
         lifetime: key.expires_at.map(|at| at.since(key.created_at)),
     };
     let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(grant_refusal)?;
-    door.admit_key(&caller, key.tenant.as_ref()).await?;
+    door.admission.admit_key(&caller, key.tenant.as_ref()).await?;
     let secret = KeySecret::generate();
     let status = key.status(now).as_str();
     let successor = NewKey {

@@ -126,7 +126,7 @@ async fn put_queue(
         let found = door.stores.queues.find_queues(&[(caller.tenant.clone(), name.clone())]).await?;
         Ok(found.into_iter().flatten().next().is_some())
     };
-    door.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
+    door.admission.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
     let status = match door.stores.queues.put_queue(&caller.tenant, &config, door.clock.now()).await? {
         PutQueue::Created => StatusCode::CREATED,
         PutQueue::Changed | PutQueue::Same => StatusCode::OK,

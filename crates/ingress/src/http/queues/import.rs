@@ -25,7 +25,9 @@ use crate::http::body::{MediaType, read_body};
 use crate::http::problem::ProblemDocument;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::people::importing::{HELD_KIB, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem};
+use crate::people::importing::{
+    HELD_KIB, ImportDeps, ImportFormat, ImportTally, ItemImport, LINE_BYTES, RefusedItem,
+};
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
 
@@ -89,8 +91,11 @@ async fn import_items(
         let paid = door.bodies.for_tenant(&tenant).charge_kib(HELD_KIB)?;
         let quota = door.quotas.quota_of(&tenant).get(QuotaName::ImportDuration);
         let lines = BodyLines::of(body, LINE_BYTES, limits.body_timeout).within_quota(quota);
-        let going =
-            LineImport { import: ItemImport::new(door, tenant, name, ImportFormat::Lines), lines, paid };
+        let going = LineImport {
+            import: ItemImport::new(import_deps(&door), tenant, name, ImportFormat::Lines),
+            lines,
+            paid,
+        };
         return if wants_progress(&parts.headers) {
             Ok(stream_import(going))
         } else {
@@ -101,7 +106,7 @@ async fn import_items(
     let text = body.json()?;
     let alone = !text.starts_with('[');
     let texts = if alone { vec![text] } else { split_json_array(text, limits.batch_items)? };
-    let mut import = ItemImport::new(door, tenant, name, ImportFormat::Json);
+    let mut import = ItemImport::new(import_deps(&door), tenant, name, ImportFormat::Json);
     for text in texts {
         let item = read_item(text, &import.tenant, &import.queue);
         import.take_item(item).await?;
@@ -112,6 +117,10 @@ async fn import_items(
         return Err(RequestRefusal::invalid(refused.problems));
     }
     Ok(Json(import_report(import)).into_response())
+}
+
+fn import_deps(door: &IngressState) -> ImportDeps {
+    ImportDeps { items: door.stores.items.clone(), quotas: door.quotas.clone(), clock: door.clock.clone() }
 }
 
 fn wants_progress(headers: &HeaderMap) -> bool {

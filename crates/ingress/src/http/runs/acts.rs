@@ -12,20 +12,18 @@ use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 
 use crate::auth::TenantCaller;
-use crate::devices::acts::{self, DeviceActRequest, DeviceActor, SeatStanding};
+use crate::devices::acts::{self, DeviceActRequest, DeviceActor, MAX_NOTE, SeatStanding};
 use crate::devices::runs;
 use crate::http::body::read_json_body;
 use crate::http::fields::JsonFields;
 use crate::http::fields::parse_whole_number;
 use crate::http::query::QueryParams;
 use crate::http::route::Route;
-use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
 use crate::refusal::RequestRefusal;
 use crate::state::IngressState;
+use crate::tasks::outcome::{MAX_MESSAGE, MAX_RESULT};
 
 const BODY_BYTES: usize = 256 * 1024;
-/// Length limit in characters.
-pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// Path, operation id, kind of input, body schema and summary.
 type RunActRoute = (&'static str, &'static str, RunInputKind, &'static str, &'static str);
@@ -121,7 +119,7 @@ async fn act_on_run(
         (_, Some(doing)) => DeviceActRequest::Do(doing),
         (_, None) => DeviceActRequest::Claim,
     };
-    acts::act_on_run(door, key, who, deed).await
+    acts::act_on_run(&door.devices, key, who, deed).await
 }
 
 fn read_actor(fields: &mut JsonFields<'_>, word: RunInputKind) -> Option<DeviceActor> {

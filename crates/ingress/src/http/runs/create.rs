@@ -106,7 +106,7 @@ async fn create_run(
     if !faults.is_empty() {
         return Err(RequestRefusal::invalid(faults));
     }
-    let (key, run, made) = runs::create_run(&door, &caller, id, spec).await?;
+    let (key, run, made) = runs::create_run(&door.devices, &caller, id, spec).await?;
     let status = match made {
         RunCreated::Now => StatusCode::CREATED,
         RunCreated::Before => StatusCode::OK,

@@ -63,7 +63,8 @@ async fn apply_run_input(
     input: RunInput,
 ) -> Result<Json<RunOut>, RequestRefusal> {
     let key = runs::parse_run_key(caller, id)?;
-    let run = runs::apply_to_run(door, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
+    let run =
+        runs::apply_to_run(&door.devices, &key, &RunOperation::Input(input), caller.actor.as_deref()).await?;
     Ok(Json(RunOut::whole(key.run, run)))
 }
 
@@ -126,6 +127,6 @@ async fn assign_run(
     fields.finish_fields().map_err(RequestRefusal::invalid)?;
     // Unreachable: a missing device is a fault, which `finish` reports.
     let Some(device) = device else { return Err(RequestRefusal::bad_request("device is missing")) };
-    heartbeat::find_device(&door, &heartbeat::parse_device_key(&caller, device.as_str())?).await?;
+    heartbeat::find_device(&door.devices, &heartbeat::parse_device_key(&caller, device.as_str())?).await?;
     apply_run_input(&door, &caller, &id, RunInput::Assign { seat, device, decision: None }).await
 }

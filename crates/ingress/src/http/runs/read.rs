@@ -74,7 +74,7 @@ async fn get_run(
 ) -> Result<Json<RunOut>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    let stored = runs::find_run(&door, &key).await?;
+    let stored = runs::find_run(&door.devices, &key).await?;
     Ok(Json(RunOut::whole(key.run, stored.run)))
 }
 
@@ -102,7 +102,7 @@ async fn get_run_log(
         params.parse_cursor(CursorList::RunLog, |text| text.parse().ok().filter(|after: &i64| *after >= 0));
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    runs::find_run(&door, &key).await?;
+    runs::find_run(&door.devices, &key).await?;
     let found = door.stores.run_views.run_log(&key, after.unwrap_or(0), limit + 1).await?;
     let cursor = |last: &RunEntry| cursor::encode(CursorList::RunLog, last.position);
     Ok(Json(PageOut::of(found, limit, cursor, RunEntryOut::from)))

@@ -52,7 +52,7 @@ async fn explain_run(
 ) -> Result<Json<RunWhyOut>, RequestRefusal> {
     params.finish_params()?;
     let key = runs::parse_run_key(&caller, &id)?;
-    let run = runs::find_run(&door, &key).await?.run;
+    let run = runs::find_run(&door.devices, &key).await?.run;
     let decisions = last_selections(&door, &key).await?;
     Ok(Json(RunWhyOut {
         status: run.status(),

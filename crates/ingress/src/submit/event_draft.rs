@@ -17,14 +17,12 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_store::event_log::{Appended, EventSubmission, IdempotencyKey};
 
+use super::SubmitDeps;
 use crate::accept::AppendVerdict;
 use crate::auth::TenantCaller;
 use crate::definition_cache::TargetEviction;
-use crate::graphs::create::is_graph;
-use crate::http::fields::JsonFields;
 use crate::refusal::{RefusalKind, RequestRefusal};
 use crate::request_hash::hash_parts;
-use crate::state::IngressState;
 use crate::trace::TraceContext;
 
 /// A well-formed event of a client, not yet checked against the store.
@@ -38,7 +36,7 @@ pub(crate) struct EventDraft {
 
 impl EventDraft {
     /// The idempotency key with the hash of its request: execution, name and payload.
-    pub(super) fn idempotency(&self) -> Option<IdempotencyKey> {
+    pub(crate) fn idempotency(&self) -> Option<IdempotencyKey> {
         let key = self.idempotency_key.clone()?;
         let request_hash = hash_parts(&[
             self.execution.execution.as_str().as_bytes(),
@@ -56,81 +54,41 @@ pub(crate) struct EventContent {
     pub(crate) payload: RawJson,
 }
 
-/// Takes `name` and `payload`; a payload that is too large is a problem of its own kind.
-pub(crate) fn read_event_content(
-    fields: &mut JsonFields<'_>,
-    payload_limit: usize,
-) -> Result<Option<EventContent>, RequestRefusal> {
-    let name = fields.required_text("name");
-    let name = fields.parse_text("name", name, |text| Name::parse(text));
-    let payload = read_bounded(fields, "payload", payload_limit)?.unwrap_or_else(RawJson::null);
-    Ok(name.map(|name| EventContent { name, payload }))
-}
-
-/// A raw field of at most `limit` bytes.
-pub(super) fn read_bounded(
-    fields: &mut JsonFields<'_>,
-    field: &'static str,
-    limit: usize,
-) -> Result<Option<RawJson>, RequestRefusal> {
-    let raw = fields.raw_json(field);
-    match &raw {
-        Some(raw) if raw.len() > limit => {
-            let detail =
-                format!("{} is {} bytes, at most {limit} are accepted", fields.path_of(field), raw.len());
-            Err(RequestRefusal::new(RefusalKind::TooLarge, detail))
-        }
-        Some(_) | None => Ok(raw),
-    }
-}
-
 /// Parses the execution id of a path; text that cannot be an id is answered with 404.
-pub(super) fn parse_execution_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, RequestRefusal> {
+pub(crate) fn parse_execution_key(caller: &TenantCaller, id: &str) -> Result<ExecutionKey, RequestRefusal> {
     let execution = ExecutionId::parse(id).map_err(|_| RequestRefusal::not_found("execution", id))?;
     Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
 }
 
-/// Validates an idempotency key: it can be stored and shown.
-pub(crate) fn parse_idempotency_key(text: &str) -> Result<String, &'static str> {
-    if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
-        return Err("must be 1 to 255 bytes of text without control characters");
-    }
-    Ok(text.to_owned())
-}
-
-/// The key of the `Idempotency-Key` header.
-pub(crate) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Option<String>, RequestRefusal> {
-    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
-    let text = value.to_str().map_err(|_| "is not plain text").map(str::trim);
-    text.and_then(parse_idempotency_key)
-        .map(Some)
-        .map_err(|message| RequestRefusal::bad_request(format!("Idempotency-Key {message}")))
-}
-
 /// The compiled definition of an accepted draft's execution.
 #[derive(Debug, Clone)]
-pub(super) struct EventTarget {
-    pub(super) machine: Arc<Machine>,
+pub(crate) struct EventTarget {
+    pub(crate) machine: Arc<Machine>,
+}
+
+/// Whether this is the built-in definition of all graphs.
+fn is_graph(definition: &DefinitionRef) -> bool {
+    definition.name == Name::graph()
 }
 
 /// Checks drafts against the store: one verdict per draft, in order.
 ///
 /// A cached entry alone never rejects: the id may belong to a new execution of another definition, so a
 /// rejection that is based on the cache is checked again against the store.
-pub(super) async fn check_drafts(
-    door: &IngressState,
+pub(crate) async fn check_drafts(
+    deps: &SubmitDeps,
     drafts: &[&EventDraft],
 ) -> Result<Vec<Result<EventTarget, RequestRefusal>>, RequestRefusal> {
-    let mut verdicts = check_once(door, drafts).await?;
+    let mut verdicts = check_once(deps, drafts).await?;
     let doubtful: Vec<usize> = (0..drafts.len())
         .filter(|at| {
             matches!(&verdicts[*at], Err(problem) if problem.kind == RefusalKind::UnknownEvent)
-                && door.machines.forget_target(&drafts[*at].execution) == TargetEviction::Forgotten
+                && deps.machines.forget_target(&drafts[*at].execution) == TargetEviction::Forgotten
         })
         .collect();
     if !doubtful.is_empty() {
         let again: Vec<&EventDraft> = doubtful.iter().map(|at| drafts[*at]).collect();
-        for (at, verdict) in doubtful.into_iter().zip(check_once(door, &again).await?) {
+        for (at, verdict) in doubtful.into_iter().zip(check_once(deps, &again).await?) {
             verdicts[at] = verdict;
         }
     }
@@ -138,11 +96,11 @@ pub(super) async fn check_drafts(
 }
 
 async fn check_once(
-    door: &IngressState,
+    deps: &SubmitDeps,
     drafts: &[&EventDraft],
 ) -> Result<Vec<Result<EventTarget, RequestRefusal>>, RequestRefusal> {
     let keys: Vec<ExecutionKey> = drafts.iter().map(|draft| draft.execution.clone()).collect();
-    let targets = door.machines.definitions_of(&keys).await?;
+    let targets = deps.machines.definitions_of(&keys).await?;
     let mut machines: BTreeMap<DefinitionRef, Arc<Machine>> = BTreeMap::new();
     let mut verdicts = Vec::with_capacity(drafts.len());
     for (draft, target) in drafts.iter().zip(targets) {
@@ -159,7 +117,7 @@ async fn check_once(
             None => {
                 let tenant = &draft.execution.tenant;
                 let found =
-                    door.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
+                    deps.machines.find_machine(tenant, &definition.name, Some(definition.version)).await?;
                 let Some((_, machine)) = found else {
                     tracing::error!(%definition, "definition of an execution is missing in the store");
                     verdicts.push(Err(RequestRefusal::new(
@@ -181,7 +139,7 @@ fn edits_instead(graph: &ExecutionId) -> RequestRefusal {
     unknown_event(format!("{graph:?} is a graph, which takes edits: see POST /v1/graphs/{graph}/edits"))
 }
 
-pub(super) fn key_reused() -> RequestRefusal {
+pub(crate) fn key_reused() -> RequestRefusal {
     let detail = "this idempotency key was used before with another execution, name or payload";
     RequestRefusal::new(RefusalKind::KeyReused, detail)
 }
@@ -192,12 +150,12 @@ pub(super) fn key_reused() -> RequestRefusal {
 /// Only rejected requests are looked up, so that keys cost nothing on the hot path: for a request that passes
 /// the checks, the append itself judges the key first.
 pub(crate) async fn recall_accepted(
-    door: &IngressState,
+    deps: &SubmitDeps,
     refused: Vec<(&TenantId, Option<IdempotencyKey>, RequestRefusal)>,
 ) -> Result<Vec<Result<(EventId, EventStatus), RequestRefusal>>, RequestRefusal> {
     let keyed = refused.iter().filter_map(|(tenant, key, _)| Some(((*tenant).clone(), key.clone()?)));
     let keyed: Vec<_> = keyed.collect();
-    let seen = if keyed.is_empty() { Vec::new() } else { door.stores.events.find_accepted(&keyed).await? };
+    let seen = if keyed.is_empty() { Vec::new() } else { deps.events.find_accepted(&keyed).await? };
     let mut seen = seen.into_iter();
     Ok(refused
         .into_iter()
@@ -217,7 +175,7 @@ pub(crate) async fn recall_accepted(
 }
 
 /// Checks that clients may send this event to executions of this definition.
-pub(super) fn check_mentioned(machine: &Machine, event: &Name) -> Result<(), RequestRefusal> {
+pub(crate) fn check_mentioned(machine: &Machine, event: &Name) -> Result<(), RequestRefusal> {
     check_unreserved(event)?;
     if machine.knows_event(event) {
         return Ok(());
@@ -229,7 +187,7 @@ pub(super) fn check_mentioned(machine: &Machine, event: &Name) -> Result<(), Req
 }
 
 /// Checks that the name is not reserved for the engine.
-pub(super) fn check_unreserved(event: &Name) -> Result<(), RequestRefusal> {
+pub(crate) fn check_unreserved(event: &Name) -> Result<(), RequestRefusal> {
     if event.is_reserved() {
         let detail = format!("names that start with {:?} are reserved for the engine", Name::RESERVED_PREFIX);
         return Err(unknown_event(detail));
@@ -244,7 +202,7 @@ fn unknown_event(detail: String) -> RequestRefusal {
 
 /// The event to append.
 pub(crate) fn new_event(
-    door: &IngressState,
+    deps: &SubmitDeps,
     caller: &TenantCaller,
     trace: &TraceContext,
     draft: EventDraft,
@@ -252,7 +210,7 @@ pub(crate) fn new_event(
     let idempotency = draft.idempotency();
     let EventDraft { execution, name, payload, idempotency_key: _ } = draft;
     EventSubmission {
-        event_id: entropy::event_id(door.clock.now(), &*door.entropy),
+        event_id: entropy::event_id(deps.clock.now(), &*deps.entropy),
         execution,
         name,
         payload,
@@ -278,7 +236,7 @@ pub(crate) fn parse_execution_id(id: uuid::Uuid) -> Result<ExecutionId, RequestR
 
 /// Translates the store's verdict on an event for the caller.
 pub(crate) fn accepted_event(
-    door: &IngressState,
+    deps: &SubmitDeps,
     event: &EventSubmission,
     verdict: AppendVerdict,
 ) -> Result<(EventId, EventStatus), RequestRefusal> {
@@ -287,7 +245,7 @@ pub(crate) fn accepted_event(
         AppendVerdict::Stored(Appended::Repeat { event_id, status }) => Ok((event_id, status)),
         AppendVerdict::Stored(Appended::Mismatch) => Err(key_reused()),
         AppendVerdict::Stored(Appended::NoExecution) => {
-            door.machines.forget_target(&event.execution);
+            deps.machines.forget_target(&event.execution);
             Err(RequestRefusal::not_found("execution", &event.execution.execution))
         }
         // These answer signals only.
