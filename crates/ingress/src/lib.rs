@@ -9,9 +9,13 @@
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and
 //! `connection` (admission and eviction of connections), `transport` and `tls` (the bytes of a connection),
-//! `http` (the routes), `auth`, `fields` (request fields), `accept` (durable), `ring` (the doorbell),
-//! `wait` (callers that wait for the outcome), `tasks` (work for external workers), `graphs`, `devices` and
-//! `people` (for every transport) and `grpc` (the services, on the same port).
+//! `router`, `http` and `grpc` (the routes and services, on the same port), `auth`, `admission` (quotas and
+//! places), `submit` (events and starts, checked), `accept` (durable), `ring` (the doorbell), `wait` (callers
+//! that wait for the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (for every
+//! transport).
+//!
+//! Layers: `http` and `grpc` use `state`, which starts the services and gives each its dependencies. A service
+//! uses neither of them: it refuses with a `refusal::RequestRefusal`, which each transport translates.
 
 mod accept;
 mod admission;
