@@ -82,7 +82,7 @@ pub(crate) async fn check_drafts(
     let mut verdicts = check_once(deps, drafts).await?;
     let doubtful: Vec<usize> = (0..drafts.len())
         .filter(|at| {
-            matches!(&verdicts[*at], Err(problem) if problem.kind == RefusalKind::UnknownEvent)
+            matches!(&verdicts[*at], Err(refusal) if refusal.kind == RefusalKind::UnknownEvent)
                 && deps.machines.forget_target(&drafts[*at].execution) == TargetEviction::Forgotten
         })
         .collect();
@@ -145,7 +145,7 @@ pub(crate) fn key_reused() -> RequestRefusal {
 }
 
 /// Answers requests that the checks reject. A request whose idempotency key was accepted before gets its
-/// original answer, whatever the checks say today; the others get their problem. In order.
+/// original answer, whatever the checks say today; the others get their refusal. In order.
 ///
 /// Only rejected requests are looked up, so that keys cost nothing on the hot path: for a request that passes
 /// the checks, the append itself judges the key first.
@@ -159,7 +159,7 @@ pub(crate) async fn recall_accepted(
     let mut seen = seen.into_iter();
     Ok(refused
         .into_iter()
-        .map(|(_, key, problem)| match key.and_then(|_| seen.next()).flatten() {
+        .map(|(_, key, refusal)| match key.and_then(|_| seen.next()).flatten() {
             Some(Appended::Repeat { event_id, status }) => Ok((event_id, status)),
             Some(Appended::Mismatch) => Err(key_reused()),
             Some(
@@ -169,7 +169,7 @@ pub(crate) async fn recall_accepted(
                 | Appended::Ambiguous { .. }
                 | Appended::NoExecution,
             )
-            | None => Err(problem),
+            | None => Err(refusal),
         })
         .collect())
 }

@@ -44,7 +44,7 @@ pub(crate) async fn lease_lost(deps: &TaskDeps, key: &ActionKey, token: Epoch) -
     deps.handed.forget_task(key);
     match find_task(deps, key).await {
         Ok(view) => stale_token_refusal(&view, token),
-        Err(problem) => problem,
+        Err(refusal) => refusal,
     }
 }
 
