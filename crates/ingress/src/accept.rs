@@ -48,7 +48,7 @@ pub(crate) enum AppendVerdict {
 
 /// Why a whole submission failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AcceptError {
+pub(crate) enum AcceptError {
     #[error("the queue is full")]
     QueueFull,
     #[error("the tenant has used its share of the queue")]
